@@ -12,7 +12,7 @@ after the last of them. All are plain calls on the event loop's thread and must 
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Generic, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Literal, Protocol, TypeVar, runtime_checkable
 
 import attrs
 from msgspec import Struct
@@ -35,6 +35,7 @@ __all__ = [
     "Codec",
     "Constraint",
     "ContextPhase",
+    "CountsConnections",
     "EncodeCodec",
     "EncodeEngine",
     "Encoded",
@@ -531,6 +532,15 @@ class Receiver(Protocol):
     def closed(self, error: SmgError | None) -> None:
         """The call is over: None when the peer's status was OK. Called exactly once, never before a message."""
         ...
+
+
+@runtime_checkable
+class CountsConnections(Protocol):
+    """A transport or a client of an engine that knows how many connections to it were made so far, None where it does not. As
+    long as there is no new one the same engine answers, unless a proxy in between has another one answer."""
+
+    @property
+    def connections(self) -> int | None: ...
 
 
 class Transport(Protocol):

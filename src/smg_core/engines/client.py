@@ -15,6 +15,7 @@ import attrs
 from smg_core.engines.base import (
     Call,
     Codec,
+    CountsConnections,
     EncodeCodec,
     Encoded,
     EngineFacts,
@@ -56,6 +57,11 @@ class EngineClient:
         self.found = found
         self._limits = limits
         self._fanned: dict[str, tuple[str, ...]] = {}  # the ids of the calls that a request in flight was made into
+
+    @property
+    def connections(self) -> int | None:
+        """How many connections to the engine were made so far; None where the transport does not count them."""
+        return self.transport.connections if isinstance(self.transport, CountsConnections) else None
 
     async def describe(self) -> tuple[ModelInfo, EngineFacts]:
         """The engine's model and facts. Facts that the dialect has no call for are those of the dialect's table."""

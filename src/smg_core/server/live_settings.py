@@ -30,6 +30,7 @@ LIVE: Mapping[str, str] = {
     "workers.probe_successes": JOINS,
     "workers.join_interval_s": NOW,
     "workers.health_interval_s": NOW,
+    "workers.identity_probes": NOW,
     "workers.loads_interval_s": NOW,
     "workers.migrations": REQUESTS,
     "workers.migrate_constrained": REQUESTS,

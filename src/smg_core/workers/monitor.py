@@ -12,11 +12,11 @@ from collections.abc import Awaitable, Callable
 from typing import Literal
 
 from smg_core.clock import CallLater, Clock, SystemClock
-from smg_core.engines.base import Engine
+from smg_core.engines.base import CountsConnections, Engine
 from smg_core.engines.status import not_offered
 from smg_core.errors import EngineStalled, SmgError, WorkerGone
 from smg_core.hooks import BreakerChanged, JoinEnded, Observer, WorkerStateChanged
-from smg_core.workers.health import HealthTracker, Outcome
+from smg_core.workers.health import HealthTracker, IdentityTracker, Outcome
 from smg_core.workers.registry import Registry
 from smg_core.workers.settings import WorkersConfig
 from smg_core.workers.worker import ClientCalls, Signal, State, Worker
@@ -283,8 +283,9 @@ class Monitor:
     async def _watch_health(self, worker: Worker, engine: Engine) -> None:
         """Probe until the worker has to join again: when it answers after it was unreachable, perhaps in another
         dialect, and when it describes itself otherwise than when it joined, since an engine may be replaced between two
-        probes."""
+        probes; `IdentityTracker` says when it is asked for that."""
         tracker, alarm = HealthTracker(self._settings), self._alarms[worker.name]
+        identity = IdentityTracker()
         while True:
             pause = self._settings.health_interval_s
             if worker.state in AWAY:
@@ -301,18 +302,24 @@ class Monitor:
                 return
             if verdict is not None:
                 self.signal(worker, verdict, reason)
-            if outcome == "ok" and worker.state == "ready" and await self._is_another_engine(worker, engine):
-                self.signal(worker, "failing", "is another engine than when it joined")
-                return
+            connections = engine.connections if isinstance(engine, CountsConnections) else None
+            if worker.state == "ready" and identity.due(outcome, connections, self._settings.identity_probes):
+                another = await self._is_another_engine(worker, engine)
+                if another is None:
+                    identity.forget()
+                elif another:
+                    self.signal(worker, "failing", "is another engine than when it joined")
+                    return
             if outcome == "ok" and worker.state == "ready" and self._on_probed is not None:
                 await self._on_probed(worker, engine)
 
-    async def _is_another_engine(self, worker: Worker, engine: Engine) -> bool:
-        """Whether the engine describes another model, other abilities or another role than when the worker joined."""
+    async def _is_another_engine(self, worker: Worker, engine: Engine) -> bool | None:
+        """Whether the engine describes another model, other abilities or another role than when the worker joined; None if it
+        does not say."""
         try:
             info, facts = await engine.describe()
         except SmgError:
-            return False  # the next probe finds the reason
+            return None  # the next probe finds the reason
         if worker.info is not None and info != worker.info:
             return True
         return worker.said is not None and (facts != worker.said or facts.kv != worker.said.kv)

@@ -94,6 +94,13 @@ class WorkersConfig:
     health_interval_s: float = option(
         5.0, "Seconds between two health checks of an engine.", at_least=0.1, at_most=3600
     )
+    identity_probes: int = option(
+        12,
+        "Health checks over one connection after which an engine is asked again what it serves; over a new connection it is "
+        "asked with the first. 1: with each one.",
+        at_least=1,
+        at_most=1_000_000,
+    )
     loads_interval_s: float = option(
         1.0, "Seconds between two questions after an engine's load.", at_least=0.05, at_most=3600
     )

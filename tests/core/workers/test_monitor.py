@@ -30,12 +30,18 @@ class Peer:
     def __init__(self) -> None:
         self.health_says: bool | BaseException = True
         self.loads_say: Loads | BaseException | None = Loads((RankLoad(0, 1, 2),))
+        self.info: ModelInfo | BaseException = ModelInfo("m")
+        self.connections: int | None = None
+        self.described = 0
         self.probes = 0
         self.asked_loads = 0
         self.closed = 0
 
     async def describe(self) -> tuple[ModelInfo, EngineFacts]:
-        return ModelInfo("m"), FACTS
+        self.described += 1
+        if isinstance(self.info, BaseException):
+            raise self.info
+        return self.info, FACTS
 
     async def health(self, timeout: float | None = None) -> bool:
         self.probes += 1
@@ -95,7 +101,7 @@ class Site:
         self.joins += 1
         if self.join_says is not None:
             raise self.join_says
-        worker.facts = FACTS
+        worker.info, worker.facts = ModelInfo("m"), FACTS
         return self.models
 
     @property
@@ -190,6 +196,68 @@ async def test_a_worker_is_probed_once_in_every_interval() -> None:
         await here.passes(10.5)
 
         assert (before, here.peer.probes) == (0, 3)
+
+
+@pytest.mark.parametrize(("connections", "asked"), [(None, 25), (1, 3)])
+async def test_an_engine_is_asked_what_it_serves_after_every_probe_where_nobody_counts_its_connections_else_rarely(
+    connections: int | None, asked: int
+) -> None:
+    async with site() as here:
+        here.add()
+        await idle()
+        here.peer.connections = connections
+        await here.passes(25 * 5.0)
+
+        assert (here.peer.probes, here.peer.described) == (25, asked)
+
+
+async def test_an_engine_that_was_replaced_by_another_model_is_noticed_over_its_new_connection() -> None:
+    async with site() as here:
+        worker = here.add()
+        await idle()
+        here.peer.connections = 1
+        await here.passes(10.0)
+        here.peer.info, here.peer.connections, here.models = ModelInfo("other"), 2, ("other",)
+        here.clock.advance(5.0)
+        await idle()
+
+        assert here.registry.models == ("other",)
+        assert here.joins == 2
+        assert here.changes[1:] == [("ready", "unreachable"), ("unreachable", "ready")]
+        assert worker.state == "ready"
+
+
+async def test_an_engine_that_answers_as_another_model_over_the_same_connection_is_noticed_in_time() -> None:
+    async with site() as here:
+        here.add()
+        await idle()
+        here.peer.connections = 1
+        await here.passes(10.0)
+        here.peer.info = ModelInfo("other")
+        await here.passes(50.0)
+        before = here.joins
+        await here.passes(5.0)
+
+        assert (before, here.joins) == (1, 2)
+
+
+@pytest.mark.parametrize("fails", ["probe", "description"])
+async def test_after_a_probe_or_a_description_that_failed_an_engine_is_asked_what_it_serves_again(fails: str) -> None:
+    async with site() as here:
+        here.add()
+        await idle()
+        here.peer.connections = 1
+        if fails == "probe":
+            await here.passes(5.0)
+            here.peer.health_says = False
+        else:
+            here.peer.info = EngineTimeout("late")
+        await here.passes(5.0)
+        here.peer.health_says, here.peer.info = True, ModelInfo("m")
+        before = here.peer.described
+        await here.passes(10.0)
+
+        assert (before, here.peer.described) == (1, 2)
 
 
 async def test_a_refused_connection_is_certain_and_makes_a_worker_unreachable_at_once() -> None:

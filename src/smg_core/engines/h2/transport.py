@@ -185,6 +185,7 @@ class H2Transport:
         self.limits = limits
         self._connect_timeout = connect_timeout
         self._clock = clock or SystemClock()
+        self.connections = 0  # that were made so far
         self._link: _Link | None = None
         self._links: set[_Link] = set()
         self._connecting: asyncio.Task[_Link] | None = None
@@ -331,6 +332,7 @@ class H2Transport:
             link.abandon(_unreachable(self.target, "given up"))
             raise
         self._link = link
+        self.connections += 1
         return link
 
     async def _open_socket(self, loop: asyncio.AbstractEventLoop, link: _Link) -> None:

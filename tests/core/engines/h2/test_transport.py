@@ -161,6 +161,7 @@ async def test_a_call_after_a_broken_connection_makes_a_new_one_at_once(
         writer.transport.abort()
         assert isinstance(await ear.end(), WorkerGone)
     assert len(transport._links) <= 1
+    assert transport.connections == 3
 
 
 async def test_a_peer_that_asks_and_never_reads_the_answers_is_left(
