@@ -403,7 +403,8 @@ def load_config(
     return resolve(overrides, environ, file_text, file_name).config
 
 
-_USERINFO = re.compile(r"://[^/@\s]*@")
+# Up to the last "@", since a password that somebody has not escaped may hold "/" and "@".
+_USERINFO = re.compile(r"://[^\s\"]*@")
 # What YAML takes for a line break, or takes nowhere, though JSON leaves it as it is.
 _UNPRINTABLE = re.compile(r"[^\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
 

@@ -20,6 +20,7 @@ from smg_core.config import (
     load_config,
     resolve,
     to_yaml,
+    without_password,
 )
 from smg_core.settings import complaint, shape_of
 
@@ -380,6 +381,12 @@ def test_passwords_in_addresses_are_masked_in_print_but_not_in_use() -> None:
     assert "p4ss" not in to_yaml(config)
     assert "grpc://***@a:1" in to_yaml(config)
     assert config.workers.urls == ("grpc://user:p4ss@a:1",)
+
+
+@pytest.mark.parametrize("password", ["p4ss", "p4ss@x", "p4ss/x", "x/p4ss@y", "p4ss:x#?p4ss"])
+def test_a_password_is_masked_whatever_it_holds(password: str) -> None:
+    assert without_password(f"grpc://user:{password}@a:1, http://b/c") == "grpc://***@a:1, http://b/c"
+    assert without_password(f'["http://a", "redis://:{password}@c"]') == '["http://a", "redis://***@c"]'
 
 
 def test_sources_are_printed_beside_their_values() -> None:
