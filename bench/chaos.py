@@ -199,9 +199,16 @@ class Outcome:
     pause: float
     stated: float
 
+    told: int
+    """Streams that ended with one error: as it may be where an engine breaks its own protocol."""
+    ended: bool
+    """Whether each stream had one end."""
+
     @property
     def holds(self) -> bool:
-        return self.right == self.streams
+        """Whether all is as it is stated: every stream right, or told why where that is allowed; one end each; no longer pause."""
+        well = self.right + (self.told if self.what == SCENARIOS["corrupt"][0] else 0)
+        return well == self.streams and self.ended and self.pause <= self.stated
 
     @property
     def row(self) -> str:
@@ -222,7 +229,16 @@ async def played(name: str, requests: int, tokens: int, rate: float) -> Outcome:
         await asyncio.gather(*tasks, return_exceptions=True)
     right = sum(stream.ids == expected(stream.prompt, tokens) and not stream.error for stream in streams)
     errors = tuple(sorted({stream.error for stream in streams if stream.error}))
-    return Outcome(what, right, requests, errors, max(stream.pause for stream in streams), stated)
+    return Outcome(
+        what,
+        right,
+        requests,
+        errors,
+        pause=max(stream.pause for stream in streams),
+        stated=stated,
+        told=sum(bool(stream.error) for stream in streams),
+        ended=all(stream.ends == 1 for stream in streams),
+    )
 
 
 def written(outcomes: list[Outcome]) -> None:

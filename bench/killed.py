@@ -45,6 +45,7 @@ class Stream:
     pause: float = 0.0
     seconds: float = 0.0
     error: str = ""
+    ends: int = 0
     usage: Any = None
 
 
@@ -66,7 +67,9 @@ async def ask(http: httpx.AsyncClient, stream: Stream, tokens: int) -> None:
                 now = time.perf_counter()
                 stream.pause, last = max(stream.pause, now - last if stream.events else 0.0), now
                 stream.events += 1
-                if event.data != "[DONE]":
+                if event.data == "[DONE]":
+                    stream.ends += 1
+                else:
                     told = msgspec.json.decode(event.data)
                     stream.error = stream.error or str(told.get("error", ""))
                     stream.ids, stream.usage = told.get("output_ids", stream.ids), told.get("meta_info", stream.usage)
