@@ -206,7 +206,7 @@ class Outcome:
 
     @property
     def holds(self) -> bool:
-        """Whether all is as it is stated: every stream right, or told why where that is allowed; one end each; no longer pause."""
+        """Whether all is as stated: every stream right, or told why where that is allowed; one end each; no longer pause."""
         well = self.right + (self.told if self.what == SCENARIOS["corrupt"][0] else 0)
         return well == self.streams and self.ended and self.pause <= self.stated
 
