@@ -1,6 +1,7 @@
 """`serve` as an operator runs it: a process of its own, signals, several processes, its log, and what it says of mistakes."""
 
 import asyncio
+import contextlib
 import json
 import os
 import shlex
@@ -274,7 +275,14 @@ async def test_a_request_whose_body_is_still_coming_when_the_drain_begins_is_tur
 def children(process: asyncio.subprocess.Process) -> list[int]:
     """The processes that serve: children that run the gateway, without multiprocessing's own tracker."""
     found = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    return [pid for pid in map(int, found) if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    return [pid for pid in map(int, found) if b"spawn_main" in command_line(pid)]
+
+
+def command_line(pid: int) -> bytes:
+    """Nothing for a process that has ended, even while nobody has asked for its status."""
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    return b""
 
 
 async def test_two_processes_serve_and_one_that_is_killed_loses_its_own_requests_only_and_is_replaced() -> None:
@@ -312,7 +320,13 @@ def busy(pids: list[int], port: int) -> set[int]:
 
 
 def links(folder: Path) -> set[str]:
-    return {str(each.readlink()) for each in folder.iterdir()}
+    """What a process has open; less what it closes meanwhile, and nothing where it has ended."""
+    found = set()
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        for each in folder.iterdir():
+            with contextlib.suppress(FileNotFoundError):
+                found.add(str(each.readlink()))
+    return found
 
 
 async def test_two_processes_let_streams_finish_on_sigterm() -> None:
@@ -327,9 +341,7 @@ async def test_two_processes_let_streams_finish_on_sigterm() -> None:
 
 
 def running(pid: int) -> bool:
-    """A process that has ended has no command line, even while nobody has asked for its status."""
-    line = Path(f"/proc/{pid}/cmdline")
-    return line.exists() and bool(line.read_bytes())
+    return bool(command_line(pid))
 
 
 async def test_processes_whose_supervisor_is_killed_finish_their_streams_and_go() -> None:
