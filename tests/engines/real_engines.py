@@ -24,7 +24,8 @@ QUIET = {
 @attrs.frozen
 class RealEngine:
     """`name` is that of its environment and, but for variants of one, of its dialect and of the command that starts it. `options`
-    are added to the command. `packages` are those whose versions the page tells, `about` what the page tells beside them."""
+    are added to the command. `packages` are those whose versions the page tells, `about` what the page tells beside them.
+    `repeats`: a seed that it takes gives the same answer again."""
 
     name: str
     title: str
@@ -33,6 +34,7 @@ class RealEngine:
     environment: Mapping[str, str] = attrs.field(factory=dict)
     model: Path = MODEL
     about: str = ""
+    repeats: bool = True
 
     @property
     def python(self) -> str:
@@ -58,6 +60,7 @@ MLX = RealEngine(
     "MLX",
     ("mlx", "mlx-lm", "smg-grpc-servicer", "smg-grpc-proto", "grpcio"),
     about="A seed is taken and repeats no answer: the servicer gives it to another thread than the one that samples.",
+    repeats=False,
 )
 
 VLLM = RealEngine(

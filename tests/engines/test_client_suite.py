@@ -70,17 +70,15 @@ async def test_several_choices(client: openai.AsyncOpenAI, model: str) -> None:
     assert [choice.message.content for choice in greedy.choices] == [GREETING] * 2
 
 
-async def test_a_seed_repeats_an_answer_or_is_refused_by_name(
+async def test_a_seed_repeats_an_answer_where_the_engine_can_or_is_refused_by_name(
     engine: Running, gateway: Gateway, client: openai.AsyncOpenAI, model: str
 ) -> None:
     (worker,) = gateway.registry
     asked: dict[str, Any] = {"model": model, "messages": HELLO, "temperature": 1.5, "max_tokens": 12, "seed": 4}
-    if engine.engine.name == "mlx":
-        assert (await client.chat.completions.create(**asked)).choices
-        pytest.skip("MLX's servicer gives the seed to another thread than the one that samples")
     if worker.facts.seed:
         texts = [(await client.chat.completions.create(**asked)).choices[0].message.content for _ in range(2)]
-        assert texts[0] == texts[1]
+        assert all(texts)
+        assert texts[0] == texts[1] or not engine.engine.repeats
     else:
         with pytest.raises(openai.BadRequestError) as caught:
             await client.chat.completions.create(**asked)
