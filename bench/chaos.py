@@ -5,8 +5,10 @@
 Three processes of the embedded engine, whose next token is a function of all tokens before it, each behind a proxy on the
 loopback (`chaos_proxy`); the gateway's process before them, which finds them in a watched file of workers; and a client of
 /generate, which tells token ids. When every stream has begun, something is done to one engine, or to all, one after the
-other. A stream is right if its ids are exactly those that one engine alone gives and it has exactly one end. The longest
-pause is between two events of one stream, from which the usual time between two tokens is not taken off.
+other; or to the gateway, while further streams begin. As root, the first engine is also put into a network namespace of its
+own, to which the link is broken (`chaos_namespace`). A stream is right if its ids are exactly those that one engine alone
+gives and it has exactly one end. The longest pause is between two events of one stream, from which the usual time between two
+tokens is not taken off.
 """
 
 import argparse
@@ -25,22 +27,33 @@ from pathlib import Path
 
 import attrs
 import httpx
+from chaos_namespace import Break, Namespace, can_have_namespaces
 from chaos_proxy import ChaosProxy, Mode
 from killed import LENGTH, Stream, ask, expected
 
 PAGE = Path(__file__).parent.parent / "docs" / "reliability.md"
 BEGIN, END = "<!-- chaos: begin -->", "<!-- chaos: end -->"
 ENGINES = 3
+OK = 200
 HEALTH_S, PROBE_S, FIRST_S, TOKEN_S = 0.5, 0.5, 3.0, 2.0
+PORT = 50051  # of the engine in a namespace
+HANGUPS = 3
+EVERY_S = 0.25  # seconds between two streams that begin while the gateway is replaced
+TAKES_OVER = "another process takes over"
 
 
 @attrs.define
 class Fleet:
-    """The running engines, their proxies, and the gateway's URL."""
+    """The running engines, their proxies, and the gateway's URL. `taken_over` counts the gateway's processes that have left to
+    another; `begin` begins one more stream; in `namespace`, if there is one, the first engine runs."""
 
     folder: str
     rate: float
     proxies: list[ChaosProxy]
+    namespace: Namespace | None = None
+    taken_over: int = 0
+    gateway: "asyncio.subprocess.Process | None" = None
+    begin: Callable[[], None] = lambda: None
     engines: list["asyncio.subprocess.Process"] = attrs.field(factory=list)
     http: httpx.AsyncClient = attrs.field(factory=httpx.AsyncClient)
 
@@ -48,59 +61,79 @@ class Fleet:
         """A new process for the engine of this number, once it listens."""
         path = Path(self.folder, f"{number}.sock")
         path.unlink(missing_ok=True)
-        flags = ["--listen", f"unix://{path}", "--chained", str(LENGTH), "--decode-rate", str(self.rate)]
-        process = await started("simulate", *flags)
-        while not path.exists():
+        space = self.namespace if not number else None
+        where = f"unix://{path}" if space is None else f"{space.address}:{PORT}"
+        flags = ["--listen", where, "--chained", str(LENGTH), "--decode-rate", str(self.rate)]
+        process = await started("simulate", *flags, prefix=() if space is None else space.prefix)
+        while space is None and not path.exists():
             await asyncio.sleep(0.02)
         return process
 
     def name(self, *numbers: int) -> None:
         """Write the file of workers, with these."""
         fresh = Path(self.folder, "workers.new")
-        entries = [{"url": self.proxies[number].url, "name": f"engine-{number}"} for number in numbers]
+        entries = [{"url": self._url(number), "name": f"engine-{number}"} for number in numbers]
         fresh.write_text(json.dumps(entries))
         fresh.rename(Path(self.folder, "workers.json"))
+
+    def _url(self, number: int) -> str:
+        if self.namespace is not None and not number:
+            return f"grpc://{self.namespace.address}:{PORT}"
+        return self.proxies[number].url
+
+    async def ready(self) -> None:
+        """Return once every engine has taken part in an answer: the gateway gives an idle one its turn."""
+        while (await self.http.get("/readiness")).status_code != OK:
+            await asyncio.sleep(0.05)
+        await asyncio.sleep(2 * HEALTH_S)
 
     async def kill(self, number: int) -> None:
         self.engines[number].kill()
         await self.engines[number].wait()
 
 
-async def started(*command: str, log: int = subprocess.DEVNULL) -> "asyncio.subprocess.Process":
+async def started(
+    *command: str, log: int = subprocess.DEVNULL, prefix: tuple[str, ...] = ()
+) -> "asyncio.subprocess.Process":
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SMG_")}
     return await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "smg_core", *command), env=environment, stdout=subprocess.DEVNULL, stderr=log
+        *(*prefix, sys.executable, "-m", "smg_core", *command), env=environment, stdout=subprocess.DEVNULL, stderr=log
     )
 
 
 @asynccontextmanager
-async def fleet(rate: float) -> AsyncIterator[Fleet]:
-    """Engines and the gateway before them, ready."""
+async def fleet(rate: float, *, processes: int = 1, apart: bool = False) -> AsyncIterator[Fleet]:
+    """Engines and the gateway before them, of so many processes, ready. `apart`: the first engine is in a namespace."""
     with tempfile.TemporaryDirectory() as folder:
         async with AsyncExitStack() as stack:
             proxies = [ChaosProxy(f"{folder}/{number}.sock", random.Random(number)) for number in range(ENGINES)]
             for proxy in proxies:
                 await stack.enter_async_context(proxy)
-            running = Fleet(folder, rate, proxies)
+            space = await stack.enter_async_context(Namespace()) if apart else None
+            running = Fleet(folder, rate, proxies, space)
             for number in range(ENGINES):
                 running.engines.append(await running.engine(number))
             stack.push_async_callback(_end, running)
             running.name(*range(ENGINES))
-            gateway = await started("serve", *_flags(folder), log=subprocess.PIPE)
-            stack.push_async_callback(_stop, gateway)
+            gateway = await started("serve", *_flags(folder, processes), log=subprocess.PIPE)
+            stack.push_async_callback(_leave, gateway)
+            running.gateway = gateway
             url = await _url(gateway)
-            reading = asyncio.create_task(_drain(gateway))
+            reading = asyncio.create_task(_read(gateway, running))
             stack.callback(reading.cancel)
             limits = httpx.Limits(max_connections=None)
             running.http = await stack.enter_async_context(
                 httpx.AsyncClient(base_url=url, timeout=120, trust_env=False, limits=limits)
             )
+            if apart:
+                await running.ready()
             yield running
 
 
-def _flags(folder: str) -> list[str]:
+def _flags(folder: str, processes: int) -> list[str]:
     settings = {
         "port": 0,
+        "processes": processes,
         "workers-file": f"{folder}/workers.json",
         "workers-dialect": "vllm",
         "workers-health-interval-s": HEALTH_S,
@@ -122,9 +155,17 @@ async def _url(gateway: "asyncio.subprocess.Process") -> str:
     raise RuntimeError("the gateway did not come up")
 
 
-async def _drain(gateway: "asyncio.subprocess.Process") -> None:
-    while gateway.stderr is not None and await gateway.stderr.readline():
-        pass
+async def _read(gateway: "asyncio.subprocess.Process", running: Fleet) -> None:
+    while gateway.stderr is not None and (line := await gateway.stderr.readline()):
+        running.taken_over += TAKES_OVER.encode() in line
+
+
+async def _leave(gateway: "asyncio.subprocess.Process") -> None:
+    """End the gateway with its processes."""
+    if gateway.returncode is None:
+        gateway.terminate()
+        gateway.terminate()  # the second one: at once
+    await gateway.wait()
 
 
 async def _end(running: Fleet) -> None:
@@ -165,6 +206,26 @@ async def flapping(running: Fleet) -> None:
     running.name(*range(ENGINES))
 
 
+async def replaced(running: Fleet) -> None:
+    """Have the gateway replace its processes several times, one after the other, while further streams begin."""
+    assert running.gateway is not None
+    for turn in range(HANGUPS):
+        running.gateway.send_signal(signal.SIGHUP)
+        while running.taken_over < PROCESSES * (turn + 1):
+            running.begin()
+            await asyncio.sleep(EVERY_S)
+
+
+def link(how: Break, seconds: float = 4.0) -> Callable[[Fleet], Awaitable[None]]:
+    async def break_it(running: Fleet) -> None:
+        assert running.namespace is not None
+        await running.namespace.broken(how)
+        await asyncio.sleep(seconds)
+        await running.namespace.mended(how)
+
+    return break_it
+
+
 def network(mode: Mode, seconds: float = 2.5) -> Callable[[Fleet], Awaitable[None]]:
     async def worsen(running: Fleet) -> None:
         running.proxies[0].set(mode)
@@ -184,8 +245,17 @@ SCENARIOS: dict[str, tuple[str, Callable[[Fleet], Awaitable[None]], float]] = {
     "corrupt": ("the bytes of 1 of 3 engines are replaced by others for 2.5 s", network("corrupt"), 1.0),
     "rolling": ("all 3 engines are killed and started again, one after the other", rolling, 1.0),
     "flapping": ("the file of workers names other 2 of 3 engines every 0.4 s, 8 times", flapping, 1.0),
+    "gateway": (f"both processes of the gateway are replaced (SIGHUP), {HANGUPS} times", replaced, 1.0),
+    "down": ("the link to the namespace of 1 of 3 engines is down for 4 s", link("down"), TOKEN_S + 1.0),
+    "one-way": ("what comes from the namespace of 1 of 3 engines is lost for 4 s", link("one-way"), TOKEN_S + 1.0),
+    "starved": ("the link to the namespace of 1 of 3 engines carries 1 kbit/s for 4 s", link("starved"), TOKEN_S + 1.0),
 }
 """By name: what is done, in words and in deed, and the longest pause in seconds that is stated for it."""
+
+
+PROCESSES = 2
+APART = frozenset({"down", "one-way", "starved"})
+"""The scenarios that need a namespace, and so root."""
 
 
 @attrs.frozen
@@ -199,16 +269,13 @@ class Outcome:
     pause: float
     stated: float
 
-    told: int
-    """Streams that ended with one error: as it may be where an engine breaks its own protocol."""
     ended: bool
     """Whether each stream had one end."""
 
     @property
     def holds(self) -> bool:
-        """Whether all is as stated: every stream right, or told why where that is allowed; one end each; no longer pause."""
-        well = self.right + (self.told if self.what == SCENARIOS["corrupt"][0] else 0)
-        return well == self.streams and self.ended and self.pause <= self.stated
+        """Whether all is as stated: every stream right, one end each, no longer pause."""
+        return self.right == self.streams and self.ended and self.pause <= self.stated
 
     @property
     def row(self) -> str:
@@ -218,25 +285,33 @@ class Outcome:
 async def played(name: str, requests: int, tokens: int, rate: float) -> Outcome:
     """One scenario."""
     what, deed, stated = SCENARIOS[name]
-    async with fleet(rate) as running:
-        streams = [Stream([100 + number, 7, 11, 13]) for number in range(requests)]
-        tasks = [asyncio.create_task(ask(running.http, stream, tokens)) for stream in streams]
+    several = PROCESSES if name == "gateway" else 1
+    async with fleet(rate, processes=several, apart=name in APART) as running:
+        streams: list[Stream] = []
+        tasks: list[asyncio.Task[None]] = []
+
+        def begin() -> None:
+            streams.append(Stream([100 + len(streams), 7, 11, 13]))
+            tasks.append(asyncio.create_task(ask(running.http, streams[-1], tokens)))
+
+        running.begin = begin
+        for _ in range(requests):
+            begin()
         while not all(stream.events > 1 for stream in streams):
             await asyncio.sleep(0.01)
             if any(task.done() for task in tasks):
                 break
         await deed(running)
-        await asyncio.gather(*tasks, return_exceptions=True)
+        ended = await asyncio.gather(*tasks, return_exceptions=True)
     right = sum(stream.ids == expected(stream.prompt, tokens) and not stream.error for stream in streams)
-    errors = tuple(sorted({stream.error for stream in streams if stream.error}))
+    errors = {stream.error for stream in streams if stream.error} | {repr(each) for each in ended if each is not None}
     return Outcome(
         what,
         right,
-        requests,
-        errors,
+        len(streams),
+        tuple(sorted(errors)),
         pause=max(stream.pause for stream in streams),
         stated=stated,
-        told=sum(bool(stream.error) for stream in streams),
         ended=all(stream.ends == 1 for stream in streams),
     )
 
@@ -262,12 +337,13 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="write the table of docs/reliability.md")
     flags = parser.parse_args()
     outcomes = []
-    for name in flags.only or SCENARIOS:
+    names = flags.only or [each for each in SCENARIOS if each not in APART or can_have_namespaces()]
+    for name in names:
         began = time.perf_counter()
         outcomes.append(asyncio.run(played(name, flags.requests, flags.tokens, flags.rate)))
         print(outcomes[-1].row, f"{time.perf_counter() - began:.0f} s", *outcomes[-1].errors, flush=True)
-    if flags.write:
-        written(outcomes)
+        if flags.write:  # after each: a run that is ended early has written what it played
+            written(outcomes)
     sys.exit(not all(outcome.holds for outcome in outcomes))
 
 

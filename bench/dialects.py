@@ -33,7 +33,7 @@ PORTS = 24
 ENGINE = """import asyncio
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.server import run_simulator
+from smg_core.simulator.running import run_simulator
 config = SimulatorConfig(model="mock", timing=Timing(decode_rate={rate}), kv_connector="{connector}", kv_role="{role}")
 asyncio.run(run_simulator(config, "127.0.0.1:{port}"))
 """

@@ -167,13 +167,18 @@ def run_million(requests: int) -> None:
 
 INTRODUCTION = """# Simulated fleets
 
-Made by `bench/fleet.py --report` on {date}; Python {python}, one core of a {machine} machine.
+Made by `bench/fleet.py --report`. A section says when it was made; one whose runs are not at hand stays as it was.
 """
+MADE = "Made on {date}; Python {python}, one core of a {machine} machine."
 MILLION = """
+## Speed
+
 A replay of {requests:,} requests took {cpu_s:.0f} s of CPU time: chat, 8 engines, blocks of 512 tokens, cache_aware.
 """
 GOALS = """
 ## Goals
+
+{made}
 
 Behind each figure is its goal; a figure that misses it is bold. The worst seed counts. The whole grid has {cells}
 cells with five seeds each; those in the table have been run so far.
@@ -181,25 +186,37 @@ cells with five seeds each; those in the table have been run so far.
 POOLS = """
 ## Prefill and decode pools
 
+{made}
+
 Fleets of {engines} engines; nothing is shared, and answers have a fifth of a prompt's length. In each field seconds to
 the first token (mean, p99), for the whole (p99), and the share of requests with a first token within 1 s and then a token every
 50 ms, of which the best is bold.
 """
 
 
-def report() -> str:
-    """All tables."""
-    today = datetime.now(UTC).date()
-    parts = [INTRODUCTION.format(date=today, python=platform.python_version(), machine=platform.machine())]
-    parts += [MILLION.format(**row) for row in rows("million")]
-    parts += [
-        GOALS.format(cells=len(cells())),
-        *cell_table(rows("cell")),
-        POOLS.format(engines=ENGINES),
-        *pool_table(rows("pools")),
-        "",
-    ]
-    return "\n".join(parts)
+def report(before: str) -> str:
+    """All tables: of what has been run here, and what the report `before` has of the rest."""
+    made = MADE.format(date=datetime.now(UTC).date(), python=platform.python_version(), machine=platform.machine())
+    parts = [INTRODUCTION]
+    if million := rows("million"):
+        parts.append("".join(MILLION.format(**row) for row in million[-1:]) + f"\n{made}\n")
+    else:
+        parts.append(section(before, "Speed"))
+    if found := rows("cell"):
+        parts.append(GOALS.format(made=made, cells=len(cells())) + "\n" + "\n".join(cell_table(found)) + "\n")
+    else:
+        parts.append(section(before, "Goals"))
+    if found := rows("pools"):
+        parts.append(POOLS.format(made=made, engines=ENGINES) + "\n" + "\n".join(pool_table(found)) + "\n")
+    else:
+        parts.append(section(before, "Prefill and decode pools"))
+    return "".join(parts)
+
+
+def section(before: str, title: str) -> str:
+    """The section of that title in an earlier report, "" where it has none."""
+    _, found, rest = before.partition(f"\n## {title}\n")
+    return found + rest.partition("\n## ")[0].rstrip() + "\n" if found else ""
 
 
 def main() -> None:
@@ -214,7 +231,8 @@ def main() -> None:
     parser.add_argument("--report", action="store_true")
     args = parser.parse_args()
     if args.report:
-        (HERE / "fleet.md").write_text(report())
+        page = HERE / "fleet.md"
+        page.write_text(report(page.read_text() if page.exists() else ""))
     elif args.pools:
         run_pools(args.requests)
     elif args.million:

@@ -1,9 +1,9 @@
 """What a fleet's size costs: a change of the registry, a choice of a worker, and health checks, for 1 and many workers.
 
-    python bench/fleet_size.py [--workers 256] [--watch 20]
+    python bench/fleet_size.py [--workers 256] [--watch 20] [--request 20]
 
 CPU time of this process, so that other work on the machine counts little. `--watch` seconds are spent on watching that many
-workers of one embedded engine, which runs in another process.
+workers of one embedded engine, which runs in another process, and `--request` on whole requests before each number of workers.
 """
 
 import argparse
@@ -13,6 +13,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+
+import httpx
 
 from smg_core import Config, Gateway
 from smg_core.config import WorkersConfig
@@ -95,15 +97,54 @@ async def watch_share(workers: int, seconds: float, loads_interval_s: float) -> 
         engine.wait()
 
 
+async def request_ms(workers: int, seconds: float) -> float:
+    """CPU time of one whole request of Chat Completions through the gateway's app, with so many workers of one engine in another
+    process: the median of runs of 20 requests. Nothing is asked of engines meanwhile."""
+    command = [sys.executable, "-m", "smg_core.simulator", "--port", "0"]
+    engine = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert engine.stdout is not None
+        target = engine.stdout.readline().split()[1]
+        gateway = Gateway(config=Config(workers=WorkersConfig(health_interval_s=3600.0, loads_interval_s=3600.0)))
+        await gateway.start()
+        try:
+            for number in range(workers):
+                gateway.add_worker(WorkerSpec(target, f"w{number}", dialect="vllm"))
+            while sum(each.state == "ready" for each in gateway.registry) < workers:
+                await asyncio.sleep(0.5)
+            body = {"model": "sim", "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 64}
+            found: list[float] = []
+            async with gateway.http_client(httpx, base_url="http://gateway") as http:
+                for _ in range(2 * workers):  # each client of an engine has made its connection
+                    await http.post("/v1/chat/completions", json={**body, "max_tokens": 1})
+                end = time.monotonic() + seconds
+                while time.monotonic() < end or len(found) < 5:
+                    began = time.process_time_ns()
+                    for _ in range(20):
+                        answer = await http.post("/v1/chat/completions", json=body)
+                        assert answer.status_code == 200, answer.text
+                    found.append((time.process_time_ns() - began) / 20e6)
+            return statistics.median(found)
+        finally:
+            await gateway.stop()
+    finally:
+        engine.terminate()
+        engine.wait()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--workers", type=int, default=256)
     parser.add_argument("--watch", type=float, default=0.0)
+    parser.add_argument("--request", type=float, default=0.0)
     args = parser.parse_args()
     print(f"| | 1 worker | {args.workers} workers |\n|---|---|---|")
     print(f"| a change of the registry, ms | {change_ms(1):.3f} | {change_ms(args.workers):.3f} |")
     for name in ("round_robin", "least_requests", "least_load", "cache_aware"):
         print(f"| a choice by {name}, ms | {choice_ms(1, name):.4f} | {choice_ms(args.workers, name):.4f} |")
+    if args.request:
+        one, many = [asyncio.run(request_ms(count, args.request)) for count in (1, args.workers)]
+        print(f"| a whole request, ms | {one:.3f} | {many:.3f} ({many / one:.2f}x) |")
     if args.watch:
         for what, interval in (("health checks alone", 3600.0), ("health checks, and loads once a second", 1.0)):
             shares = [asyncio.run(watch_share(many, args.watch, interval)) for many in (1, args.workers)]

@@ -4,13 +4,14 @@
     python bench/instructions.py --scenario paced --requests 200
     python bench/instructions.py --scenario paced --api chat --api responses --api stored      one API beside another
     python bench/instructions.py --scenario paced --identity            without and with an API key
-    python bench/instructions.py --scenario paced --observed            without and with metrics and the access log
+    python bench/instructions.py --scenario paced --observed            without and with metrics, with the access log, with both
     python bench/instructions.py --scenario paced --traced              without traces, with 1 % and with all of them
 
 Each gateway runs under `valgrind --tool=callgrind` before the mock engine; one client sends one request at a time, so that every
 token is a read, a decoding and a write of its own; with `--at-once 16` as many come together, and so do their writes to the
-history. The count is zeroed after a warm-up and read after the last request: what is counted is the requests, and the watch over
-the one worker. Takes about half a minute a hundred requests; needs valgrind.
+history. The count is zeroed after a warm-up and read after the last request. A request takes some hundred times as long as in
+use, and what is done at intervals is done a hundred times as seldom, so that it has about the share that it has in use. Takes
+about half a minute a hundred requests; needs valgrind.
 """
 
 import argparse
@@ -28,6 +29,12 @@ from pathlib import Path
 import grpc
 import stand
 
+SELDOM = (
+    "SMG_WORKERS_HEALTH_INTERVAL_S=500 SMG_WORKERS_PROBE_TIMEOUT_S=200 SMG_WORKERS_LOADS_INTERVAL_S=100 "
+    "SMG_METRICS_SAMPLE_S=100 SMG_OBSERVABILITY_ACCESS_FLUSH_S=10 SMG_OBSERVABILITY_LOOP_TICK_S=10 "
+    "SMG_OBSERVABILITY_WATCHDOG_S=500 SMG_TRACES_DELAY_S=200"
+)
+"""The intervals of a gateway, a hundred times as long as they are by default."""
 SCENARIOS = {
     "paced": {"tokens": 20, "stream": True, "pause_us": 60_000},
     "short": {"tokens": 2, "stream": True, "pause_us": 60_000},
@@ -43,7 +50,7 @@ APIS = ("chat", "generate_content", "interactions", "messages", "responses", "st
 """APIs by name; "stored" is Responses that are kept in SQLite, "responses" those that are not."""
 PROSE = "Most of what a port does is waiting for water. "
 COMMAND = (
-    "env {settings} PYTHONPATH={source} XDG_STATE_HOME={state} "
+    "env {seldom} {settings} PYTHONPATH={source} XDG_STATE_HOME={state} "
     "valgrind --tool=callgrind --callgrind-out-file={out} --combine-dumps=no "
     "{python} -m smg_core serve --host 127.0.0.1 --port {{port}} --worker grpc://{{engine}} --tokenizer {{model}} "
     "--policy round_robin --log-level {level}"
@@ -131,7 +138,9 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--peer", action="append", default=[], metavar="NAME=SRC", help="another checkout's src folder")
     parser.add_argument("--identity", action="store_true", help="this checkout a second time, which asks for a key")
-    parser.add_argument("--observed", action="store_true", help="this checkout again, with metrics and the access log")
+    parser.add_argument(
+        "--observed", action="store_true", help="this checkout again, with metrics, with the access log, and with both"
+    )
     parser.add_argument(
         "--traced", action="store_true", help="this checkout again, with 1 %% and with all traces recorded"
     )
@@ -154,7 +163,7 @@ def main() -> int:
     if args.identity:
         sources["identity"] = own
     if args.observed:
-        sources["observed"] = own
+        sources |= dict.fromkeys(stand.OBSERVED, own)
     if args.traced:
         sources |= dict.fromkeys(TRACED, own)
     folder = stand.HERE / "results"
@@ -165,12 +174,13 @@ def main() -> int:
     states = {name: folder / f"state.{os.getpid()}.{name}" for name in sources}
     commands = {
         name: COMMAND.format(
+            seldom=SELDOM,
             settings={
                 "identity": f"SMG_AUTH_KEYS={stand.KEY}",
-                "observed": "SMG_METRICS_PORT=0 SMG_SERVER_ACCESS_LOG=true",
+                **{each: variables for each, (variables, _) in stand.OBSERVED.items()},
                 **{each: f"SMG_TRACES_ENDPOINT={collector} SMG_TRACES_RATIO={ratio}" for each, ratio in TRACED.items()},
             }.get(name, ""),
-            level="info" if name == "observed" else "warning",
+            level=stand.OBSERVED.get(name, ("", "warning"))[1],
             source=Path(source).resolve(),
             state=states[name],
             out=outs[name],

@@ -39,6 +39,14 @@ LITELLM = "{path} --host 127.0.0.1 --port {{port}} --model openai/mock --api_bas
 LITELLM_ENVIRONMENT = {"OPENAI_API_KEY": "-", "LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true"}
 
 
+OBSERVED = {
+    "metrics": ("SMG_METRICS_PORT=0", "warning"),
+    "log": ("SMG_SERVER_ACCESS_LOG=true", "info"),
+    "observed": ("SMG_METRICS_PORT=0 SMG_SERVER_ACCESS_LOG=true", "info"),
+}
+"""Gateways that tell of themselves: their settings as variables, and their log's level."""
+
+
 class Gateway:
     """A running gateway."""
 
@@ -230,6 +238,9 @@ def add_gateway_options(parser: argparse.ArgumentParser) -> None:
         "--peer", action="append", default=[], metavar="NAME=COMMAND", help="another gateway; may be repeated"
     )
     parser.add_argument("--ours", default=OURS, metavar="COMMAND", help="how our own gateway is started")
+    parser.add_argument(
+        "--observed", action="store_true", help="ours again, with metrics, with the access log, and with both"
+    )
     parser.add_argument("--without-ours", action="store_true", help="measure the peers alone")
 
 
@@ -247,6 +258,9 @@ def gateways(args: argparse.Namespace) -> dict[str, str]:
         found[name] = command
     if not args.without_ours:
         found["ours"] = args.ours
+    if args.observed:
+        for name, (settings, level) in OBSERVED.items():
+            found[name] = f"env {settings} {args.ours} --log-level {level}"
     return found
 
 

@@ -26,17 +26,19 @@ LEVELS: dict[str, int] = {
     "settings": 0,  # what a setting is, so that every room has its own
     **dict.fromkeys(("smg_parsers", "smg_mcp", "smg_multimodal", "smg_egress"), 0),
     **dict.fromkeys(("protocols", "tokenizer", "engines", "workers", "history", "auth", "limits", "observability"), 1),
+    "middleware": 1,
     "sealing": 1,
     "client_setup": 1,
     "conform": 2,
     **dict.fromkeys(("routing", "discovery", "wasm"), 2),
-    **dict.fromkeys(("pipeline", "mesh", "middleware", "simulator"), 3),
+    **dict.fromkeys(("pipeline", "mesh", "simulator"), 3),
     "config": 4,
     "server": 5,
     **dict.fromkeys(
         (
             "admin_client",
             "audit_command",
+            "plugin_command",
             "top",
             "cli",
             "fleet_command",
@@ -63,6 +65,7 @@ NEIGHBOURS: frozenset[tuple[str, str]] = frozenset(
         ("__main__", "cli"),
         ("cli", "admin_client"),
         ("cli", "audit_command"),
+        ("cli", "plugin_command"),
         ("cli", "top"),
         ("top", "admin_client"),
         ("cli", "simulator_commands"),
@@ -87,8 +90,18 @@ EDGES: dict[str, frozenset[str]] = {
     "engines.h2.transport": frozenset(),
     "engines.grpc_transport": frozenset(),
     "engines.client": frozenset(),
+    "engines.certificates": frozenset(),
     "engines.credentials": frozenset(),
+    "engines.http.client": frozenset(),
+    "engines.http.opening": frozenset(),
+    "engines.http.transport": frozenset(),
     "engines.openai.engine": frozenset(),
+    "middleware.chain": frozenset({"server.plugged", "server.plugins"}),
+    "server.plugged": frozenset(),
+    "server.plugins": frozenset(),
+    "wasm.loading": frozenset({"plugin_command", "server.plugins"}),
+    "wasm.plugin": frozenset({"plugin_command"}),
+    "wasm.running": frozenset({"plugin_command", "server.plugins"}),
     "tokenizer.loader": frozenset(),
     "tokenizer.prover": frozenset(),
     "workers.monitor": frozenset({"server.roster"}),
@@ -102,34 +115,52 @@ EDGES: dict[str, frozenset[str]] = {
     "observability.line_writer": frozenset({"server.observing"}),
     "observability.logs": frozenset({"server.log_level", "server.observing", "server.serve"}),
     "observability.tracing.exporting": frozenset({"server.tracing"}),
+    "engines.kv_subscriber": frozenset({"server.kv_listening", "server.reaching"}),
     "pipeline.answer": frozenset({"server.answering", "server.background_run", "server.inference"}),
-    "pipeline.driver": frozenset({"server.background_run", "server.inference"}),
+    "pipeline.driver": frozenset({"server.background_run", "server.inference", "server.shadowing"}),
     "pipeline.encoding": frozenset(),
     "pipeline.engine_call": frozenset(),
     "pipeline.executor": frozenset({"server.onboarding"}),
+    "pipeline.aside": frozenset({"server.shadowing"}),
+    "pipeline.hedging": frozenset(),
     "pipeline.pairing": frozenset(),
     "pipeline.parted": frozenset({"server.answering"}),
     "pipeline.performers": frozenset(),
+    "pipeline.pool_gathering": frozenset(),
+    "pipeline.pooling": frozenset({"server.pooling", "server.explain"}),
     "pipeline.preparing": frozenset(),
     "pipeline.reading_documents": frozenset(),
     "pipeline.selecting": frozenset(),
     "pipeline.streaming": frozenset(),
     "pipeline.tool_calls": frozenset({"server.hosted_tools"}),
+    "simulator.embedding": frozenset(),
     "simulator.encode_worker": frozenset({"simulator_commands"}),
+    "simulator.kv_publisher": frozenset(),
     "simulator.remote": frozenset({"simulator_commands"}),
+    "simulator.http_server": frozenset(),
     "simulator.kv_exchange": frozenset(),
     "simulator.server": frozenset({"simulator_commands"}),
+    "simulator.running": frozenset({"simulator_commands"}),
     "simulator.timer": frozenset(),
     "simulator.__main__": frozenset(),
     "simulator.shared_memory": frozenset(),
+    "simulator.small_services": frozenset(),
     "server.gateway": frozenset({"smg_core"}),
     "server.following": frozenset(),
+    "server.pooling": frozenset(),
+    "server.pooling_routes": frozenset(),
     "server.gemini": frozenset(),
     "server.hosted_tools": frozenset(),
     "server.generating": frozenset(),
     "server.runtime": frozenset(),
+    "server.probed": frozenset(),
+    "server.shadowing": frozenset(),
     "server.roster": frozenset(),
+    "server.leading": frozenset(),
+    "server.hanging_up": frozenset(),
+    "server.chain_of_models": frozenset(),
     "server.adapter_changes": frozenset(),
+    "server.cache_losses": frozenset(),
     "server.control": frozenset(),
     "server.decided": frozenset(),
     "server.config_source": frozenset({"cli"}),
@@ -241,6 +272,8 @@ EDGES: dict[str, frozenset[str]] = {
     "admin_client": frozenset({"cli", "top.command"}),
     "top.command": frozenset({"cli"}),
     "audit_command": frozenset({"cli"}),
+    "plugin_command": frozenset({"cli"}),
+    "server.admin.plugins": frozenset(),
     "demo": frozenset({"cli"}),
     "__main__": frozenset(),
     "server.sharing": frozenset(),
@@ -274,11 +307,11 @@ WIRING |= {"cli", "demo", "simulator_commands", "testing"}
 
 # Tables whose rows load what they name when it is first asked for, and what loads a large library only where it is needed.
 LAZY_TABLES = frozenset({"engines.dialects", "history.opening", "history.sql_version"})
-LAZY_TABLES |= {"routing.named", "server.document_reading", "server.identity", "server.tracing"}
+LAZY_TABLES |= {"routing.named", "server.document_reading", "server.identity", "server.plugins", "server.tracing"}
 
-# Where everything is caught because nothing is above: module to how often. Elsewhere a broad `except` must raise again,
-# as itself (to clean up) or as one of our errors (where a foreign library raises plain Exception).
-LAST_LINES = {"server.app": 1}
+# Where everything is caught because nothing is above, or because users' code is called: module to how often. Elsewhere a broad
+# `except` must raise again, as itself (to clean up) or as one of our errors (where a foreign library raises plain Exception).
+LAST_LINES = {"server.app": 1, "routing.policies": 2}
 
 # A decision that needs one of these is an edge. clock.py is where time and randomness come from.
 IMPURE = frozenset(
@@ -290,6 +323,7 @@ IMPURE |= {"grpc", "httpcore", "httpcore2", "httpx", "httpx2", "uvicorn", "uvloo
 PURE_PARTS = frozenset({"urllib.parse", "http.HTTPStatus"})
 ALLOWED_IMPURE: dict[str, frozenset[str]] = {
     "clock": frozenset({"os", "secrets", "time"}),
+    "wasm.shapes": frozenset({"wasmtime"}),  # the names of its types
     "smg_multimodal.kernel": frozenset({"wasmtime"}),  # arithmetic on bytes that are handed in, with nothing imported
     "smg_parsers.__main__": frozenset({"os"}),  # the command line: its output's reader may have left
     "smg_parsers.parser": frozenset({"secrets"}),  # the default of an argument: the library is useful alone
@@ -551,6 +585,7 @@ def hidden_imports(house: House) -> list[str]:
         "__main__",
         "smg_core",
         "pytest_plugin",
+        "plugin_command",
         "top",
     }  # may be slow to load, so they load what a command needs
     return [

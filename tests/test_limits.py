@@ -35,6 +35,7 @@ SCHEMA = (
 )
 MODEL = "a fact of a model's own processor, by which its engine counts too"
 CHECK = "how thorough a check of parsers in tests is; no gateway runs it"
+GUEST = "what one call of a component may have or say; its entry sets the time, the memory and the stack that come before it"
 BACKSTOP = "far above what files that are in use have; the settings of the section media come before it"
 
 # Rooms whose numbers are no limits of a gateway.
@@ -53,11 +54,38 @@ CONSTANTS: dict[str, str] = {
     "auth.tokens._PARTS": FORMAT,
     "auth.names.LONGEST_NAME": "a name, not a text: of a tenant or a principal, which the history's tables hold too",
     "sealing.cache_salts._BYTES": FORMAT,
+    "middleware.checks._MESSAGE": SHOWN,
+    "plugin_command._TIMES": TOLD,
+    "wasm.plugin._LATE": GUEST,
+    "wasm.plugin._MINUTE": SIGN,
+    **dict.fromkeys(
+        (f"wasm.running.{name}" for name in ("_CORE_INSTANCES", "_TABLES", "_TABLE_ELEMENTS", "_MEMORIES")), GUEST
+    ),
+    **dict.fromkeys((f"wasm.running.{name}" for name in ("_LINES_OF_CALL", "_MOST_SAID", "_COUNTERS")), GUEST),
+    "wasm.running._LINE": SHOWN,
+    **dict.fromkeys((f"wasm.running.{name}" for name in ("_TICKS", "_QUIET_S")), COST),
+    **dict.fromkeys((f"wasm.values.{name}" for name in ("CELL", "_FIELD")), FORMAT),
+    **dict.fromkeys((f"wasm.values.{name}" for name in ("_FIRST", "_KEPT")), COST),
+    **dict.fromkeys(
+        (f"wasm.values.{name}" for name in ("_STRING", "_LIST", "_RECORD", "_VARIANT", "_ENUM", "_OPTION", "_RESULT")),
+        FORMAT,
+    ),
     "auth.attempts._HOST_BYTES": FORMAT,
     "auth.attempts._SHOWN": SIGN,
     "auth.keys.LEAST_CHARACTERS": "how short a key could be guessed; a longer one costs nothing",
     "auth.virtual_keys._ID_DIGITS": FORMAT,
     "cards.MOST_ROWS": SHOWN,
+    "protocols.rerank._DOCUMENT_TOKENS": FORMAT,
+    **dict.fromkeys(
+        (
+            "pipeline.pool_inputs.CHARACTERS",
+            "protocols.rerank.HELD_BYTES",
+            "protocols.vectors.BASE64_BYTES",
+            "protocols.vectors.FLOAT_BYTES",
+            "protocols.cohere_embed._BIT_BYTES",
+        ),
+        COST,
+    ),
     **dict.fromkeys(("discovery.cluster.OK", "discovery.cluster.UNAUTHORIZED", "discovery.watching.GONE"), FORMAT),
     **dict.fromkeys(("discovery.names._PORTS", "discovery.pods._PORTS", "discovery.watching._NAME_CHARACTERS"), FORMAT),
     "discovery.running.NAMED": SHOWN,
@@ -66,11 +94,15 @@ CONSTANTS: dict[str, str] = {
     **dict.fromkeys(("pipeline.routing_context._CHARACTERS", "routing.base._CHARACTERS"), TOKEN_LENGTH),
     "routing.expected_cache._CHARACTERS": TOKEN_LENGTH,
     **dict.fromkeys((f"pipeline.routing_context.{name}" for name in ("_ENDS", "_SAMPLE", "_SAMPLES")), HASHED),
-    **dict.fromkeys(("routing.affinity._MASK", "routing.affinity._NUMBERS"), HASHED),
+    **dict.fromkeys(("routing.rendezvous._MASK", "routing.rendezvous._NUMBERS"), HASHED),
     **dict.fromkeys(("routing.block_keys._GOLDEN", "routing.block_keys._MASK", "routing.bucket._GOLDEN"), HASHED),
     **dict.fromkeys((f"routing.block_keys.{name}" for name in ("_KEY_BYTES", "_MEMO_BYTES")), COST),
     "routing.prefix_index._ENTRY": COST,
     "routing.model_choice._BYTES": HASHED,
+    **dict.fromkeys((f"workers.breaker_table.{name}" for name in ("_KEY_BYTES", "_HEAD", "_FREE", "_USED")), FORMAT),
+    **dict.fromkeys((f"workers.polls.{name}" for name in ("_SIGN_BYTES", "HEALTH_BYTES", "LOADS_BYTES")), FORMAT),
+    "workers.monitor._LATE": PACE,
+    "routing.hedging.LEAST_KNOWN": "how many times a percentile needs to say anything; documented with the setting",
     **dict.fromkeys(
         (f"routing.decisions.{name}_BYTES" for name in ("_CANDIDATE", "_CHARACTER", "_DECISION", "_TOKEN")), COST
     ),
@@ -103,6 +135,9 @@ CONSTANTS: dict[str, str] = {
     "routing.standing._FULL": "what is divided by is not to be nothing",
     "routing.standing._SMOOTH": "of how many prompts a mean tells; it decides where a request goes and nothing else",
     "routing.standing._FEW": "a share of a request, below which a crowd is not reckoned: what is divided by is not to be nothing",
+    "routing.agreed._SMOOTH": "of how many prompts a mean tells; it decides where a request goes and nothing else",
+    "routing.agreed._OFTEN": "prompts that are known by half share as much as prompts do; decides where a request goes",
+    "routing.agreed._FEW": "a share of requests below which a gateway is taken to be alone",
     "routing.standing._LOOKS": "how often in routing.balance_s the workers' loads are looked at for their mean",
     "cards.LONGEST_VALUE": SHOWN,
     "cli.WRONG_USAGE": TOLD,
@@ -127,6 +162,16 @@ CONSTANTS: dict[str, str] = {
     "engines.client._PER_BATCH": COST,
     "engines.client._PER_EVENT": COST,
     "engines.kv_events.PART": PACE,
+    "routing.decisions.LONGEST_WHY": SHOWN,
+    "engines.kv_subscriber._AT_ONCE": PACE,
+    **dict.fromkeys(
+        (f"engines.kv_subscriber.{name}" for name in ("_FRAMES", "_NUMBER_BYTES", "_HIGHEST_PORT")), FORMAT
+    ),
+    **dict.fromkeys(
+        (f"engines.published_kv_events.{name}" for name in ("END_OF_REPLAY", "_MASK", "_HALF", "_MOST_TOKEN")), FORMAT
+    ),
+    "engines.published_kv_events._LONGEST_BLOCK": FORMAT,
+    "engines.published_kv_events._LONGEST_NAME": SHOWN,
     "engines.neutral.kv_events._SIGN": FORMAT,
     "engines.shared_upkeep._MAX_TEXT": SHOWN,
     "engines.slices.SLICE": PACE,
@@ -142,8 +187,11 @@ CONSTANTS: dict[str, str] = {
     "engines.neutral.codec._TOKENS_TAG": FORMAT,
     "engines.neutral.media._DATA": FORMAT,
     "engines.neutral.media._TENSORS": FORMAT,
-    "engines.openai.address._FRAME_HEAD": FORMAT,
-    "engines.openai.address._SETTINGS": FORMAT,
+    "sse._LF": FORMAT,
+    "engines.http.address._FRAME_HEAD": FORMAT,
+    "engines.http.client._PIECE": PACE,
+    "engines.http.client._WRITTEN": PACE,
+    "engines.http.address._SETTINGS": FORMAT,
     "engines.openai.answers._MAX_NAMES": SHOWN,
     "engines.openai.answers._MAX_TEXT": SHOWN,
     "engines.openai.events._PIECE_COST": COST,
@@ -370,6 +418,7 @@ CONSTANTS: dict[str, str] = {
     "server.channel.member.READ_BYTES": PACE,
     "server.channel.relaying.READ_BYTES": PACE,
     "server.supervisor.CANNOT_START": TOLD,
+    "server.supervisor.LEADING": "the number of a slot, and no bound",
     "server.supervisor.LONGEST_WAIT": PACE,
     "server.http_server.SWEEP_TICKS": PACE,
     "server.http_server.TICK_SECONDS": PACE,
@@ -394,6 +443,7 @@ DEFAULTS: dict[str, str] = {
     ),
     "engines.grpc_transport.__init__.connect_timeout": SET,
     "engines.h2.transport.__init__.connect_timeout": SET,
+    "engines.http.client.__init__.connect_timeout": SET,
     "engines.openai.engine.__init__.connect_timeout": SET,
     **{
         f"history.{store}.{method}.limit": ASKED

@@ -4,12 +4,13 @@
 set -eu
 
 # command:package
-wanted='promtool:prometheus dnsmasq:dnsmasq-base chromium:chromium stress-ng:stress-ng node:nodejs npm:npm'
+wanted='promtool:prometheus dnsmasq:dnsmasq-base chromium:chromium stress-ng:stress-ng ip:iproute2 tc:iproute2 node:nodejs npm:npm clang:clang wasm-ld:lld'
 
 # From npm, into build/services: program:package
 servers='mcp-server-everything:@modelcontextprotocol/server-everything@2026.8.31
 mcp-server-filesystem:@modelcontextprotocol/server-filesystem@2026.8.31
-mcp-server-memory:@modelcontextprotocol/server-memory@2026.8.31'
+mcp-server-memory:@modelcontextprotocol/server-memory@2026.8.31
+jco:@bytecodealliance/jco@1.35.0'
 folder=$(dirname "$0")/../build/services
 
 install_servers() {

@@ -236,7 +236,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
         title="commands",
         required=True,
         metavar="serve | simulate | simulate-fleet | faults | demo | config | setup | conform | mcp | audit | audit-log | "
-        "health | keys | workers | models | settings | reload | drain | undrain | log-level | top",
+        "plugin | health | keys | workers | models | settings | reload | drain | undrain | log-level | top",
     )
     usage = "smg-gateway serve --worker URL [--worker URL ...] [--config FILE] [settings as below]"
     _serve_flags(commands.add_parser("serve", help="run a gateway", usage=usage, allow_abbrev=False))
@@ -257,6 +257,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     text = "say of each security default whether a configuration keeps it"
     _audit_flags(commands.add_parser("audit", help=text, usage=AUDIT_USAGE, allow_abbrev=False))
     _audit_log_flags(commands.add_parser("audit-log", help="check files of the audit log", allow_abbrev=False))
+    _plugin_flags(commands.add_parser("plugin", help="begin, build and check a plugin", allow_abbrev=False))
     _admin_commands(commands)
     _check_command(arguments, tuple(commands.choices))
     args, unknown = parser.parse_known_args(arguments)
@@ -313,6 +314,12 @@ def _config_flags(parser: argparse.ArgumentParser) -> None:
 def _audit_flags(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=_audit)
     _add_settings(parser)
+
+
+def _plugin_flags(parser: argparse.ArgumentParser) -> None:
+    from smg_core.plugin_command import plugin_flags
+
+    plugin_flags(parser)
 
 
 def _audit_log_flags(parser: argparse.ArgumentParser) -> None:

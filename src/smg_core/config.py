@@ -22,8 +22,9 @@ from smg_core.auth.settings import AuthConfig, OidcConfig
 from smg_core.discovery.settings import DiscoveryConfig
 from smg_core.engines.settings import EnginesConfig
 from smg_core.history.settings import HistoryConfig
+from smg_core.middleware.settings import MiddlewareConfig
 from smg_core.observability.settings import AuditConfig, MetricsConfig, ObservabilityConfig, TracesConfig
-from smg_core.pipeline.settings import DisaggregationConfig, McpConfig, StructuredConfig, TimeoutsConfig
+from smg_core.pipeline.settings import DisaggregationConfig, McpConfig, PoolingConfig, StructuredConfig, TimeoutsConfig
 from smg_core.protocols.settings import LimitsConfig, MessagesConfig
 from smg_core.routing.settings import RoutingConfig
 from smg_core.sealing.settings import SealingConfig
@@ -73,6 +74,7 @@ __all__ = [
     "MediaConfig",
     "MessagesConfig",
     "MetricsConfig",
+    "MiddlewareConfig",
     "ModelConfig",
     "ObservabilityConfig",
     "OidcConfig",
@@ -123,6 +125,7 @@ class Config:
     tokenizer: TokenizerConfig = attrs.field(factory=TokenizerConfig)
     routing: RoutingConfig = attrs.field(factory=RoutingConfig)
     disaggregation: DisaggregationConfig = attrs.field(factory=DisaggregationConfig)
+    pooling: PoolingConfig = attrs.field(factory=PoolingConfig)
     limits: LimitsConfig = attrs.field(factory=LimitsConfig)
     media: MediaConfig = attrs.field(factory=MediaConfig)
     documents: DocumentsConfig = attrs.field(factory=DocumentsConfig)
@@ -134,6 +137,7 @@ class Config:
     responses: ResponsesConfig = attrs.field(factory=ResponsesConfig)
     batches: BatchesConfig = attrs.field(factory=BatchesConfig)
     mcp: McpConfig = attrs.field(factory=McpConfig)
+    middleware: MiddlewareConfig = attrs.field(factory=MiddlewareConfig)
     observability: ObservabilityConfig = attrs.field(factory=ObservabilityConfig)
     metrics: MetricsConfig = attrs.field(factory=MetricsConfig)
     audit: AuditConfig = attrs.field(factory=AuditConfig)
@@ -168,7 +172,13 @@ def _inconsistencies(config: Config) -> Iterator[str]:
         alias, _, model = rest.partition("=")
         if not (tenant and alias and model):
             yield f"model.tenant_aliases: {entry}: expected TENANT:NAME=MODEL"
-    for check in (config.timeouts.of_models, config.routing.of_splits, config.routing.of_fallbacks):
+    for check in (
+        config.timeouts.of_models,
+        config.routing.of_splits,
+        config.routing.of_fallbacks,
+        config.routing.of_shadows,
+        config.pooling.check,
+    ):
         try:
             check()
         except ConfigError as error:

@@ -5,6 +5,7 @@
     |   +-- InvalidJson             the body is not JSON, or not the JSON the API takes
     |   +-- UnsupportedParameter    a documented parameter that this model or engine cannot honour
     |   +-- PromptTooLong           carries both numbers
+    |   +-- InputTooLong            of pooled work; carries the number
     |   +-- TemplateFailed          the chat template refused the messages
     |   +-- EngineRejected          the engine called the request invalid
     |   +-- SealBroken              sealed content that cannot be opened; says why
@@ -60,6 +61,7 @@ __all__ = [
     "EngineTimeout",
     "FormatViolated",
     "HeadersTooLarge",
+    "InputTooLong",
     "InternalError",
     "InvalidJson",
     "InvalidRequest",
@@ -199,6 +201,21 @@ class PromptTooLong(InvalidRequest):
     def prompt_alone(self) -> bool:
         """Whether no answer of any length would fit."""
         return self.prompt_tokens >= self.context_length
+
+
+class InputTooLong(InvalidRequest):
+    """An input of pooled work is longer than the model's context. Counts are tokens; `at_least`: it was not tokenized, and has
+    that many or more."""
+
+    openai_code = "context_length_exceeded"
+
+    def __init__(self, tokens: int, context_length: int, *, param: str, at_least: bool = False) -> None:
+        least = "at least " if at_least else ""
+        super().__init__(
+            f"This model's maximum context length is {context_length} tokens, however '{param}' has {least}{tokens} tokens. "
+            "Please shorten it, or ask for it to be truncated.",
+            param=param,
+        )
 
 
 class TemplateFailed(InvalidRequest):
@@ -403,7 +420,10 @@ class EngineFailed(WorkerError):
 
 
 class EngineGarbled(WorkerError):
-    """The engine sent something that its protocol does not allow."""
+    """The engine sent something that its protocol does not allow, or found that we did: bytes were changed on the way, or the
+    engine has a fault that another one need not have. What could be read before it counts."""
+
+    another_worker_may_do = True
 
 
 class FormatViolated(SmgError):

@@ -5,6 +5,7 @@ Logs and metrics are observers: `server.request_traces` adds `FailureLog` to the
 Observers must not raise and must not wait; one with slow work needs a queue of its own.
 """
 
+from collections.abc import Callable
 from typing import Protocol
 
 from msgspec import Struct
@@ -17,17 +18,20 @@ __all__ = [
     "FellBack",
     "FirstToken",
     "FormatViolation",
+    "Hedged",
     "JoinEnded",
     "MediaLoaded",
     "Migrating",
     "Moment",
     "Observer",
+    "PolicyFailed",
     "ProcessSampled",
     "ReasoningLeftOut",
     "Rendered",
     "RequestFinished",
     "RequestStarted",
     "Retrying",
+    "Shadowed",
     "SilentObserver",
     "SourceAnswered",
     "SourceChanged",
@@ -137,6 +141,38 @@ class FellBack(Struct, frozen=True):
     reason: str
 
 
+class Hedged(Struct, frozen=True):
+    """The answer of `worker` was late, after `delay` seconds, and the worker `to` was asked too. `outcome` is "won" (its answer
+    was used), "lost" (the first one's was), "failed" (its call failed, the first one's did not), "both_failed"; or, where nobody
+    was asked, "no_worker" or "no_budget"."""
+
+    request_id: str
+    model: str
+    worker: str
+    to: str
+    delay: float
+    outcome: str
+
+
+class Shadowed(Struct, frozen=True):
+    """A copy of a request for `model` was sent to the model `shadow` too, and its answer was thrown away. `outcome` is "ok", the
+    error's class name, "abandoned" (the gateway shuts down), or "dropped": not sent, since as many are under way as may be.
+    `first_seconds` is the time from its start to its first output, None without one; `finish` has the reason of each choice.
+    `agrees`: both answers have the same number of tokens and ended for the same reasons; None where one of them is not whole."""
+
+    request_id: str
+    model: str
+    shadow: str
+    outcome: str
+    worker: str = ""
+    first_seconds: float | None = None
+    seconds: float = 0.0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    finish: tuple[str, ...] = ()
+    agrees: bool | None = None
+
+
 class Migrating(Struct, frozen=True):
     """An answer of which `tokens` have come goes on with another engine: `worker` was lost with `error`, `to` is asked next. The
     rest could differ from what the first engine would have said if `inexact` names why ("constraint", "seed", "penalties")."""
@@ -150,12 +186,13 @@ class Migrating(Struct, frozen=True):
 
 
 class AttemptEnded(Struct, frozen=True):
-    """One call of a worker's engine ended, successfully or not. `outcome` is "ok", "abandoned" (the client left, or the gateway
-    shuts down) or the error's class name; `detail` is the engine's own text, which only the operator may see; `finish` has the
-    reason of each choice, in the order in which they ended; `first_seconds` is the time from the call's start to its first
-    output, None without output. `client_id` is the client's own name for the request, "" when it gave none.
-    `role` and `model` as in WorkerPicked: a turn of two workers has two such moments. `transport` is how the engine was called,
-    "grpc" or "http", `dialect` the engine's. `span_id` is that of the call in a trace that is recorded, "" without one."""
+    """One call of a worker's engine ended, successfully or not. `outcome` is "ok", "abandoned" (the client left, or the
+    gateway shuts down), "outrun" (another call for the same answer was faster) or the error's class name; `detail` is the
+    engine's own text, which only the operator may see; `finish` has the reason of each choice, in the order in which they
+    ended; `first_seconds` is the time from the call's start to its first output, None without output. `client_id` is the
+    client's own name for the request, "" when it gave none. `role` and `model` as in WorkerPicked: a turn of two workers has
+    two such moments. `transport` is how the engine was called, "grpc" or "http", `dialect` the engine's. `span_id` is that of
+    the call in a trace that is recorded, "" without one."""
 
     request_id: str
     worker: str
@@ -325,6 +362,15 @@ class BreakerChanged(Struct, frozen=True):
     state: str
 
 
+class PolicyFailed(Struct, frozen=True):
+    """A routing policy raised `error`, the name of an exception ("WrongPick": it chose what cannot be), in its method `call`. A
+    choice was then made by the fewest requests."""
+
+    policy: str
+    call: str
+    error: str
+
+
 class SourceAnswered(Struct, frozen=True):
     """A source of workers (`discovery`) was asked. `outcome` is "ok", or "failed": what it named before still holds."""
 
@@ -333,7 +379,7 @@ class SourceAnswered(Struct, frozen=True):
 
 
 class SourceChanged(Struct, frozen=True):
-    """A worker was changed since its source says so: `change` is "add", "update", "drain", "resume" or "remove"."""
+    """A worker was changed since its source says so: `change` is "add", "update", "drain" (it leaves) or "resume"."""
 
     source: str
     change: str
@@ -360,6 +406,8 @@ Moment = (
     | FormatViolation
     | Retrying
     | FellBack
+    | Hedged
+    | Shadowed
     | Migrating
     | ToolCalled
     | RequestFinished
@@ -369,6 +417,7 @@ Moment = (
     | StoreCalled
     | ProcessSampled
     | BreakerChanged
+    | PolicyFailed
     | SourceAnswered
     | SourceChanged
     | SourceSampled
@@ -377,7 +426,8 @@ Moment = (
 
 
 class Observer(Protocol):
-    """Receives every moment of a gateway."""
+    """Receives every moment of a gateway. One with an attribute `hears`, a collection of classes of moments, is only sure to get
+    those: a gateway with several observers spares it the others."""
 
     def report(self, moment: Moment) -> None:
         """Called once for each moment; must return at once and never raise."""
@@ -394,19 +444,33 @@ class SilentObserver:
 
 
 class _FanOut:
-    __slots__ = ("_observers",)
+    """Passes moments on. Who hears one kind is found once for each kind."""
+
+    __slots__ = ("_told", "observers")
 
     def __init__(self, observers: tuple[Observer, ...]) -> None:
-        self._observers = observers
+        self.observers = observers
+        self._told: dict[type, tuple[Callable[[Moment], None], ...]] = {}
 
     def report(self, moment: Moment) -> None:
-        for observer in self._observers:
-            observer.report(moment)
+        told = self._told.get(type(moment))
+        if told is None:
+            told = self._told[type(moment)] = self._hearing(type(moment))
+        for tell in told:
+            tell(moment)
+
+    def _hearing(self, kind: type[Moment]) -> tuple[Callable[[Moment], None], ...]:
+        return tuple([each.report for each in self.observers if kind in getattr(each, "hears", (kind,))])
 
 
 def fan_out(*observers: Observer) -> Observer:
-    """One observer that passes every moment to all of `observers`, in order; silent ones are left out."""
-    heard = tuple(each for each in observers if not isinstance(each, SilentObserver))
+    """One observer that passes every moment to all of `observers` that hear it, in order; silent ones are left out."""
+    heard: list[Observer] = []
+    for each in observers:
+        if isinstance(each, _FanOut):
+            heard += each.observers
+        elif not isinstance(each, SilentObserver):
+            heard.append(each)
     if not heard:
         return SilentObserver()
-    return heard[0] if len(heard) == 1 else _FanOut(heard)
+    return heard[0] if len(heard) == 1 else _FanOut(tuple(heard))

@@ -50,6 +50,7 @@ __all__ = [
     "Origin",
     "Part",
     "PoolInput",
+    "PoolKind",
     "PoolRequest",
     "Reasoning",
     "ReasoningSettings",
@@ -568,33 +569,31 @@ class GenerationRequest(Struct, frozen=True, eq=False):
     __hash__ = None  # type: ignore[assignment]  # a request holds mappings
 
 
-PoolInput = str | Sequence[int] | tuple[Part, ...]
-"""One text, the token ids of one, or text and media together."""
+PoolKind = Literal["embed"]
+"""What pooled work makes of an input: a vector ("embed")."""
+
+PoolInput = str | Sequence[int]
+"""One text, or the token ids of one."""
 
 
 class PoolRequest(Struct, frozen=True):
-    """One request for pooled work: vectors or scores instead of text (embeddings, rerank, score, classify).
+    """One request for pooled work: vectors instead of text.
 
-    `kind`: "embed" asks for a vector of each of `inputs`, "classify" for the labels' probabilities of each, "score" and
-    "rerank" for one number for each of `pairs` (rerank: the first of a pair is the query, the second a document). Results come in
-    the order of the inputs. `dimensions` shortens the vectors. `truncate` keeps that many tokens of an input (-1: as many as
-    the model takes), from `truncate_side`; None refuses an input that is too long. `activation` False asks for raw scores.
+    `kind`: "embed" asks for a vector of each of `inputs`. Results come in the order of the inputs. `dimensions` shortens the
+    vectors to their first numbers, and makes their length 1 again. `truncate` keeps that many tokens of an input (-1: as many as
+    the model takes), the special tokens of the tokenizer among them; `truncate_side` is the end that is cut off. None refuses an
+    input that is too long. `tasks` is what the vectors are for ("query", "document", ...; "": not said), one for all inputs or
+    one for each, for models that want other words before an input for each. `headers` are the client's.
     """
 
     id: str
     model: str
-    kind: Literal["embed", "score", "rerank", "classify"]
+    kind: PoolKind
     inputs: tuple[PoolInput, ...] = ()
-    pairs: tuple[tuple[PoolInput, PoolInput], ...] = ()
     dimensions: int | None = None
     truncate: int | None = None
-    truncate_side: Literal["start", "end"] = "start"
-    activation: bool | None = None
-    add_special_tokens: bool | None = None
-    user: str | None = None
-    cache_salt: str | None = None
-    priority: int = 0
-    extra: Mapping[str, Json] = {}
+    truncate_side: Literal["start", "end"] = "end"
+    tasks: tuple[str, ...] = ()
+    add_special_tokens: bool = True
     headers: Mapping[str, str] = {}
-    origin: Origin | None = None
     caller: Caller = Caller()

@@ -43,6 +43,11 @@ def simulate_flags(parser: argparse.ArgumentParser) -> None:
         metavar="HOST:PORT",
         help="where the engine listens (default: %(default)s)",
     )
+    parser.add_argument(
+        "--listen-http",
+        metavar="HOST:PORT",
+        help="where it answers as the HTTP servers of vLLM and SGLang do too (default: nowhere)",
+    )
     for name, (kind, text) in {**SIMULATED_ENGINE, **SIMULATED_TIMING}.items():
         flag = "--" + name.replace("_", "-")
         parser.add_argument(
@@ -101,7 +106,8 @@ def _simulate(args: argparse.Namespace) -> int:
     from smg_core.simulator.clockwork import Timing
     from smg_core.simulator.engine import SimulatorConfig
     from smg_core.simulator.faults import Fault
-    from smg_core.simulator.server import SimulatedEngine, run_simulator
+    from smg_core.simulator.running import run_simulator
+    from smg_core.simulator.server import SimulatedEngine
 
     given = vars(args)
     try:
@@ -114,11 +120,16 @@ def _simulate(args: argparse.Namespace) -> int:
     if not args.listen.startswith("unix:") and not args.listen.rpartition(":")[2].isdecimal():
         raise ConfigError(f"--listen: {args.listen}: expected HOST:PORT or unix:///PATH")
 
+    if args.listen_http is not None and not args.listen_http.rpartition(":")[2].isdecimal():
+        raise ConfigError(f"--listen-http: {args.listen_http}: expected HOST:PORT")
+
     def tell(engine: SimulatedEngine) -> None:
+        if engine.http_target:
+            print(f"over HTTP at {engine.http_target}, with the dialects vllm-http and sglang-http", flush=True)
         print(f"listening on {engine.target}; a gateway for it: smg-gateway serve --worker {engine.target}", flush=True)
 
     try:
-        asyncio.run(run_simulator(config, args.listen, ready=tell))
+        asyncio.run(run_simulator(config, args.listen, ready=tell, listen_http=args.listen_http))
     except OSError as error:
         print(f"smg-gateway: {error.strerror or error}", file=sys.stderr)
         return 1

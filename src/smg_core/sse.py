@@ -12,13 +12,17 @@ import attrs
 
 from smg_core.errors import EngineGarbled
 
-__all__ = ["COMMENT", "ServerSentEvent", "SseReader", "write_event"]
+__all__ = ["COMMENT", "DONE", "DataReader", "ServerSentEvent", "SseReader", "write_event"]
 
 COMMENT = b": ping\n\n"
 """A comment: readers pass over it."""
 
+DONE = b"[DONE]"
+"""The data of the last event of a stream, in OpenAI's APIs and those that follow them."""
+
 _BOM = b"\xef\xbb\xbf"
 _LINE_END = re.compile(rb"\r\n|\r|\n")
+_LF = 10
 _MAX_EVENT_BYTES = 8 * 1024 * 1024
 
 
@@ -99,6 +103,100 @@ class SseReader:
             events.append(ServerSentEvent("\n".join(self._data), self._event or "message", self._id, self._retry))
         self._data = []
         self._event, self._retry, self._size = "", None, 0
+
+
+class DataReader:
+    """Reads the data of one stream's events and nothing else of them, several times as fast as `SseReader`. The data are bytes as
+    they came, since JSON is decoded from bytes. `max_event_bytes` bounds what is held of an event that is not complete."""
+
+    __slots__ = ("_after_cr", "_begun", "_held", "_limit", "_line_over", "_size")
+
+    def __init__(self, *, max_event_bytes: int = _MAX_EVENT_BYTES) -> None:
+        self._limit = max_event_bytes
+        self._held: list[bytes] = []  # pieces of the event that is not complete
+        self._size = 0
+        self._line_over = False  # what is held ends in a line end
+        self._after_cr = False
+        self._begun = False
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """The data of the events that `chunk` completes. Raises `EngineGarbled` when one is too large."""
+        if b"\r" in chunk or self._after_cr:
+            chunk = self._with_lf(chunk)
+        if not self._begun:
+            chunk = self._begin(chunk)
+        if not chunk:
+            return []
+        if b"\n\n" not in chunk and not (self._line_over and chunk[0] == _LF):
+            self._hold(chunk)
+            return []
+        if self._held:
+            self._held.append(chunk)
+            chunk = b"".join(self._held)
+            self._held.clear()
+            self._size = 0
+        *blocks, rest = chunk.split(b"\n\n")
+        found = []
+        for block in blocks:
+            if block[:6] == b"data: " and b"\n" not in block:
+                found.append(block[6:])
+            elif (data := _data_of(block)) is not None:
+                found.append(data)
+        if rest:
+            self._hold(rest)
+        else:
+            self._line_over = False
+        return found
+
+    def rest(self) -> bytes | None:
+        """The data of an event that the end of the stream cut off behind them: its last line end may be missing. None where there
+        is none."""
+        held = b"".join(self._held)
+        self._held.clear()
+        return _data_of(held)
+
+    def _hold(self, piece: bytes) -> None:
+        self._held.append(piece)
+        self._line_over = piece[-1] == _LF
+        self._size += len(piece)
+        if self._size > self._limit:
+            self._drop_comments()
+
+    def _drop_comments(self) -> None:
+        """A comment is not part of an event, however many there are."""
+        lines = b"".join(self._held).split(b"\n")
+        kept = b"\n".join([line for line in lines[:-1] if line[:1] != b":"] + lines[-1:])
+        self._held, self._size = [kept] if kept else [], len(kept)
+        self._line_over = kept[-1:] == b"\n"
+        if self._size > self._limit:
+            raise EngineGarbled(f"The upstream sent an event of more than {self._limit} bytes.")
+
+    def _with_lf(self, chunk: bytes) -> bytes:
+        """`chunk` with LF for every line end, also for a CRLF that is split between two reads."""
+        if self._after_cr and chunk[:1] == b"\n":
+            chunk = chunk[1:]
+        self._after_cr = chunk[-1:] == b"\r"
+        return chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+
+    def _begin(self, chunk: bytes) -> bytes:
+        """The first bytes, without a byte order mark."""
+        start = b"".join((*self._held, chunk))
+        self._held.clear()
+        if len(start) < len(_BOM) and _BOM.startswith(start):
+            self._held.append(start)
+            return b""
+        self._begun = True
+        return start.removeprefix(_BOM)
+
+
+def _data_of(block: bytes) -> bytes | None:
+    """The data lines of an event, joined by LF; None where it has none."""
+    lines = []
+    for line in block.split(b"\n"):
+        name, _, value = line.partition(b":")
+        if name == b"data":
+            lines.append(value.removeprefix(b" "))
+    return b"\n".join(lines) if lines else None
 
 
 def write_event(data: bytes, event: str | None = None, event_id: str | None = None) -> bytes:

@@ -7,11 +7,12 @@ and no environment: both are handed in.
 import re
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 
 from smg_mcp.errors import McpConfigError
-from smg_mcp.settings import McpServer, McpSettings
+from smg_mcp.settings import McpServer, McpSettings, ProxySettings
 
 __all__ = ["settings_of"]
 
@@ -34,6 +35,7 @@ def settings_of(mapping: Mapping[str, Any], environment: Mapping[str, str]) -> M
             raise McpConfigError(f"mcp.servers: two servers are named {server.name!r} (capitals make no difference)")
         names.add(server.name.lower())
         _check_server(server)
+    _check_proxy(settings.proxy, "mcp.proxy")
     _check_policy(settings)
     return settings
 
@@ -59,17 +61,9 @@ def _variable(found: re.Match[str], environment: Mapping[str, str], path: str) -
 def _check_server(server: McpServer) -> None:
     place = f"mcp.servers.{server.name}"
     if server.protocol == "stdio":
-        if not server.command:
-            raise McpConfigError(f"{place}: a server of the protocol stdio needs a command")
-        for key in ("url", "token", "oauth", "proxy", "headers", "forward_headers"):
-            if getattr(server, key):
-                raise McpConfigError(f"{place}.{key}: is of no use for the protocol stdio")
+        _check_child(server, place)
     else:
-        if not server.url:
-            raise McpConfigError(f"{place}: a server of the protocol {server.protocol} needs a url")
-        for key in ("command", "args", "envs", "cwd"):
-            if getattr(server, key):
-                raise McpConfigError(f"{place}.{key}: is of use for the protocol stdio only")
+        _check_reached(server, place)
     if server.oauth is not None:
         _check_oauth(server, place)
     aliases = [tool.alias for tool in server.tools.values() if tool.alias is not None]
@@ -79,6 +73,47 @@ def _check_server(server: McpServer) -> None:
         mapping = told.arg_mapping
         if len(set(mapping.renames.values())) < len(mapping.renames):
             raise McpConfigError(f"{place}.tools.{tool}.arg_mapping.renames: two arguments get the same name")
+
+
+def _check_child(server: McpServer, place: str) -> None:
+    if not server.command:
+        raise McpConfigError(f"{place}: a server of the protocol stdio needs a command")
+    for key in ("url", "token", "oauth", "proxy", "headers", "forward_headers"):
+        if getattr(server, key):
+            raise McpConfigError(f"{place}.{key}: is of no use for the protocol stdio")
+
+
+def _check_reached(server: McpServer, place: str) -> None:
+    if not server.url:
+        raise McpConfigError(f"{place}: a server of the protocol {server.protocol} needs a url")
+    for key in ("command", "args", "envs", "cwd"):
+        if getattr(server, key):
+            raise McpConfigError(f"{place}.{key}: is of use for the protocol stdio only")
+    if _check_address(server.url, ("http", "https"), f"{place}.url"):
+        raise McpConfigError(
+            f"{place}.url: may have no user and no password; a token and headers have places of their own"
+        )
+    _check_proxy(server.proxy, f"{place}.proxy")
+
+
+def _check_proxy(proxy: ProxySettings | None, place: str) -> None:
+    if proxy is not None:
+        for key, address in (("http", proxy.http), ("https", proxy.https)):
+            if address is not None:
+                _check_address(address, ("http", "https", "socks5", "socks5h"), f"{place}.{key}")
+
+
+def _check_address(address: str, schemes: tuple[str, ...], place: str) -> bool:
+    """Whether a URL has a user or a password. Raises McpConfigError for what is none; it is not repeated, since it may have
+    secrets."""
+    try:
+        parts = urlsplit(address)
+        good = parts.scheme in schemes and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        good = False
+    if not good:
+        raise McpConfigError(f"{place}: is no URL of a host that begins with {' or '.join(schemes)}")
+    return "@" in parts.netloc
 
 
 def _check_oauth(server: McpServer, place: str) -> None:

@@ -45,7 +45,7 @@ def rules_for_server(server: McpServer, settings: EgressSettings) -> McpUrlRules
             parts = urlsplit(url)
             port = parts.port or {"http": 80, "https": 443}[parts.scheme]
         except (KeyError, ValueError) as error:
-            raise McpConfigError(f"mcp.servers.{server.name}: {url[:200]!r} is no http or https URL") from error
+            raise McpConfigError(f"mcp.servers.{server.name}: a URL of it is no http or https URL") from error
         schemes.add(parts.scheme)
         ports.add(port)
         private.add((parts.hostname or "").rstrip(".").lower())

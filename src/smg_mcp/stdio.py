@@ -27,6 +27,7 @@ from smg_mcp.strict_json import AmbiguousJson, strict_object
 __all__ = ["stdio_streams"]
 
 log = logging.getLogger("smg.mcp")
+words = logging.getLogger("mcp.stderr")  # may have what users said: no log of a gateway has it
 
 _ELSEWHERE = 64 * 1024
 
@@ -121,14 +122,16 @@ async def _write(process: asyncio.subprocess.Process, out_of: Any, into: Any) ->
 
 
 async def _log_stderr(process: asyncio.subprocess.Process, name: str, limits: McpLimits) -> None:
-    """What the server writes to stderr goes to the log at debug level, the first bytes of it; the rest is thrown away."""
+    """What the server writes to stderr goes to a log of its own at debug level, the first bytes of it; the rest is thrown away.
+    Our own log says how much it is."""
     stderr, left = process.stderr, limits.stderr_bytes
     if stderr is None:
         return
     with contextlib.suppress(OSError):
         while chunk := await stderr.read(_ELSEWHERE):
+            log.debug("the MCP server %s wrote %d bytes to stderr", name, len(chunk))
             if left > 0:
-                log.debug("stderr of the MCP server %s: %s", name, chunk[:left].decode("utf-8", "replace").rstrip())
+                words.debug("%s: %s", name, chunk[:left].decode("utf-8", "replace").rstrip())
                 left -= len(chunk)
 
 

@@ -25,6 +25,7 @@ OF_A_FORM = {
     "model.tenant_aliases": "acme:claude-*=llama",
     "routing.splits": "llama=llama-a:9,llama-b:1",
     "routing.fallbacks": "llama=qwen,mistral",
+    "routing.shadows": "llama=qwen:0.1",
     "timeouts.models": "llama=first_token:300",
 }
 """Settings whose text must be of a certain form."""

@@ -304,8 +304,12 @@ def values_of(setting: Setting) -> st.SearchStrategy[object]:
         return st.lists(st.sampled_from(["t:a=b", "acme:claude-*=qwen:7b"]), max_size=2, unique=True).map(tuple)
     if setting.path == "routing.splits":
         return st.lists(st.sampled_from(["a=b:1", "qwen=qwen:9.5,llama:0.5"]), max_size=2, unique=True).map(tuple)
+    if setting.path == "routing.shadows":
+        return st.sampled_from([(), ("a=b:1",), ("a=b:0.25", "c=d:0.5")])
     if setting.path == "routing.fallbacks":
         return st.lists(st.sampled_from(["a=b", "qwen=llama,mistral"]), max_size=2, unique=True).map(tuple)
+    if setting.path == "pooling.prefixes":
+        return st.lists(st.sampled_from(["query=q: ", "a/b/document=d="]), max_size=2, unique=True).map(tuple)
     if setting.path == "proxies.trusted":
         return st.lists(st.sampled_from(["10.0.0.0/8", "::1"]), max_size=2, unique=True).map(tuple)
     if setting.repeated:

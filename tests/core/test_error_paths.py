@@ -20,12 +20,17 @@ from smg_core.pipeline.media import media_of
 from smg_core.protocols.base import Incoming
 from smg_core.protocols.chat import ChatRequest, decode_chat
 from smg_core.protocols.chat_types import ChatBody
+from smg_core.protocols.cohere_embed import CohereEmbedBody, decode_cohere_embed
 from smg_core.protocols.completions import decode_completion
 from smg_core.protocols.completions_types import CompletionBody
+from smg_core.protocols.embeddings import EmbeddingsBody, decode_embeddings
 from smg_core.protocols.errors import anthropic_error, gemini_error, openai_error
+from smg_core.protocols.gemini_embed import BatchEmbedContentsBody, decode_batch_embed
+from smg_core.protocols.rerank import RerankBody, decode_rerank
+from smg_core.protocols.score import ScoreBody, decode_score
 from smg_core.protocols.sglang import decode_sglang
 from smg_core.protocols.sglang_types import SglangBody
-from smg_core.request import GenerationRequest, Image, MediaSource, Message, Sampling, Text, ToolResult
+from smg_core.request import GenerationRequest, Image, MediaSource, Message, PoolRequest, Sampling, Text, ToolResult
 
 SRC = Path(__file__).parents[2] / "src" / "smg_core"
 BELOW = ("errors.py", "pipeline/**/*.py", "routing/**/*.py", "server/media.py", "tokenizer/**/*.py", "workers/**/*.py")
@@ -125,9 +130,45 @@ def leads_to(kind: Any, path: Sequence[str | int]) -> bool:
 
 
 FILES = [file for pattern in BELOW for file in sorted(SRC.glob(pattern))]
+POOLED = [file for file in FILES if file.stem in ("pool_inputs", "pooling", "pool_gathering")]
+"""Modules whose paths are into `PoolRequest`."""
+FILES = [file for file in FILES if file not in POOLED]
 POSITIONS = dict(found for file in FILES for found in functions_that_take_it(file))
 WRITTEN = [each for file in FILES for each in written_params(file, POSITIONS)]
 PATHS = sorted({each.path for each in WRITTEN if each.path is not None})
+
+
+POOL_PATHS = sorted({each.path for file in POOLED for each in written_params(file, POSITIONS) if each.path is not None})
+POOL_PATHS += ["inputs[1]", "truncate"]  # set where a call fails; what a server of OpenAI's API has no word for
+POOL_BODIES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
+    "embeddings": (decode_embeddings, EmbeddingsBody, {"input": ["a", "b"]}),
+    "one input": (decode_embeddings, EmbeddingsBody, {"input": "a"}),
+    "embed": (decode_cohere_embed, CohereEmbedBody, {"texts": ["a", "b"], "input_type": "clustering"}),
+    "batch": (decode_batch_embed, BatchEmbedContentsBody, {"requests": [{"content": {"parts": [{"text": "a"}]}}] * 2}),
+    "rerank": (decode_rerank, RerankBody, {"query": "a", "documents": ["b"]}),
+    "score": (decode_score, ScoreBody, {"text_1": "a", "text_2": ["b"]}),
+}
+NO_FIELD = {("batch", "truncate"), ("rerank", "dimensions"), ("score", "dimensions")}
+"""What an API has no field for, so that nothing of it can be refused for that."""
+
+
+@pytest.mark.parametrize("path", POOL_PATHS)
+def test_every_path_of_pooled_work_is_one_into_its_request(path: str) -> None:
+    assert leads_to(PoolRequest, steps(path))
+
+
+@pytest.mark.parametrize("name", POOL_BODIES)
+@pytest.mark.parametrize("path", POOL_PATHS)
+def test_apis_of_pooled_work_have_a_field_for_each_of_them(path: str, name: str) -> None:
+    if (name, path) in NO_FIELD or path == "model":
+        return
+    decode, body, fields = POOL_BODIES[name]
+    values = {"model": "m", **fields} if name != "batch" else fields
+    decoded = decode(Incoming(msgspec.json.encode(values), request_id="r", path_values={"model": "m"}))
+    names = {each.name: each.encode_name for each in msgspec.structs.fields(body)}
+    first, *rest = steps(decoded.locate(path))
+    own = next(name for name, encoded in names.items() if encoded == first)
+    assert leads_to(body, [own, *rest])
 
 
 def chat(**fields: Any) -> ChatRequest:

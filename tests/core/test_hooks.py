@@ -26,6 +26,17 @@ def test_every_listener_hears_every_moment_in_the_order_given():
     assert heard == [("a", CHANGE), ("b", CHANGE), ("a", retry), ("b", retry)]
 
 
+def test_a_listener_that_names_what_it_hears_gets_that_and_no_more_also_within_others():
+    heard = []
+    choosy = Listener("choosy", heard)
+    choosy.hears = frozenset({Retrying})
+    observer = fan_out(fan_out(choosy, Listener("a", heard)), Listener("b", heard))
+    retry = Retrying("r", "gpu-0", "WorkerGone", 0.1)
+    observer.report(CHANGE)
+    observer.report(retry)
+    assert heard == [("a", CHANGE), ("b", CHANGE), ("choosy", retry), ("a", retry), ("b", retry)]
+
+
 def test_a_single_listener_is_called_without_a_detour():
     listener = Listener("a", [])
     assert fan_out(listener) is listener

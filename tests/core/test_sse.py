@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smg_core.errors import EngineGarbled
-from smg_core.sse import ServerSentEvent, SseReader, write_event
+from smg_core.sse import DataReader, ServerSentEvent, SseReader, write_event
 
 
 def read(data: bytes, *cuts: int, limit: int = 1 << 20) -> list[ServerSentEvent]:
@@ -136,3 +136,44 @@ def test_what_is_written_is_read_back(text, name):
 def test_an_event_name_of_two_lines_is_not_written():
     with pytest.raises(ValueError, match="one line"):
         write_event(b"x", event="a\ndata: smuggled")
+
+
+# ------------------------------------------------------------------------------------------------------------ data alone
+
+
+def data_of(data: bytes, *cuts: int, limit: int = 1 << 20) -> list[bytes]:
+    reader = DataReader(max_event_bytes=limit)
+    edges = [0, *sorted(cuts), len(data)]
+    return [each for a, b in itertools.pairwise(edges) for each in reader.feed(data[a:b])]
+
+
+@given(streams, st.data())
+def test_data_alone_are_those_of_the_events_however_they_are_cut(data, draw):
+    cuts = draw.draw(st.lists(st.integers(0, len(data)), max_size=8))
+    wanted = [event.data for event in slow_reference(data)]
+    assert [each.decode("utf-8", "replace") for each in data_of(data, *cuts)] == wanted
+    assert [each.decode("utf-8", "replace") for each in data_of(data, *range(len(data)))] == wanted
+
+
+def test_data_of_an_event_whose_last_line_end_is_missing_are_the_rest():
+    for tail in (b"data: [DONE]", b"data: [DONE]\n", b": note\ndata: [DONE]\r\n"):
+        reader = DataReader()
+        assert reader.feed(b"data: 1\n\n" + tail) == [b"1"]
+        assert reader.rest() == b"[DONE]"
+        assert reader.rest() is None
+
+
+def test_data_without_an_end_are_refused_before_they_are_held():
+    for piece in (b"x" * 10, b"data: x\n"):
+        reader = DataReader(max_event_bytes=100)
+        for _ in range(100 // len(piece)):
+            reader.feed(piece)
+        with pytest.raises(EngineGarbled, match="100 bytes"):
+            reader.feed(piece)
+
+
+def test_comments_do_not_count_for_data_alone():
+    reader = DataReader(max_event_bytes=100)
+    for _ in range(200):
+        assert reader.feed(b": ping\n") == []
+    assert reader.feed(b"data: x\n\n") == [b"x"]

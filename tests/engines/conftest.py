@@ -16,6 +16,7 @@ CHOSEN = os.environ.get("SMG_ENGINES", "mlx").split()
 ONE_ENGINES = {
     "test_mlx.py": "mlx",
     "test_pictures.py": "vllm",
+    "test_pooling.py": "vllm",
     "test_prefill_decode.py": "vllm",
 }
 collect_ignore = [file for file, name in ONE_ENGINES.items() if name not in CHOSEN]

@@ -123,6 +123,18 @@ VLLM_PICTURES = attrs.evolve(
 )
 
 
+VLLM_POOLING = attrs.evolve(
+    VLLM,
+    title="vLLM, pooling",
+    options=(
+        *("--dtype", "bfloat16", "--enforce-eager", "--block-size", "32", "--seed", "0", "--max-model-len", "2048"),
+        *("--max-num-seqs", "16", "--max-num-batched-tokens", "2048", "--num-gpu-blocks-override", "256"),
+        *("--runner", "pooling", "--convert", "embed", "--no-enable-prefix-caching"),
+    ),
+    about="Started with `--runner pooling --convert embed`: its model makes vectors.",
+)
+
+
 def handing_over(role: str, side_port: int) -> RealEngine:
     """vLLM in one of the roles kv_producer and kv_consumer, with NIXL; other engines ask it for a cache at `side_port`."""
     told = {"kv_connector": "NixlConnector", "kv_role": role, "kv_buffer_device": "cpu"}
@@ -143,5 +155,5 @@ VLLM_PAIR = attrs.evolve(
 
 ENGINES = {engine.name: engine for engine in (MLX, VLLM, SGLANG)}
 """Those that a run may name."""
-SECTIONS = {engine.title: engine for engine in (MLX, VLLM, VLLM_PICTURES, VLLM_PAIR, SGLANG)}
+SECTIONS = {engine.title: engine for engine in (MLX, VLLM, VLLM_PICTURES, VLLM_POOLING, VLLM_PAIR, SGLANG)}
 """The sections of the page, in order."""

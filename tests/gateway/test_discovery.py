@@ -53,7 +53,7 @@ async def test_workers_of_the_file_come_and_leave_while_requests_run(tmp_path: P
             standing = discovery_of(gateway).standings["file"]
             await eventually(lambda: standing.state == "stale")
             assert await asked() == 200
-    assert [each.change for each in observer.of(SourceChanged)] == ["add", "drain", "remove"]
+    assert [each.change for each in observer.of(SourceChanged)] == ["add", "drain"]
 
 
 async def test_the_admin_door_tells_how_the_sources_stand(tmp_path: Path) -> None:

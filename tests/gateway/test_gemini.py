@@ -404,7 +404,7 @@ async def test_every_error_below_the_apis_paths_has_googles_envelope(
 
 
 @pytest.mark.parametrize("version", ["v1beta", "v1alpha"])
-@pytest.mark.parametrize(("name", "verb"), [("sim", "embedContent"), ("a:b", "c")])
+@pytest.mark.parametrize(("name", "verb"), [("sim", "predict"), ("a:b", "c")])
 async def test_an_unknown_method_of_a_model_is_not_found_and_named(
     version: str, name: str, verb: str, house: House
 ) -> None:

@@ -12,9 +12,10 @@ import attrs
 import httpx
 import pytest
 from tests.gateway.conftest import CHAT, body, eventually
-from tests.gateway.test_serve import LONG, PACED, QUICK, Served, children, serving, text_of
+from tests.gateway.test_serve import LONG, PACED, QUICK, Served, begun, children, serving, text_of
 
 from smg_core.simulator.clockwork import Timing
+from smg_core.simulator.server import SimulatedEngine
 
 pytestmark = [
     pytest.mark.anyio,
@@ -163,13 +164,179 @@ async def test_the_service_manager_is_told_when_processes_were_replaced(tmp_path
             await served.ended()
 
 
-async def test_a_process_without_a_supervisor_goes_on_after_sighup() -> None:
-    async with serving(QUICK) as served:
-        served.process.send_signal(signal.SIGHUP)
-        await eventually(lambda: served.told("--server-supervised"))
-        answer = await served.http.post(CHAT, json=body())
+async def test_a_process_without_a_supervisor_reads_its_settings_again_and_tells_the_service_manager(
+    tmp_path: Path,
+) -> None:
+    file = config_file(tmp_path, 3)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        manager.setblocking(False)
+        loop = asyncio.get_running_loop()
 
-    assert answer.status_code == 200
+        async def heard(count: int) -> list[str]:
+            async with asyncio.timeout(100):
+                return [(await loop.sock_recv(manager, 1000)).decode().split("\n")[0] for _ in range(count)]
+
+        env = {"NOTIFY_SOCKET": str(tmp_path / "notify")}
+        async with serving(QUICK, "--config", str(file), env=env) as served:
+            started = await heard(1)
+            file.write_text("limits:\n  n: 5\nserver:\n  backlog: 77\n")
+            served.process.send_signal(signal.SIGHUP)
+            reloaded = await heard(2)
+            after = await bound_of(served)
+            file.write_text("limits:\n  n: [\n")
+            served.process.send_signal(signal.SIGHUP)
+            kept = await heard(2)
+            still = await bound_of(served)
+            served.process.send_signal(signal.SIGTERM)
+            ending = await heard(1)
+            await served.ended()
+
+    assert (started, reloaded, kept, ending) == (
+        ["READY=1"],
+        ["RELOADING=1", "READY=1"],
+        ["RELOADING=1", "READY=1"],
+        ["STOPPING=1"],
+    )
+    assert "5" in after
+    assert still == after
+    assert served.told("server.backlog")
+    assert len(served.told("the settings stay as they were")) == 1
+
+
+async def bound_of(served: Served) -> str:
+    """What a process that takes the next connection says of `limits.n`."""
+    async with httpx.AsyncClient(base_url=served.http.base_url, timeout=60, trust_env=False) as client:
+        message: str = (await client.post(CHAT, json=body(n=100))).json()["error"]["message"]
+        return message
+
+
+def door_at(place: Path) -> httpx.AsyncClient:
+    return httpx.AsyncClient(
+        transport=httpx.AsyncHTTPTransport(uds=str(place)), base_url="http://localhost", timeout=60, trust_env=False
+    )
+
+
+async def test_workers_are_those_of_the_edited_files_and_what_an_operator_drains_goes_on_draining(
+    tmp_path: Path,
+) -> None:
+    listed, place = tmp_path / "workers.yaml", tmp_path / "admin.sock"
+    settings = tmp_path / "gateway.yaml"
+
+    def written(*workers: str) -> None:
+        listed.write_text("".join(f"- {{url: 'grpc://127.0.0.1:1', {each}}}\n" for each in workers))
+
+    def urls(*targets: str) -> None:
+        named = ", ".join(f"'{each}'" for each in targets)
+        settings.write_text(f"discovery: {{file_interval_s: 0}}\nworkers: {{file: '{listed}', urls: [{named}]}}\n")
+
+    async def rows() -> dict[str, tuple[str, float, str]]:
+        """Source, weight and state of each worker by its name, at the door of the process that is there now."""
+        async with door_at(place) as door:
+            found = (await door.get("/admin/workers")).json()["workers"]
+        return {each["name"]: (each["source"], each["weight"], each["state"]) for each in found}
+
+    two, three, four = (f"grpc://127.0.0.1:{port}" for port in (2, 3, 4))
+    written("name: heavy, weight: 1", "name: kept", "name: gone")
+    async with SimulatedEngine(QUICK) as engine:
+        urls(engine.target, two, three)
+        arguments = ("--config", str(settings), "--port", "0", "--processes", "2", "--admin-socket", str(place))
+        async with begun(engine, *arguments) as served:
+            async with door_at(place) as door:
+                changes = [
+                    await door.patch(f"/admin/workers/{name}", json={"weight": 7})
+                    for name in ("heavy", "gone", two.replace("/", "%2F"))
+                ]
+                changes.append(await door.post("/admin/workers/kept/drain", json={}))
+                changes.append(await door.post("/admin/workers", json={"url": engine.target, "name": "mine"}))
+            written("name: heavy, weight: 2", "name: kept", "name: new")
+            urls(engine.target, three, four)
+            await hang_up(served)
+            async with asyncio.timeout(100):
+                while not {"new", four} <= (now := await rows()).keys() or {"gone", two} & now.keys():
+                    await asyncio.sleep(0.05)
+
+    assert [each.status_code for each in changes] == [200, 200, 200, 200, 201]
+    assert now["heavy"][:2] == ("file", 2.0)
+    assert now["kept"] == ("file", 1.0, "draining")
+    assert now["mine"][0] == "admin"
+    assert now[three][:2] == ("settings", 1.0)
+    assert not served.told("Traceback")
+
+
+async def test_a_succession_that_fails_leaves_what_was_changed_live_also_to_processes_that_are_started_later(
+    tmp_path: Path,
+) -> None:
+    file, place = config_file(tmp_path, 3), tmp_path / "admin.sock"
+    async with (
+        serving(QUICK, "--config", str(file), "--processes", "2", "--admin-socket", str(place)) as served,
+        door_at(place) as door,
+    ):
+        config_file(tmp_path, 5)
+        assert (await door.post("/admin/reload", json={})).json()["changed"] == ["limits.n"]
+        file.write_text("limits:\n  n: 9\nhistory:\n  url: sqlite:////nowhere/at/all/history.db\n")
+        served.process.send_signal(signal.SIGHUP)
+        await eventually(lambda: served.told("the others stay"), 100)
+        before = children(served.process)
+        for pid in before:
+            os.kill(pid, signal.SIGKILL)
+        await eventually(
+            lambda: len(children(served.process)) == 2 and not {*children(served.process)} & {*before}, 100
+        )
+        told = {await bound_of(served) for _ in range(6)}
+
+    assert {"5" in each and "9" not in each for each in told} == {True}
+
+
+async def test_a_process_that_dies_while_its_successor_starts_is_followed_by_that_one_alone(tmp_path: Path) -> None:
+    file = config_file(tmp_path, 3)
+    async with serving(QUICK, "--config", str(file), "--server-supervised") as served:
+        (before,) = children(served.process)
+        config_file(tmp_path, 5)
+        served.process.send_signal(signal.SIGHUP)
+        await eventually(lambda: len(children(served.process)) == 2, 100)
+        os.kill(before, signal.SIGKILL)
+        await eventually(lambda: served.told("before its successor was ready"), 100)
+        after = await bound_of(served)
+        now = children(served.process)
+        served.process.send_signal(signal.SIGHUP)
+        await eventually(lambda: len(children(served.process)) == 2, 100)
+        served.process.send_signal(signal.SIGTERM)  # while another succession is under way
+        status = await served.ended()
+
+    assert "5" in after
+    assert len(now) == 1
+    assert before not in now
+    assert status == 0
+    assert not served.told("Traceback")
+
+
+async def test_sources_of_workers_are_asked_by_the_process_that_takes_over(tmp_path: Path) -> None:
+    listed, place = tmp_path / "workers.yaml", tmp_path / "admin.sock"
+    listed.write_text("- {url: 'grpc://127.0.0.1:1', name: first}\n")
+    arguments = ("--workers-file", str(listed), "--processes", "2", "--admin-socket", str(place))
+    async with serving(QUICK, *arguments, "--discovery-file-interval-s", "0.05") as served:
+
+        async def named(name: str) -> None:
+            """Write a file with this worker alone, and wait until it is there and no other of the file is."""
+            listed.write_text(f"- {{url: 'grpc://127.0.0.1:1', name: {name}}}\n")
+            async with asyncio.timeout(100):
+                while True:
+                    async with door_at(place) as door:
+                        rows = (await door.get("/admin/workers")).json()["workers"]
+                    if [each["name"] for each in rows if each["source"] == "file"] == [name]:
+                        return
+                    await asyncio.sleep(0.05)
+
+        await named("second")
+        for count in range(2):
+            before = await hang_up(served)
+            await replaced(served, before)
+            await named(f"after{count}")
+        first = min(children(served.process))
+        os.kill(first, signal.SIGKILL)
+        await eventually(lambda: len(children(served.process)) == 2 and first not in children(served.process), 100)
+        await named("last")
 
 
 async def test_the_admin_door_and_the_metrics_know_the_new_processes(tmp_path: Path) -> None:

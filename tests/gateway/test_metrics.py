@@ -5,7 +5,7 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -19,9 +19,11 @@ from tests.gateway.conftest import CHAT, House, body, eventually, in_process, ov
 from tests.gateway.fleet import fleet
 from tests.gateway.test_discovery import QUICK as FILE_QUICK
 from tests.gateway.test_discovery import named
+from tests.gateway.test_hedging import late
 from tests.gateway.test_model_choice import member, routed
 from tests.gateway.test_sealed_reasoning import NEW, OLD, client_of, of, turn
 from tests.gateway.test_serve import PACED, QUICK, serving
+from tests.gateway.test_shadowing import shadowing
 from tests.gateway.test_tool_loop import ADD, DONE, NOTES, gateway_with
 from tests.gateway.test_vision import SHAPES, seeing
 from tests.gateway.tool_server import tool_server
@@ -30,11 +32,12 @@ from tests.gateway.vision_models import image_part, picture, qwen2_vl
 from smg_core import Config, Gateway
 from smg_core.clock import SystemClock
 from smg_core.config import AdminConfig, AuthConfig, LimitsConfig, MetricsConfig, TracesConfig, WorkersConfig
-from smg_core.hooks import Moment, SourceChanged, SourceSampled
+from smg_core.hooks import Moment, Shadowed, SourceChanged, SourceSampled
 from smg_core.observability.logs import AccessLog
 from smg_core.observability.metrics.exposition import OPENMETRICS
 from smg_core.observability.metrics.smg_names import SMG_METRICS
 from smg_core.observability.metrics.table import METRICS
+from smg_core.routing import Candidate, Observing, Pick, RoutingContext
 from smg_core.server.admin.listening import admin_listener, close_listener
 from smg_core.server.admin.running import administered
 from smg_core.server.loop_watch import LoopHealth
@@ -92,7 +95,7 @@ async def everything(tmp_path_factory: pytest.TempPathFactory) -> list[Moment]:
         async with openai.AsyncOpenAI(api_key="x", base_url=f"{house.url}/v1", max_retries=0) as client:
             await client.responses.create(model="sim", input="2 + 3?", tools=[NOTES])
         moments += house.observer.moments
-    moments += [*await faults(), *await another_model(), *await workers_of_a_file(folder)]
+    moments += [*await faults(), *await another_model(), *await workers_of_a_file(folder), *await two_for_one()]
     gone = TracesConfig(endpoint="http://127.0.0.1:1", queue=1, delay_s=300.0, stop_s=0.0)
     async with in_process(config=Config(traces=gone)) as house:
         for _ in range(2):  # the spans of the second find no room
@@ -126,6 +129,32 @@ async def another_model() -> list[Moment]:
         fields = {"model": "short", "messages": [{"role": "user", "content": "word " * 200}], "max_tokens": 5}
         assert (await house.http.post(CHAT, json=fields)).status_code == 200
         return list(house.observer.moments)
+
+
+class Raising(Observing):
+    """A policy that fails."""
+
+    name = "raising"
+
+    def pick(self, candidates: Sequence[Candidate], context: RoutingContext) -> Pick:
+        raise LookupError
+
+
+async def two_for_one() -> list[Moment]:
+    """The moments of a request that a second worker is asked too, of one that is copied, and of one whose policy fails."""
+    moments: list[Moment] = []
+    async with late() as house:
+        await house.chat(max_tokens=8)
+        await settled(house)
+        moments += house.observer.moments
+    async with fleet(member("one"), member("two"), config=shadowing()) as house:
+        await house.chat(model="one", max_tokens=5)
+        await eventually(lambda: bool(house.observer.of(Shadowed)))
+        moments += house.observer.moments
+    async with fleet(member("one"), policy=Raising) as house:
+        await house.chat(model="one", max_tokens=5)
+        moments += house.observer.moments
+    return moments
 
 
 async def workers_of_a_file(folder: Path) -> list[Moment]:

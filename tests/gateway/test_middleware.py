@@ -6,9 +6,10 @@ from typing import Any
 import attrs
 import httpx
 import pytest
-from tests.gateway.conftest import CHAT, body, over_http, settled
+from tests.gateway.conftest import CHAT, body, eventually, over_http, settled
 
-from smg_core.server.exchange import DirectSend, write_now_of
+from smg_core.hooks import ExchangeEnded
+from smg_core.server.exchange import DirectSend, direct_of
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig
 
@@ -46,10 +47,11 @@ class Onlooker:
     at_once: list[bytes] = attrs.field(factory=list)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        fast = write_now_of(send)
-        if fast is None:
+        direct = direct_of(send)
+        if direct is None:
             await self.app(scope, receive, send)
             return
+        fast = direct.write_now
 
         def write_now(data: bytes) -> bool:
             done = fast(data)
@@ -105,6 +107,20 @@ async def test_without_it_tokens_are_written_as_they_come() -> None:
     assert b"".join(onlooker.at_once) in said
 
 
+@pytest.mark.parametrize(
+    "middleware", [None, CountingBytes(), Onlooker()], ids=["none", "wraps send", "keeps its fast way"]
+)
+async def test_the_bytes_of_a_stream_are_counted_whatever_is_around_the_app(
+    middleware: CountingBytes | Onlooker | None,
+) -> None:
+    async with over_http(PACED, wrap=None if middleware is None else middleware.around) as house:
+        said = await streamed(house.http)
+        await eventually(lambda: len(house.observer.of(ExchangeEnded)) == 1)
+        (told,) = house.observer.of(ExchangeEnded)
+
+    assert told.sent == len(said)
+
+
 async def test_a_client_that_leaves_is_noticed_behind_middleware_too() -> None:
     middleware = CountingBytes()
     async with over_http(ENDLESS, wrap=middleware.around) as house:
@@ -122,5 +138,5 @@ async def test_only_the_servers_own_send_has_a_fast_way() -> None:
     posing = Posing(direct)
 
     assert isinstance(posing, DirectSend)
-    assert write_now_of(direct) is direct.write_now
-    assert [write_now_of(other) for other in (send, posing, posing.send)] == [None] * 3  # type: ignore[list-item]
+    assert direct_of(direct) is direct
+    assert [direct_of(other) for other in (send, posing, posing.send)] == [None] * 3  # type: ignore[list-item]

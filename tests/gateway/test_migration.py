@@ -18,7 +18,7 @@ from smg_core.config import WorkersConfig
 from smg_core.hooks import AttemptEnded, Migrating, RequestFinished
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.faults import Fault
+from smg_core.simulator.faults import Fault, FaultKind
 from smg_core.sse import SseReader
 
 pytestmark = pytest.mark.anyio
@@ -28,6 +28,8 @@ CHAINED = SimulatorConfig(chained=40, block_size=4096)
 THREE = Config(workers=WorkersConfig(health_interval_s=3600.0))
 DEATHS = (2, 5, 3)
 """How many tokens three engines give before each is lost."""
+LOSSES: dict[FaultKind, str] = {"cut": "WorkerGone", "garbage": "EngineGarbled", "silence": "EngineGarbled"}
+"""How an engine is lost, and what that is called: its connection is cut, it sends what is no message, it ends without an end."""
 CHANGES = frozenset(
     {"id", "created", "created_at", "createTime", "updated", "completed_at", "item_id", "responseId"}
     | {"sequence_number", "event_id", "previous_response_id", "background", "e2e_latency", "request_id"}
@@ -80,17 +82,18 @@ async def streamed(house: House, api: Api) -> dict[str, Any]:
     return said(api, events)
 
 
-def lose_engines(house: House, after: Sequence[int] = DEATHS) -> None:
+def lose_engines(house: House, after: Sequence[int] = DEATHS, kind: FaultKind = "cut") -> None:
     """Let the next call of each engine be lost, and no other."""
     for engine, tokens in zip(house.engines, after, strict=True):
-        engine.faults.replace((Fault("cut", after=tokens),), {}, clear=True)
+        engine.faults.replace((Fault(kind, after=tokens),), {}, clear=True)
 
 
+@pytest.mark.parametrize("kind", LOSSES)
 @pytest.mark.parametrize("api", APIS, ids=str)
-async def test_a_stream_of_any_api_survives_the_loss_of_three_engines_word_for_word(api: Api) -> None:
+async def test_a_stream_of_any_api_survives_the_loss_of_three_engines_word_for_word(api: Api, kind: FaultKind) -> None:
     async with over_http(CHAINED, engines=3, config=THREE) as house:
         undisturbed = await streamed(house, api)
-        lose_engines(house)
+        lose_engines(house, kind=kind)
         survived = await streamed(house, api)
         moved = house.observer.of(Migrating)
         await settled(house)
@@ -98,7 +101,7 @@ async def test_a_stream_of_any_api_survives_the_loss_of_three_engines_word_for_w
 
     assert survived == undisturbed
     assert [each.inexact for each in moved] == [()] * 3
-    assert {each.error for each in moved} == {"WorkerGone"}
+    assert {each.error for each in moved} == {LOSSES[kind]}
     assert sum(asked) == 5
 
 

@@ -1,14 +1,16 @@
 """Names that are split between models, and models that stand in for others, on every API; with real engines."""
 
 import asyncio
+import re
 from typing import Any
 
+import attrs
 import pytest
 from tests.gateway.fleet import Member, fleet
 from tests.gateway.test_aliases import ASKED, SAID
 
 from smg_core import Config
-from smg_core.config import ModelConfig, RoutingConfig
+from smg_core.config import ModelConfig, RoutingConfig, ServerConfig
 from smg_core.grants import Grants
 from smg_core.hooks import FellBack, RequestFinished, WorkerPicked
 from smg_core.request import Caller
@@ -20,6 +22,8 @@ from smg_core.simulator.faults import Fault
 
 pytestmark = pytest.mark.anyio
 
+VECTORS = re.compile("(?i)embed|rerank|score")
+"""Routes of vectors are no part of this: those of another model cannot stand in, since they cannot be compared."""
 GENERATING = [each for each in ASKED if "token" not in each[0]]
 
 
@@ -116,6 +120,81 @@ async def test_a_model_that_no_worker_serves_any_more_is_stood_in_for() -> None:
         assert answer.status_code == 404
 
 
+async def test_every_route_that_takes_a_model_gets_the_one_that_stands_in() -> None:
+    config = attrs.evolve(routed(fallbacks=("one=two",)), server=ServerConfig(parse_routes=True))
+    config = attrs.evolve(config, model=ModelConfig(aliases=("gpt-*=one",)))
+    async with fleet(member("one"), member("two"), config=config) as house:
+        document = (await house.http.get("/openapi.json")).json()
+        asked = {
+            path: [each["value"] for each in examples(operation).values()]
+            for path, methods in document["paths"].items()
+            for method, operation in methods.items()
+            if method == "post" and takes_a_model(document, path, operation) and not VECTORS.search(path)
+        }
+        await house.gateway.roster.remove("one")
+        while house.gateway.registry.get("one") is not None:
+            await asyncio.sleep(0)
+        for path, bodies in asked.items():
+            for name in ("one", "gpt-x"):
+                for body in bodies:
+                    given = {} if "{model}" in path else {"model": name}
+                    asking = {key: value for key, value in body.items() if "parser" not in key}
+                    answer = await house.http.post(path.replace("{model}", name), json={**asking, **given})
+                    assert answer.status_code == 200, (path, name, answer.text)
+
+    assert asked.keys() >= {path for path, _ in ASKED} | {"/parse/reasoning"}
+    assert all(asked.values())
+
+
+def examples(operation: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = operation["requestBody"]["content"]["application/json"].get("examples", {})
+    return found
+
+
+def takes_a_model(document: dict[str, Any], path: str, operation: dict[str, Any]) -> bool:
+    """Whether the path or the body of an operation names a model."""
+    content = operation.get("requestBody", {}).get("content", {}).get("application/json")
+    if content is None:
+        return False
+    named = content["schema"].get("$ref", "").rpartition("/")[2]
+    body = document["components"]["schemas"].get(named, content["schema"])
+    return "{model}" in path or "model" in body.get("properties", {})
+
+
+async def test_routes_that_ask_no_engine_go_by_the_share_that_a_header_names_and_by_the_model_that_takes_the_prompt() -> (
+    None
+):
+    config = routed(splits=("house=short:1,long:1",), split_header="x-canary", fallbacks=("short=long",))
+    async with fleet(member("short", context_length=64), member("long", context_length=4096), config=config) as house:
+
+        async def length(text: str, model: str, canary: str = "") -> int:
+            answer = await house.http.post(
+                "/tokenize", json={"model": model, "prompt": text}, headers={"x-canary": canary}
+            )
+            assert answer.status_code == 200, answer.text
+            return int(answer.json()["max_model_len"])
+
+        assert [await length("Hello", "house", each) for each in ("short", "long")] == [64, 4096]
+        assert [await length(text, "short") for text in ("Hello", "word " * 200)] == [64, 4096]
+
+
+async def test_a_model_without_a_ready_worker_is_stood_in_for_and_counts_itself_where_nobody_does() -> None:
+    config = routed(fallbacks=("one=two",))
+    async with fleet(member("one", context_length=64), member("two", context_length=4096), config=config) as house:
+
+        async def length(model: str) -> int:
+            answer = await house.http.post("/tokenize", json={"model": model, "prompt": "Hello"})
+            assert answer.status_code == 200, answer.text
+            return int(answer.json()["max_model_len"])
+
+        house.gateway.drain_worker("one")
+        lengths = [await length("one")]
+        house.gateway.drain_worker("two")
+        lengths += [await length("one"), await length("two")]
+
+    assert lengths == [4096, 64, 4096]
+
+
 async def test_a_key_gets_no_model_by_the_chain_of_a_name_that_is_not_its_own() -> None:
     async def identify(head: Head) -> Caller:
         return Caller("acme", grants=Grants(models=(("two",),)))
@@ -124,7 +203,28 @@ async def test_a_key_gets_no_model_by_the_chain_of_a_name_that_is_not_its_own() 
         fleet(member("one"), member("two"), config=routed(fallbacks=("one=two",))) as house,
         async_client(App(house.gateway, identify), base_url="http://gateway") as http,
     ):
-        answer = await http.post("/v1/chat/completions", json={"model": "one", "messages": SAID})
-        assert answer.status_code == 404, answer.text
+        for path, fields in ASKED:
+            body = fields if "{model}" in path else {"model": "one", **fields}
+            answer = await http.post(path.format(model="one"), json=body)
+            assert answer.status_code == 404, (path, answer.text)
         answer = await http.post("/v1/chat/completions", json={"model": "two", "messages": SAID})
         assert answer.status_code == 200, answer.text
+
+
+async def test_a_tenants_own_name_has_the_fallbacks_of_its_model_and_is_nobody_elses() -> None:
+    async def identify(head: Head) -> Caller:
+        return Caller(head.headers.get("authorization", ""))
+
+    config = attrs.evolve(
+        routed(fallbacks=("one=two",)), model=ModelConfig(tenant_aliases=("acme:house=one", "umbrella:house=nothing"))
+    )
+    async with (
+        fleet(member("one", faults=(Fault("error"),) * 64), member("two"), config=config) as house,
+        async_client(App(house.gateway, identify), base_url="http://gateway") as http,
+    ):
+        for path, fields in ASKED:
+            body = fields if "{model}" in path else {"model": "house", **fields}
+            for tenant, status in (("acme", 200), ("umbrella", 404), ("", 404)):
+                given = {"authorization": tenant} if tenant else {}
+                answer = await http.post(path.format(model="house"), json=body, headers=given)
+                assert answer.status_code == status, (path, tenant, answer.text)

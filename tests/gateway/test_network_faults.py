@@ -52,13 +52,6 @@ async def test_no_stream_is_lost_or_wrong_when_the_network_to_one_engine_fails(m
         proxies[0].set("pass")
         await eventually(lambda: all(worker.state == "ready" for worker in gateway.registry))
 
-    if mode == "corrupt":  # what its protocol does not allow ends an answer, once
-        for stream in streams:
-            told = [event for event in stream.events if event != "[DONE]" and "error" in json.loads(event)]
-            assert len(told) <= 1
-            assert stream.events[-1] in ("[DONE]", *told)
-        streams = [stream for stream in streams if "error" not in "".join(stream.events)]
-        assert len(streams) >= 6
     assert [stream.events.count("[DONE]") for stream in streams] == [1] * len(streams)
     assert not [event for stream in streams for event in stream.events[:-1] if "error" in json.loads(event)]
     assert [stream.ids for stream in streams] == [expected(core, stream.prompt) for stream in streams]

@@ -9,10 +9,11 @@ from tests.gateway.conftest import CHAT, House, body, eventually
 from tests.gateway.fleet import Member, fleet, joined
 
 from smg_core import Config
-from smg_core.config import ObservabilityConfig, WorkersConfig
-from smg_core.hooks import WorkerPicked
+from smg_core.config import BreakerConfig, ObservabilityConfig, RoutingConfig, WorkersConfig
+from smg_core.hooks import BreakerChanged, WorkerPicked
 from smg_core.routing import Pick
 from smg_core.simulator.engine import SimulatorConfig
+from smg_core.simulator.faults import Fault
 
 pytestmark = pytest.mark.anyio
 CONFIG = Config(workers=WorkersConfig(health_interval_s=3600.0), observability=ObservabilityConfig(explain=True))
@@ -47,6 +48,26 @@ async def test_a_rank_that_the_engine_does_not_have_does_not_join() -> None:
         spec = next(iter(house.gateway.registry)).spec
         worker = house.gateway.add_worker(attrs.evolve(spec, rank=2))
         await eventually(lambda: "rank 2 of 2" in worker.reason)
+
+
+async def test_a_rank_whose_calls_fail_is_left_alone_and_the_others_of_its_worker_go_on() -> None:
+    class Second:
+        name = "second"
+
+        def pick(self, candidates: Any, context: Any) -> Pick:
+            return Pick(candidates[0], rank=1)
+
+    config = attrs.evolve(CONFIG, breaker=BreakerConfig(failures=3, open_s=3600.0), routing=RoutingConfig(retries=0))
+    async with fleet(Member("gpu", "vllm", SimulatorConfig(ranks=3)), config=config, policy=Second) as house:
+        house.engine.inject(*[Fault("error")] * 3)
+        failed = [(await house.chat(max_tokens=2)).status_code for _ in range(3)]
+        found = [(await asked(house))["worker"] for _ in range(4)]
+        changed = [(each.worker, each.state) for each in house.observer.of(BreakerChanged)]
+
+        assert 200 not in failed
+        assert changed == [("gpu@1", "open")]
+        assert sorted(found) == ["gpu@0", "gpu@0", "gpu@2", "gpu@2"]
+        assert [each.data_parallel_rank for each in house.engine.requests][:3] == [1, 1, 1]
 
 
 async def test_a_rank_that_a_policy_chose_is_told() -> None:

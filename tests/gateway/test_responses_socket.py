@@ -67,7 +67,8 @@ def serving(request: pytest.FixtureRequest) -> Serving:
 
 
 def talk(house: House, path: str = "/v1/responses", **arguments: Any) -> connect:
-    return connect(house.url.replace("http", "ws", 1) + path, proxy=None, **arguments)
+    """A client that sends no pings: a busy machine answers them late, and one that does not read never sees the answer."""
+    return connect(house.url.replace("http", "ws", 1) + path, proxy=None, ping_interval=None, **arguments)
 
 
 async def send(socket: ClientConnection, **fields: Any) -> None:
@@ -445,6 +446,7 @@ async def test_a_client_that_does_not_read_holds_its_engine_back_and_is_left_in_
     timeouts = TimeoutsConfig(write_s=0.2)
     long = SimulatorConfig(seed=1, replies=(Reply("word " * 20_000),))
     async with over_http(long, config=Config(timeouts=attrs.evolve(timeouts, write_s=3600.0))) as house:
+        house.server.config.ws_ping_interval = None  # a client that does not read answers no ping either
         narrow = socket_of(house)
         async with talk(house, sock=narrow, max_queue=1, close_timeout=0.01) as socket:
             await send(socket, input="x", store=False)

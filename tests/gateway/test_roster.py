@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
+import attrs
 import httpx
 import pytest
 from tests.gateway.conftest import CHAT, body, eventually
@@ -12,6 +13,7 @@ from tests.gateway.fleet import ALERT
 
 from smg_core import Config, Gateway
 from smg_core.config import WorkersConfig
+from smg_core.server.channel.local import LocalChannel
 from smg_core.simulator.engine import SimulatorConfig, Timing
 from smg_core.simulator.server import SimulatedEngine
 from smg_core.workers.worker import Worker, WorkerSpec
@@ -186,3 +188,71 @@ async def test_where_every_worker_is_full_each_api_refuses_in_its_own_words_and_
     assert all(answer.headers["retry-after"] == "1" for answer in refused.values())
     assert all("error" in answer.json() for answer in refused.values())
     assert taken.status_code == 200
+
+
+class Late(LocalChannel):
+    """A channel whose messages arrive a few turns of the event loop after they were sent, as those between processes do."""
+
+    async def publish(self, kind: str, body: bytes, *, key: str = "") -> int:
+        for _ in range(5):
+            await asyncio.sleep(0)
+        return await super().publish(kind, body, key=key)
+
+
+async def test_changes_that_are_asked_for_at_once_are_all_made() -> None:
+    async with fleet(SimulatorConfig()) as (gateway, _, engines):
+        gateway.roster.channel = channel = Late(gateway.config.channel)
+        channel.subscribe("workers", gateway.roster._receive)
+        added = await asyncio.gather(
+            gateway.roster.add(spec(engines[0], "a"), "admin"),
+            gateway.roster.add(spec(engines[0], "a", weight=9), "admin"),
+            return_exceptions=True,
+        )
+        await asyncio.gather(
+            gateway.roster.edit("a", lambda it: attrs.evolve(it, weight=2.0)),
+            gateway.roster.drain("a"),
+            gateway.roster.edit("a", lambda it: attrs.evolve(it, labels=(("zone", "b"),))),
+        )
+        worker = gateway.roster.worker("a")
+        changed = worker.weight, worker.spec.labels, worker.state
+        await asyncio.gather(gateway.roster.undrain("a"), gateway.roster.retire("a", 60))
+        await asyncio.gather(gateway.roster.remove("a"), gateway.roster.remove("a"), return_exceptions=True)
+        left = gateway.registry.get("a")
+
+    assert [isinstance(each, ValueError) for each in added] == [False, True]
+    assert changed == (2.0, (("zone", "b"),), "draining")
+    assert left is None
+
+
+async def test_a_drain_of_an_operator_stays_when_the_source_takes_its_worker_back() -> None:
+    async with fleet(SLOW) as (gateway, http, engines):
+        wanted = [spec(engines[0], "a")]
+        await gateway.roster.reconcile("file", wanted)
+        await eventually(is_ready(gateway, "a"))
+        answer = asyncio.create_task(http.post(CHAT, json=body(max_tokens=30)))
+        await eventually(lambda: engines[0].active)
+        await gateway.roster.drain("a")
+        await gateway.roster.reconcile("file", [])
+        leaves = gateway.roster.retires("a")
+        await gateway.roster.reconcile("file", wanted)
+        stays = not gateway.roster.retires("a")
+        state = gateway.roster.worker("a").state
+        done = await answer
+
+    assert (leaves, stays, state, done.status_code) == (True, True, "draining", 200)
+
+
+async def test_whoever_takes_the_lead_sees_off_the_workers_that_retire() -> None:
+    async with fleet(SLOW) as (gateway, http, engines):
+        gateway.leading.become(False)
+        await gateway.roster.add(spec(engines[0], "a"), "admin")
+        await eventually(is_ready(gateway, "a"))
+        answer = asyncio.create_task(http.post(CHAT, json=body(max_tokens=5)))
+        await eventually(lambda: engines[0].active)
+        await gateway.roster.retire("a", 60)
+        await answer
+        still = gateway.registry.get("a") is not None
+        gateway.leading.become(True)
+        await eventually(lambda: gateway.registry.get("a") is None)
+
+    assert still

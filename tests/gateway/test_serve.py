@@ -65,18 +65,26 @@ async def start(*arguments: str, env: dict[str, str] | None = None) -> asyncio.s
 async def serving(config: SimulatorConfig, *arguments: str, env: dict[str, str] | None = None) -> AsyncIterator[Served]:
     """A gateway on a free port, ready."""
     async with SimulatedEngine(config) as engine:
-        process = await start("--worker", engine.target, "--port", "0", *arguments, env=env)
-        log: list[str] = []
-        reading = asyncio.create_task(read(process, log))
-        try:
-            url = await ready_at(process, log)
-            async with httpx.AsyncClient(base_url=url, timeout=30, trust_env=False) as http:
-                yield Served(process, engine, http, log, int(url.rpartition(":")[2]))
-        finally:
-            if process.returncode is None:
-                process.kill()
-            await process.wait()
-            await reading
+        given = ("--worker", engine.target, "--port", "0", *arguments)
+        async with begun(engine, *given, env=env) as served:
+            yield served
+
+
+@asynccontextmanager
+async def begun(engine: SimulatedEngine, *arguments: str, env: dict[str, str] | None = None) -> AsyncIterator[Served]:
+    """A gateway with these arguments, which name this engine somehow, when it is ready."""
+    process = await start(*arguments, env=env)
+    log: list[str] = []
+    reading = asyncio.create_task(read(process, log))
+    try:
+        url = await ready_at(process, log)
+        async with httpx.AsyncClient(base_url=url, timeout=30, trust_env=False) as http:
+            yield Served(process, engine, http, log, int(url.rpartition(":")[2]))
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+        await reading
 
 
 async def read(process: asyncio.subprocess.Process, log: list[str]) -> None:

@@ -147,7 +147,7 @@ async def generating(house: House, body: dict[str, Any]) -> AsyncIterator[Answer
 @asynccontextmanager
 async def framed(house: House, body: dict[str, Any]) -> AsyncIterator[Answer]:
     """A request in a frame of a WebSocket."""
-    async with connect(house.url.replace("http", "ws", 1) + "/v1/responses", proxy=None) as socket:
+    async with connect(house.url.replace("http", "ws", 1) + "/v1/responses", proxy=None, ping_interval=None) as socket:
         await socket.send(json.dumps({"type": "response.create", **body}))
 
         async def told() -> Told:
@@ -428,7 +428,9 @@ async def unread(house: House, api: Api) -> AsyncIterator[None]:
     host, _, port = house.url.removeprefix("http://").partition(":")
     await asyncio.get_running_loop().sock_connect(small, (host, int(port)))
     if api.name == "socket":
-        connection = await connect(house.url.replace("http", "ws", 1) + "/v1/responses", sock=small, max_queue=1)
+        connection = await connect(
+            house.url.replace("http", "ws", 1) + "/v1/responses", sock=small, max_queue=1, ping_interval=None
+        )
         await connection.send(json.dumps({"type": "response.create", **api.body}))
         yield
         connection.transport.abort()

@@ -1,25 +1,30 @@
 """`smg-gateway top` over the admin door of a gateway in a process of its own."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
-from tests.gateway.conftest import CHAT, body
+from tests.gateway.conftest import CHAT, body, eventually
 from tests.gateway.test_serve import QUICK, Served, serving
 
 from smg_core.cli import main
+from smg_core.simulator.clockwork import Timing
+from smg_core.simulator.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 
 ADMIN, USER = "admin-key-0123456789", "user-key-0123456789"
+ENDLESS = SimulatorConfig(reply_tokens=100_000, context_length=200_000, timing=Timing(decode_rate=20))
 KEYS = {"SMG_AUTH_KEYS": f"{ADMIN} tenant=ops role=admin, {USER} tenant=acme"}
 
 
 @asynccontextmanager
-async def with_door(*arguments: str) -> AsyncIterator[tuple[Served, str]]:
+async def with_door(*arguments: str, config: SimulatorConfig = QUICK) -> AsyncIterator[tuple[Served, str]]:
     """A gateway with an admin door, and where that is."""
-    async with serving(QUICK, "--admin-port", "0", *arguments, env=KEYS) as served:
+    async with serving(config, "--admin-port", "0", *arguments, env=KEYS) as served:
+        await eventually(lambda: served.told("admin door is at"))
         yield served, next(line for line in served.log if "admin door is at" in line).split(" at ")[1].rstrip(",")
 
 
@@ -47,6 +52,33 @@ async def test_one_frame_has_the_models_and_workers_and_a_stranger_gets_a_senten
     assert "\x1b" not in frame
     assert refused == 1
     assert told.startswith("smg-gateway: 403: ")
+
+
+async def test_before_two_processes_every_frame_has_the_requests_of_both(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SMG_ADMIN_KEY", ADMIN)
+    streams, said = 8, re.compile(r"processes (\d+) +in flight (\d+) +connections (\d+)")
+    flags = ("--processes", "2", "--metrics-admin", "--metrics-sample-s", "0.1")
+    async with with_door(*flags, config=ENDLESS) as (served, door), AsyncExitStack() as stack:
+        headers, pieces = {"authorization": f"Bearer {USER}"}, []  # an iterator that is dropped closes its connection
+        for _ in range(streams):
+            sent = served.http.stream("POST", CHAT, json=body(stream=True, max_tokens=100_000), headers=headers)
+            answer = await stack.enter_async_context(sent)
+            pieces.append(answer.aiter_bytes())
+            await anext(pieces[-1])
+        frames = []
+        async with asyncio.timeout(120):
+            while len(frames) < 6:  # connections to the door go to either process
+                assert await top("--admin", door, "--interval", "0.1") == 0
+                frames.append(capsys.readouterr().out)
+                _, in_flight, connections = map(int, said.search(frames[-1]).groups())  # type: ignore[union-attr]
+                if in_flight != streams or connections < streams:
+                    frames.clear()  # what a process has told of itself is a moment old
+        before = [row for frame in frames for row in frame.splitlines() if row.startswith("grpc://")]
+
+    assert {said.search(frame)[1] for frame in frames} == {"2"}  # type: ignore[index]
+    assert {row.split()[2] for row in before} == {str(streams)}
 
 
 async def test_what_is_missing_is_said_in_a_sentence(

@@ -13,6 +13,7 @@ from tests.gateway.vision_models import qwen2_audio, qwen2_vl
 from smg_core import Config, Gateway
 from smg_core.config import WorkersConfig
 from smg_core.simulator.engine import SimulatorConfig
+from smg_core.simulator.http_server import http_doors
 from smg_core.simulator.server import SimulatedEngine
 
 Served = tuple[Gateway, SimulatedEngine]
@@ -46,6 +47,21 @@ def _grpc(dialect: Any, transport: Any) -> Callable[..., Any]:
     return engine
 
 
+def _http(dialect: str) -> Callable[..., Any]:
+    @asynccontextmanager
+    async def engine(simulator: SimulatorConfig, **sections: Any) -> AsyncIterator[Served]:
+        """A gateway whose worker takes token ids over HTTP."""
+        config = Config(workers=WorkersConfig(dialect=dialect), **sections)
+        async with (
+            SimulatedEngine(simulator, doors=http_doors("127.0.0.1:0")) as simulated,
+            Gateway([simulated.http_target], config=config) as gateway,
+        ):
+            await gateway.ready()
+            yield gateway, simulated
+
+    return engine
+
+
 @asynccontextmanager
 async def chat_server(simulator: SimulatorConfig, **sections: Any) -> AsyncIterator[Served]:
     """A gateway whose worker is a server of the Chat Completions API: another gateway before an engine."""
@@ -62,6 +78,8 @@ ENGINES: dict[str, Callable[..., Any]] = {
     "TensorRT-LLM": _grpc("trtllm", "h2"),
     "TokenSpeed": _grpc("tokenspeed", "h2"),
     "neutral": _grpc("neutral", "h2"),
+    "vLLM, HTTP": _http("vllm-http"),
+    "SGLang, HTTP": _http("sglang-http"),
     "chat server": chat_server,
 }
 

@@ -19,7 +19,17 @@ from smg_core.sse import SseReader
 
 pytestmark = pytest.mark.anyio
 
-ENGINES = ["vLLM", "neutral", "MLX", "SGLang", "TensorRT-LLM", "TokenSpeed", "chat server"]
+ENGINES = [
+    "vLLM",
+    "neutral",
+    "MLX",
+    "SGLang",
+    "TensorRT-LLM",
+    "TokenSpeed",
+    "vLLM, HTTP",
+    "SGLang, HTTP",
+    "chat server",
+]
 WAYS = ["whole", "stream"]
 
 

@@ -28,6 +28,7 @@ PERMISSIONS: Mapping[str, str] = {
     "generate_content": "generateContent, streamGenerateContent and countTokens",
     "interactions": "Interactions",
     "generate": "SGLang's /generate",
+    "embeddings": "Embeddings of every API that has them, rerank and score",
     "batches": "Batches of OpenAI's API and of Messages; their requests need the permission of their own API",
     "files": "Files",
     "tokenize": "/tokenize and /detokenize",

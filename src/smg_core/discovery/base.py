@@ -65,10 +65,12 @@ class WorkerSource(Protocol):
 
 @attrs.frozen
 class PresentWorker:
-    """A worker that the gateway has. `source` is the one that brought it."""
+    """A worker that the gateway has. `source` is the one that brought it; `leaving`: it gets no new requests, and is removed once
+    those that it has have ended."""
 
     spec: WorkerSpec
     source: str
+    leaving: bool = False
 
     @property
     def name(self) -> str:
@@ -82,10 +84,6 @@ class WorkerRoster(Protocol):
         """All workers, whoever brought them."""
         ...
 
-    def in_flight(self, name: str) -> int:
-        """How many requests that worker has; 0 for an unknown name."""
-        ...
-
     async def add(self, spec: WorkerSpec, source: str) -> None:
         """Take a worker in. Raises ValueError where that cannot be, as all of these do."""
         ...
@@ -94,14 +92,11 @@ class WorkerRoster(Protocol):
         """Let the worker of that name be what `spec` says. Raises LookupError for an unknown name, as all the following do."""
         ...
 
-    async def drain(self, name: str) -> None:
-        """Send a worker no new requests."""
+    async def retire(self, name: str, within_s: float) -> None:
+        """Send a worker no new requests, and remove it when those that it has have ended, or after so many seconds: what it
+        still has then goes on elsewhere where it can."""
         ...
 
-    async def resume(self, name: str) -> None:
-        """Use a worker again that was drained."""
-        ...
-
-    async def remove(self, name: str) -> None:
-        """Remove a worker; what it still has in flight goes on elsewhere where it can."""
+    async def resume(self, spec: WorkerSpec) -> None:
+        """Use a worker again that was leaving, as `spec` says, which has its name."""
         ...

@@ -80,28 +80,48 @@ class Calls:
 
     async def page(self, path: str, query: Mapping[str, str]) -> bytearray:
         """A page of a list. Raises Expired, ServerRefused or Garbled."""
+        seconds = self._settings.kubernetes_page_s
+        try:
+            async with (
+                asyncio.timeout(seconds),
+                self._answer(path, query, self._settings.kubernetes_timeout_s) as answer,
+            ):
+                return await self._whole(answer)
+        except TimeoutError:
+            raise ServerRefused(f"a page did not come in {seconds:g} s; see discovery.kubernetes_page_s") from None
+
+    async def _whole(self, answer: httpx.Response) -> bytearray:
+        """The bytes of a page. Raises ServerRefused or Garbled."""
         most, found = self._settings.kubernetes_page_bytes, bytearray()
-        async with self._answer(path, query, self._settings.kubernetes_timeout_s) as answer:
-            try:
-                async for piece in answer.aiter_bytes():
-                    found += piece
-                    if len(found) > most:
-                        raise Garbled(f"a page has more than {most} bytes; see discovery.kubernetes_page_bytes")
-            except httpx.HTTPError as error:
-                raise ServerRefused(_said(error)) from None
+        try:
+            async for piece in answer.aiter_bytes():
+                found += piece
+                if len(found) > most:
+                    raise Garbled(f"a page has more than {most} bytes; see discovery.kubernetes_page_bytes")
+        except httpx.HTTPError as error:
+            raise ServerRefused(_said(error)) from None
         return found
 
     @asynccontextmanager
     async def watch(self, path: str, query: Mapping[str, str], seconds: float) -> AsyncIterator[AsyncIterator[bytes]]:
-        """The pieces of a watch, which the server ends after so many seconds. Raises Expired or ServerRefused."""
+        """The pieces of a watch, which the server ends after so many seconds; here it is over a little later, whatever has come
+        by then. Raises Expired or ServerRefused."""
         limit = seconds + self._settings.kubernetes_timeout_s  # a connection that is dead without a word ends then
+        over = asyncio.get_running_loop().time() + limit
         async with self._answer(path, query, limit) as answer:
-            yield self._pieces(answer)
+            yield self._pieces(answer, over)
 
-    async def _pieces(self, answer: httpx.Response) -> AsyncIterator[bytes]:
+    async def _pieces(self, answer: httpx.Response, over: float) -> AsyncIterator[bytes]:
+        pieces = aiter(answer.aiter_bytes())
         try:
-            async for piece in answer.aiter_bytes():
+            while True:
+                async with asyncio.timeout_at(over):
+                    piece = await anext(pieces)
                 yield piece
+        except StopAsyncIteration:
+            return
+        except TimeoutError:
+            raise ServerRefused("the watch was not ended by the server when it was to be") from None
         except httpx.HTTPError as error:
             raise ServerRefused(f"the watch was cut: {_said(error)}") from None
 
@@ -112,7 +132,10 @@ class Calls:
         timeout = httpx.Timeout(self._settings.kubernetes_timeout_s, read=seconds)
         request = self._http.build_request("GET", path, params=dict(query), headers=headers, timeout=timeout)
         try:
-            answer = await self._http.send(request, stream=True)
+            async with asyncio.timeout(seconds):  # all of its head, also one that comes byte by byte
+                answer = await self._http.send(request, stream=True)
+        except TimeoutError:
+            raise ServerRefused(f"no head of an answer in {seconds:g} s") from None
         except httpx.HTTPError as error:
             raise ServerRefused(_said(error)) from None
         try:

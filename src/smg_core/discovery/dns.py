@@ -1,21 +1,25 @@
 """A name in DNS, asked again when its records run out (edge).
 
 An answer without any address is none: a server that has just started, or that has lost its zone, says so of every name, and an
-engine that is gone is found by its health checks. Above: server.discovering. Below: names says which workers the records mean;
+engine that is gone is found by its health checks. An SRV record whose target is "." is an answer: there is no such service, and
+so no worker. Above: server.discovering. Below: names says which workers the records mean;
 resolver asks.
 """
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Literal
 
 from smg_core.discovery.base import Missed, SourceAnswer, WorkersSeen
-from smg_core.discovery.names import DnsName, Host, Records, Service, interval, workers_of_records
+from smg_core.discovery.names import DnsName, Host, Records, Service, interval, usable_records, workers_of_records
 from smg_core.discovery.settings import DiscoveryConfig
 from smg_core.discovery.waiting import Pause
 from smg_core.engines.target import Tls
 
 __all__ = ["Ask", "DnsSource", "NoRecords", "RecordKind"]
+
+log = logging.getLogger("smg.discovery")
 
 RecordKind = Literal["A", "AAAA", "SRV"]
 
@@ -42,6 +46,7 @@ class DnsSource:
         self._pause = pause
         self._settings = settings
         self._tls = tls
+        self._told: tuple[str, ...] = ()
         self._kinds: tuple[RecordKind, ...] = ("SRV",) if name.srv else _FAMILIES[settings.dns_families]
 
     async def answers(self) -> AsyncIterator[SourceAnswer]:
@@ -61,8 +66,8 @@ class DnsSource:
             await self._pause(interval(found.ttl, settings.dns_least_s, settings.dns_most_s))
 
     async def _found(self) -> Records:
-        """All records of the name, which hold as long as the shortest of them. Raises NoRecords unless every question was
-        answered, with a record at least."""
+        """All records of the name that mean an engine, which hold as long as the shortest of them. Raises NoRecords unless every
+        question was answered, with a record at least, and where none of them can be used."""
         answers = await asyncio.gather(
             *(self._ask(self._asked.host, kind) for kind in self._kinds), return_exceptions=True
         )
@@ -77,4 +82,11 @@ class DnsSource:
             raise NoRecords(f"it has no {' or '.join(self._kinds)} record")
         if len(found) > self._settings.most:
             raise NoRecords(f"it has {len(found)} records; discovery.most allows {self._settings.most}")
-        return Records(tuple(found), ttl)
+        usable, faults = usable_records(found)
+        if faults != self._told:
+            self._told = faults
+            for fault in faults:
+                log.warning("%s: a record is left out: %s", self.name, fault)
+        if faults and not usable:
+            raise NoRecords(faults[0])
+        return Records(usable, ttl)

@@ -92,9 +92,11 @@ class KubernetesSource:
             async with calls.watch(self._path, query, seconds) as pieces:
                 yield self._answer(pods)
                 async for piece in pieces:
-                    for line in lines.feed(piece):
+                    events = lines.feed(piece)
+                    for line in events:
                         pods.event(line)
-                    yield self._answer(pods)
+                    if events:  # a part of one says nothing
+                        yield self._answer(pods)
 
     async def _list(self, calls: Calls, pods: PodSet) -> None:
         """Read the list to its end, of which there is one: each page has a pod at least, or is counted as if. Raises

@@ -8,6 +8,7 @@ Pure. Above: dns, which asks for the records; server.config_check. Below: base.
 """
 
 import ipaddress
+import re
 from collections.abc import Sequence
 from typing import Any, get_args
 from urllib.parse import parse_qsl, urlsplit
@@ -18,13 +19,25 @@ from smg_core.discovery.base import Wanted
 from smg_core.engines.target import Tls
 from smg_core.workers.worker import WorkerRole, WorkerSpec
 
-__all__ = ["DnsName", "Host", "Records", "Service", "dns_name", "interval", "server_address", "workers_of_records"]
+__all__ = [
+    "DnsName",
+    "Host",
+    "Records",
+    "Service",
+    "dns_name",
+    "interval",
+    "server_address",
+    "usable_records",
+    "workers_of_records",
+]
 
 _PORTS = 65535
 _SRV = "+srv"
 _SCHEMES = ("grpc", "grpcs", "http", "https")
 _ROLES = frozenset(get_args(WorkerRole))
 _OPTIONS = frozenset({"role", "model", "dialect"})
+_NO_SERVICE = "."
+_TARGET = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?")
 
 
 @attrs.frozen
@@ -51,7 +64,7 @@ class Host:
 
 @attrs.frozen
 class Service:
-    """An SRV record. `target` has no dot at its end."""
+    """An SRV record. `target` has no dot at its end; "." alone says that there is no such service (RFC 2782)."""
 
     target: str
     port: int
@@ -105,6 +118,21 @@ def _options(text: str, query: str) -> dict[str, Any]:
     if options.get("role", "regular") not in _ROLES:
         raise ValueError(f"{text!r}: role is one of {', '.join(sorted(_ROLES))}")
     return options
+
+
+def usable_records(records: Sequence[Host | Service]) -> tuple[tuple[Host | Service, ...], tuple[str, ...]]:
+    """The records that name an engine, and what is wrong with those that cannot. A record that says that there is no such service
+    is neither."""
+    named = [each for each in records if isinstance(each, Host) or each.target != _NO_SERVICE]
+    faults = {each: fault for each in named if isinstance(each, Service) and (fault := _fault(each))}
+    return tuple(each for each in named if each not in faults), tuple(faults.values())
+
+
+def _fault(service: Service) -> str:
+    """Why no engine can be reached by this record; "" if one can."""
+    if _TARGET.fullmatch(service.target) is None:
+        return f"the target {service.target!r} is no name of a host"
+    return "" if service.port else f"the record of {service.target!r} has port 0"
 
 
 def workers_of_records(name: DnsName, records: Sequence[Host | Service], tls: Tls | None = None) -> tuple[Wanted, ...]:

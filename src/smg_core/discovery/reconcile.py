@@ -1,19 +1,19 @@
 """Decides what is to be done so that the workers of one source are those that it names.
 
-Pure: a function of what the source names, of what is there, and of the time. It may be called at any moment and as often as one
+Pure: a function of what the source names and of what is there. It may be called at any moment and as often as one
 likes: what it returns leads to the wanted set from wherever things are, and nothing once that is reached. Workers that another
 source, the settings or an operator brought are never touched; where one of those has the name already, the source's is left out.
 Above: running. Below: base.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 import attrs
 
 from smg_core.discovery.base import PresentWorker, Wanted
 from smg_core.workers.worker import WorkerSpec
 
-__all__ = ["Add", "Change", "Drain", "Leaving", "Remove", "Resume", "RosterPlan", "Update", "reconcile"]
+__all__ = ["Add", "Change", "Drain", "Resume", "RosterPlan", "Update", "reconcile"]
 
 
 @attrs.frozen
@@ -32,73 +32,45 @@ class Update:
 
 @attrs.frozen
 class Drain:
-    """Send the worker no new requests: it is to leave."""
+    """Send the worker no new requests: it leaves once those that it has have ended."""
 
     name: str
 
 
 @attrs.frozen
 class Resume:
-    """Use a worker again that was leaving."""
+    """Use a worker again that was leaving, as this says."""
 
-    name: str
-
-
-@attrs.frozen
-class Remove:
-    """Remove the worker: it has finished its requests, or had its time."""
-
-    name: str
+    spec: WorkerSpec
 
 
-Change = Add | Update | Drain | Resume | Remove
-
-
-@attrs.frozen
-class Leaving:
-    """A worker that was drained for its source: since when, in monotonic seconds, and how many requests it still has."""
-
-    since: float
-    in_flight: int
+Change = Add | Update | Drain | Resume
 
 
 @attrs.frozen
 class RosterPlan:
-    """`changes` are to be made now, in this order. `waits`: some workers are leaving, so this is to be asked again. `taken` are
-    names that workers of others have."""
+    """`changes` are to be made now, in this order. `taken` are names that workers of others have."""
 
     changes: tuple[Change, ...]
-    waits: bool
     taken: tuple[str, ...]
 
 
-def reconcile(
-    source: str,
-    wanted: Sequence[Wanted],
-    present: Iterable[PresentWorker],
-    leaving: Mapping[str, Leaving],
-    now: float,
-    drain_s: float,
-) -> RosterPlan:
-    """What is to be done for `source`, which names `wanted`. `leaving` has those of its workers that were drained for it; each is
-    removed when it has nothing in flight, or `drain_s` seconds after that."""
+def reconcile(source: str, wanted: Sequence[Wanted], present: Iterable[PresentWorker]) -> RosterPlan:
+    """What is to be done for `source`, which names `wanted`."""
     there = {each.name: each for each in present}
     names = _by_name(wanted)
     changes: list[Change] = []
-    waits, taken = False, []
+    taken = []
     for name in {**names, **there}:
         want, have = names.get(name), there.get(name)
         if have is not None and have.source != source:
             if want is not None:
                 taken.append(name)
             continue
-        left = leaving.get(name)
-        over = left is not None and (not left.in_flight or now >= left.since + drain_s)
-        change, waiting = _one(name, want, have, leaving=left is not None, over=over)
-        waits = waits or waiting
+        change = _one(name, want, have)
         if change is not None:
             changes.append(change)
-    return RosterPlan(tuple(changes), waits, tuple(taken))
+    return RosterPlan(tuple(changes), tuple(taken))
 
 
 def _by_name(wanted: Sequence[Wanted]) -> dict[str, Wanted]:
@@ -109,17 +81,12 @@ def _by_name(wanted: Sequence[Wanted]) -> dict[str, Wanted]:
     return found
 
 
-def _one(
-    name: str, want: Wanted | None, have: PresentWorker | None, *, leaving: bool, over: bool
-) -> tuple[Change | None, bool]:
-    """The change for one name, and whether more is to come. `leaving`: it was drained for this source; `over`: that is done."""
+def _one(name: str, want: Wanted | None, have: PresentWorker | None) -> Change | None:
+    """The change for one name, if any."""
     if have is None:
-        add = want is not None and want.condition == "ready"
-        return (Add(want.spec) if want is not None and add else None), False
-    if want is not None and want.condition != "leaving":
-        if leaving:
-            return Resume(name), want.spec != have.spec
-        return (Update(want.spec) if want.spec != have.spec else None), False
-    if not leaving:
-        return Drain(name), True
-    return (Remove(name), False) if over else (None, True)
+        return Add(want.spec) if want is not None and want.condition == "ready" else None
+    if want is None or want.condition == "leaving":
+        return None if have.leaving else Drain(name)
+    if have.leaving:
+        return Resume(want.spec)
+    return Update(want.spec) if want.spec != have.spec else None

@@ -12,12 +12,13 @@ from contextlib import aclosing
 
 from smg_core.clock import CallLater, Clock
 from smg_core.discovery.base import WorkerRoster, WorkerSource, WorkersSeen
-from smg_core.discovery.reconcile import Add, Change, Drain, Leaving, Remove, Resume, RosterPlan, Update, reconcile
+from smg_core.discovery.reconcile import Add, Change, Drain, Resume, RosterPlan, Update, reconcile
 from smg_core.discovery.settings import DiscoveryConfig
 from smg_core.discovery.standing import SourceStanding
 from smg_core.discovery.waiting import pauses
 from smg_core.errors import SmgError
 from smg_core.hooks import Observer, SourceAnswered, SourceChanged, SourceSampled
+from smg_core.observability.faults import FaultLog
 
 __all__ = ["Discovery"]
 
@@ -31,7 +32,6 @@ WORDS: dict[type[Change], str] = {
     Update: "update",
     Drain: "drain",
     Resume: "resume",
-    Remove: "remove",
 }
 """What each kind of change is called in the log and the metrics."""
 
@@ -48,14 +48,15 @@ class Discovery:
         *,
         clock: Clock,
         call_later: CallLater,
+        faults: FaultLog,
     ) -> None:
         self._sources = tuple(sources)
+        self._faults = faults
         self._roster = roster
         self._observer = observer
         self._settings = settings
         self._clock = clock
         self._pause = pauses(call_later)
-        self._drained: dict[str, dict[str, float]] = {each.name: {} for each in sources}
         self._refused: dict[str, dict[str, str]] = {each.name: {} for each in sources}
         self._due: set[str] = set()
         self._unsettled: set[str] = set()  # sources of which something is to be done later
@@ -85,7 +86,9 @@ class Discovery:
             finally:
                 listening.cancel()
             if not listening.cancelled():
-                log.error("%s failed and is asked again", source.name, exc_info=listening.exception())
+                fault = listening.exception()
+                if fault is not None:
+                    self._faults.note("a source of workers, which is asked again,", fault, source.name)
             await self._pause(self._settings.look_s)
 
     async def _listen(self, source: WorkerSource) -> None:
@@ -116,7 +119,7 @@ class Discovery:
     # ---------------------------------------------------------------------------------------------------- what is changed
 
     async def _remind(self) -> None:
-        """Look again at an interval: workers that leave finish their requests meanwhile, and others may change the roster."""
+        """Look again at an interval: others may change the roster, and names that they had become free."""
         looks = 0
         while True:
             now = self._clock.monotonic()
@@ -142,17 +145,9 @@ class Discovery:
         """Make the workers of a source those that it named last. Before it has answered, nothing is changed."""
         if standing.wanted is None:
             return
-        drained = self._drained[standing.name]
-        present = tuple(self._roster.present())
-        names = {each.name for each in present}
-        for gone in [name for name in drained if name not in names]:
-            del drained[gone]
-        leaving = {each: Leaving(since, self._roster.in_flight(each)) for each, since in drained.items()}
-        plan = reconcile(
-            standing.name, standing.wanted, present, leaving, self._clock.monotonic(), self._settings.drain_s
-        )
+        plan = reconcile(standing.name, standing.wanted, tuple(self._roster.present()))
         self._tell_taken(standing, plan)
-        if plan.waits or plan.taken:
+        if plan.taken:
             self._unsettled.add(standing.name)
         else:
             self._unsettled.discard(standing.name)
@@ -170,8 +165,8 @@ class Discovery:
         standing.taken = plan.taken
 
     async def _make(self, standing: SourceStanding, change: Change) -> None:
-        drained, refused = self._drained[standing.name], self._refused[standing.name]
-        name = change.spec.label if isinstance(change, Add | Update) else change.name
+        refused = self._refused[standing.name]
+        name = change.name if isinstance(change, Drain) else change.spec.label
         try:
             await self._ask(change, standing.name)
         except (ValueError, LookupError, SmgError) as error:
@@ -182,10 +177,6 @@ class Discovery:
             self._unsettled.add(standing.name)
             return
         refused.pop(name, None)
-        if isinstance(change, Drain):
-            drained[name] = self._clock.monotonic()
-        else:
-            drained.pop(name, None)
         log.info("%s: worker %s: %s", standing.name, name, WORDS[type(change)])
         self._observer.report(SourceChanged(standing.name, WORDS[type(change)]))
 
@@ -204,8 +195,6 @@ class Discovery:
             case Update(spec):
                 await roster.update(spec)
             case Drain(name):
-                await roster.drain(name)
-            case Resume(name):
-                await roster.resume(name)
-            case Remove(name):
-                await roster.remove(name)
+                await roster.retire(name, self._settings.drain_s)
+            case Resume(spec):
+                await roster.resume(spec)

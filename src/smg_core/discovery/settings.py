@@ -116,6 +116,9 @@ class DiscoveryConfig:
     kubernetes_timeout_s: float = option(
         10.0, "Seconds that the API server may take to answer.", at_least=0.05, at_most=600
     )
+    kubernetes_page_s: float = option(
+        60.0, "Seconds that a page of a list may take as a whole, however its bytes come.", at_least=0.05, at_most=3600
+    )
     kubernetes_retry_s: float = option(
         1.0, "Seconds until the API server is asked again that failed; doubled each time.", at_least=0.01, at_most=3600
     )

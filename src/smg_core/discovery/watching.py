@@ -7,7 +7,6 @@ Pure: bytes are handed in. Above: kubernetes, which reads them. Below: pods.
 """
 
 import re
-from collections.abc import Iterator
 
 import msgspec
 from msgspec import Raw, Struct, field
@@ -80,14 +79,19 @@ class Lines:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._rest = b""
+        self._begun = bytearray()
 
-    def feed(self, data: bytes) -> Iterator[bytes]:
+    def feed(self, data: bytes) -> list[bytes]:
         """The lines that are whole now. A line that is cut off by the end of the watch is never given. Raises Garbled."""
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        if len(self._rest) > self._most:
+        first, *others = data.split(b"\n")
+        lines = []
+        self._begun += first
+        if others:
+            lines = [bytes(self._begun), *others[:-1]]
+            self._begun = bytearray(others[-1])
+        if len(self._begun) > self._most:
             raise Garbled(f"an object has more than {self._most} bytes")
-        return (line for line in lines if line.strip())
+        return [line for line in lines if line.strip()]
 
 
 def page_of(data: bytes | bytearray) -> PodPage:

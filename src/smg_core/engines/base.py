@@ -19,10 +19,11 @@ from msgspec import Struct
 
 from smg_core.engines.kv_events import KvEventBatch
 from smg_core.engines.loads import Loads, RankLoad
+from smg_core.engines.pooling import Vector
 from smg_core.engines.upkeep import Adapter, EngineReply, EngineTask
 from smg_core.errors import SmgError
 from smg_core.events import Event, FinishReason
-from smg_core.request import GenerationRequest, Sampling
+from smg_core.request import GenerationRequest, PoolKind, Sampling
 from smg_core.tokens import TokenIds
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ __all__ = [
     "ModelInfo",
     "OutputDecoder",
     "Pixels",
+    "ProcessFacts",
     "RankLoad",
     "Receiver",
     "RequestMedia",
@@ -60,6 +62,7 @@ __all__ = [
     "Tensor",
     "Transport",
     "Unary",
+    "Vector",
 ]
 
 T = TypeVar("T")
@@ -167,7 +170,8 @@ class EngineOutput(Struct):
 
 @attrs.frozen
 class ModelInfo:
-    """What an engine says of its model. 0 or empty means it did not say. `context_length` counts prompt and output."""
+    """What an engine says of its model. 0, empty or None means it did not say. `context_length` counts prompt and output;
+    `generates`: whether it writes text, else it does pooled work."""
 
     model: str
     tokenizer_path: str = ""
@@ -175,6 +179,7 @@ class ModelInfo:
     vocab_size: int = 0
     eos_token_ids: tuple[int, ...] = ()
     default_sampling: Mapping[str, object] = attrs.field(factory=dict)
+    generates: bool | None = None
 
 
 @attrs.frozen
@@ -197,11 +202,21 @@ class KvFacts:
     port: int = 0
 
 
+@attrs.frozen
+class ProcessFacts:
+    """Which process an engine is, as it says itself: an `id` that is new for each process, or the seconds that it has run
+    (`uptime_s`). Empty and 0: it did not say."""
+
+    id: str = ""
+    uptime_s: float = 0.0
+
+
 @attrs.frozen(cache_hash=True)
 class EngineFacts:
     """What one engine is and can do: as the engine itself reports it, or by the dialect's table for facts that the dialect
     cannot report. What an engine cannot do is refused with a 400 that names the parameter. Hashable, so that it can be a key.
 
+    `wire` says how an engine that takes ids is called.
     `n`: whether a request may have more than one choice, `max_n` how many (None: no limit known), `greedy_n` whether also at
     temperature 0; `fans_out`: it gives one choice a call, so each is asked for in a call of its own. `min_tokens`: whether it can
     be kept from ending early. `seed`, `logit_bias`: whether its protocol carries them. `stop_strings`: whether it looks for them
@@ -212,16 +227,19 @@ class EngineFacts:
     normalises pixels itself, so it wants their bytes; `resizes`: whose arithmetic its own processor of pictures uses. `floats`:
     how wide tensors of floats are best sent; a narrower type than float32 is one that it rounds them to anyway.
     `shared_memory`: id of the shared memory that it can open, "" for none. `kv` is of this engine alone: two engines are of one
-    kind whatever it says, and a worker has it apart (`Worker.kv`).
+    kind whatever it says, and a worker has it apart (`Worker.kv`). `process` is of this engine alone, too.
     `custom_tools`: it takes tools of free text as such, which only an engine that speaks chat can.
     `context_length` and `block_size` are tokens, 0 where it did not say; `ranks` its data-parallel ranks. `loads`,
-    `kv_events`, `embed`: whether it answers these calls. `hands_over`: the field of `EngineRequest` in which its dialect tells
-    a prefill/decode hand-over; "" for none. `lora`: whether a request may name an adapter. `reported`: names and values that the
-    engine told of itself beside these (its parsers, its version), for people; facts that differ only there are equal.
+    `kv_events`: whether it answers these calls. `generates`: whether its model writes text. `pools`: the kinds of pooled work it
+    does, empty for none; `pool_inputs`: how many inputs one such call may have. `hands_over`: the field of `EngineRequest` in
+    which its dialect tells a prefill/decode hand-over; "" for none. `lora`: whether a request may name an adapter. `reported`:
+    names and values that the engine told of itself beside these (its parsers, its version), for people; facts that differ only
+    there are equal.
     """
 
     dialect: str
     door: Literal["ids", "chat"] = "ids"
+    wire: Literal["grpc", "http"] = "grpc"
     n: bool = True
     max_n: int | None = None
     greedy_n: bool = True
@@ -243,12 +261,15 @@ class EngineFacts:
     floats: Literal["float32", "bfloat16", "float16"] = "float32"
     shared_memory: str = ""
     kv: KvFacts = attrs.field(factory=KvFacts, eq=False)
+    process: ProcessFacts = attrs.field(factory=ProcessFacts, eq=False)
     context_length: int = 0
     block_size: int = 0
     ranks: int = 1
     loads: bool = True
     kv_events: bool = True
-    embed: bool = True
+    generates: bool = True
+    pools: frozenset[PoolKind] = frozenset()
+    pool_inputs: int = 1
     hands_over: Literal["", "kv_transfer", "bootstrap", "context_phase"] = ""
     lora: bool = False
     reported: tuple[tuple[str, str], ...] = attrs.field(default=(), eq=False)
@@ -256,7 +277,7 @@ class EngineFacts:
     @property
     def transport(self) -> Literal["grpc", "http"]:
         """How it is called."""
-        return "grpc" if self.door == "ids" else "http"
+        return "http" if self.door == "chat" else self.wire
 
 
 # ------------------------------------------------------------------------------------------------- what an engine is
@@ -405,7 +426,7 @@ class Codec(Protocol):
 
     `facts` are those of an engine that reports nothing itself; `describes` reads what this engine reports, where the dialect has
     such a call (`context_length` may be left to `model`). A piece of the tokenizer's archive is `(bytes, hex sha256 or "")`; at
-    least the last one carries the digest. An embedding comes with the number of tokens it counted.
+    least the last one carries the digest.
     """
 
     @property
@@ -444,7 +465,7 @@ class Codec(Protocol):
 
     def abort(self, request_id: str) -> Unary[None] | None: ...
 
-    def embed(self, request_id: str, ids: TokenIds) -> Unary[tuple[list[float], int]] | None: ...
+    def embed(self, request_id: str, ids: TokenIds) -> Unary[Vector] | None: ...
 
     def kv_events(self, after: int | None) -> Unary[Iterator[KvEventBatch]] | None:
         """Asks for the changes of the KV cache, until the call is cancelled: from now on, or those after the batch of number

@@ -30,18 +30,19 @@ from smg_core.engines.base import (
 )
 from smg_core.engines.fan_out import FanOut, requests_of
 from smg_core.engines.kv_events import PART, KvEventBatch, size
+from smg_core.engines.pooling import PoolCall, Vector
 from smg_core.engines.settings import EnginesConfig
 from smg_core.engines.slices import SLICE, fit_one_slice, slices
 from smg_core.engines.status import not_offered
 from smg_core.engines.upkeep import Adapter, EngineReply, EngineTask, FlushCache
-from smg_core.errors import EngineGarbled, EngineTimeout, SmgError
-from smg_core.tokens import TokenIds
+from smg_core.errors import EngineGarbled, EngineTimeout, SmgError, UnsupportedParameter
+from smg_core.request import PoolKind
 
 __all__ = ["EngineClient", "KvReader", "Reader"]
 
 T = TypeVar("T")
 _DEFAULTS = EnginesConfig()
-_PER_BATCH, _PER_EVENT = 4, 2
+_PER_BATCH, _PER_EVENT = 10, 2
 """What reading one costs beside its blocks, in blocks."""
 
 
@@ -72,6 +73,9 @@ class EngineClient:
             except SmgError as error:
                 if not not_offered(error):
                     raise
+        if info.generates is not None:
+            pools = frozenset[PoolKind]() if info.generates else facts.pools
+            facts = attrs.evolve(facts, generates=info.generates, pools=pools)
         if not facts.context_length:
             facts = attrs.evolve(facts, context_length=info.context_length)
         return info, facts
@@ -169,14 +173,17 @@ class EngineClient:
                 return None
             raise
 
-    async def embed(
-        self, request_id: str, ids: TokenIds, *, timeout: float | None = None
-    ) -> tuple[list[float], int] | None:
-        """The embedding of `ids` and the tokens it was charged; None when the dialect has no such call."""
-        call = self.codec.embed(request_id, ids)
-        if call is None:
-            return None
-        return await self._ask(call, timeout)
+    async def pool(
+        self, call: PoolCall, *, metadata: Sequence[tuple[str, str]] = (), timeout: float | None = None
+    ) -> Sequence[Vector]:
+        """A vector for each input, one after the other. Raises UnsupportedParameter where the dialect has no such call."""
+        found: list[Vector] = []
+        for ids in call.ids:
+            asked = self.codec.embed(call.id, ids)
+            if asked is None:
+                raise UnsupportedParameter("This engine makes no embeddings.", param="model")
+            found.append(await self._ask(asked, timeout, metadata))
+        return found
 
     async def subscribe_kv_events(
         self, sink: EngineSink[KvEventBatch], *, after: int | None = None, connect_timeout: float | None = None
@@ -449,7 +456,9 @@ class KvReader:
         try:
             while room > 0 and (batch := self._next()) is not None:
                 batches.append(batch)
-                room -= _PER_BATCH + sum(_PER_EVENT + size(event) for event in batch.events)
+                room -= _PER_BATCH
+                for event in batch.events:
+                    room -= _PER_EVENT + size(event)
         except SmgError as error:
             failure = error
         if batches:

@@ -150,6 +150,9 @@ class KvCursor:
         """What to do with a batch: "apply" it; "restart": forget all that is known of the rank, then apply it; "nothing" (it has
         no events of its own) and "repeated" (it was applied before): leave it. "lost": batches are missing, so what is known of
         the rank is wrong from now on; subscribe from `last`, and where the engine refuses that, anew."""
+        if self.complete and batch.sequence - 1 == self.last and self._plain(batch):
+            self.last, self._more = batch.sequence, batch.more
+            return "apply"
         if batch.load_only:
             return "lost" if self.last is not None and batch.sequence > self.last else "nothing"
         verdict = self._judge(batch)
@@ -158,6 +161,10 @@ class KvCursor:
             self._part = batch.snapshot
             self._learn(batch, anew=verdict == "restart")
         return verdict
+
+    def _plain(self, batch: KvEventBatch) -> bool:
+        """Whether neither this batch nor the one before is a part of something: nearly all are so."""
+        return not self._more and self._part is None and batch.snapshot is None and not batch.load_only
 
     def _judge(self, batch: KvEventBatch) -> KvVerdict:
         if self._more and batch.sequence == self.last:

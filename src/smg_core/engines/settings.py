@@ -98,6 +98,21 @@ class EnginesConfig:
     tokenizer_timeout_s: float = option(
         120.0, "Seconds that an engine may take to send its tokenizer.", at_least=0.1, at_most=3600
     )
+    kv_events_bytes: int = option(
+        MIB, "Largest message of an engine that publishes its KV events, in bytes.", at_least=1024, at_most=1 << 30
+    )
+    kv_events_most: int = option(
+        10_000, "Most events in such a message; one with more is refused.", at_least=1, at_most=1 << 24
+    )
+    kv_events_waiting: int = option(
+        1000,
+        "Such messages that may wait to be read; more are dropped, and asked for again.",
+        at_least=1,
+        at_most=1 << 20,
+    )
+    kv_replay_s: float = option(
+        10.0, "Seconds that such an engine may take to send what was missed.", at_least=0.05, at_most=600
+    )
     http_connections: int = option(
         1024, "Most connections to an http:// engine, each with one call; more calls wait.", at_least=1, at_most=1 << 20
     )
@@ -112,6 +127,12 @@ class EnginesConfig:
     )
     http_body_bytes: int = option(
         4 * MIB, "Bytes that are read of an http:// engine's answer that is no stream.", at_least=1000, at_most=1 << 31
+    )
+    http_inputs: int = option(
+        32, "Inputs of a request for vectors that an http:// engine gets in one call.", at_least=1, at_most=65536
+    )
+    http_vectors_bytes: int = option(
+        64 * MIB, "Bytes that are read of an http:// engine's vectors.", at_least=1000, at_most=1 << 31
     )
     http_error_bytes: int = option(
         64 * 1024, "Bytes that are read of an http:// engine's error.", at_least=256, at_most=1 << 31

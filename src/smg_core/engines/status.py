@@ -105,6 +105,9 @@ _RESETS: dict[int, tuple[type[SmgError], str, str]] = {
 }
 
 
+_NOT_OFFERED = ("UNIMPLEMENTED", *(f"HTTP status {status}" for status in (404, 405, 501)))
+
+
 def percent_decode(text: str) -> str:
     """A `grpc-message` as it was meant: percent-decoded UTF-8, what is not valid kept visible rather than lost."""
     return unquote(text, errors="replace") if "%" in text else text
@@ -148,5 +151,6 @@ def cursor_refused(error: SmgError) -> bool:
 
 
 def not_offered(error: SmgError) -> bool:
-    """Whether the engine answered that it has no such call (gRPC's UNIMPLEMENTED), as `error_from_status` put it."""
-    return isinstance(error, EngineFailed) and (error.detail or "").startswith("UNIMPLEMENTED")
+    """Whether the engine answered that it has no such call: gRPC's UNIMPLEMENTED, as `error_from_status` put it, or a status of
+    HTTP that says so."""
+    return isinstance(error, EngineFailed) and (error.detail or "").startswith(_NOT_OFFERED)

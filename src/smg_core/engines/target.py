@@ -6,7 +6,7 @@ name and opens no file. Above: the transports, the worker registry, configuratio
     grpc://host:port            gRPC, plain HTTP/2       door "ids"
     grpcs://host:port           gRPC over TLS            door "ids"
     unix:///run/engine.sock     gRPC over a unix socket  door "ids"
-    http://host:port            an HTTP server           door "chat"; read by `openai.address`, not by `Target`
+    http://host:port            an HTTP server           door "chat"; read by `http.address`, not by `Target`
     https://host                an HTTP server over TLS  door "chat"
     http+unix:///run/http.sock  an HTTP server           door "chat"
 """

@@ -4,6 +4,7 @@ A line is made for every request, so it is made without `logging`; it is the lin
 a test compares. Pure: times are arguments. Above: `logs`. Below: hooks.
 """
 
+import itertools
 import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -17,7 +18,33 @@ __all__ = ["JsonLines", "TextLines", "access_fields", "fields_in_words", "plain"
 LONGEST_WORD = 256  # characters of one text from a client
 _CONTROL = re.compile("[\\x00-\\x1f\\x7f-\\x9f\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069\\ud800-\\udfff]")
 _ONE_WORD = re.compile(r"[!#-<>-~]+")  # printable ASCII but space, quote and equals sign
+_WORDS = re.compile(r"[!#-<>-~\n]+")  # such words, with ends of lines between them
 _ENCODER = msgspec.json.Encoder()
+
+
+def _names(traced: bool, owned: bool, of_model: bool) -> tuple[str, ...]:
+    """The names of the fields of a line with a trace, with whose request it was, and with what a model did."""
+    names = ["peer", "method", "path", "status", "bytes", "seconds", "outcome", "request_id", "client_request_id"]
+    if traced:
+        names.append("trace_id")
+    if owned:
+        names += ("tenant", "principal")
+    if of_model:
+        names += ("api", "model", "worker", "attempts", "prompt_tokens", "completion_tokens", "cached_tokens")
+        names += ("format_violations", "first_token_seconds")
+    return tuple(names)
+
+
+class _Shape:
+    """Lines with the same fields."""
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self.names = names
+        self.words = " ".join([f"{name}=%s" for name in names])
+        self.json = msgspec.defstruct("_Line", ["time", "level", "logger", *names])
+
+
+_SHAPES = {has: _Shape(_names(*has)) for has in itertools.product((False, True), repeat=3)}
 
 
 def time_stamp(seconds: float) -> str:
@@ -33,33 +60,41 @@ def plain(text: str) -> str:
 
 def access_fields(ended: ExchangeEnded) -> dict[str, object]:
     """The fields of one line, in order."""
-    fields: dict[str, object] = {
-        "peer": ended.peer,
-        "method": _cut(ended.method),
-        "path": _cut(ended.path),
-        "status": ended.status,
-        "bytes": ended.sent,
-        "seconds": round(ended.seconds, 4),
-        "outcome": ended.outcome,
-        "request_id": ended.request_id,
-        "client_request_id": ended.client_id,
-    }
-    if ended.trace_id:
-        fields["trace_id"] = ended.trace_id
-    if ended.tenant or ended.principal:
-        fields["tenant"], fields["principal"] = _cut(ended.tenant), _cut(ended.principal)
-    done = ended.finished
+    shape, values = _values(ended)
+    return dict(zip(shape.names, values, strict=True))
+
+
+def _values(ended: ExchangeEnded) -> tuple[_Shape, list[object]]:
+    """Which fields one line has, and their values, in order."""
+    values: list[object] = [
+        ended.peer,
+        _cut(ended.method),
+        _cut(ended.path),
+        ended.status,
+        ended.sent,
+        round(ended.seconds, 4),
+        ended.outcome,
+        ended.request_id,
+        ended.client_id,
+    ]
+    traced, owned, done = ended.trace_id != "", bool(ended.tenant or ended.principal), ended.finished
+    if traced:
+        values.append(ended.trace_id)
+    if owned:
+        values += (_cut(ended.tenant), _cut(ended.principal))
     if done is not None:
-        fields["api"] = done.api
-        fields["model"] = _cut(done.model)
-        fields["worker"] = done.worker
-        fields["attempts"] = done.attempts
-        fields["prompt_tokens"] = done.prompt_tokens
-        fields["completion_tokens"] = done.completion_tokens
-        fields["cached_tokens"] = done.cached_tokens
-        fields["format_violations"] = done.violations
-        fields["first_token_seconds"] = None if done.first_seconds is None else round(done.first_seconds, 4)
-    return fields
+        values += (
+            done.api,
+            _cut(done.model),
+            done.worker,
+            done.attempts,
+            done.prompt_tokens,
+            done.completion_tokens,
+            done.cached_tokens,
+            done.violations,
+            None if done.first_seconds is None else round(done.first_seconds, 4),
+        )
+    return _SHAPES[traced, owned, done is not None], values
 
 
 def _cut(text: str) -> str:
@@ -82,6 +117,16 @@ def _word(value: object) -> str:
     return text if _ONE_WORD.fullmatch(text) else plain(msgspec.json.encode(text).decode())
 
 
+def _in_words(ended: ExchangeEnded) -> str:
+    """`fields_in_words` of the fields of a request. All values are looked at together first: most lines are plain words."""
+    shape, values = _values(ended)
+    texts = [(each or "-") if type(each) is str else "-" if each is None else str(each) for each in values]
+    joined = "\n".join(texts)
+    if _WORDS.fullmatch(joined) and joined.count("\n") == len(texts) - 1:
+        return shape.words % tuple(texts)
+    return fields_in_words(dict(zip(shape.names, values, strict=True)))
+
+
 class JsonLines:
     """Writes lines of JSON. The text of a second is made once."""
 
@@ -90,14 +135,15 @@ class JsonLines:
     def __init__(self) -> None:
         self._second, self._beginning = -1, ""
 
-    def __call__(self, fields: Mapping[str, object], now: float) -> bytes:
+    def __call__(self, ended: ExchangeEnded, now: float) -> bytes:
         """The line, with its end, of a request that ended `now` (seconds since the epoch)."""
         second, milliseconds = divmod(int(now * 1000), 1000)
         if second != self._second:
             self._second = second
-            self._beginning = '{"time":"' + time_stamp(second)[:-4]
-        begin = f'{self._beginning}{milliseconds:03d}Z","level":"info","logger":"smg.access",'
-        line = begin.encode() + _ENCODER.encode(fields)[1:] + b"\n"
+            self._beginning = time_stamp(second)[:-4]
+        shape, values = _values(ended)
+        time = f"{self._beginning}{milliseconds:03d}Z"
+        line: bytes = _ENCODER.encode(shape.json(time, "info", "smg.access", *values)) + b"\n"
         if line.isascii() and b"\x7f" not in line:  # what is below a space is escaped in any JSON
             return line
         return plain(line[:-1].decode()).encode() + b"\n"
@@ -112,10 +158,10 @@ class TextLines:
         self._local = local
         self._second, self._beginning = -1, ""
 
-    def __call__(self, fields: Mapping[str, object], now: float) -> bytes:
+    def __call__(self, ended: ExchangeEnded, now: float) -> bytes:
         """The line, with its end, of a request that ended `now` (seconds since the epoch)."""
         second, milliseconds = divmod(int(now * 1000), 1000)
         if second != self._second:
             self._second = second
             self._beginning = self._local(second)
-        return f"{self._beginning},{milliseconds:03d} INFO    smg.access: {fields_in_words(fields)}\n".encode()
+        return f"{self._beginning},{milliseconds:03d} INFO    smg.access: {_in_words(ended)}\n".encode()

@@ -8,6 +8,7 @@ server.request_traces. Below: hooks.
 import logging
 
 from smg_core.clock import Clock
+from smg_core.errors import ToolServerFailed
 from smg_core.hooks import AttemptEnded, Moment, RequestFinished
 from smg_core.observability.repeats import Repeats
 from smg_core.observability.settings import ObservabilityConfig
@@ -16,8 +17,7 @@ __all__ = ["FailureLog"]
 
 log = logging.getLogger("smg.failures")
 
-NOT_FAILED = frozenset({"ok", "abandoned"})
-_LOOKED_AT = frozenset({AttemptEnded, RequestFinished})
+NOT_FAILED = frozenset({"ok", "abandoned", "outrun"})
 _DEFAULTS = ObservabilityConfig()
 LONGEST_DETAIL = 2000  # characters of an engine's text
 
@@ -27,17 +27,19 @@ class FailureLog:
 
     __slots__ = ("_clock", "_repeats")
 
+    hears = frozenset({AttemptEnded, RequestFinished})
+
     def __init__(self, clock: Clock, settings: ObservabilityConfig = _DEFAULTS) -> None:
         self._clock = clock
         self._repeats = Repeats(settings.repeat_s, settings.repeats)
 
     def report(self, moment: Moment) -> None:
-        if type(moment) not in _LOOKED_AT:
+        if type(moment) not in self.hears:
             return
         if isinstance(moment, AttemptEnded):
             if moment.outcome not in NOT_FAILED:
                 self._write(moment.worker, moment.outcome, moment.detail, moment.request_id, moment.client_id)
-        elif isinstance(moment, RequestFinished) and moment.detail and not moment.attempts and moment.status >= 500:
+        elif isinstance(moment, RequestFinished) and moment.detail and not moment.attempts and _is_ours(moment.status):
             self._write("", moment.outcome, moment.detail, moment.request_id, moment.client_id)
 
     def _write(self, worker: str, outcome: str, detail: str, request_id: str, client_id: str) -> None:
@@ -58,3 +60,8 @@ class FailureLog:
                 }
             },
         )
+
+
+def _is_ours(status: int) -> bool:
+    """Whether a request that failed so failed for a reason on the gateway's side: its own, or that of what it needs."""
+    return status >= 500 or status == ToolServerFailed.status

@@ -90,6 +90,8 @@ class AccessLog:
 
     __slots__ = ("_line", "_now", "_report")
 
+    hears = frozenset({ExchangeEnded})
+
     def __init__(
         self,
         writer: LineWriter | None = None,
@@ -103,10 +105,10 @@ class AccessLog:
     def report(self, moment: Moment) -> None:
         if type(moment) is not ExchangeEnded or not log.isEnabledFor(logging.INFO):
             return
-        fields = access_fields(moment)
         if self._report is not None:
-            self._report(self._line(fields, self._now()))
+            self._report(self._line(moment, self._now()))
         else:
+            fields = access_fields(moment)
             log.info("%s", _Words(fields), extra={"fields": fields})
 
 

@@ -121,6 +121,11 @@ class Answer:
             return self._calls
         return attempt.reader.next_call
 
+    @property
+    def earlier_calls(self) -> int:
+        """The number of tool calls in the turns before the one under way."""
+        return self._calls
+
     # -------------------------------------------------------------------------------------- driven by the request
 
     def begin(self, attempt: AnyAttempt) -> None:

@@ -18,7 +18,7 @@ from smg_core.pipeline.output import OutputProcessor
 from smg_core.request import Sampling
 from smg_core.tokens import TokenIds
 
-__all__ = ["Inexact", "Rest", "inexact", "rest_of"]
+__all__ = ["Inexact", "Rest", "inexact", "rest_of", "within_vocabulary"]
 
 Inexact = Literal["constraint", "seed", "penalties"]
 """Why the rest of an answer could differ from what one engine would have said.
@@ -59,6 +59,14 @@ def rest_of(
     if len(requests) > 1:
         requests = {index: _numbered(each, index) for index, each in requests.items()}
     return Rest(tuple(ended), requests)
+
+
+def within_vocabulary(reader: object, size: int) -> bool:
+    """Whether all ids that were received are of a vocabulary of `size` (0: not known). An id beyond it was changed on its way, or
+    is a fault of its engine: another engine that was sent it could fail too."""
+    if not size or not isinstance(reader, OutputProcessor):
+        return True
+    return all(max(reader.received(index), default=0) < size for index in reader.unfinished)
 
 
 def inexact(request: EngineRequest, facts: EngineFacts, received: int) -> tuple[Inexact, ...]:

@@ -8,7 +8,7 @@ under way is ended, so that its output so far still reaches the client; if there
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import attrs
 
@@ -37,13 +37,15 @@ def loop_call_later(seconds: float, callback: Callable[[], None]) -> Handle:
 class Run:
     """One request under way, as performers see it. `trace` has what happened so far, `timeouts` how long each part may take.
     `interrupted` says why the task was cancelled, None when that is not known here: then CancelledError is raised on. `calls`
-    counts the calls of engines."""
+    counts the calls of engines. `given_up` is the outcome of a call of an engine that is cancelled: "abandoned", or "outrun" by
+    another call for the same answer."""
 
     answer: Answer
     trace: Trace
     timeouts: Timeouts
     interrupted: Callable[[], SmgError | None] = _uninterrupted
     calls: int = 0
+    given_up: Literal["abandoned", "outrun"] = "abandoned"
 
 
 Performer = Callable[[Any, Run], Awaitable[Any]]

@@ -78,6 +78,10 @@ def fit_all(prompted: Prompted, kinds: Iterable[EngineFacts]) -> None:
 def fit(prompted: Prompted, facts: EngineFacts) -> Fit:
     """What an engine of these facts is sent for `prompted`. Raises UnsupportedParameter or InvalidRequest naming what it cannot
     do, and NoWorker for a prompt that has no ids yet, since no engine that takes ids had joined when it was made."""
+    if not facts.generates:
+        raise UnsupportedParameter(
+            f"The model '{prompted.model.name}' writes no text: it makes embeddings.", param="model"
+        )
     _refuse_unsupported(prompted, facts)
     if facts.door == "chat":
         return _for_chat(prompted, facts)

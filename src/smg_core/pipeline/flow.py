@@ -18,12 +18,14 @@ from msgspec.structs import replace
 
 from smg_core.errors import ClientGone, Draining, ModelNotFound, SmgError
 from smg_core.hooks import FellBack, Migrating, Observer, Retrying
+from smg_core.pipeline.continuing import within_vocabulary
 from smg_core.pipeline.prompted import Prompted
 from smg_core.pipeline.settings import McpConfig
 from smg_core.pipeline.steps import (
     Commitment,
     Finish,
     Flow,
+    Hedge,
     PartFlow,
     Placement,
     Prepare,
@@ -41,7 +43,17 @@ from smg_core.routing.retry_budget import RetryBudgets
 from smg_core.routing.settings import RoutingConfig
 from smg_core.workers.settings import WorkersConfig
 
-__all__ = ["Terms", "generate", "prefilling", "respond", "respond_together", "retry_delay"]
+__all__ = [
+    "Terms",
+    "generate",
+    "is_hedged",
+    "prefilling",
+    "reason_to_go_on",
+    "respond",
+    "respond_together",
+    "retry_delay",
+    "shadowed",
+]
 
 
 class Terms(Struct, frozen=True):
@@ -81,6 +93,18 @@ def respond_together(requests: Sequence[GenerationRequest], at_once: int, terms:
     yield from ask(Finish(turn))
 
 
+def shadowed(request: GenerationRequest, model: str) -> Flow[Turn]:
+    """A turn of `model` on a copy of a request, once, of a worker that can be spared. Its errors are in the turn, and what no
+    engine was asked for is raised."""
+    prompted = yield from ask(Prepare(request, model))
+    placement = yield from ask(Select(prompted, spare=True))
+    step = Stream(prompted, placement.last, prefill=placement.prefill, encoders=placement.encoders)
+    turn = yield from ask(step)
+    if turn.cut_short:
+        turn = yield from ask(replace(step, continues=turn))
+    return turn
+
+
 def generate(
     request: GenerationRequest,
     terms: Terms,
@@ -104,14 +128,20 @@ def generate(
             raise
         except SmgError as error:
             first = first or error
-            hidden = isinstance(error, ModelNotFound) and not request.caller.grants.may_use(request.model, model)
-            reason = "" if hidden else choice.goes_on(error)
+            reason = reason_to_go_on(choice, request, model, error)
             if terms.answer.committed:
                 raise
             if not following or not reason:
                 raise first from None
             terms.observer.report(FellBack(request.id, model, following, reason))
     raise AssertionError("a chain has a model")
+
+
+def reason_to_go_on(choice: ModelChoice, request: GenerationRequest, model: str, error: SmgError) -> str:
+    """Why the model after `model` in the chain of `request` is asked after `error`; "" where it is not. That a model is unknown
+    is no reason where the caller may not know of it."""
+    hidden = isinstance(error, ModelNotFound) and not request.caller.grants.may_use(request.model, model)
+    return "" if hidden else choice.goes_on(error)
 
 
 def _turn(
@@ -146,7 +176,12 @@ def _turn(
             hosted=hosted,
             resumable=tries.resumable,
         )
-        turn = yield from ask(step)
+        if is_hedged(step, terms.retries):
+            raced = yield from ask(Hedge(step, placement, tries.tried, terms.retries))
+            turn, step, placement = raced.turn, raced.stream, raced.placement
+            tries.asked_too(raced.others)
+        else:
+            turn = yield from ask(step)
         if turn.cut_short:
             turn = yield from ask(replace(step, continues=turn))
         if turn.error is None:
@@ -158,6 +193,18 @@ def _turn(
             terms.observer.report(Retrying(prompted.request.id, tries.failed, type(turn.error).__name__, delay))
         if delay:
             yield from ask(Wait(delay))
+
+
+def is_hedged(step: Stream, settings: RoutingConfig) -> bool:
+    """Whether a second worker may be asked for what `step` asks, if its answer is late: a short answer that leaves whole, of one
+    turn that calls no tool here. One that goes on with another worker's tokens is not asked twice."""
+    if not settings.hedge_after_s and not settings.hedge_percentile:
+        return False
+    request, bound = step.prompted.request, step.prompted.request.sampling.max_tokens
+    whole = not request.stream and not request.background and step.continues is None
+    alone = step.ends and step.shown and not step.keep and not step.hosted
+    short = bound is not None and bound <= settings.hedge_tokens
+    return whole and alone and short and len(step.prompted.ids) <= settings.hedge_prompt_tokens
 
 
 def _select(prompted: Prompted, tries: Tries, answer: Commitment) -> Flow[Placement]:
@@ -180,10 +227,11 @@ def _go_on(prompted: Prompted, tries: Tries, placement: Placement, terms: Terms)
     if going_on is None or failure is None:
         return
     reasons = tries.differs(prompted, placement)
-    if not terms.answer.committed and (reasons or placement.last.worker.facts.door != "ids"):
+    trusted = within_vocabulary(going_on.reader, prompted.model.vocab_size)
+    if not terms.answer.committed and (reasons or not trusted or placement.last.worker.facts.door != "ids"):
         tries.going_on = None
         return
-    if not tries.may_differ(reasons):
+    if not trusted or not tries.may_differ(reasons):
         raise failure
     worker, tokens = placement.last.worker.name, going_on.received
     terms.observer.report(Migrating(prompted.request.id, tries.failed, worker, type(failure).__name__, tokens, reasons))

@@ -34,7 +34,7 @@ from smg_core.pipeline.encoding import Encoding, OnPart
 from smg_core.pipeline.legs import Leg, Legs
 from smg_core.pipeline.settings import DisaggregationConfig
 from smg_core.pipeline.steps import Chosen, Stream
-from smg_core.workers.worker import PrefillLoad, Worker, WorkerPlace
+from smg_core.workers.worker import PrefillLoad, WorkerPlace
 
 __all__ = ["Pairing", "Pairs", "lora_at"]
 
@@ -54,7 +54,7 @@ class Pairs:
         self,
         *,
         clock: Clock,
-        on_outcome: Callable[[Worker, SmgError | None, float], None],
+        on_outcome: Callable[[Chosen, SmgError | None, float, bool], None],
         call_later: CallLater,
         settings: DisaggregationConfig = _DEFAULTS,
     ) -> None:
@@ -68,14 +68,14 @@ class Pairs:
         """The engines of `step`, for `attempt`. `tell` sends an engine an Abort."""
 
         def ended(part: Chosen, error: SmgError | None, seconds: float, given_up: bool, span_id: str) -> None:
-            self._on_outcome(part.worker, None if run.timeouts.impatient(error) else error, seconds)
-            outcome = "ok" if error is None else type(error).__name__
+            outcome = run.given_up if given_up else "ok" if error is None else type(error).__name__
+            self._on_outcome(part, None if run.timeouts.impatient(error) else error, seconds, outcome != "outrun")
             run.trace.report(
                 AttemptEnded(
                     request_id=step.prompted.request.id,
                     worker=part.worker.name,
                     attempt=step.attempt,
-                    outcome="abandoned" if given_up else outcome,
+                    outcome=outcome,
                     completion_tokens=0,
                     finish=(),
                     first_seconds=None,

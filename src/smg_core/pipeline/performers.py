@@ -9,23 +9,23 @@ from typing import Any
 import attrs
 
 from smg_core.clock import CallLater, Clock
-from smg_core.pipeline.documents import DocumentService
 from smg_core.pipeline.driver import Driver, Performer, finish, loop_call_later, tell, wait
 from smg_core.pipeline.executor import FairExecutor
+from smg_core.pipeline.hedging import Hedging
 from smg_core.pipeline.pairing import Pairs
 from smg_core.pipeline.parted import PerformTogether
+from smg_core.pipeline.pooling import Pooling
 from smg_core.pipeline.preparing import Preparing
-from smg_core.pipeline.reading_documents import reads_documents
+from smg_core.pipeline.reading_documents import DocumentService, reads_documents
 from smg_core.pipeline.selecting import Selecting
 from smg_core.pipeline.served import ServedAs, ServedModel, SharedOut, as_named, unshared
 from smg_core.pipeline.settings import DisaggregationConfig
-from smg_core.pipeline.steps import Finish, Prepare, Select, Step, Stream, Tell, Together, Wait
+from smg_core.pipeline.steps import Chosen, Finish, Hedge, Prepare, Select, Step, Stream, Tell, Together, Wait
 from smg_core.pipeline.streaming import OnOutcome, Streaming
 from smg_core.routing import Decisions, Policies
-from smg_core.routing.settings import RoutingConfig
 from smg_core.workers.registry import Registry
 
-__all__ = ["Performers", "Rows", "loop_call_later", "performers"]
+__all__ = ["Chosen", "Performers", "Rows", "loop_call_later", "performers"]
 
 _APART = DisaggregationConfig()
 
@@ -36,11 +36,13 @@ Rows = Mapping[type[Step[Any]], Performer]
 @attrs.frozen(eq=False)
 class Performers:
     """The performers of the steps that every request takes. `preparing` and `selecting` are also used alone, to explain what
-    would be done with a request."""
+    would be done with a request. `pooling` answers requests for pooled work, which take no steps."""
 
     preparing: Preparing
     selecting: Selecting
     streaming: Streaming
+    hedging: Hedging
+    pooling: Pooling
     clock: Clock
     call_later: CallLater
 
@@ -50,6 +52,7 @@ class Performers:
             Prepare: self.preparing,
             Select: self.selecting,
             Stream: self.streaming,
+            Hedge: self.hedging,
             Tell: tell,
             Finish: finish,
             Wait: wait,
@@ -71,36 +74,35 @@ def performers(
     executor: FairExecutor,
     on_outcome: OnOutcome,
     call_later: CallLater,
+    prefix_tokens: int,
     served_as: ServedAs = as_named,
     shared_out: SharedOut = unshared,
     documents: DocumentService | None = None,
     disaggregation: DisaggregationConfig = _APART,
-    prefix_tokens: int = RoutingConfig().prefix_tokens,
     decisions: Decisions | None = None,
 ) -> Performers:
     """The performers of one gateway. `documents` reads those of requests, where they are read; other arguments as of `Preparing`,
     `Selecting` and `Streaming`."""
     pairs = Pairs(clock=clock, on_outcome=on_outcome, call_later=call_later, settings=disaggregation)
-    return Performers(
-        Preparing(
-            registry=registry,
-            models=models,
-            clock=clock,
-            executor=executor,
-            served_as=served_as,
-            shared_out=shared_out,
-            documents=reads_documents(documents, executor) if documents is not None else None,
-        ),
-        Selecting(
-            registry=registry,
-            models=models,
-            policies=policies,
-            clock=clock,
-            disaggregation=disaggregation,
-            prefix_tokens=prefix_tokens,
-            decisions=decisions,
-        ),
-        Streaming(clock=clock, on_outcome=on_outcome, call_later=call_later, pairs=pairs),
-        clock,
-        call_later,
+    preparing = Preparing(
+        registry=registry,
+        models=models,
+        clock=clock,
+        executor=executor,
+        served_as=served_as,
+        shared_out=shared_out,
+        documents=reads_documents(documents, executor) if documents is not None else None,
     )
+    selecting = Selecting(
+        registry=registry,
+        models=models,
+        policies=policies,
+        clock=clock,
+        disaggregation=disaggregation,
+        prefix_tokens=prefix_tokens,
+        decisions=decisions,
+    )
+    streaming = Streaming(clock=clock, on_outcome=on_outcome, call_later=call_later, pairs=pairs)
+    hedging = Hedging(streaming, selecting, clock=clock, call_later=call_later)
+    pooling = Pooling(registry=registry, policies=policies, clock=clock, executor=executor, on_outcome=on_outcome)
+    return Performers(preparing, selecting, streaming, hedging, pooling, clock, call_later)

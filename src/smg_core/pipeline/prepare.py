@@ -43,6 +43,7 @@ __all__ = [
     "salt_of",
     "sealed_size",
     "take_media",
+    "text_frame",
     "unsealed",
 ]
 
@@ -172,7 +173,7 @@ def framed(encoded: EncodeReport, request: GenerationRequest, model: ServedModel
     special tokens that the tokenizer adds before and after a text. Other prompts stay as they are."""
     ids, most = encoded.ids, request.sampling.truncate_prompt
     if isinstance(request.prompt, str) and request.add_special_tokens is not False and model.tokenizer is not None:
-        before, after = _frame(model.tokenizer)
+        before, after = text_frame(model.tokenizer)
         if before or after:
             ids = before + ids + after
     if most == -1 and model.context_length:
@@ -185,7 +186,7 @@ def framed(encoded: EncodeReport, request: GenerationRequest, model: ServedModel
 _LETTER = "a"
 
 
-def _frame(tokenizer: Tokenizer) -> tuple[TokenIds, TokenIds]:
+def text_frame(tokenizer: Tokenizer) -> tuple[TokenIds, TokenIds]:
     """The tokens that the tokenizer adds before and after a text, found by encoding a short one."""
     bare = tokenizer.encode(_LETTER)
     whole = tokenizer.encode(_LETTER, add_special_tokens=True)

@@ -7,9 +7,11 @@ fit, routing, workers.
 
 from collections.abc import Mapping, Sequence
 
+from msgspec.structs import replace
+
 from smg_core.clock import Clock
 from smg_core.engines.handover import KvEnd, encoded_by, hands_to
-from smg_core.errors import InternalError, NoWorker, Overloaded, SmgError
+from smg_core.errors import NoWorker, Overloaded, SmgError
 from smg_core.hooks import WorkerPicked
 from smg_core.pipeline.driver import Run
 from smg_core.pipeline.fit import fitted
@@ -19,7 +21,7 @@ from smg_core.pipeline.served import ServedModel
 from smg_core.pipeline.settings import DisaggregationConfig
 from smg_core.pipeline.steps import Chosen, Placement, Select
 from smg_core.pipeline.trace import Trace
-from smg_core.routing import Candidate, Decisions, Pick, Policies
+from smg_core.routing import CandidateRecord, Decisions, Pick, Policies
 from smg_core.routing.settings import RoutingConfig
 from smg_core.workers.registry import Registry
 from smg_core.workers.worker import Worker, WorkerRole
@@ -52,6 +54,7 @@ class Selecting:
         self._models = models
         self._policies = policies
         self._clock = clock
+        self._turn = 0
 
     async def __call__(self, step: Select, run: Run) -> Placement:
         return self.choose(step, run.trace)
@@ -191,22 +194,21 @@ class Selecting:
         of handing it over."""
         prompted, request = step.prompted, step.prompted.request
         now = self._clock.monotonic()
-        candidates = self._registry.admitted(candidates, now)
+        candidates = self._registry.spared(candidates, now) if step.spare else self._registry.admitted(candidates, now)
         context = routing_context(prompted, role, now, self._prefix_tokens, costs)
         served = prompted.model.primary or request.model
-        policy = self._policies.of(served, role)
-        seen = tuple([each.record for each in candidates])
-        pick = policy.pick(seen, context)
-        worker = _picked(candidates, seen, pick, policy.name)
-        rank = pick.rank if worker.spec.rank is None else worker.spec.rank
-        self._registry.breakers.chosen(worker.name)
-        self._decisions.note(seen, context, pick, policy.name, step.attempt, self._clock.time())
+        seen = tuple([self._shown(each, now) for each in candidates])
+        choice = self._policies.choose(served, role, seen, context)
+        pick, worker = choice.pick, candidates[choice.at]
+        rank = self._rank(worker, pick, now)
+        self._registry.breakers.chosen(worker.name, rank if worker.spec.rank is None else None)
+        self._decisions.note(seen, context, pick, choice.policy, step.attempt, self._clock.time())
         how, cached = worker.facts.transport, (pick.cached, pick.basis) if pick.basis != "none" else None
         trace.report(
             WorkerPicked(
                 request.id,
                 worker.name,
-                policy.name,
+                choice.policy,
                 step.attempt,
                 self._clock.monotonic(),
                 role,
@@ -218,6 +220,22 @@ class Selecting:
             )
         )
         return Chosen(worker, role, rank, max(0, context.tokens - pick.cached) if reads else 0)
+
+    def _shown(self, worker: Worker, now: float) -> CandidateRecord:
+        """A candidate as its policy is shown it."""
+        out = self._registry.breakers.ranks_out(worker.name, worker.rank_count, now)
+        return replace(worker.record, ranks_out=out) if out else worker.record
+
+    def _rank(self, worker: Worker, pick: Pick, now: float) -> int | None:
+        """The rank that is asked: the one that was picked, unless it is left alone for a while; then the others in turn."""
+        if worker.spec.rank is not None:
+            return worker.spec.rank
+        out = self._registry.breakers.ranks_out(worker.name, worker.rank_count, now)
+        if not out or (pick.rank is not None and pick.rank not in out):
+            return pick.rank
+        self._turn += 1
+        left = [rank for rank in range(worker.rank_count) if rank not in out]
+        return left[self._turn % len(left)]
 
     def _refuse_outdated(self, prompted: Prompted, candidates: tuple[Worker, ...]) -> None:
         """Raise NoWorker if the model has another tokenizer by now than the one that made the ids: its workers left and others
@@ -239,21 +257,6 @@ class Selecting:
             return
         if away:
             self._registry.refuse(model)
-
-
-def _picked(candidates: Sequence[Worker], seen: Sequence[Candidate], pick: object, policy: str) -> Worker:
-    """The one of `candidates` that was picked of what the policy was shown of them. Raises InternalError for an answer that is
-    no pick of one of them, or one with numbers that cannot be, before anything is done with it."""
-    fault = "is no Pick of one of the candidates"
-    if isinstance(pick, Pick):
-        for worker, record in zip(candidates, seen, strict=True):
-            if record is pick.worker:
-                fault = pick.fault(len(seen))
-                if not fault:
-                    return worker
-    raise InternalError(
-        "The gateway failed to choose a worker.", detail=f"the policy {policy!r} answered {pick!r:.500}, which {fault}"
-    )
 
 
 def hand_over_costs(candidates: Sequence[Worker], ends: Sequence[Worker], cost: float) -> Mapping[str, float]:

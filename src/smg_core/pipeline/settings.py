@@ -1,5 +1,5 @@
-"""How long each part of a request may take, how two engines share one, what happens to an answer that violates its format, and
-tools that run here.
+"""How long each part of a request may take, how two engines share one, what happens to an answer that violates its format,
+tools that run here, and pooled work.
 
 Records of settings: `config` gathers them, with those of the other rooms. Below: `settings`.
 """
@@ -11,7 +11,7 @@ import attrs
 
 from smg_core.settings import ConfigError, option
 
-__all__ = ["DisaggregationConfig", "McpConfig", "StructuredConfig", "TimeoutsConfig"]
+__all__ = ["DisaggregationConfig", "McpConfig", "PoolingConfig", "StructuredConfig", "TimeoutsConfig"]
 
 
 @attrs.frozen
@@ -201,3 +201,51 @@ class McpConfig:
         at_least=0,
         at_most=100_000,
     )
+
+
+@attrs.frozen
+class PoolingConfig:
+    """Embeddings: what one request may ask for, and how its inputs are spread over engines; see [Embeddings](embeddings.md)."""
+
+    inputs: int = option(2048, "Most inputs of one request.", at_least=1, at_most=1 << 20)
+    tokens: int = option(
+        1_000_000, "Most tokens of one request, all of its inputs together.", at_least=1, at_most=1 << 30
+    )
+    prefixes: tuple[str, ...] = option(
+        (),
+        "Words before an input, as TASK=TEXT or MODEL/TASK=TEXT, for models trained with such: TASK is query, document, "
+        "classification, clustering, similarity, question_answering, fact_verification or code_query; repeatable.",
+    )
+    calls_at_once: int = option(
+        64, "Most calls that engines work on at the same time for one request.", at_least=1, at_most=65536
+    )
+    tokens_at_once: int = option(
+        65_536,
+        "Most tokens that engines work on at the same time for one request; one call may always be under way.",
+        at_least=1,
+        at_most=1 << 30,
+    )
+
+    def prefix(self, model: str, task: str) -> str:
+        """The words before an input of this model for this task; "" where there are none."""
+        return self._prefixes.get(f"{model}/{task}") or self._prefixes.get(task, "")
+
+    @property
+    def _prefixes(self) -> dict[str, str]:
+        return {name: text for name, _, text in (row.partition("=") for row in self.prefixes)}
+
+    def check(self) -> None:
+        """Raise ConfigError for a row of `prefixes` that has no known task."""
+        for row in self.prefixes:
+            place, equals, text = row.partition("=")
+            if not equals or not text or place.rpartition("/")[2] not in TASKS:
+                raise ConfigError(
+                    f"pooling.prefixes: {row}: expected TASK=TEXT or MODEL/TASK=TEXT, TASK one of {', '.join(TASKS)}"
+                )
+
+
+TASKS = (
+    *("query", "document", "classification", "clustering", "similarity"),
+    *("question_answering", "fact_verification", "code_query"),
+)
+"""What vectors are for, in the words of the settings."""

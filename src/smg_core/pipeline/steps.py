@@ -14,6 +14,7 @@ from smg_core.events import Event
 from smg_core.pipeline.prompted import Prompted
 from smg_core.pipeline.turn import Turn
 from smg_core.request import GenerationRequest
+from smg_core.routing.settings import RoutingConfig
 from smg_core.workers.worker import Worker, WorkerRole
 
 __all__ = [
@@ -21,9 +22,11 @@ __all__ = [
     "Commitment",
     "Finish",
     "Flow",
+    "Hedge",
     "PartFlow",
     "Placement",
     "Prepare",
+    "Raced",
     "Select",
     "Step",
     "Stream",
@@ -84,13 +87,15 @@ class Select(Step[Placement], frozen=True):
     """Choose a ready worker for each of `roles`, none of those named in `exclude`, and only among workers whose engines can do
     what is asked. Without `roles`, those that the model's workers are there for: prefill and decode, or one worker for all.
     `attempt` counts from 1. `received`: the turn is to go on behind so many tokens, which only an engine that takes ids, and has
-    room for them, can do. Raises the refusal when no engine can do it, and NoWorker."""
+    room for them, can do. `spare`: what is asked could be left, so it takes no worker that is to be left alone for a while, and
+    one that has just begun no more often than its share. Raises the refusal when no engine can do it, and NoWorker."""
 
     prompted: Prompted
     exclude: frozenset[str] = frozenset()
     attempt: int = 1
     roles: tuple[WorkerRole, ...] = ()
     received: int | None = None
+    spare: bool = False
 
 
 class Stream(Step[Turn], frozen=True):
@@ -118,6 +123,27 @@ class Stream(Step[Turn], frozen=True):
     shown: bool = True
     hosted: Container[str] = frozenset()
     resumable: bool = False
+
+
+class Raced(Struct, frozen=True):
+    """How a turn ended for which two workers may have been asked. `stream` is the step, and `placement` the place, of the call
+    whose `turn` this is; `others` are the workers of the other call, where there was one."""
+
+    turn: Turn
+    stream: Stream
+    placement: Placement
+    others: frozenset[str] = frozenset()
+
+
+class Hedge(Step[Raced], frozen=True):
+    """As `stream`, which begins an answer that leaves whole at `placement`; and where the answer is late, the same of a second
+    worker, none of those named in `exclude`. The first whole answer counts, and the other call is given up. `settings` say when
+    it is late, and how many second calls there may be."""
+
+    stream: Stream
+    placement: Placement
+    exclude: frozenset[str]
+    settings: RoutingConfig
 
 
 class Tell(Step[None], frozen=True):

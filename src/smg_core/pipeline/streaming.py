@@ -18,7 +18,7 @@ from smg_core.pipeline.engine_call import EngineCall
 from smg_core.pipeline.output import OutputProcessor
 from smg_core.pipeline.pairing import Pairs
 from smg_core.pipeline.patience import Watch
-from smg_core.pipeline.steps import Stream
+from smg_core.pipeline.steps import Chosen, Stream
 from smg_core.pipeline.turn import Turn
 from smg_core.workers.worker import PrefillLoad, Worker, WorkerPlace
 
@@ -28,8 +28,9 @@ __all__ = ["OnOutcome", "Streaming"]
 class OnOutcome(Protocol):
     """Called after each engine call, with the outcome (`server.runtime` passes it to the health of workers)."""
 
-    def __call__(self, worker: Worker, error: SmgError | None, seconds: float) -> None:
-        """`error` is None if the call ended well, and if the client gave it up, by leaving or by its own time-outs."""
+    def __call__(self, chosen: Chosen, error: SmgError | None, seconds: float, counts: bool, /) -> None:
+        """`chosen` is whose call it was. `error` is None if the call ended well, and if the client gave it up, by leaving or by
+        its own time-outs. `counts` False: it was given up for another one, which says nothing of the worker."""
         ...
 
 
@@ -126,11 +127,12 @@ class Streaming:
     def _report(self, call: EngineCall, attempt: AnyAttempt, run: Run) -> None:
         step, now = call.step, self._clock.monotonic()
         worker, seconds = step.chosen.worker, now - call.began
-        outcome, detail = "ok" if attempt.state == "complete" else "abandoned", ""
+        detail = ""
+        outcome: str = "ok" if attempt.state == "complete" else run.given_up
         error = attempt.error if call.failed in (None, worker.name) else None  # the prefill worker's is told already
         if error is not None:
             outcome, detail = type(error).__name__, error.detail or error.message
-        self._on_outcome(worker, None if run.timeouts.impatient(error) else error, seconds)
+        self._on_outcome(step.chosen, None if run.timeouts.impatient(error) else error, seconds, outcome != "outrun")
         finishes = attempt.reader.finishes[call.finishes_before :]
         for each in finishes:
             if each.violation is not None:

@@ -13,6 +13,7 @@ from smg_core.hooks import (
     EncodeDone,
     FirstToken,
     FormatViolation,
+    Hedged,
     MediaLoaded,
     Migrating,
     Moment,
@@ -61,7 +62,8 @@ class Trace:
     `violations` the choices that violated their format; `stream` says whether the answer is streamed. `client_id` is the
     client's own id for the request. `documents` are the texts of its documents that were read, None where it has none.
     `outgoing` says what the next call of an engine is sent of the trace that the request belongs to (`propagation`); `content`
-    takes the answer's texts where they are recorded there."""
+    takes the answer's texts where they are recorded there. `outrun`: another call has answered, so that a call which ends now is
+    not the one that ended last."""
 
     __slots__ = (
         "_tell",
@@ -73,6 +75,7 @@ class Trace:
         "first",
         "moments",
         "outgoing",
+        "outrun",
         "prompted",
         "started",
         "stream",
@@ -97,7 +100,7 @@ class Trace:
         self.first: FirstToken | None = None
         self.ended: AttemptEnded | None = None
         self.attempts = self.violations = 0
-        self.stream = False
+        self.stream = self.outrun = False
         self._tell = None if isinstance(observer, SilentObserver) else observer.report
 
     def report(self, moment: Moment) -> None:
@@ -107,11 +110,19 @@ class Trace:
         if self._tell is not None:
             self._tell(moment)
 
+    def note_beside(self, moment: AttemptEnded) -> None:
+        """Keep the end of a call that was made beside the one that answers, as far as is known yet."""
+        self.moments.append(moment)
+        self.attempts += 1
+        if self._tell is not None:
+            self._tell(moment)
+
     def _note(self, moment: Moment) -> None:
         if isinstance(moment, FirstToken):
             self.first = moment
         elif isinstance(moment, AttemptEnded):
-            self.ended = moment
+            if not self.outrun:
+                self.ended = moment
             self.attempts += 1
         elif isinstance(moment, FormatViolation):
             self.violations += 1
@@ -121,6 +132,15 @@ class Trace:
     def last(self, kind: type[M]) -> M | None:
         """The latest moment of one kind, None when there was none."""
         return next((moment for moment in reversed(self.moments) if isinstance(moment, kind)), None)
+
+    @property
+    def picked(self) -> WorkerPicked | None:
+        """The choice of the worker that answers, as far as it is known; None before any."""
+        ended = self.ended
+        if ended is None or self.last(Hedged) is None:
+            return self.last(WorkerPicked)
+        found = (each for each in reversed(self.moments) if isinstance(each, WorkerPicked))
+        return next((each for each in found if (each.worker, each.attempt) == (ended.worker, ended.attempt)), None)
 
     @property
     def workers(self) -> tuple[str, ...]:

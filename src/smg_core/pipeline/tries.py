@@ -86,6 +86,12 @@ class Tries:
         self.going_on = turn if follows == "on" else None
         return follows
 
+    def asked_too(self, names: frozenset[str]) -> None:
+        """Called when a second call was made beside the one of this try, of the workers called `names`."""
+        if names:
+            self.number += 1
+            self.tried |= names
+
     def _follows(self, turn: Turn, error: SmgError, *, committed: bool) -> Follows:
         if not error.another_worker_may_do:
             return "end"

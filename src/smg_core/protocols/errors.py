@@ -1,7 +1,7 @@
 """Error responses: the envelope of each public API, and the headers.
 
 The status and the names of an error are decided by its class (`smg_core.errors`). An envelope has the error's message and never
-its detail. The four functions of the signature `(error, request_id, locate) -> bytes` are `ErrorEncoder`s: given `locate`, they
+its detail. The functions of the signature `(error, request_id, locate) -> bytes` are `ErrorEncoder`s: given `locate`, they
 replace a path in `GenerationRequest` by the API's own field, both in the param and in the message that quotes it. Pure. Above:
 the server and the encoders. Below: smg_core.errors, error_texts.
 """
@@ -19,6 +19,7 @@ from smg_core.protocols.json_text import encode_object
 __all__ = [
     "anthropic_error",
     "anthropic_status",
+    "cohere_error",
     "error_headers",
     "gemini_error",
     "openai_error",
@@ -91,6 +92,17 @@ def gemini_error(error: SmgError, request_id: str = "", locate: Locate | None = 
     if details:
         found["details"] = details
     return encode_object({"error": found})
+
+
+def cohere_error(error: SmgError, request_id: str = "", locate: Locate | None = None) -> bytes:
+    """`{"id", "message"}`, as Cohere's API has it; the param comes first in the message."""
+    message, param = _message_and_param(error, locate, error.message)
+    if param is not None and param not in message:
+        message = f"{param}: {message}"
+    found: JsonObject = {"message": message}
+    if request_id:
+        found["id"] = request_id
+    return encode_object(found)
 
 
 def error_headers(error: SmgError) -> list[tuple[bytes, bytes]]:

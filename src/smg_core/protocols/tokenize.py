@@ -113,6 +113,7 @@ def decode_tokenize(incoming: Incoming) -> TokenizeRequest:
             add_special_tokens=wire.add_special_tokens,
             origin=_ORIGIN,
             caller=incoming.caller,
+            headers=incoming.headers,
             size=len(incoming.body),
         )
         for text in texts

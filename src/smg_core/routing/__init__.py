@@ -12,6 +12,8 @@ its own as `Gateway(policy=...)`.
 
 - `block_keys`, `prefix_index`, `kv_index`: which prompts begin alike, who was sent what, and what engines tell of their caches
 
+- `rendezvous`, `agreed`: which worker all gateways find for a prompt, without asking each other
+
 - `expected_cache`: what a worker's cache has of a prompt, by these
 
 - `named`: the policies by name
@@ -19,6 +21,8 @@ its own as `Gateway(policy=...)`.
 - `sent_journal`: the file in which it is kept what was sent where
 
 - `model_choice`: which model answers, where a name is split or a model cannot
+
+- `retry_budget`, `hedging`: how often a request may be asked of further workers
 
 - `decisions`: what was decided, and asked again of another policy
 - `policies`: the policy objects in use, one for each model and role

@@ -1,54 +1,16 @@
 """Policies that send what belongs together to one worker, without keeping anything: by a key, or by how a prompt begins.
 
-Each worker has a number for each key, a hash of both, and the highest one wins (rendezvous hashing): when a worker leaves, only
-its own keys move, and every process and every gateway chooses the same. Pure. Above: named. Below: base.
+When a worker leaves, only its own keys move, and every process and every gateway chooses the same (`rendezvous`). Pure. Above:
+named. Below: base, rendezvous.
 """
 
-import math
 from collections.abc import Sequence
-from hashlib import blake2b
 
 from smg_core.routing.base import Candidate, Pick, RoutingContext
+from smg_core.routing.rendezvous import Rendezvous, part_of
 from smg_core.routing.settings import RoutingConfig
 
 __all__ = ["ConsistentHashing", "PrefixHash"]
-
-_MASK = (1 << 64) - 1
-_MIX = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
-_NUMBERS = 1 << 64
-
-
-class _Rendezvous:
-    """The share of each worker in a key. The hashes of at most `most` workers' names are kept."""
-
-    def __init__(self, most: int) -> None:
-        self._of_name: dict[str, int] = {}
-        self._most = most
-
-    def shares(self, candidates: Sequence[Candidate], key: bytes) -> list[float]:
-        """A number for each candidate; the highest is the key's worker. A worker of twice the weight has twice the keys."""
-        number = _hash(key)
-        names = self._of_name
-        found = []
-        for each in candidates:
-            name = names.get(each.name)
-            if name is None:
-                name = self._learn(each.name)
-            mixed = (number ^ name) * _MIX[0] & _MASK
-            mixed = (mixed ^ mixed >> 31) * _MIX[1] & _MASK
-            mixed ^= mixed >> 29
-            found.append(each.weight / -math.log((mixed + 1) / (_NUMBERS + 1)))
-        return found
-
-    def _learn(self, name: str) -> int:
-        if len(self._of_name) >= self._most:
-            self._of_name.clear()
-        found = self._of_name[name] = _hash(name.encode("utf-8", "surrogatepass"))
-        return found
-
-
-def _hash(data: bytes) -> int:
-    return int.from_bytes(blake2b(data, digest_size=8).digest(), "big")
 
 
 class ConsistentHashing:
@@ -57,7 +19,7 @@ class ConsistentHashing:
     name = "consistent_hashing"
 
     def __init__(self, most: int = RoutingConfig().remembered_workers) -> None:
-        self._rendezvous = _Rendezvous(most)
+        self._rendezvous = Rendezvous(most)
 
     def pick(self, candidates: Sequence[Candidate], context: RoutingContext) -> Pick:
         named = context.cache_key
@@ -78,10 +40,10 @@ class PrefixHash:
         self._tokens = settings.hashed_tokens
         self._characters = settings.hashed_tokens * settings.block_characters // settings.block_tokens
         self._factor = settings.load_factor
-        self._rendezvous = _Rendezvous(settings.remembered_workers)
+        self._rendezvous = Rendezvous(settings.remembered_workers)
 
     def pick(self, candidates: Sequence[Candidate], context: RoutingContext) -> Pick:
-        shares = self._rendezvous.shares(candidates, self._beginning(context))
+        shares = self._rendezvous.shares(candidates, part_of(context, 0, self._tokens, self._characters))
         loads = [(each.in_flight + each.queued) / each.weight for each in candidates]
         most = (sum(loads) + 1) / len(loads) * self._factor
         least = min(loads)  # is below `most`, but for how numbers are rounded
@@ -90,13 +52,3 @@ class PrefixHash:
         own = max(range(len(shares)), key=shares.__getitem__)
         why = "the worker of this beginning" if best == own else "the worker of this beginning has too many requests"
         return Pick(candidates[best], why=why, scores=[-share for share in shares])
-
-    def _beginning(self, context: RoutingContext) -> bytes:
-        salt = (context.cache_salt or "").encode("utf-8", "surrogatepass")
-        lora = (context.lora or "").encode("utf-8", "surrogatepass")
-        keys = context.prefix_keys[: self._tokens]
-        if len(keys):
-            begins = bytes(keys) if isinstance(keys, memoryview) else b"".join(key.to_bytes(8, "big") for key in keys)
-        else:
-            begins = context.text[: self._characters].encode("utf-8", "surrogatepass")
-        return b"%d:%s%d:%s%s" % (len(salt), salt, len(lora), lora, begins)

@@ -11,6 +11,7 @@ pipeline's Select step. Below: tokens. It knows no worker address and no engine.
 from array import array
 from collections.abc import Collection, Mapping, Sequence
 from hashlib import blake2b
+from operator import index
 from types import MappingProxyType
 from typing import Literal, Protocol, get_args, runtime_checkable
 
@@ -91,6 +92,11 @@ class Candidate(Protocol):
     @property
     def ranks(self) -> Sequence["RankState"]:
         """The load of each rank by the engine's last report, another object for each report; empty when it reports none."""
+        ...
+
+    @property
+    def ranks_out(self) -> Sequence[int]:
+        """The ranks that are left alone for a while, since their calls failed; a pick that names one gets another."""
         ...
 
 
@@ -199,7 +205,17 @@ class Pick(Struct, frozen=True):
         for each in (self.scores, self.matched, self.bases, self.stale):
             if not isinstance(each, Collection) or len(each) not in (0, count):
                 return f"has not one row for each of {count} candidates"
-        return ""
+        return "" if self._has_numbers() else "has rows that are no numbers, or no basis"
+
+    def _has_numbers(self) -> bool:
+        """Whether scores, matched tokens and ages are numbers of any kind (numpy's too), and each basis is one."""
+        try:
+            list(map(float, self.scores))
+            list(map(index, self.matched))
+            list(map(float, filter(None, self.stale)))
+        except (TypeError, ValueError, OverflowError):
+            return False
+        return all(each in _BASES for each in self.bases)
 
 
 class Policy(Protocol):
@@ -226,7 +242,8 @@ class Remembering(Protocol):
         ...
 
     def take_sent(self) -> list[tuple[str, int, Sequence[int]]]:
-        """Worker, rank and keys of what was sent since this was called last, of very many the latest."""
+        """Worker, rank and keys of what was sent since this was called last, of very many the latest. A row without keys says
+        that what was sent to the worker before, to any of its ranks, is in its cache no more."""
         ...
 
 
@@ -246,6 +263,10 @@ class Observing:
 
     def worker_left(self, worker: str) -> None:
         """The worker was removed, or no longer serves this model: drop its state."""
+
+    def cache_lost(self, worker: str) -> None:
+        """The worker is there, and its engine's caches are empty: it was started again, or told to empty them. What the policy
+        thought to be in them holds no more."""
 
     def request_ended(self, ended: RequestEnded) -> None:
         """A call of a worker of this model is over, successful or not."""

@@ -70,6 +70,8 @@ class TokenKeys:
             found: list[int] = self.sums(tokens, block, start=start, at=at).tolist()
             return found
         factors = self._factors_to(at + count * block)[at:].tolist()
+        if count == 1:
+            return [(start + sum(map(mul, tokens, factors)) + sum(factors)) & _MASK]
         key, keys = start, []
         for begin in range(0, count * block, block):
             some = factors[begin : begin + block]

@@ -11,6 +11,7 @@ from random import Random
 from typing import TypeVar
 
 from smg_core.engines.kv_events import KvEvent
+from smg_core.routing.agreed import Agreed
 from smg_core.routing.base import Candidate, KvKnown, Observing, Pick, RoutingContext
 from smg_core.routing.expected_cache import Expected, ExpectedCache
 from smg_core.routing.kv_index import CachePlace
@@ -35,6 +36,7 @@ class CacheAware(Observing):
 
     def __init__(self, settings: RoutingConfig, rng: Random) -> None:
         self._standing = Standing(settings)
+        self._agreed = Agreed(settings)
         self._turns = TieBreak(settings.tie_tokens, rng, settings.remembered_workers)
         self._settings = settings
         self._caches = ExpectedCache(settings, rng.getrandbits(64))
@@ -45,7 +47,8 @@ class CacheAware(Observing):
         decodes = context.role == "decode"
         expected = _nothing(len(places)) if decodes else self._caches.of(context, places)
         gains = expected.gains
-        scores = self._scores(candidates, gains, context)
+        stands = self._stands(candidates, expected, context)
+        scores = self._scores(candidates, gains, context, stands)
         names = [each.name for each in candidates] if len(places) == len(candidates) else _names(candidates)
         chosen = self._turns.choose(names, scores, gains)
         worker, rank = _at(candidates, chosen), places[chosen][1]
@@ -63,12 +66,26 @@ class CacheAware(Observing):
             stale=_first(candidates, expected.stale),
         )
 
-    def _scores(self, candidates: Sequence[Candidate], gains: Sequence[int], context: RoutingContext) -> list[float]:
-        """The score of each place: tokens of the prompt to read, without what was gained (none where only answers are written),
-        and where its worker stands."""
+    def _stands(self, candidates: Sequence[Candidate], expected: Expected, context: RoutingContext) -> list[float]:
+        """Where each worker stands, with what it costs to hand the prompt's cache over. Where others have requests here and a
+        cache is not known exactly, the worker that all gateways agree on stands better."""
         stands = self._standing.of(candidates, context.now)
+        gains = expected.gains
+        if context.role != "decode":
+            self._agreed.note(max(gains), context.tokens)
+            agreed = self._agreed.owner(candidates, gains, context, self._standing.others)
+            if agreed is not None and (len(gains) > len(candidates) or expected.bases[agreed[0]] != "exact"):
+                owner, tokens = agreed
+                stands[owner] -= self._standing.read_weight * tokens / candidates[owner].weight
         if costs := context.hand_over:
             stands = [stand + costs.get(each.name, 0.0) for each, stand in zip(candidates, stands, strict=True)]
+        return stands
+
+    def _scores(
+        self, candidates: Sequence[Candidate], gains: Sequence[int], context: RoutingContext, stands: Sequence[float]
+    ) -> list[float]:
+        """The score of each place: tokens of the prompt to read, without what was gained (none where only answers are written),
+        and where its worker stands."""
         if context.role == "decode":
             return [stand for each, stand in zip(candidates, stands, strict=True) for _ in range(each.rank_count)]
         tokens, weight = context.tokens, self._standing.read_weight
@@ -96,6 +113,9 @@ class CacheAware(Observing):
         self._turns.forget(worker)
         self._standing.forget(worker)
         self._caches.worker_left(worker)
+
+    def cache_lost(self, worker: str) -> None:
+        self._caches.cache_lost(worker)
 
     def kv_changed(self, worker: str, rank: int, events: Sequence[KvEvent], now: float) -> None:
         self._caches.apply((worker, rank), events, now)

@@ -6,6 +6,7 @@ base. No token and no header of a request is in a record that is shown; the prom
 
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
+from operator import index
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -26,6 +27,8 @@ _COLUMNS = (
     "queued / running in the engine",
     "KV cache in use",
 )
+LONGEST_WHY = 500
+"""Characters of a policy's reason that are kept; policies are written by users, too."""
 _DECISION_BYTES = 1200
 _CANDIDATE_BYTES = 240
 _TOKEN_BYTES = 4
@@ -118,15 +121,15 @@ class Decisions:
             prompt_tokens=context.tokens,
             worker=pick.worker.name,
             rank=pick.rank,
-            why=pick.why,
+            why=pick.why[:LONGEST_WHY],
             cached=pick.cached,
             basis=pick.basis,
             stale_s=pick.stale_s,
             candidates=tuple(map(_record, candidates)),
-            scores=tuple(pick.scores),
-            matched=tuple(pick.matched),
+            scores=tuple(map(float, pick.scores)),
+            matched=tuple(map(index, pick.matched)),
             bases=tuple(pick.bases),
-            stale=tuple(pick.stale),
+            stale=tuple([None if age is None else float(age) for age in pick.stale]),
         )
         size = _DECISION_BYTES + _CANDIDATE_BYTES * len(candidates)
         size += _TOKEN_BYTES * len(context.input_ids) + _CHARACTER_BYTES * len(context.text)

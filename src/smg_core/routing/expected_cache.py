@@ -206,6 +206,12 @@ class ExpectedCache:
         else:
             self._told.know(place, known, salted=salted)
 
+    def cache_lost(self, worker: str) -> None:
+        """Forget all that a worker's cache was expected to have, and note that for those who keep what was sent."""
+        self.worker_left(worker)
+        if self._most_noted:
+            self._note((worker, 0), array("Q"))
+
     def worker_left(self, worker: str) -> None:
         """Forget all about a worker."""
         for index in (self._sent, self._recent):

@@ -194,7 +194,8 @@ class KvIndex:
         held = self._held.get(place) or self._join(place)
         held.told = now
         if isinstance(event, KvBlocksStored):
-            self._tidy(_TIDY * len(event.hashes))
+            if self._leaving:
+                self._tidy(_TIDY * len(event.hashes))
             if event.attention in _FULL_ATTENTION and held.group in (-1, event.group):
                 self._store(held, event)
         elif isinstance(event, KvBlocksRemoved):
@@ -251,8 +252,12 @@ class KvIndex:
 
     def _keys_of(self, event: KvBlocksStored, start: int, at: int, size: int) -> list[int]:
         """A key for each block, up to the first whose hash covers what a prompt is not known by here."""
-        count = min([len(event.hashes), *(block for block, _ in event.other_keys)])
-        keys = self._keys.following(event.token_ids[: count * size], size, start, at)
+        count, tokens = len(event.hashes), event.token_ids
+        if event.other_keys:
+            count = min(count, *(block for block, _ in event.other_keys))
+        if len(tokens) > count * size:
+            tokens = tokens[: count * size]
+        keys = self._keys.following(tokens, size, start, at)
         for medium in event.media:
             if medium.offset >= 0:  # else it counts for an earlier block, whose key this one's has in it
                 begins = medium.block * size + medium.offset

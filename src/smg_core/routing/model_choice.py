@@ -57,6 +57,7 @@ class ModelChoice:
     def __init__(self, settings: RoutingConfig, stands_for: StandsFor = _as_named) -> None:
         self._splits = settings.of_splits()
         self._fallbacks = settings.of_fallbacks()
+        self._shadows = settings.of_shadows()
         self._reasons = frozenset(settings.fallback_on)
         self._header = settings.split_header.lower()
         self._stands_for = stands_for
@@ -77,6 +78,18 @@ class ModelChoice:
         following = next((self._fallbacks[name] for name in reversed(names) if name in self._fallbacks), ())
         found = [self._of_request(name, request)[-1] for name in following]
         return tuple(dict.fromkeys((names[-1], *found)))
+
+    def shadow(self, request: GenerationRequest) -> tuple[str, str] | None:
+        """The model that a request gets and the one that is to get a copy of it, None where none is. The shadow is that of the
+        model, else of the name that stands for it, and so on; all requests of a conversation have one, or none."""
+        if not self._shadows:
+            return None
+        names = self._of_request(request.model, request)
+        name = next((each for each in reversed(names) if each in self._shadows), None)
+        if name is None or _place(f"shadow of {name}", request) >= self._shadows[name][1]:
+            return None
+        model = self._of_request(self._shadows[name][0], request)[-1]
+        return None if model == names[-1] else (names[-1], model)
 
     def _of_request(self, name: str, request: GenerationRequest) -> tuple[str, ...]:
         def drawn(name: str, shares: Mapping[str, float]) -> str:

@@ -96,4 +96,4 @@ def policy_for(rows: Iterable[str]) -> Mapping[tuple[str, str], str]:
     return found
 
 
-_ROLES = frozenset({"regular", "prefill", "decode", "encode", "*"})
+_ROLES = frozenset({"regular", "prefill", "decode", "encode", "embedding", "*"})

@@ -4,6 +4,7 @@ Pure. Above: named. Below: base.
 """
 
 from collections.abc import Sequence
+from math import inf
 
 from smg_core.routing.base import Candidate, Observing, Pick, RankState, RoutingContext
 
@@ -32,7 +33,9 @@ class DpMinToken(Observing):
 
     def pick(self, candidates: Sequence[Candidate], context: RoutingContext) -> Pick:
         places = [(each, rank) for each in candidates for rank in range(each.rank_count)]
-        scores = [self._tokens(each, rank) / each.weight for each, rank in places]
+        scores = [
+            self._tokens(each, rank) / each.weight if rank not in each.ranks_out else inf for each, rank in places
+        ]
         count = len(places)
         best = min(range(count), key=lambda at: (scores[at], (at - self._turn) % count))
         self._turn = best + 1

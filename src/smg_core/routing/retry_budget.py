@@ -31,6 +31,10 @@ class RetryBudget:
         self._left -= 1
         return True
 
+    def give_back(self) -> None:
+        """Put back a retry that was taken and not made."""
+        self._left = min(self._reserve, self._left + 1)
+
 
 class RetryBudgets:
     """The budgets of all models that are served, by name."""

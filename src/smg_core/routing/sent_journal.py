@@ -11,7 +11,7 @@ from hashlib import blake2b
 
 import msgspec
 
-__all__ = ["SentJournal", "SentRecord", "sent_frame", "sent_head", "sent_journal_of"]
+__all__ = ["SentJournal", "SentRecord", "sent_frame", "sent_head", "sent_journal_of", "still_there"]
 
 _MAGIC = b"SMGSENT\x01"  # the last byte is the version
 _CHECK = 8
@@ -20,7 +20,8 @@ _SECRET = struct.Struct("<Q")
 
 
 class SentRecord(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """A prompt that went to a worker: `keys` are those of its blocks of `block` tokens, 8 bytes each, the lowest first."""
+    """A prompt that went to a worker: `keys` are those of its blocks of `block` tokens, 8 bytes each, the lowest first. Without
+    keys: what was sent to the worker before, to any of its ranks, is in its cache no more."""
 
     model: str
     role: str
@@ -69,6 +70,19 @@ def sent_journal_of(data: bytes) -> SentJournal | None:
             break
         at += _FRAME.size + size
     return SentJournal(_SECRET.unpack(packed)[0], records, at == len(data))
+
+
+def still_there(records: Sequence[SentRecord]) -> list[SentRecord]:
+    """Those of `records`, in their order, that no later one has made void."""
+    found: list[SentRecord] = []
+    lost: set[tuple[str, str, str]] = set()
+    for record in reversed(records):
+        place = record.model, record.role, record.worker
+        if not record.keys:
+            lost.add(place)
+        elif place not in lost:
+            found.append(record)
+    return found[::-1]
 
 
 _DECODER = msgspec.msgpack.Decoder(list[SentRecord])

@@ -33,7 +33,7 @@ class RoutingConfig:
     policies: tuple[str, ...] = option(
         (),
         "Another policy for one model or role: MODEL=POLICY, MODEL/ROLE=POLICY or */ROLE=POLICY, ROLE being regular, prefill, "
-        "decode or encode; may be repeated.",
+        "decode, encode or embedding (pooled work, least_load without a row); may be repeated.",
         flag="--policy-for",
     )
     splits: tuple[str, ...] = option(
@@ -51,6 +51,15 @@ class RoutingConfig:
         "When these are asked, before the first byte: no_worker (none is ready), overloaded, failed (its engines failed, after "
         "all retries), context (the prompt is too long).",
     )
+    shadows: tuple[str, ...] = option(
+        (),
+        "Models that get a share of the requests for another one too, as NAME=MODEL:SHARE with a share up to 1; their answers "
+        "are measured and thrown away; may be repeated.",
+    )
+    shadow_at_once: int = option(
+        16, "Most of these copies under way in each process; further ones are not made.", at_least=0, at_most=1 << 20
+    )
+    shadow_s: float = option(120.0, "Seconds after which such a copy is given up.", at_least=0.05, at_most=86_400)
     retries: int = option(
         3, "Other engines to try, before the first byte, when one is lost or full.", at_least=0, at_most=100
     )
@@ -138,6 +147,13 @@ class RoutingConfig:
         at_least=0,
         at_most=1000,
     )
+    agreed_factor: float = option(
+        2.0,
+        "How much of a prompt, as a multiple of it and of the share of requests that come through other gateways, draws it for "
+        "cache_aware to the worker that all gateways find for it; 0: nothing.",
+        at_least=0,
+        at_most=1000,
+    )
     kv_pressure_tokens: int = option(
         256,
         "How many waiting prompt tokens a KV cache that is half full weighs as much as; one that is nine tenths full weighs nine "
@@ -192,6 +208,39 @@ class RoutingConfig:
         100, "Most retries that a model's requests may save up, and what it begins with.", at_least=0, at_most=1_000_000
     )
 
+    hedge_after_s: float = option(
+        0.0,
+        "Seconds after which a short request that has no whole answer yet is asked of a second engine too; 0: not by a fixed "
+        "time. With hedge_percentile the least such time.",
+        at_least=0,
+        at_most=86_400,
+    )
+    hedge_percentile: float = option(
+        0.0,
+        "Percentile of the time of the model's latest short answers after which a second engine is asked; 0: none. Counts once "
+        "20 of them are known.",
+        at_least=0,
+        at_most=100,
+    )
+    hedge_tokens: int = option(
+        256,
+        "Tokens of an answer, at most, that a request may ask for to be short enough; one that names no bound is not short.",
+        at_least=1,
+        at_most=1 << 20,
+    )
+    hedge_prompt_tokens: int = option(
+        8192, "Tokens of the prompt that a request may have to be short enough.", at_least=1, at_most=1 << 22
+    )
+    hedge_share: float = option(
+        0.05, "Second engines that each short request of a model adds to what the model may ask.", at_least=0, at_most=1
+    )
+    hedge_reserve: int = option(
+        10, "Most of these that a model may save up, and what it begins with.", at_least=0, at_most=1_000_000
+    )
+    hedge_recent: int = option(
+        256, "Latest short answers of a model of whose times the percentile is taken.", at_least=20, at_most=1 << 20
+    )
+
     def of_splits(self) -> Mapping[str, Mapping[str, float]]:
         """The shares of the models of each name that is split. Raises ConfigError for what is no split."""
         found: dict[str, dict[str, float]] = {}
@@ -205,6 +254,21 @@ class RoutingConfig:
                         f"routing.splits: {entry}: {part} is no MODEL:SHARE, with a share above 0, of its own"
                     )
                 found[name][model] = float(text)
+        return found
+
+    def of_shadows(self) -> Mapping[str, tuple[str, float]]:
+        """The model that gets copies of the requests for each name that has such, and their share. Raises ConfigError for what is
+        no shadow."""
+        found: dict[str, tuple[str, float]] = {}
+        for entry in self.shadows:
+            name, parts = _row("shadows", entry, found, "NAME=MODEL:SHARE")
+            model, _, text = parts[0].rpartition(":")
+            share = float(text) if _SHARE.fullmatch(text) else 0.0
+            if len(parts) > 1 or not model or model == name or not 0 < share <= 1:
+                raise ConfigError(
+                    f"routing.shadows: {entry}: expected NAME=MODEL:SHARE with another model and a share up to 1"
+                )
+            found[name] = model, share
         return found
 
     def of_fallbacks(self) -> Mapping[str, tuple[str, ...]]:

@@ -43,6 +43,13 @@ class Standing:
         self._fair = 0.0  # the mean of `_means`; a worker that comes begins with it
         self._leads: dict[str, float] = {}
         self._looked: float | None = None
+        self._ours = 0.0  # the mean of requests in flight by our count, of all workers
+        self._all = 0.0  # that of requests at the workers by their own reports
+
+    @property
+    def others(self) -> float:
+        """The share of the requests at the workers that this gateway does not know of; 0 where engines report none."""
+        return max(0.0, 1.0 - self._ours / self._all) if self._all > _FEW else 0.0
 
     @property
     def read_weight(self) -> float:
@@ -89,6 +96,8 @@ class Standing:
         prompt = max(1.0, self._prompt)
         busy = sum(min(1.0, wait / prompt / each.weight) for each, wait in zip(candidates, waits, strict=True))
         self._busy += part * (busy / len(candidates) - self._busy)
+        self._ours += part * (sum(each.in_flight for each in candidates) - self._ours)
+        self._all += part * (sum(each.queued + each.running for each in candidates) - self._all)
         means = self._means
         if len(means) > self._most:
             means.clear()

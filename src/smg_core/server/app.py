@@ -9,9 +9,15 @@ the event loop ends.
 import asyncio
 import contextlib
 import logging
-import traceback
 
-from smg_core.errors import ClientGone, InternalError, MethodNotAllowed, NotFound, SmgError, UpgradeRequired
+from smg_core.errors import (
+    ClientGone,
+    InternalError,
+    MethodNotAllowed,
+    NotFound,
+    SmgError,
+    UpgradeRequired,
+)
 from smg_core.hooks import ExchangeEnded, SilentObserver
 from smg_core.observability.repeats import Repeats
 from smg_core.protocols.errors import anthropic_error, anthropic_status, error_headers
@@ -21,6 +27,7 @@ from smg_core.server.envelopes import envelope_of, unknown_google_method
 from smg_core.server.exchange import Exchange, Header, Receive, Scope, Send
 from smg_core.server.identity import Identify, anonymous, permitted
 from smg_core.server.inference import internal_error
+from smg_core.server.plugged import PluggedExchange, permit_plugged
 from smg_core.server.proxies.forwarded import forwarding_of
 from smg_core.server.public_routes import public_table
 from smg_core.server.routes import WEBSOCKET, Routes
@@ -55,10 +62,11 @@ class App:
         self._identify = identify
         self._tracer = gateway.tracing.tracer if gateway.tracing is not None else None
         self._watched = self._tracer is not None or not isinstance(gateway.observer, SilentObserver)
-        self._faults = Repeats(gateway.config.observability.repeat_s, gateway.config.observability.repeats)
+        self._starts = Repeats(gateway.config.observability.repeat_s, gateway.config.observability.repeats)
         self._beginning: asyncio.Task[None] | None = None
         self._ending: asyncio.Task[None] | None = None
         server = gateway.config.server
+        self._plugins = gateway.plugins if table is None else None  # none at the admin door
         table = public_table(gateway) if table is None else table
         self._origins, self._hosts = table.origins, table.hosts
         self._exposed = ", ".join([gateway.config.observability.request_id_header.lower(), *EXPOSED]).encode()
@@ -73,11 +81,20 @@ class App:
         if self._forwarding is not None:
             self._forwarding.apply(scope)
         if scope["type"] == "http":
-            await self._http(Exchange(scope, receive, send))
+            if self._plugins is not None and self._plugins.plan.links:
+                await self._plugged(PluggedExchange(scope, receive, send))
+            else:
+                await self._http(Exchange(scope, receive, send))
         elif scope["type"] == "lifespan":
             await self._lifespan(receive, send)
         elif scope["type"] == "websocket":
             await self._http(WebSocket(scope, receive, send))
+
+    async def _plugged(self, exchange: PluggedExchange) -> None:
+        try:
+            await self._http(exchange)
+        finally:
+            exchange.unplug()
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
@@ -175,7 +192,13 @@ class App:
         return (self._identify or self._gateway.identify) is not anonymous
 
     async def _permit(self, exchange: Exchange, needed: str) -> None:
-        """Find the caller of a request. Raises AuthenticationFailed and PermissionDenied."""
+        """Find the caller of a request. Raises AuthenticationFailed and PermissionDenied, and what plugins refuse it for."""
+        if self._plugins is not None and self._plugins.plan.links:
+            await permit_plugged(exchange, self._plugins, needed, self._identified)
+        else:
+            await self._identified(exchange, needed)
+
+    async def _identified(self, exchange: Exchange, needed: str) -> None:
         identify = self._identify or self._gateway.identify
         exchange.caller = await permitted(identify, exchange, needed)
         if isinstance(exchange, WebSocket):
@@ -189,7 +212,7 @@ class App:
         try:
             await asyncio.shield(self._beginning)
         except CANNOT_START as error:
-            if self._faults.note((str(error), "", 0), self._gateway.clock.monotonic()) is not None:
+            if self._starts.note(str(error), self._gateway.clock.monotonic()) is not None:
                 log.critical("the gateway cannot start: %s", error)
             raise InternalError("The gateway cannot start; its log says why.") from error
         finally:
@@ -213,13 +236,8 @@ class App:
 
     def _log(self, exchange: Exchange, error: Exception) -> None:
         """Log the traceback of a fault; for each place that raises faults only once in a while."""
-        place = traceback.extract_tb(error.__traceback__)[-1]
-        again = self._faults.note((type(error).__name__, place.filename, place.lineno), self._gateway.clock.monotonic())
-        if again is None:
-            return
-        told = f", {again} more like it since the last time" if again else ""
         names = f"request {exchange.request_id} (client's {exchange.client_id or 'none'})"
-        log.error("%s %s failed, %s%s", exchange.method, exchange.path[:200], names, told, exc_info=error)
+        self._gateway.faults.note("a request", error, f"{exchange.method} {exchange.path[:200]}, {names}")
 
     def _find(self, exchange: Exchange) -> Endpoint:
         method, path, raw_path = exchange.method, exchange.path, exchange.raw_path
@@ -246,6 +264,7 @@ class App:
     async def _error(self, exchange: Exchange, error: SmgError) -> None:
         if not exchange.request_id:
             exchange.request_id = self._gateway.ids("req-")
+        error = await exchange.told(error)
         headers: list[Header] = [*error_headers(error), self._gateway.id_header(exchange.name)]
         envelope = envelope_of(exchange.path, exchange.headers, exchange.query)
         status = error.status

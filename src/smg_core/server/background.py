@@ -122,7 +122,7 @@ class Background:
             return
         fault = task.exception()
         if fault is not None:
-            log.error("%s in the background failed and is run again", key[1], exc_info=fault)
+            self._gateway.faults.note("a response in the background, which is run again,", fault, key[1])
         if fault is not None or not task.result():
             self._later[key] = self._gateway.clock.monotonic() + self._settings.lease_s
         self._wanted.set()

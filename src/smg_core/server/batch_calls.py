@@ -6,11 +6,11 @@ the runs of batches. Below: the handlers.
 """
 
 import asyncio
-import logging
 from collections.abc import Mapping
 
 import attrs
 
+from smg_core.observability.faults import FaultLog
 from smg_core.protocols.base import ErrorEncoder
 from smg_core.request import Caller
 from smg_core.server.endpoint import Handler
@@ -18,8 +18,6 @@ from smg_core.server.exchange import DISCONNECT, AsgiMessage, Disconnect, Exchan
 from smg_core.server.inference import internal_error
 
 __all__ = ["BatchAnswer", "BatchEndpoint", "called"]
-
-log = logging.getLogger("smg.server")
 
 
 @attrs.frozen
@@ -41,8 +39,10 @@ class BatchAnswer:
     request_id: str
 
 
-async def called(endpoint: BatchEndpoint, body: bytes, headers: Mapping[str, str], caller: Caller) -> BatchAnswer:
-    """The answer to a request. A fault of the gateway is logged, and is an answer too."""
+async def called(
+    endpoint: BatchEndpoint, body: bytes, headers: Mapping[str, str], caller: Caller, faults: FaultLog
+) -> BatchAnswer:
+    """The answer to a request. A fault of the gateway is told to `faults`, and is an answer too."""
     gathered: list[bytes] = []
     waiting = [body]
 
@@ -75,7 +75,7 @@ async def called(endpoint: BatchEndpoint, body: bytes, headers: Mapping[str, str
         return BatchAnswer(0, b"", exchange.request_id)
     fault = handling.exception()
     if fault is not None:
-        log.error("request %s of a batch failed", exchange.request_id, exc_info=fault)
+        faults.note("a request of a batch", fault, f"request {exchange.request_id}")
         error = internal_error()
         return BatchAnswer(error.status, endpoint.error(error, exchange.request_id), exchange.request_id)
     return BatchAnswer(exchange.status, b"".join(gathered), exchange.request_id)

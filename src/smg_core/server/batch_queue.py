@@ -114,7 +114,7 @@ class BatchQueue:
             return
         fault = task.exception()
         if fault is not None:
-            log.error("the batch %s failed and is gone on with later", key[1], exc_info=fault)
+            self._gateway.faults.note("a batch, which is gone on with later,", fault, f"batch {key[1]}")
         if fault is not None or not task.result():
             self._later[key] = self._gateway.clock.monotonic() + self._settings.lease_s
         self._wanted.set()

@@ -216,7 +216,8 @@ class BatchRun:
             if not await self._turns.enter(tenant, self):
                 return None
             try:
-                answer = await called(endpoint, body, job.headers, Caller(tenant, job.principal, job.grants))
+                caller = Caller(tenant, job.principal, job.grants)
+                answer = await called(endpoint, body, job.headers, caller, self._gateway.faults)
             finally:
                 self._turns.leave(tenant)
             if answer.status == _NOT_THERE:

@@ -15,7 +15,8 @@ from smg_core.config import Config, ConfigError, DiscoveryConfig, MediaConfig, P
 from smg_core.discovery.names import dns_name, server_address
 from smg_core.discovery.pods import model_reader
 from smg_core.engines.dialects import AUTO, UnknownDialect, dialect
-from smg_core.engines.openai.address import ChatAddress
+from smg_core.engines.http.address import HttpAddress
+from smg_core.engines.http.dialects import CHAT, HTTP_DIALECTS
 from smg_core.engines.target import Target, door
 from smg_core.history.settings import EXTRAS, HistoryConfig
 from smg_core.json_types import Json
@@ -112,7 +113,7 @@ def named_parsers(config: Config) -> dict[str, str]:
 def check_url(url: str) -> None:
     """Raise ValueError for an invalid worker URL."""
     if door(url) == "chat":
-        ChatAddress.parse(url)
+        HttpAddress.parse(url)
     else:
         Target.parse(url)
 
@@ -131,7 +132,7 @@ def _policies(config: Config) -> Iterator[str]:
 
 
 def _dialects(config: Config) -> Iterator[str]:
-    if config.workers.dialect == AUTO:
+    if config.workers.dialect in (AUTO, CHAT, *HTTP_DIALECTS):
         return
     try:
         dialect(config.workers.dialect)

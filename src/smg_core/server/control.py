@@ -8,7 +8,7 @@ routes of the admin door call it. Below: server.runtime, server.roster.
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -16,18 +16,19 @@ import attrs
 import msgspec
 
 from smg_core.config import Config, Resolved
-from smg_core.errors import InvalidRequest
+from smg_core.errors import InvalidRequest, SmgError
 from smg_core.server.channel.base import Notice
 from smg_core.server.config_check import check
 from smg_core.server.config_source import ConfigSource
 from smg_core.server.decided import Decided
+from smg_core.server.discovering import discovery_of
 from smg_core.server.identity import Identity, is_open, static_keys
 from smg_core.server.keeping import with_filled_in
 from smg_core.server.live_settings import LIVE, differences, with_values
 from smg_core.server.log_level import LogLevel
 from smg_core.server.processes import ProcessTable
-from smg_core.server.reaching import specs_of, workers_in
-from smg_core.server.roster import FILE, SETTINGS, Reconciled
+from smg_core.server.reaching import WorkerSpec, specs_of, workers_in
+from smg_core.server.roster import ADMIN, FILE, PROGRAM, SETTINGS, Reconciled
 from smg_core.server.runtime import Runtime
 from smg_core.settings import ConfigError
 
@@ -146,11 +147,38 @@ class Control:
             await self._publish(LIVE_VALUES, {path: resolved.config.get(path) for path in kept})
             await asyncio.gather(*self._adopting)
             self._resolved = resolved
-            workers = await gateway.roster.reconcile(SETTINGS, specs)
-            if not gateway.config.discovery.file_interval_s:  # else the file is watched by `discovery`
-                workers = workers.and_also(await gateway.roster.reconcile(FILE, in_file))
+            workers = await self._adopt_workers(specs, in_file)
             log.info("settings were read again: %s changed; a restart is needed for %s", live, restart)
             return Reloaded(tuple(live), tuple(restart), workers)
+
+    async def _adopt_workers(self, specs: Sequence[WorkerSpec], in_file: Sequence[WorkerSpec]) -> Reconciled:
+        """Make the workers of the settings, and of their file, be these."""
+        roster = self.gateway.roster
+        workers = await roster.reconcile(SETTINGS, specs)
+        if not self.gateway.config.discovery.file_interval_s:  # else the file is watched by `discovery`
+            workers = workers.and_also(await roster.reconcile(FILE, in_file))
+        return workers
+
+    def revise(self) -> None:
+        """Called once in the first process that was started by settings that had been read anew (SIGHUP), when it takes requests:
+        what was changed of workers before gives way to what these settings say, but for drains. Workers of sources that are no
+        longer asked retire."""
+        task = asyncio.create_task(self._revise(), name="workers of the new settings")
+        self._adopting.add(task)
+        task.add_done_callback(self._adopting.discard)
+
+    async def _revise(self) -> None:
+        gateway = self.gateway
+        config = gateway.config
+        try:
+            done = await self._adopt_workers(specs_of(config.workers), await workers_in(config))
+            sources = {SETTINGS, PROGRAM, ADMIN, *discovery_of(gateway).standings}
+            sources |= {FILE} if config.workers.file is not None else set()
+            done = done.and_also(await gateway.roster.retire_others(sources))
+        except (SmgError, ConfigError, LookupError, ValueError) as error:
+            log.critical("the workers stay as they were: %s", error)
+        else:
+            log.info("the workers are those of the new settings: %s", done)
 
     async def sources(self) -> Mapping[str, str]:
         """Where each setting in use comes from, by its path; not for one whose source says another value than the one in use."""
@@ -177,8 +205,8 @@ class Control:
         """Know the keys of the settings and of their file as they are now."""
         try:
             identity.adopt_keys(await asyncio.to_thread(static_keys, config.auth, self.gateway.clock))
-        except ConfigError:  # the process that was asked has read the same file
-            log.exception("the keys stay as they were")
+        except ConfigError as error:  # the process that was asked has read the same file
+            log.warning("the keys stay as they were: %s", error)
 
     def close(self) -> None:
         """Let the log have its configured level again."""

@@ -27,18 +27,24 @@ __all__ = ["Discovering", "discovery_of"]
 
 
 class Discovering(Discovery):
-    """The discovery of one gateway. Of several processes the first asks the sources; what it changes reaches all."""
+    """The discovery of one gateway. Of several processes the one that leads asks the sources; what it changes reaches all."""
 
     def __init__(self, gateway: Runtime) -> None:
         config = gateway.config
         super().__init__(
-            tuple(_all_sources(gateway)) if gateway.registry.process == 0 else (),
+            tuple(_all_sources(gateway)),
             _Roster(gateway),
             gateway.observer,
             config.discovery,
             clock=gateway.clock,
             call_later=gateway.call_later,
+            faults=gateway.faults,
         )
+        self._leading = gateway.leading
+
+    async def run(self) -> None:
+        """Ask the sources whenever this process leads, until it is cancelled."""
+        await self._leading.while_leading(super().run)
 
 
 def discovery_of(gateway: Runtime) -> Discovering:
@@ -108,11 +114,8 @@ class _Roster:
         self._gateway = gateway
 
     def present(self) -> Iterator[PresentWorker]:
-        return (PresentWorker(each.spec, each.source) for each in self._gateway.registry)
-
-    def in_flight(self, name: str) -> int:
-        worker = self._gateway.registry.get(name)
-        return 0 if worker is None else worker.in_flight
+        roster = self._gateway.roster
+        return (PresentWorker(each.spec, each.source, roster.retires(each.name)) for each in self._gateway.registry)
 
     async def add(self, spec: WorkerSpec, source: str) -> None:
         await self._gateway.roster.add(spec, source)
@@ -120,11 +123,8 @@ class _Roster:
     async def update(self, spec: WorkerSpec) -> None:
         await self._gateway.roster.change(spec.label, spec)
 
-    async def drain(self, name: str) -> None:
-        await self._gateway.roster.drain(name)
+    async def retire(self, name: str, within_s: float) -> None:
+        await self._gateway.roster.retire(name, within_s)
 
-    async def resume(self, name: str) -> None:
-        await self._gateway.roster.undrain(name)
-
-    async def remove(self, name: str) -> None:
-        await self._gateway.roster.remove(name)
+    async def resume(self, spec: WorkerSpec) -> None:
+        await self._gateway.roster.restore(spec.label, spec)

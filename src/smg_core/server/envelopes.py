@@ -8,7 +8,7 @@ Below: the envelopes.
 from collections.abc import Container, Mapping
 
 from smg_core.protocols.base import ErrorEncoder
-from smg_core.protocols.errors import anthropic_error, gemini_error, openai_error
+from smg_core.protocols.errors import anthropic_error, cohere_error, gemini_error, openai_error
 
 __all__ = ["envelope_of", "takes_key_in_query", "unknown_google_method"]
 
@@ -23,6 +23,8 @@ _PREFIXES: Mapping[str, ErrorEncoder] = {
     "/v1/chat": openai_error,
     "/v1/completions": openai_error,
     "/v1/conversations": openai_error,
+    "/v1/embed": cohere_error,
+    "/v2": cohere_error,
     "/v1/embeddings": openai_error,
     "/v1/realtime": openai_error,
     "/v1/responses": openai_error,

@@ -15,8 +15,9 @@ from urllib.parse import parse_qsl, quote, unquote, unquote_plus
 
 from smg_core.auth.certificates import Certificate
 from smg_core.auth.credentials import Credential, presented
-from smg_core.errors import ClientGone, HeadersTooLarge, InvalidRequest, PayloadTooLarge, UnsupportedMedia
+from smg_core.errors import ClientGone, HeadersTooLarge, InvalidRequest, PayloadTooLarge, SmgError, UnsupportedMedia
 from smg_core.hooks import RequestFinished
+from smg_core.middleware.base import About
 from smg_core.observability.trace_context import trace_id_of
 from smg_core.observability.tracing.requests import TracedRequest
 from smg_core.request import Caller
@@ -37,8 +38,8 @@ __all__ = [
     "Scope",
     "Send",
     "WriteNow",
+    "direct_of",
     "hide_key",
-    "write_now_of",
 ]
 
 Scope = MutableMapping[str, Any]
@@ -154,27 +155,29 @@ class Disconnect:
 class DirectSend:
     """The `send` of a server that can also write a piece of a response's body by a plain call.
 
-    `write_now(data)` writes if that needs no waiting, and returns whether it did.
+    `write_now(data)` writes if that needs no waiting, and returns whether it did. `written` says how many bytes it has written so
+    far; without it, whoever needs that number counts them.
     """
 
-    __slots__ = ("_send", "write_now")
+    __slots__ = ("_send", "write_now", "written")
 
-    def __init__(self, send: Send, write_now: WriteNow) -> None:
+    def __init__(self, send: Send, write_now: WriteNow, written: Callable[[], int] | None = None) -> None:
         self._send = send
         self.write_now = write_now
+        self.written = written
 
     def __call__(self, message: AsgiMessage) -> Awaitable[None]:
         return self._send(message)
 
 
-def write_now_of(send: Send) -> WriteNow | None:
-    """The `write_now` of `send`, None if it has none.
+def direct_of(send: Send) -> DirectSend | None:
+    """`send`, if it can also write by a plain call; else None.
 
     Only the server's own `send` has one, and it is found only through that object. A middleware that wraps `send` passes on
     another callable, so it sees every byte of a response. `type(...) is` and not `isinstance`, since a proxy object can claim the
     class of the object that it wraps.
     """
-    return send.write_now if type(send) is DirectSend else None
+    return send if type(send) is DirectSend else None
 
 
 class Exchange:
@@ -190,11 +193,13 @@ class Exchange:
 
     __slots__ = (
         "_asked",
+        "_direct",
         "_disconnect",
         "_listener",
         "_more",
         "_receive",
         "_send",
+        "_sent",
         "_task",
         "always",
         "audited",
@@ -210,7 +215,6 @@ class Exchange:
         "request_id",
         "route",
         "scope",
-        "sent",
         "started",
         "status",
         "subject",
@@ -232,10 +236,11 @@ class Exchange:
         }
         self.path_values: Mapping[str, str] = _NO_VALUES
         self.caller = _NOBODY
-        self.write_now = write_now_of(send)
+        self._direct = direct_of(send)
+        self.write_now = self._direct.write_now if self._direct is not None else None
         self.always: list[Header] = []
         self.request_id = self.client_id = self.route = self.subject = ""
-        self.status = self.sent = 0
+        self.status = self._sent = 0
         self.finished: RequestFinished | None = None
         self.traced: TracedRequest | None = None
         self.started = self.audited = False
@@ -250,6 +255,12 @@ class Exchange:
     def name(self) -> str:
         """The request's id in the answer: the client's if it gave one, else the gateway's."""
         return self.client_id or self.request_id
+
+    @property
+    def sent(self) -> int:
+        """The bytes of the answer's body so far; those of `write_now` where it counts them, or after `count_direct`."""
+        direct = self._direct
+        return self._sent if direct is None or direct.written is None else self._sent + direct.written()
 
     @property
     def trace_id(self) -> str:
@@ -270,6 +281,15 @@ class Exchange:
             return presented(self.headers, self.scope["headers"])
         values = [unquote_plus(found[2].decode("latin-1")) for found in _KEY_IN_QUERY.finditer(queried)]
         return presented(self.headers, self.scope["headers"], values)
+
+    async def told(self, error: SmgError) -> SmgError:
+        """The error that the client is told of instead of this one."""
+        return error
+
+    def about(self) -> About:
+        """What plugins are told of this exchange."""
+        caller = self.caller
+        return About(self.request_id, self.method, self.path, self.route, caller.tenant, caller.principal)
 
     @property
     def identified(self) -> bool:
@@ -317,16 +337,16 @@ class Exchange:
             disconnect.discard_bytes = most
 
     def count_direct(self) -> None:
-        """Count the bytes of `write_now` too. Only called if an observer needs the number, since it costs time for every
-        token."""
-        direct = self.write_now
-        if direct is None:
+        """Count the bytes of a `write_now` that does not count them itself. Only called if an observer needs the number, since it
+        costs time for every token."""
+        if self._direct is None or self._direct.written is not None:
             return
+        direct = self._direct.write_now
 
         def counted(data: bytes) -> bool:
             if not direct(data):
                 return False
-            self.sent += len(data)
+            self._sent += len(data)
             return True
 
         self.write_now = counted
@@ -468,7 +488,7 @@ class Exchange:
 
     async def write(self, data: bytes, last: bool) -> None:
         """Send some of the response's body."""
-        self.sent += len(data)
+        self._sent += len(data)
         await self._send({"type": "http.response.body", "body": data, "more_body": not last})
 
     async def respond(self, status: int, body: bytes, headers: Sequence[Header]) -> None:

@@ -7,14 +7,15 @@ rehearsal, in which a request is prepared and routed but no engine is asked.
 from collections.abc import Callable
 from typing import TypedDict
 
-from smg_core.hooks import AttemptEnded, EncodeDone, ToolCalled, WorkerPicked
+from smg_core.hooks import AttemptEnded, EncodeDone, Hedged, ToolCalled, WorkerPicked
+from smg_core.pipeline.pooling import Pooled
 from smg_core.pipeline.steps import Select
 from smg_core.pipeline.trace import Trace
-from smg_core.protocols.explain import Explanation, Phase, TimelineEntry
-from smg_core.request import GenerationRequest
+from smg_core.protocols.explain import Explanation, Phase, TimelineEntry, explanation_header
+from smg_core.request import GenerationRequest, PoolRequest
 from smg_core.server.runtime import Runtime
 
-__all__ = ["explanation", "rehearsal"]
+__all__ = ["explanation", "pool_explained", "rehearsal"]
 
 
 def explanation(runtime: Runtime, trace: Trace) -> Explanation:
@@ -23,13 +24,15 @@ def explanation(runtime: Runtime, trace: Trace) -> Explanation:
     if prompted is None:
         raise ValueError("nothing has been prepared yet")
     model, encoded = prompted.model, prompted.encoded
-    picked, encoding = trace.last(WorkerPicked), trace.last(EncodeDone)
+    picked, encoding, hedged = trace.picked, trace.last(EncodeDone), trace.last(Hedged)
     prefill = _prefill_of(trace, picked)
     worker = runtime.registry.get(picked.worker) if picked is not None else None
     moved = trace.migrations
     notes = {"parser": model.parser.name if model.parser is not None else "none", "cache": encoded.level or "none"}
     if worker is not None:
         notes["dialect"] = worker.facts.dialect
+    if hedged is not None:
+        notes["hedge"] = hedged.outcome
     return Explanation(
         request_id=prompted.request.id,
         model=model.name,
@@ -50,6 +53,25 @@ def explanation(runtime: Runtime, trace: Trace) -> Explanation:
         migrations=len(moved),
         inexact=tuple(dict.fromkeys(reason for each in moved for reason in each.inexact)),
     )
+
+
+def pool_explained(runtime: Runtime, trace: Trace, request: PoolRequest, pooled: Pooled) -> str:
+    """The header that explains a request for pooled work that is over: of each worker that served it one attempt, in the order in
+    which they were first chosen."""
+    picked, encoding = trace.last(WorkerPicked), trace.last(EncodeDone)
+    told = Explanation(
+        request_id=request.id,
+        model=pooled.model.name,
+        prompt_characters=encoding.characters if encoding is not None else 0,
+        worker=_label(runtime, picked.worker) if picked is not None else None,
+        policy=picked.policy if picked is not None else None,
+        role=picked.role if picked is not None else None,
+        attempts=tuple(_label(runtime, name) for name in trace.workers),
+        phases=tuple(Phase(name, seconds) for name, seconds in trace.phases()),
+        notes={"inputs": str(len(pooled.vectors)), "tokens": str(pooled.prompt_tokens)},
+        why=(picked.why or None) if picked is not None else None,
+    )
+    return explanation_header(told, runtime.config.observability.explain_characters)
 
 
 class _Reasons(TypedDict, total=False):

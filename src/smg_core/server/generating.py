@@ -14,6 +14,7 @@ from smg_core.server.gemini import gemini_routes
 from smg_core.server.inference import Inference
 from smg_core.server.messages_api import MESSAGES
 from smg_core.server.parsing import parse_routes
+from smg_core.server.pooling_routes import pooling_routes
 from smg_core.server.remembering_routes import remembering_routes
 from smg_core.server.routes import Route
 from smg_core.server.runtime import Runtime
@@ -48,6 +49,7 @@ def generating_routes(gateway: Runtime) -> tuple[Route[Endpoint], ...]:
     detokenize = Endpoint(tokenizing.detokenize, "tokenize", reads_json=True, about=descriptions.DETOKENIZE)
     return (
         *gemini_routes(gateway),
+        *pooling_routes(gateway),
         Route("POST", "/tokenize", tokenize),
         Route("POST", "/v1/tokenize", _again(tokenize)),
         Route("POST", "/detokenize", detokenize),

@@ -234,7 +234,9 @@ def _refused(error: McpError, server: ToolServer) -> SmgError:
         return AuthenticationFailed(message, param=server.at, code="mcp_authentication")
     if error.status == 403 or isinstance(error, McpDenied):
         return PermissionDenied(message, param=server.at)
-    return ToolServerFailed(message, param=server.at)
+    # The log has the cause for the operator's own servers; a request can name any number of others.
+    detail = f"the server of tools {server.label}: {error}" if server.url is None else None
+    return ToolServerFailed(message, param=server.at, detail=detail)
 
 
 def _answer(outcome: ToolOutcome) -> ToolAnswer:

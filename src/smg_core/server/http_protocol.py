@@ -20,7 +20,7 @@ Deadlines are checked by a sweep over all connections twice a second, so they co
 """
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from http import HTTPStatus
 from typing import Any, cast
@@ -275,21 +275,25 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         if self.retiring:
             cycle.keep_alive = False  # which the answer's head then says
         plain = cycle.scope["http_version"] == "1.0"
-        wrapped: Any = _unsized(cycle, app) if plain else _direct(self._writer(cycle), app)
+        wrapped: Any = _unsized(cycle, app) if plain else _direct(app, *self._writer(cycle))
         super()._start_asgi_task(cycle, wrapped)
 
-    def _writer(self, cycle: RequestResponseCycle) -> WriteNow:
+    def _writer(self, cycle: RequestResponseCycle) -> tuple[WriteNow, Callable[[], int]]:
         """Returns the function that writes a piece of a chunked response after its head, framed as `cycle.send` would do, if the
-        socket takes more. It is a closure, not a method, since it runs for every token."""
-        flow, write = self.flow, self.transport.write
+        socket takes more, and one that says how many bytes it has written. They are closures, not methods, since the first runs
+        for every token."""
+        flow, write, written = self.flow, self.transport.write, 0
 
         def write_now(data: bytes) -> bool:
+            nonlocal written
             if flow.write_paused or cycle.disconnected or not cycle.chunked_encoding or cycle.response_complete:
                 return False
-            write(b"%x\r\n%b\r\n" % (len(data), data))
+            size = len(data)
+            write(b"%x\r\n%b\r\n" % (size, data))
+            written += size
             return True
 
-        return write_now
+        return write_now, lambda: written
 
     def on_response_complete(self) -> None:
         if self._deferred is not None and (not self.pipeline or self.pipeline[-1][0].more_body):
@@ -382,11 +386,11 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         return envelope_of(unquote(path), headers, parse_qs(query, keep_blank_values=True))
 
 
-def _direct(write_now: WriteNow, app: AsgiApp) -> AsgiApp:
-    """`app`, called with a `DirectSend` that has `write_now`."""
+def _direct(app: AsgiApp, write_now: WriteNow, written: Callable[[], int]) -> AsgiApp:
+    """`app`, called with a `DirectSend` that has `write_now` and `written`."""
 
     def answer(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        return app(scope, receive, DirectSend(send, write_now))
+        return app(scope, receive, DirectSend(send, write_now, written))
 
     return answer
 

@@ -14,7 +14,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 import uvicorn
@@ -109,6 +109,7 @@ class HttpServer(uvicorn.Server):
         self._drain_seconds = settings.drain_s
         self._deadline: float | None = None
         self._retired_until: float | None = None
+        self.on_hangup: Callable[[], None] | None = None  # called with SIGHUP, where there is no supervisor
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """As uvicorn's; a listener that speaks TLS, or that proxies pass connections to, is not left to the event loop."""
@@ -181,7 +182,8 @@ class HttpServer(uvicorn.Server):
                 loop.remove_signal_handler(number)
 
     def _hung_up(self) -> None:
-        log.warning("SIGHUP changes nothing in a process without a supervisor (--server-supervised)")
+        if self.on_hangup is not None:
+            self.on_hangup()
 
     def _orphaned(self, sentinel: int) -> None:
         asyncio.get_running_loop().remove_reader(sentinel)

@@ -25,6 +25,7 @@ from smg_core.server.exchange import Exchange, Header
 from smg_core.server.outcomes import how_it_ended
 from smg_core.server.request_traces import account_of, observer_of, traced
 from smg_core.server.runtime import Runtime
+from smg_core.server.shadowing import Shadow, Shadows
 from smg_core.server.timeouts import CurrentTimeouts, Timeouts
 
 __all__ = ["DECODED_INLINE", "Inference", "incoming_of", "internal_error", "refusal_headers", "take_back_cancellation"]
@@ -50,6 +51,7 @@ class Inference(Generic[D]):
         self._rules = CurrentTimeouts(gateway)
         self._keep_alive = StreamKeepAlive(gateway.call_later, timeouts.silence_s, timeouts.commit_s)
         self._observer = observer_of(gateway)
+        self._shadows = gateway.beside(Shadows, lambda: Shadows(gateway))
 
     def with_memory(self, memory: Memory[D]) -> Self:
         """The same handler with another memory: a connection's own."""
@@ -109,12 +111,15 @@ class Inference(Generic[D]):
         answer: Answer | None = None
         ended: Answer | None = None  # stays so where something unforeseen is raised
         failure: SmgError | None = None
+        shadow: Shadow | None = None
         exchange.watch(timeouts.write)
         if exchange.traced is not None:
             exchange.traced.asks(decoded.generation)
         try:
             answer = answer_to(exchange, decoded, trace, self._gateway, self._api, self._keep_alive)
             run = Run(answer, trace, timeouts, lambda: self._why_cancelled(exchange))
+            if self._api.parts is None or self._api.parts.count(decoded) == 1:
+                shadow = self._shadows.begin(decoded.generation, timeouts)
             failure = await self._drive(exchange, decoded, run)
             ended = answer
         finally:
@@ -125,6 +130,8 @@ class Inference(Generic[D]):
                 # The answer itself says so where it was cancelled while its client was being told why it ends.
                 told = answer if answer is not None and answer.failure is not None else ended
                 self._report(exchange, decoded.generation.model, trace, told, failure)
+                if shadow is not None and exchange.finished is not None:
+                    shadow.answered(exchange.finished)
                 if answer is not None:
                     answer.release()
                 _forget_frames(failure)
@@ -218,6 +225,7 @@ class Inference(Generic[D]):
             # The head is out and the flow failed all the same: the stream cannot be mended, only ended.
             await exchange.write(b"", True)
             return
+        error = await exchange.told(error)
         headers = [*refusal_headers(self._gateway, error), *names_of(exchange, self._gateway, self._api)]
         await exchange.respond(self._api.status(error), self._api.error(error, request_id, locate), headers)
 

@@ -8,8 +8,9 @@ watch. Below: engines' subscriptions, the policies.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import Literal, Protocol, runtime_checkable
+from weakref import WeakKeyDictionary
 
 from msgspec.structs import replace
 
@@ -17,6 +18,8 @@ from smg_core.clock import CallLater, Clock
 from smg_core.config import Config
 from smg_core.engines.base import Call, Engine, EngineSink
 from smg_core.engines.kv_events import FIRST_BATCH, KvBlocksStored, KvCursor, KvEvent, KvEventBatch
+from smg_core.engines.kv_subscriber import KvAddress, KvSubscriber
+from smg_core.engines.settings import EnginesConfig
 from smg_core.engines.status import cursor_refused, not_offered
 from smg_core.errors import SmgError
 from smg_core.routing import KvKnown, Policies
@@ -27,7 +30,7 @@ __all__ = ["KvListening", "listening"]
 log = logging.getLogger("smg.routing")
 
 _Lost = Literal["lost"]
-Listen = Callable[[Worker, Engine], Awaitable[None]]
+_LIMITS = EnginesConfig()
 
 
 @runtime_checkable
@@ -41,35 +44,76 @@ class KvTelling(Protocol):
         ...
 
 
-def listening(config: Config, policies: Policies, clock: Clock, call_later: CallLater) -> Listen | None:
+def listening(config: Config, policies: Policies, clock: Clock, call_later: CallLater) -> "KvListening | None":
     """What listens to the engines' KV events for `policies`, while a worker is joined; None where the settings want none."""
     if not config.routing.kv_events:
         return None
-    return KvListening(policies, clock, call_later, config.workers.join_interval_s).listen
+    return KvListening(policies, clock, call_later, config.workers.join_interval_s, config.engines)
 
 
 class KvListening:
     """Brings the KV events of engines to `policies`. `pause_s` is how long to wait before a subscription that ended is begun
-    again."""
+    again; `limits` bound what engines publish."""
 
-    def __init__(self, policies: Policies, clock: Clock, call_later: CallLater, pause_s: float) -> None:
+    def __init__(
+        self, policies: Policies, clock: Clock, call_later: CallLater, pause_s: float, limits: EnginesConfig = _LIMITS
+    ) -> None:
         self._policies = policies
+        self._limits = limits
         self._clock = clock
         self._call_later = call_later
         self._pause_s = pause_s
+        self._told: WeakKeyDictionary[Worker, _Told] = WeakKeyDictionary()
+
+    def restarted(self, worker: Worker) -> None:
+        """Called when a worker's engine is another process than before: what it has told holds no more, and a subscription that
+        runs is begun anew."""
+        told = self._told.get(worker)
+        if told is not None:
+            told.begin_anew()
+
+    def emptied(self, worker: Worker) -> None:
+        """Called when a worker's engine has emptied its caches, and goes on: what it tells from now on is all that it holds, if
+        it was before."""
+        told = self._told.get(worker)
+        if told is not None:
+            told.emptied()
 
     async def listen(self, worker: Worker, engine: Engine) -> None:
         """Listen to the engine of a worker that has joined, until it is cancelled; returns at once where nobody wants to know, or
-        the engine does not tell."""
-        if not worker.facts.kv_events or worker.role not in ("regular", "prefill") or not worker.models:
+        the engine does not tell. What it has told is kept for when the worker joins again: a worker that was merely slow has
+        lost nothing."""
+        telling = self._telling(worker, engine)
+        if telling is None or worker.role not in ("regular", "prefill") or not worker.models:
             return
-        if not isinstance(engine, KvTelling) or not self._policies.listens(worker.models[0], worker.role):
+        if not self._policies.listens(worker.models[0], worker.role):
             return
-        told = _Told(self._policies, self._clock, worker)
+        told = self._told_by(worker)
         try:
-            await self._follow(told, engine, worker.name)
+            await self._follow(told, telling, worker.name)
         finally:
-            told.forget()
+            if worker.state == "gone":
+                told.forget()
+            else:
+                told.interrupted()
+
+    def _telling(self, worker: Worker, engine: Engine) -> KvTelling | None:
+        """Whom to ask: where the worker's engine publishes its events, if that is set; else the engine itself, if it tells."""
+        spec = worker.spec
+        if spec.kv_events:
+            ranks = range(worker.rank_count) if spec.rank is None else range(spec.rank, spec.rank + 1)
+            address = KvAddress(spec.kv_events, spec.kv_events_replay, spec.kv_events_topic)
+            return KvSubscriber(address, ranks, self._limits)
+        return engine if worker.facts.kv_events and isinstance(engine, KvTelling) else None
+
+    def _told_by(self, worker: Worker) -> "_Told":
+        """What the worker's engine has told so far, if it is of the same model and kind as then."""
+        told = self._told.get(worker)
+        if told is None or not told.is_of(worker):
+            if told is not None:
+                told.forget()
+            told = self._told[worker] = _Told(self._policies, self._clock, worker)
+        return told
 
     async def _follow(self, told: "_Told", engine: KvTelling, name: str) -> None:
         """Subscribe, again and again."""
@@ -92,7 +136,7 @@ class KvListening:
     async def _subscribed(self, told: "_Told", engine: KvTelling) -> SmgError | _Lost | None:
         """Listen until the subscription ends; returns why."""
         sink = _Sink(told)
-        after = told.begin()
+        after = told.begin(sink)
         try:
             call = await engine.subscribe_kv_events(sink, after=after)
         except SmgError as error:
@@ -125,7 +169,12 @@ class _Sink:
             if self.ended.done():
                 return
             if not self._told.take(batch):
-                self.ended.set_result("lost")
+                self.lose()
+
+    def lose(self) -> None:
+        """End as if batches were missing."""
+        if not self.ended.done():
+            self.ended.set_result("lost")
 
     def closed(self, error: SmgError | None) -> None:
         if not self.ended.done():
@@ -137,15 +186,21 @@ class _Told:
 
     def __init__(self, policies: Policies, clock: Clock, worker: Worker) -> None:
         self._policies, self._clock, self._worker = policies, clock, worker
-        self._model, self._role = worker.models[0], worker.role
-        self._first = FIRST_BATCH.get(worker.facts.dialect, 0)
+        self._model, self._role, self._facts = worker.models[0], worker.role, worker.facts
+        self._sink: _Sink | None = None
+        self._first = 0 if worker.spec.kv_events else FIRST_BATCH.get(worker.facts.dialect, 0)
         self._cursors: dict[int, KvCursor] = {}
         self._known: dict[int, KvKnown] = {}
         self._after: int | None = None
 
-    def begin(self) -> int | None:
-        """A subscription begins: the number of the batch that it goes on from. Of several ranks none can: they have numbers of
-        their own."""
+    def is_of(self, worker: Worker) -> bool:
+        """Whether it was told by an engine that is what the worker's is now."""
+        return (self._model, self._role, self._facts) == (worker.models[0], worker.role, worker.facts)
+
+    def begin(self, sink: _Sink) -> int | None:
+        """A subscription that pushes into `sink` begins: the number of the batch that it goes on from. Of several ranks none can:
+        they have numbers of their own."""
+        self._sink = sink
         only = self._cursors.get(0) if len(self._cursors) == 1 else None
         self._after = None if only is None else only.last
         if only is not None and self._after is not None:
@@ -204,6 +259,18 @@ class _Told:
         for rank, known in list(self._known.items()):
             if known == "all":
                 self._say(rank, "part")
+
+    def emptied(self) -> None:
+        """Forget the blocks, and go on. Of what was stored since then some may be forgotten, too: that names nothing wrong."""
+        for rank, known in list(self._known.items()):
+            self._say(rank, "nothing")
+            self._say(rank, known)
+
+    def begin_anew(self) -> None:
+        """Forget all that was told, and have the subscription begun anew."""
+        self.forget()
+        if self._sink is not None:
+            self._sink.lose()
 
     def forget(self) -> None:
         """Forget all that was told."""

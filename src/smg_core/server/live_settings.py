@@ -56,7 +56,15 @@ LIVE: Mapping[str, str] = {
             *("session_idle_s", "remembered_workers"),
         )
     },
-    **{f"routing.{name}": REQUESTS for name in ("retries", "retry_s", "retry_most_s")},
+    **{
+        f"routing.{name}": REQUESTS
+        for name in (
+            *("retries", "retry_s", "retry_most_s", "hedge_after_s", "hedge_percentile", "hedge_tokens"),
+            *("hedge_prompt_tokens", "hedge_share", "hedge_reserve", "hedge_recent"),
+            *("shadow_at_once", "shadow_s"),
+        )
+    },
+    **{f"pooling.{name}": REQUESTS for name in ("inputs", "tokens", "prefixes", "calls_at_once", "tokens_at_once")},
     "limits.concurrent_requests": REQUESTS,
     "limits.retry_after_s": REQUESTS,
     **{
@@ -91,6 +99,7 @@ NEEDS_RESTART: Mapping[str, str] = {
     "oidc": "what is known of the issuer was fetched with it",
     "admin": "sockets are made with it",
     "metrics": "the memory that processes share is made with it",
+    "breaker": "the memory that processes share is made with it",
     "workers": "clients of engines, and the memory that processes share, are made with it",
     "engines": "clients of engines are made with it",
     "history": "the store was opened with it",
@@ -103,7 +112,7 @@ NEEDS_RESTART: Mapping[str, str] = {
     **dict.fromkeys(
         (
             *("timeouts", "routing", "disaggregation", "documents", "sealing", "responses", "batches", "mcp"),
-            *("observability", "discovery", "channel", "audit", "traces"),
+            *("observability", "discovery", "channel", "audit", "traces", "middleware"),
         ),
         _ONCE,
     ),

@@ -7,7 +7,7 @@ the access log, the metrics, the admin door.
 import contextlib
 import sys
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Any
 
 from smg_core.clock import SystemClock
@@ -17,8 +17,8 @@ from smg_core.observability.line_writer import LineWriter
 from smg_core.observability.logs import AccessLog
 from smg_core.server.admin.running import administered
 from smg_core.server.config_source import ConfigSource
-from smg_core.server.control import Control
 from smg_core.server.gateway import Gateway
+from smg_core.server.hanging_up import Control, HttpServer, managed
 from smg_core.server.listeners import Listeners
 from smg_core.server.loop_watch import LoopWatch
 from smg_core.server.metrics.meter import Meter, forget_gauges, metrics_bytes
@@ -38,7 +38,9 @@ def shared_numbers(
 ) -> SharedNumbers:
     """The numbers that so many processes share; `array` makes an array of a type and length, all zero. `lock` is one between
     these processes; a single process needs none."""
-    return SharedNumbers.made(processes, config.workers.most, metrics_bytes(config.metrics, processes), array, lock)
+    return SharedNumbers.made(
+        processes, config.workers.most, metrics_bytes(config.metrics, processes), array, lock, config.breaker.shared
+    )
 
 
 def end_column(config: Config, shared: SharedNumbers, column: int) -> None:
@@ -49,13 +51,14 @@ def end_column(config: Config, shared: SharedNumbers, column: int) -> None:
 
 
 class ProcessReports:
-    """The observers of one process, and what runs beside its gateway. `shared` is what the processes share, of which this one has
-    column `own`; `source` says where the settings came from."""
+    """The observers of one process, and what runs beside its gateway; `control` changes it then. `shared` is what the
+    processes share, of which this one has column `own`; `source` says where the settings came from."""
 
     def __init__(self, config: Config, shared: SharedNumbers, own: int, source: ConfigSource | None = None) -> None:
         self._config, self._source = config, source
         self.processes: ProcessTable = shared.table(own)
         self.meter: Meter | None = None
+        self.control: Control | None = None
         self._writer: LineWriter | None = None
         if config.metrics.on:
             clock, memory = SystemClock(), shared.metrics_memory()
@@ -78,6 +81,11 @@ class ProcessReports:
             self._writer = LineWriter(sys.stderr.fileno(), told.access_flush_s, told.access_bytes)
         return AccessLog(self._writer, told.log_format)
 
+    def managed(self, server: HttpServer) -> AbstractAsyncContextManager[None]:
+        """A context in which the manager of services is told how the single process is, and SIGHUP has it read its settings
+        again."""
+        return managed(server, self.control)
+
     def close(self) -> None:
         """Write what is left of the access log. Called when the process ends."""
         if self._writer is not None:
@@ -98,7 +106,7 @@ class ProcessReports:
                 await stack.enter_async_context(
                     served_beside(gateway, config, listeners.metrics, app, "metrics", plain=True)
                 )
-            control = Control(gateway, self.processes, self._source)
+            control = self.control = Control(gateway, self.processes, self._source)
             stack.callback(control.close)
             await stack.enter_async_context(
                 administered(gateway, config, listeners.admin, self.processes, meter, control)

@@ -9,6 +9,8 @@ from collections.abc import Callable
 
 from smg_core.protocols.parse import FamilyOf, parse_function_call, parse_reasoning
 from smg_core.protocols.settings import LimitsConfig
+from smg_core.request import GenerationRequest
+from smg_core.server.chain_of_models import answering_model
 from smg_core.server.descriptions import PARSE_CALLS, PARSE_REASONING
 from smg_core.server.endpoint import Endpoint, Handler
 from smg_core.server.exchange import Exchange, Header
@@ -45,7 +47,8 @@ def _handler(gateway: Runtime, parse: Parse) -> Handler:
 
     async def read(exchange: Exchange, body: bytes) -> bytes | None:
         def family_of(name: str) -> Family | None:
-            served = gateway.served(name, exchange.caller)
+            asked = GenerationRequest(exchange.request_id, name, caller=exchange.caller, headers=exchange.headers)
+            served = answering_model(gateway, asked)
             return served.parser if served is not None else None
 
         exchange.watch()

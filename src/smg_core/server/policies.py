@@ -8,16 +8,32 @@ from random import Random
 
 import attrs
 
+from smg_core.observability.policy_failures import PolicyFailures
 from smg_core.routing import Decisions, Policies, Policy, RequestEnded, policy, policy_for
 from smg_core.routing.model_choice import ModelChoice
 from smg_core.routing.settings import RoutingConfig
 
-__all__ = ["Decisions", "ModelChoice", "Policy", "RequestEnded", "makes_other_policies", "policies_of"]
+__all__ = [
+    "Decisions",
+    "ModelChoice",
+    "Policy",
+    "PolicyFailures",
+    "RequestEnded",
+    "makes_other_policies",
+    "policies_of",
+]
 
 _ELSEWHERE = frozenset(
-    {"retries", "retry_s", "retry_most_s", "retry_share", "retry_reserve", "decisions", "decision_bytes"}
+    {
+        *("retries", "retry_s", "retry_most_s", "retry_share", "retry_reserve", "decisions", "decision_bytes"),
+        *("hedge_after_s", "hedge_percentile", "hedge_tokens", "hedge_prompt_tokens", "hedge_share", "hedge_reserve"),
+        *("hedge_recent", "shadows", "shadow_at_once", "shadow_s"),
+    }
 )
 """Settings of routing that no policy reads."""
+
+_EMBEDDING = ("*", "embedding")
+"""Of pooled work the tokens matter, and no cache of prefixes does."""
 
 
 def makes_other_policies(before: RoutingConfig, after: RoutingConfig) -> bool:
@@ -37,7 +53,8 @@ def policies_of(
         return lambda: policy(name, settings, chance)
 
     if given is None:
-        others = {place: named(name) for place, name in policy_for(settings.policies).items()}
+        others = {_EMBEDDING: named("least_load")}
+        others |= {place: named(name) for place, name in policy_for(settings.policies).items()}
         return Policies(named(settings.policy), others)
     if isinstance(given, str):
         return Policies(named(given))

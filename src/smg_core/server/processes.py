@@ -12,6 +12,8 @@ from typing import Any, Protocol
 
 import attrs
 
+from smg_core.workers.breaker_table import BreakerTable
+from smg_core.workers.polls import Polls
 from smg_core.workers.worker import Board, LocalBoard
 
 __all__ = ["BoardMemory", "ProcessState", "ProcessTable", "SharedBoard", "SharedNumbers"]
@@ -112,7 +114,15 @@ class SharedBoard:
     processes: so all count in the same row, in whatever order they got to know their workers. A row is given to another name once
     no process claims it and its requests have ended."""
 
-    def __init__(self, memory: BoardMemory, column: int, lock: AbstractContextManager[object]) -> None:
+    def __init__(
+        self,
+        memory: BoardMemory,
+        column: int,
+        lock: AbstractContextManager[object],
+        breakers: BreakerTable | None = None,
+        polls: Polls | None = None,
+    ) -> None:
+        self.breakers, self.polls = breakers, polls
         self._cells, self._processes, self._column = memory.counts, memory.processes, column
         self._lock = lock
         self._used, self._names = memory.names, memoryview(memory.names).cast("B")[NAME_BYTES:]
@@ -220,14 +230,17 @@ class SharedBoard:
 @attrs.frozen(eq=False)
 class SharedNumbers:
     """What `processes` processes share, each with a column of its own: `board` for the requests and tokens of each worker,
-    `states` for how each process is, `metrics` for their series. `lock` keeps all others out while one changes whose a row of the
-    board is. It is handed to a process when that is started."""
+    `states` for how each process is, `metrics` for their series, `breakers` for those that are not closed, `polls` for what
+    engines were asked. `lock` keeps all others out while one changes whose a row of the board is. It is handed to a process
+    when that is started."""
 
     processes: int
     board: BoardMemory
     states: Any
     metrics: Any
     lock: AbstractContextManager[object]
+    breakers: Any
+    polls: Any
 
     @classmethod
     def made(
@@ -237,20 +250,28 @@ class SharedNumbers:
         metrics_bytes: int,
         array: Callable[[str, int], Any],
         lock: AbstractContextManager[object] | None = None,
+        breakers: int = 0,
     ) -> "SharedNumbers":
         """Numbers for so many processes, each with at most so many workers; `array` makes an array of a type (as the module array
-        calls it) and length, all zero. Several processes need a lock between them."""
+        calls it) and length, all zero. Several processes need a lock between them. `breakers` is how many that are not closed all
+        of them know."""
         return cls(
             processes,
             BoardMemory.made(processes, ROWS_PER_WORKER * workers, array),
             array("q", ProcessTable.size(processes)),
             array("q", metrics_bytes // 8),
             lock or nullcontext(),
+            array("q", BreakerTable.size(breakers) // 8 + 1),
+            array("q", Polls.size(ROWS_PER_WORKER * workers if processes > 1 else 0) // 8 + 1),
         )
 
     def counts(self, column: int) -> Board:
         """The board of a process."""
-        return LocalBoard() if self.processes == 1 else SharedBoard(self.board, column, self.lock)
+        if self.processes == 1:
+            return LocalBoard()
+        table = BreakerTable(memoryview(self.breakers).cast("B"), self.lock)
+        polls = Polls.of(memoryview(self.polls).cast("B"), len(self.board.names) - 1, self.lock, column)
+        return SharedBoard(self.board, column, self.lock, table, polls)
 
     def table(self, column: int) -> ProcessTable:
         """The table of all processes, of which this one writes a row."""

@@ -8,7 +8,6 @@ monitor. Below: engines.
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from smg_core.config import Config, ConfigError, WorkersConfig, parse_file
 from smg_core.discovery.file import FileReading, text_of
@@ -16,26 +15,17 @@ from smg_core.engines.base import Engine, Transport
 from smg_core.engines.client import EngineClient
 from smg_core.engines.credentials import WithHeaders
 from smg_core.engines.dialects import AUTO, dialect, dialect_names
-from smg_core.engines.h2.transport import H2Transport, tls_context
+from smg_core.engines.h2.transport import H2Transport
+from smg_core.engines.http.opening import check_http_dialect, open_engine
+from smg_core.engines.kv_subscriber import KvAddress
 from smg_core.engines.target import Target, Tls, door
 from smg_core.errors import SmgError, WorkerGone
+from smg_core.server.cache_losses import cache_losses
 from smg_core.server.config_check import check_url
-from smg_core.server.kv_listening import listening
 from smg_core.workers.worker import Board, Worker, WorkerSpec
 from smg_core.workers.worker_file import check_headers, workers_of
 
-if TYPE_CHECKING:
-    from smg_core.engines.openai.engine import OpenAiEngine
-
-__all__ = ["Board", "Reaching", "Worker", "WorkerSpec", "listening", "specs_of", "worker_file", "workers_in"]
-
-
-def _chat_engine() -> "type[OpenAiEngine]":
-    """The class of HTTP engines. Its HTTP client takes long to load, and a gateway of gRPC engines does without it. To be called
-    in a thread."""
-    from smg_core.engines.openai.engine import OpenAiEngine
-
-    return OpenAiEngine
+__all__ = ["Board", "Reaching", "Worker", "WorkerSpec", "cache_losses", "specs_of", "worker_file", "workers_in"]
 
 
 def specs_of(settings: WorkersConfig) -> list[WorkerSpec]:
@@ -92,6 +82,7 @@ class Reaching:
     def check(self, spec: WorkerSpec) -> None:
         """Raise ValueError for an invalid URL, and UnknownDialect for an unknown dialect."""
         check_url(spec.url)
+        KvAddress(spec.kv_events, spec.kv_events_replay, spec.kv_events_topic).check()
         if door(spec.url) == "chat" and spec.role not in (None, "regular"):
             raise ValueError(f"worker {spec.label!r} is an HTTP server, which cannot be a {spec.role} worker")
         check_headers(spec.headers, self._limits.metadata_bytes)
@@ -99,6 +90,8 @@ class Reaching:
             Target.parse(spec.url, tls=self._tls(spec))
         elif self._tls(spec) is not None and not spec.url.startswith("https:"):
             raise ValueError(f"worker {spec.label!r} is spoken to without TLS, yet has TLS settings; use https://")
+        if door(spec.url) == "chat":
+            check_http_dialect(spec.dialect)
         if door(spec.url) == "ids" and (wanted := self._dialect(spec)) != AUTO:
             dialect(wanted)
 
@@ -108,7 +101,7 @@ class Reaching:
     async def connect(self, worker: Worker) -> Engine:
         """A client for the worker's engine, which has answered in its dialect. Raises SmgError if it does not answer."""
         if door(worker.spec.url) == "chat":
-            return await self._chat(worker.spec)
+            return self._over_http(worker.spec)
         transport = self._transport(worker.spec)
         wanted = self._dialect(worker.spec)
         try:
@@ -117,17 +110,12 @@ class Reaching:
             await transport.close()
             raise
 
-    async def _chat(self, spec: WorkerSpec) -> Engine:
-        chat_engine = await asyncio.to_thread(_chat_engine)
-        tls = self._tls(spec)
-        try:
-            context = None if tls is None else await asyncio.to_thread(tls_context, tls, "http/1.1")
-        except OSError as error:  # the certificates are no files, or no certificates (ssl.SSLError)
-            raise WorkerGone("The engine is not reachable.", detail=f"{spec.label}: {error}") from None
-        return chat_engine(
+    def _over_http(self, spec: WorkerSpec) -> Engine:
+        return open_engine(
+            self._dialect(spec),
             spec.url,
             headers=spec.headers,
-            ssl_context=context,
+            tls=self._tls(spec),
             limits=self._limits,
             connect_timeout=self._connect_timeout,
         )

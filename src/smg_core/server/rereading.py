@@ -16,6 +16,7 @@ FIXED_SECTIONS = ("admin", "channel", "metrics")
 FIXED = {
     "server": ("host", "port", "backlog", "processes", "supervised"),
     "workers": ("most",),
+    "breaker": ("shared",),
 }
 """Settings of the other sections that do not change."""
 

@@ -8,7 +8,6 @@ handler of the API, the frames, the connection's memory.
 """
 
 import asyncio
-import logging
 
 import attrs
 
@@ -27,7 +26,6 @@ from smg_core.server.websocket import WebSocket
 
 __all__ = ["ResponsesSocket"]
 
-log = logging.getLogger("smg.server")
 
 _LEFT, _TOO_LARGE = 1001, 1009  # why a connection is closed (RFC 6455, 7.4.1)
 _OF_THE_CONNECTION = (b"connection", b"upgrade", b"expect", b"transfer-encoding")
@@ -225,7 +223,7 @@ class _Connection:
             del self._lanes[stream_id]
         error = None if task.cancelled() else task.exception()
         if error is not None:
-            log.error("a response on the WebSocket %s failed", self._socket.name, exc_info=error)
+            self._gateway.faults.note("a response on a WebSocket", error, f"WebSocket {self._socket.name}")
         if error is not None or (self._expired and not self._running):
             self._close(stream_id, None if error is None else internal_error())
 

@@ -3,7 +3,7 @@
 A change is published as what one worker is to be (`workers.roster_entry`) and applied where it is received, in this process as in
 all others, so that they apply the same changes in the same order. Without a channel it is applied at once. Whoever names a worker
 (the settings, the admin door, something that discovers) is its source; `reconcile` makes the workers of one source be what that
-source wants and touches no other's. Above: server.runtime, server.admin, server.reloading. Below: registry, monitor, onboarding.
+source wants and touches no other's. Above: server.runtime, server.admin, server.control. Below: registry, monitor, onboarding.
 """
 
 import asyncio
@@ -15,13 +15,28 @@ import attrs
 from smg_core.clock import CallLater, Clock
 from smg_core.routing import Policies
 from smg_core.server.channel.base import Channel, Notice
+from smg_core.server.leading import Leading
 from smg_core.server.onboarding import Onboarding
+from smg_core.server.probed import hear_others, telling_others
 from smg_core.workers.monitor import Monitor
 from smg_core.workers.registry import Registry
 from smg_core.workers.roster_entry import RosterEntry, read_entry, written_entry
 from smg_core.workers.worker import Worker, WorkerSpec, needs_new_client
 
-__all__ = ["FILE", "PROGRAM", "SETTINGS", "Monitor", "Reconciled", "Registry", "Roster", "first_source"]
+__all__ = [
+    "ADMIN",
+    "FILE",
+    "PROGRAM",
+    "SETTINGS",
+    "Leading",
+    "Monitor",
+    "Reconciled",
+    "Registry",
+    "Roster",
+    "first_source",
+    "hear_others",
+    "telling_others",
+]
 
 log = logging.getLogger("smg.workers")
 
@@ -32,6 +47,9 @@ FILE = "file"
 """That of workers of the file that the settings name, which `discovery` may watch."""
 PROGRAM = "program"
 """That of workers that a program has given, here or in `Runtime.add_worker`."""
+
+ADMIN = "admin"
+"""That of workers that were added at the admin door."""
 
 LOOKS_S = 0.05
 """Seconds between two looks at whether a worker that drains still has requests; those of other processes ring no bell here."""
@@ -61,7 +79,7 @@ def first_source(spec: WorkerSpec, named: Sequence[WorkerSpec], in_file: Contain
 @attrs.define(eq=False)
 class Roster:
     """The roster of one gateway. `check` raises ValueError for a spec that cannot work, `move` has the calls of a worker go on
-    elsewhere. In the process that `leads`, workers that retire are seen off."""
+    elsewhere. In the process that leads (`leading`), workers that retire are seen off."""
 
     registry: Registry
     monitor: Monitor
@@ -72,11 +90,12 @@ class Roster:
     clock: Clock
     call_later: CallLater
     drain_s: Callable[[], float]
-    leads: bool = True
+    leading: Leading = attrs.field(factory=Leading)
     channel: Channel | None = None
     _entries: dict[str, RosterEntry] = attrs.field(factory=dict)
     _leaving: dict[str, asyncio.Task[None]] = attrs.field(factory=dict)
     _closed: bool = False
+    _altering: asyncio.Lock = attrs.field(factory=asyncio.Lock)
 
     def listen(self) -> None:
         """Apply what is published, beginning with what is kept of it. Called once, when the first workers are there."""
@@ -96,48 +115,66 @@ class Roster:
 
     async def add(self, spec: WorkerSpec, source: str) -> Worker:
         """Add a worker. Raises ValueError for an invalid one, for a name that is taken, and where no more fit."""
-        self.check(spec)
-        self.registry.check_new(spec)
-        return await self._publish(RosterEntry(spec.label, spec, source))
+        async with self._altering:
+            self.check(spec)
+            self.registry.check_new(spec)
+            return await self._publish(RosterEntry(spec.label, spec, source))
 
     async def change(self, name: str, spec: WorkerSpec) -> Worker:
         """Let a worker be what `spec` says, which has its name. Raises LookupError, and ValueError for an invalid spec."""
-        worker = self.worker(name)
-        if spec.label != name:
-            raise ValueError(f"the worker {name!r} cannot be called {spec.label!r}: remove it and add another")
-        self.check(spec)
-        return await self._publish(attrs.evolve(self._entry_of(worker), spec=spec))
+        return await self.edit(name, lambda _: spec)
+
+    async def edit(self, name: str, edited: Callable[[WorkerSpec], WorkerSpec]) -> Worker:
+        """Let a worker be what `edited` makes of what it is, under its name. Raises LookupError, ValueError for an invalid spec,
+        and what `edited` raises."""
+
+        def alter(entry: RosterEntry) -> RosterEntry:
+            spec = edited(self.worker(name).spec)
+            if spec.label != name:
+                raise ValueError(f"the worker {name!r} cannot be called {spec.label!r}: remove it and add another")
+            self.check(spec)
+            return attrs.evolve(entry, spec=spec)
+
+        return await self._alter(name, alter)
 
     async def drain(self, name: str, *, move: bool = False) -> Worker:
         """Send a worker no new requests; those that it has are finished. With `move` they go on with other workers now, if there
         are any and the requests can. Raises LookupError."""
-        entry = self._entry_of(self.worker(name))
-        return await self._publish(attrs.evolve(entry, draining=True, move=move))
+        return await self._alter(name, lambda entry: attrs.evolve(entry, draining=True, move=move))
 
     async def undrain(self, name: str) -> Worker:
         """Let a worker that drains have requests again, once its engine has answered. Raises LookupError."""
-        entry = self._entry_of(self.worker(name))
-        return await self._publish(attrs.evolve(entry, draining=False, move=False, retire_s=None))
+        return await self._alter(name, lambda entry: attrs.evolve(entry, draining=False, move=False, retire_s=None))
 
     async def remove(self, name: str) -> None:
         """Remove a worker at once: its calls go on with others where they can. Raises LookupError."""
-        worker = self.worker(name)
-        gone = RosterEntry(name, None, worker.source)
-        if self.channel is None:
-            self._apply(gone)
-        else:  # processes that start later know the workers of the settings, and of no others
-            await self.channel.publish(
-                KIND, written_entry(gone) if worker.source in (SETTINGS, FILE) else b"", key=name
-            )
+        async with self._altering:
+            worker = self.worker(name)
+            gone = RosterEntry(name, None, worker.source)
+            if self.channel is None:
+                self._apply(gone)
+            else:  # processes that start later know the workers of the settings, and of no others
+                await self.channel.publish(
+                    KIND, written_entry(gone) if worker.source in (SETTINGS, FILE) else b"", key=name
+                )
 
     async def retire(self, name: str, within_s: float, *, move: bool = False) -> Worker:
         """Drain a worker, and remove it when its requests have ended, or after so many seconds. Raises LookupError."""
-        entry = self._entry_of(self.worker(name))
-        return await self._publish(attrs.evolve(entry, draining=True, move=move, retire_s=within_s))
+        until = self.clock.time() + within_s
+        return await self._alter(
+            name, lambda entry: attrs.evolve(entry, move=move, retire_s=within_s, retires_at=until)
+        )
+
+    async def restore(self, name: str, spec: WorkerSpec) -> Worker:
+        """Let a worker that retires stay, as `spec` says; one that an operator drains goes on draining. Raises LookupError, and
+        ValueError for an invalid spec."""
+        self.check(spec)
+        return await self._alter(name, lambda entry: attrs.evolve(entry, spec=spec, retire_s=None))
 
     async def reconcile(self, source: str, specs: Iterable[WorkerSpec]) -> Reconciled:
-        """Make the workers of `source` be `specs`: what is missing is added, what is there and not wanted retires. A name that
-        another source has taken is left to that one. Raises ValueError if any of `specs` is invalid; nothing is changed then."""
+        """Make the workers of `source` be `specs`: what is missing is added, what is there and not wanted retires, and what an
+        operator drains goes on draining. A name that another source has taken is left to that one, unless that worker retires.
+        Raises ValueError if any of `specs` is invalid; nothing is changed then."""
         wanted = {spec.label: spec for spec in specs}
         for spec in wanted.values():
             self.check(spec)
@@ -147,16 +184,26 @@ class Roster:
             if worker is None:
                 await self.add(spec, source)
                 added.append(name)
-            elif worker.source != source:
+            elif worker.source != source and not self.retires(name):
                 log.warning("worker %s is there already, named by %s and not by %s", name, worker.source, source)
-            elif worker.spec != spec or self._retires(name):
-                await self._publish(self._wanted(worker, spec))
+            elif worker.spec != spec or self.retires(name):
+                await self._want(name, spec, source)
                 changed.append(name)
-        absent = [each.name for each in self.registry if each.source == source and each.name not in wanted]
-        retired = [name for name in absent if not self._retires(name)]
-        for name in retired:
+        retired = await self._retire_all(
+            each for each in self.registry if each.source == source and each.name not in wanted
+        )
+        return Reconciled(tuple(added), tuple(changed), retired)
+
+    async def retire_others(self, sources: Container[str]) -> Reconciled:
+        """Have the workers retire that a source brought which is none of `sources`."""
+        return Reconciled(retired=await self._retire_all(each for each in self.registry if each.source not in sources))
+
+    async def _retire_all(self, workers: Iterable[Worker]) -> tuple[str, ...]:
+        """Have these workers retire; the names of those that did not yet."""
+        names = [each.name for each in workers if not self.retires(each.name)]
+        for name in names:
             await self.retire(name, self.drain_s())
-        return Reconciled(tuple(added), tuple(changed), tuple(retired))
+        return tuple(names)
 
     def check_all(self, specs: Iterable[WorkerSpec]) -> None:
         """Raise ValueError for the first spec that cannot work, and where not all of them fit; LookupError for an unknown
@@ -215,12 +262,18 @@ class Roster:
             return attrs.evolve(known, move=False)
         return RosterEntry(worker.name, worker.spec, worker.source, worker.state == "draining")
 
-    def _wanted(self, worker: Worker, spec: WorkerSpec) -> RosterEntry:
-        """The entry of a worker that its source wants so; it is taken back if it retires, and not if an operator drains it."""
-        entry = attrs.evolve(self._entry_of(worker), spec=spec)
-        return attrs.evolve(entry, draining=False, retire_s=None) if self._retires(worker.name) else entry
+    async def _want(self, name: str, spec: WorkerSpec, source: str) -> None:
+        """Let a worker be what this source wants; it is taken back if it retires, and not if an operator drains it."""
+        await self._alter(name, lambda entry: attrs.evolve(entry, spec=spec, source=source, retire_s=None))
 
-    def _retires(self, name: str) -> bool:
+    async def _alter(self, name: str, alter: Callable[[RosterEntry], RosterEntry]) -> Worker:
+        """Publish what `alter` makes of a worker's entry: one change at a time, so that none is made of what another one is about
+        to replace. Raises LookupError, and what `alter` raises."""
+        async with self._altering:
+            return await self._publish(alter(self._entry_of(self.worker(name))))
+
+    def retires(self, name: str) -> bool:
+        """Whether a worker leaves once its requests have ended."""
         entry = self._entries.get(name)
         return entry is not None and entry.retire_s is not None
 
@@ -236,8 +289,9 @@ class Roster:
             return
         try:
             self._apply(read_entry(message.body) if message.body else RosterEntry(message.key, None))
-        except ValueError:  # the process that was asked has checked it; here the registry may be another one's size
-            log.exception("worker %s: a change that another process has made cannot be made here", message.key)
+        except ValueError as error:
+            # The process that was asked has checked it; here the registry may be another one's size.
+            log.warning("worker %s: a change that another process has made cannot be made here: %s", message.key, error)
 
     def _apply(self, entry: RosterEntry) -> None:
         worker = self.registry.get(entry.name)
@@ -263,19 +317,34 @@ class Roster:
             return
         self.registry.change(worker, spec)
         if before.url != spec.url:  # what its cache was thought to have is at another place
+            self.policies.cache_lost(worker.name, worker.models)
             self.policies.worker_left(worker.name, worker.models)
         if needs_new_client(before, spec):
             self.monitor.renew(worker)
 
     def _apply_drain(self, worker: Worker, entry: RosterEntry) -> None:
-        if not entry.draining:
+        if entry.takes_requests:
             self.resume(worker)
             return
         self.monitor.signal(worker, "drain", "asked to drain")
         if entry.move:
             self.move(worker)
-        if entry.retire_s is not None and self.leads:
-            self._leaving[entry.name] = asyncio.create_task(self._see_off(worker, entry.retire_s))
+        self._begin_to_see_off(entry)
+
+    def take_the_lead(self) -> None:
+        """Called when this process begins or ceases to lead: whoever leads sees off the workers that retire."""
+        for task in self._leaving.values():
+            task.cancel()
+        self._leaving.clear()
+        for entry in list(self._entries.values()):
+            self._begin_to_see_off(entry)
+
+    def _begin_to_see_off(self, entry: RosterEntry) -> None:
+        worker = self.registry.get(entry.name)
+        if worker is None or entry.retire_s is None or not self.leading.now or self._closed:
+            return
+        left = max(0.0, min(entry.retire_s, entry.retires_at - self.clock.time()))
+        self._leaving[entry.name] = asyncio.create_task(self._see_off(worker, left))
 
     async def _see_off(self, worker: Worker, seconds: float) -> None:
         """Remove a worker that retires when its requests have ended, or after so many seconds."""

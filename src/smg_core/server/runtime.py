@@ -10,24 +10,41 @@ import random
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Protocol, Self, TypedDict, TypeVar
+from typing import Protocol, Self, TypedDict, TypeVar, runtime_checkable
 
 from smg_core.clock import CallLater, Clock, IdSource, SystemClock, random_ids
 from smg_core.config import Config
 from smg_core.errors import SmgError, WorkerError
 from smg_core.hooks import Observer, SilentObserver, fan_out
-from smg_core.pipeline.performers import Rows, loop_call_later, performers
+from smg_core.pipeline.performers import Chosen, Rows, loop_call_later, performers
 from smg_core.server.adapter_changes import AdapterChanges
 from smg_core.server.admission import Admission, compat_of
-from smg_core.server.channel.local import Channel, LocalChannel
 from smg_core.server.hosted_tools import hosted_kinds, hosted_tools
 from smg_core.server.identity import Authenticator, Caller, Identify, VirtualKeys, anonymous, open_identity
 from smg_core.server.keeping import Backend, GuardedStore, Hook, keeping, keeping_sent
 from smg_core.server.onboarding import ModelLoader, Onboarding, ServedModel, executor_of, loading_place
-from smg_core.server.policies import Decisions, ModelChoice, Policy, RequestEnded, makes_other_policies, policies_of
-from smg_core.server.reaching import Board, Reaching, Worker, WorkerSpec, listening, specs_of, workers_in
-from smg_core.server.roster import PROGRAM, Monitor, Registry, Roster, first_source
-from smg_core.server.tracing import tracing_of
+from smg_core.server.plugins import Channel, LocalChannel, Plugins
+from smg_core.server.policies import (
+    Decisions,
+    ModelChoice,
+    Policy,
+    PolicyFailures,
+    RequestEnded,
+    makes_other_policies,
+    policies_of,
+)
+from smg_core.server.reaching import Board, Reaching, Worker, WorkerSpec, cache_losses, specs_of, workers_in
+from smg_core.server.roster import (
+    PROGRAM,
+    Leading,
+    Monitor,
+    Registry,
+    Roster,
+    first_source,
+    hear_others,
+    telling_others,
+)
+from smg_core.server.tracing import faults_of, tracing_of
 
 __all__ = ["Beside", "Runtime", "RuntimeArguments"]
 
@@ -37,6 +54,15 @@ class Beside(Protocol):
 
     async def run(self) -> None:
         """Work until it is cancelled."""
+        ...
+
+
+@runtime_checkable
+class Drains(Protocol):
+    """What runs beside the requests and has something of its own to end."""
+
+    def drain(self) -> None:
+        """The gateway shuts down: begin nothing more."""
         ...
 
 
@@ -98,6 +124,7 @@ class Runtime:
         self.ids = ids or random_ids()
         self.rng = rng or random.Random()
         self.observer = observer or SilentObserver()
+        self.faults = faults_of(self.config, self.clock)
         self.tracing = tracing_of(self.config, self.clock, self.observer)
         self.models: dict[str, ServedModel] = {}
         limits = self.config.limits
@@ -110,12 +137,10 @@ class Runtime:
             retries=self.config.routing,
         )
         self.started = self.retiring = False
-        self._id_header = self.config.observability.request_id_header.lower()
-        self._id_characters = self.config.observability.request_id_characters
-        self.hosted = hosted_kinds(self.config.mcp)
-        self.explains = self.config.observability.explain
-        self.limits = self.config.limits
-        self.compat = compat_of(self.config)
+        self.leading, told = Leading(), self.config.observability
+        self._id_header, self._id_characters = told.request_id_header.lower(), told.request_id_characters
+        self.hosted, self.explains = hosted_kinds(self.config.mcp), told.explain
+        self.limits, self.compat = self.config.limits, compat_of(self.config)
         self.choice = ModelChoice(self.config.routing, self._stands_for)
         self.policies = policies_of(self.config.routing, policy, self.rng)
         self.decisions = Decisions(self.config.routing.decisions, self.config.routing.decision_bytes)
@@ -127,8 +152,8 @@ class Runtime:
         self._reaching = Reaching(self.config)
         self._further: Rows = {}
         self._beside: dict[type[Beside], Beside] = {}
-        self._history, self._history_hooks = history, history_hooks
-        self._identity = identity
+        self._history, self._history_hooks, self._identity = history, history_hooks, identity
+        self.plugins = self._beside[Plugins] = Plugins(self.config, self.channel, self.clock, self.call_later)
         self.identify: Identify = anonymous
         self.virtual_keys: VirtualKeys | None = None
         self._stack = AsyncExitStack()
@@ -168,6 +193,8 @@ class Runtime:
         self._stack = AsyncExitStack()
         self.executor = executor_of(self.config)
         self._stack.callback(self.executor.close)
+        await self._stack.enter_async_context(self.plugins.opened())
+        self.policies.on_fault = PolicyFailures(self.clock, self.observer, self.config.observability).note
         watching = await self._watching()
         opened = keeping(self.config.history, self.clock, self._history, self._history_hooks, watching)
         self.history: GuardedStore = await self._stack.enter_async_context(opened)
@@ -187,19 +214,7 @@ class Runtime:
             self.config, loader=loader, registry=self.registry, policies=self.policies, models=self.models
         )
         await self.onboarding.start()
-        self.monitor = Monitor(
-            self.registry,
-            self._reaching.connect,
-            self.onboarding.join,
-            self.observer,
-            self.config.workers,
-            call_later=self.call_later,
-            on_lost=self._on_lost,
-            on_probed=self.onboarding.refresh_adapters,
-            beside=listening(self.config, self.policies, self.clock, self.call_later),
-            clock=self.clock,
-        )
-        self._stack.push_async_callback(self.monitor.close)
+        self._begin_monitor()
         self.performers = performers(
             registry=self.registry,
             models=self.models,
@@ -222,6 +237,30 @@ class Runtime:
         for beside in self._beside.values():
             self._run(beside)
 
+    def _begin_monitor(self) -> None:
+        """Make what watches over workers, and what listens to their caches."""
+        self.cache_losses = cache_losses(
+            self.config, self.registry, self.policies, self.clock, self.call_later, self.channel
+        )
+        self._stack.callback(self.cache_losses.close)
+        self.monitor = Monitor(
+            self.registry,
+            self._reaching.connect,
+            self.onboarding.join,
+            self.observer,
+            self.config.workers,
+            call_later=self.call_later,
+            on_lost=self._on_lost,
+            on_cache_lost=self.cache_losses.restarted,
+            on_probed=self.onboarding.refresh_adapters,
+            beside=self.cache_losses.listens,
+            clock=self.clock,
+            on_fault=self.faults.note,
+            tell_others=telling_others(self.channel),
+        )
+        self._stack.push_async_callback(self.monitor.close)
+        hear_others(self.channel, self.monitor.heard)
+
     async def _begin_roster(self, scratch: Path) -> None:
         """Add the workers to begin with, and from now on make the changes that processes tell each other of."""
         self.roster = Roster(
@@ -234,10 +273,11 @@ class Runtime:
             clock=self.clock,
             call_later=self.call_later,
             drain_s=lambda: self.config.workers.drain_s,
-            leads=self.registry.process == 0,
+            leading=self.leading,
             channel=self.channel,
         )
         self._stack.push_async_callback(self.roster.close)
+        self._stack.enter_context(self.leading.watched(self.roster.take_the_lead))
         named = specs_of(self.config.workers)
         for spec in await self._first_workers(self._stack, scratch):
             self.roster.added(spec, first_source(spec, named, self._in_file))
@@ -247,11 +287,13 @@ class Runtime:
         )
         self._stack.callback(self.adapter_changes.close)
         self.adapter_changes.listen()
+        self.cache_losses.listen()
 
     def _move_all(self, worker: Worker) -> None:
         """Have the calls of a worker go on with others, if there are any."""
         if self._has_others(worker):
             self.performers.streaming.move_all(worker)
+            self.performers.pooling.move(worker)
 
     async def _watching(self) -> Observer:
         """Who is told of calls of the history: the observer, and the tracer, whose spans are sent from now on."""
@@ -269,15 +311,20 @@ class Runtime:
         """Called when a worker no longer answers: its waiting requests are tried on other workers, if there are any."""
         if self._has_others(worker):
             self.performers.streaming.move_waiting(worker, self.config.workers.probe_timeout_s)
+            self.performers.pooling.move(worker)
 
     def _has_others(self, worker: Worker) -> bool:
         """Whether another worker for a model of this one is ready."""
         others = (other for other in self.registry if other is not worker and other.state == "ready")
         return any(set(other.models) & set(worker.models) for other in others)
 
-    def _on_outcome(self, worker: Worker, error: SmgError | None, seconds: float) -> None:
-        """Called when a call of a worker has ended: tells the monitor, and the policies of the worker's models."""
-        self.monitor.outcome(worker, error, self.clock.monotonic())
+    def _on_outcome(self, chosen: Chosen, error: SmgError | None, seconds: float, counts: bool) -> None:
+        """Called when a call of a worker has ended: tells the monitor, if it says something of the worker, and the policies of
+        the worker's models."""
+        worker = chosen.worker
+        if counts:
+            rank = chosen.rank if worker.spec.rank is None else None
+            self.monitor.outcome(worker, error, self.clock.monotonic(), rank)
         if self.policies.observing and worker.state != "gone":  # of one that is gone they have forgotten all
             ended = RequestEnded(worker.name, isinstance(error, WorkerError), seconds)
             self.policies.request_ended(ended, worker.models)
@@ -349,6 +396,15 @@ class Runtime:
         model = model if model in self.models else self.config.model.served_as(model, caller.tenant)
         return self.models.get(model) if caller.grants.may_use(name, model) else None
 
+    def served_or_refused(self, name: str, caller: Caller) -> ServedModel:
+        """The same. Raises ModelNotFound, or NoWorker where it has no worker now; a model that is none of the caller's is not
+        found."""
+        model = self.served(name, caller)
+        if model is None:
+            self.registry.refuse(name, hidden=not caller.grants.may_use(name))
+            raise AssertionError("a model that nobody serves is refused")
+        return model
+
     def served_name(self, name: str, caller: Caller) -> str:
         """The first name of the model that this caller asks for as `name`; "" where it gets none by that name."""
         model = self.served(name, caller) if name else None
@@ -409,11 +465,15 @@ class Runtime:
     def drain(self) -> None:
         """Take no new requests: from now on each gets 503 with Retry-After. Those in flight finish."""
         self.admission.draining = True
+        for each in self._beside.values():
+            if isinstance(each, Drains):
+                each.drain()
 
     def retire(self) -> None:
         """Leave new connections to the process that succeeds this one. Requests on those that are open are answered; work of
         which another process can take care is not begun."""
         self.retiring = True
+        self.leading.become(False)
 
     @property
     def draining(self) -> bool:

@@ -12,18 +12,20 @@ from array import array
 from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from random import Random
 
 from smg_core.clock import CallLater
 from smg_core.routing import Policies, Policy, Remembering
-from smg_core.routing.sent_journal import SentJournal, SentRecord, sent_frame, sent_head, sent_journal_of
+from smg_core.routing.sent_journal import SentJournal, SentRecord, sent_frame, sent_head, sent_journal_of, still_there
 from smg_core.routing.settings import RoutingConfig
 
 __all__ = ["SentKeeping", "keeping_sent"]
 
 log = logging.getLogger("smg.routing")
 
+_NOTHING: list[tuple[str, int, Sequence[int]]] = []
 _SLICE = 512
 _KEY_BYTES = 8
 _INDEX_BYTES = 140  # that a key takes in an index, at least
@@ -95,7 +97,7 @@ class SentKeeping:
             self._size = self._path.stat().st_size
         else:
             self._begin(secret, keep=last is not None)
-        return secret, [record for each in found if each.secret == secret for record in each.records]
+        return secret, still_there([record for each in found if each.secret == secret for record in each.records])
 
     def _journal(self, path: Path) -> SentJournal | None:
         """What a file says; None where there is none, or none that can be read."""
@@ -129,14 +131,16 @@ class SentKeeping:
         """A policy was made, which is to note what it sends."""
         if isinstance(policy, Remembering):
             if not any(each is policy for each in self._made.values()):  # one object may serve several models
-                policy.remember(self._secret)
+                self._policies.guarded(policy, "remember", lambda: policy.remember(self._secret), None)
             self._made[model, role] = policy
 
     async def _recall(self, policy: Remembering, record: SentRecord) -> None:
         """Tell a policy what it had sent, a little at a time."""
         keys = array("Q", record.keys)
         for at in range(0, len(keys), _SLICE):
-            policy.recall(record.worker, record.rank, keys[at : at + _SLICE].tolist())
+            some = keys[at : at + _SLICE].tolist()
+            recall = partial(policy.recall, record.worker, record.rank, some)
+            self._policies.guarded(policy, "recall", recall, None)
             await asyncio.sleep(0)
 
     async def run(self) -> None:
@@ -152,7 +156,11 @@ class SentKeeping:
 
     async def write(self) -> None:
         """Append what was sent since the last time. A disk that takes nothing loses it, and nothing else."""
-        news = [(place, each) for place, policy in self._made.items() for each in policy.take_sent()]
+        news = [
+            (place, each)
+            for place, policy in self._made.items()
+            for each in self._policies.guarded(policy, "take_sent", policy.take_sent, _NOTHING)
+        ]
         if news:
             await asyncio.get_running_loop().run_in_executor(self._disk, self._append, news)
 

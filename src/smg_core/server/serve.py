@@ -5,7 +5,7 @@ flight finish for at most `drain_s` seconds, and goes; a second signal ends it a
 holds the listening socket, so a process that dies loses no connection that waits to be accepted, and starts another in its
 place; when the supervisor dies, the processes exit once their streams have finished. Requests in flight are counted in shared
 memory, a column a process, so every process routes by the requests of all. On SIGHUP the supervisor replaces the processes one by
-one, by the settings as they are then; a process without a supervisor goes on as it is.
+one, by the settings as they are then; a process without a supervisor changes what can change live.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ from smg_core.server.keeping import with_state_file
 from smg_core.server.listeners import Listeners, open_listeners, tell_listeners
 from smg_core.server.memory import use_one_arena
 from smg_core.server.observing import ConfigSource, ProcessReports, SharedNumbers, shared_numbers
-from smg_core.server.supervisor import CANNOT_START, SPEAKER, ManagerNotices, Supervisor
+from smg_core.server.supervisor import CANNOT_START, SPEAKER, Supervisor
 
 __all__ = ["serve"]
 
@@ -65,12 +65,18 @@ def serve(config: Config, source: ConfigSource | None = None, reread: Callable[[
     tell_listeners(config, listeners, processes)
     try:
         if processes == 1 and not config.server.supervised:
+            _ignore_hangups()  # until it takes requests
             shared_alone, alone = shared_numbers(config, 1, _local_array), LocalChannel(config.channel)
             return 1 if _run(config, listeners, shared_alone, 0, alone, source, patience=0.0) else 0
         again, entry = partial(_reread, reread or (lambda: config)), partial(_child, source)
         return Supervisor(config, listeners, processes, partial(shared_numbers, config), entry, again).run()
     finally:
         listeners.close(config)
+
+
+def _ignore_hangups() -> None:
+    if hasattr(signal, "SIGHUP"):
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
 
 def _reread(read: Callable[[], Config]) -> Config:
@@ -100,12 +106,23 @@ def _run(
     observing = ProcessReports(config, shared, column, source)
     gateway = Gateway(config=config, board=shared.counts(column), observer=observing.observer, channel=channel)
     if isinstance(channel, MemberChannel):
-        channel.on_word = lambda word: gateway.retire() if word == "retire" else None
+        gateway.leading.become(False)  # until it is told
+        channel.on_word = partial(_heed, gateway, observing)
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             return runner.run(_member(channel, _live(gateway, config, listeners, observing, patience)))
     finally:
         observing.close()
+
+
+def _heed(gateway: Gateway, observing: ProcessReports, word: str) -> None:
+    """Do what the supervisor has said: "lead" and "revise" begin to lead, "revise" as the first of a new generation."""
+    if word == "retire":
+        gateway.retire()
+        return
+    gateway.leading.become(True)
+    if word == "revise" and observing.control is not None:
+        observing.control.revise()
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -139,7 +156,7 @@ async def _live(
             if not await _waited(gateway, config.server.wait_for_workers_s, patience):
                 return CANNOT_START
             server = HttpServer(gateway, config, alone=True, processes=observing.processes)
-            async with _told_to_manager(gateway):
+            async with _told_that_ready(gateway, server, observing):
                 await server.serve(sockets=[listeners.public])
     finally:
         await gateway.stop()
@@ -162,22 +179,15 @@ async def _announced(gateway: Gateway, config: Config, listeners: Listeners) -> 
 
 
 @contextlib.asynccontextmanager
-async def _told_to_manager(gateway: Gateway) -> AsyncIterator[None]:
+async def _told_that_ready(gateway: Gateway, server: HttpServer, observing: ProcessReports) -> AsyncIterator[None]:
     """A context in which the process takes requests: one of several says so to the supervisor, a single one to the manager of
     services."""
     if isinstance(gateway.channel, MemberChannel):
         gateway.channel.say("ready")
         yield
         return
-    manager = ManagerNotices()
-    manager.ready()
-    telling = asyncio.create_task(manager.keep_telling(), name="manager of services")
-    try:
+    async with observing.managed(server):
         yield
-    finally:
-        manager.stopping()
-        telling.cancel()
-        await asyncio.gather(telling, return_exceptions=True)
 
 
 async def _waited(gateway: Gateway, wanted: float, patience: float) -> bool:
@@ -218,7 +228,6 @@ def _child(
 ) -> None:
     """Entry of a spawned process."""
     configure(config.observability.log_level, config.observability.log_format)
-    if hasattr(signal, "SIGHUP"):
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # it is the supervisor's, also where all processes get it
+    _ignore_hangups()  # they are the supervisor's, also where all processes get them
     member = MemberChannel(channel, config.channel)
     raise SystemExit(_run(config, listeners, shared, column, member, source, patience=config.server.first_wait_s))

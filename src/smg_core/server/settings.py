@@ -32,7 +32,8 @@ class ServerConfig:
     )
     supervised: bool = option(
         False,
-        "Let a supervisor start a single process too, as it does several, so that SIGHUP replaces it by one with new settings.",
+        "Let a supervisor start a single process too, as it does several, so that SIGHUP replaces it by one with new settings; "
+        "without one, SIGHUP changes what can change live.",
     )
     backlog: int = option(2048, "Connections the kernel may hold before they are accepted.", at_least=1, at_most=65535)
     header_timeout_s: float = option(

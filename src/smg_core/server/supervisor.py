@@ -1,7 +1,9 @@
 """The supervisor of several processes: holds the listeners, starts the processes, replaces those that die (edge).
 
 On SIGHUP it reads the settings anew and replaces the processes one by one, as `server.succession` says: a new one takes requests
-before the old one leaves the listener. What the processes tell each other passes through it (`channel`). When it dies, the
+before the old one leaves the listener. The processes that were started by one reading are a generation: what was changed live of
+the settings before is not for a new one, and stays with the old ones if the new one cannot start. The process in the first slot
+leads (`server.leading`). What the processes tell each other passes through the supervisor (`channel`). When it dies, the
 processes exit once their streams have finished. Above: server.serve. Below: the listeners, the numbers and the channel that the
 processes share.
 """
@@ -32,7 +34,7 @@ from smg_core.server.rereading import with_fixed
 from smg_core.server.sealing_keys import with_cache_secret
 from smg_core.server.succession import Succession
 
-__all__ = ["CANNOT_START", "SPEAKER", "ManagerNotices", "Supervisor"]
+__all__ = ["CANNOT_START", "SPEAKER", "Supervisor"]
 
 log = logging.getLogger("smg.server")
 
@@ -41,16 +43,28 @@ CANNOT_START = 3  # exit status of a process that would only fail again
 LONGEST_WAIT = 1.0  # seconds
 
 
+LEADING = 0
+"""The slot of the process that leads."""
+
+
+@attrs.frozen
+class _Run:
+    """Settings that processes run by, as they were read at one time, and the number of that reading."""
+
+    config: Config
+    generation: int = 0
+
+
 @attrs.define(eq=False)
 class _Child:
     """A process: `number` counts all that were started, `slot` is its place among those that serve, `column` its place in the
-    numbers that they share. `config` are the settings it runs by, `began` when it was started (monotonic seconds)."""
+    numbers that they share. `run` are the settings it runs by, `began` when it was started (monotonic seconds)."""
 
     process: BaseProcess
     number: int
     slot: int
     column: int
-    config: Config
+    run: _Run
     began: float
 
 
@@ -68,7 +82,9 @@ class Supervisor:
         entry: Callable[..., None],
         reread: Callable[[], Config],
     ) -> None:
-        self._config = attrs.evolve(config, sealing=with_cache_secret(config.sealing))
+        self._run = _Run(attrs.evolve(config, sealing=with_cache_secret(config.sealing)))
+        self._readings = 0
+        self._lost: dict[int, _Run] = {}  # by slot, what a process ran by that ended while its successor was starting
         self._listeners = listeners
         self._context = multiprocessing.get_context("spawn")
         self._shared = shared(2 * processes, self._context.RawArray, process_lock())
@@ -89,14 +105,14 @@ class Supervisor:
         if hasattr(signal, "SIGHUP"):
             signal.signal(signal.SIGHUP, self._hung_up)
         for slot in range(self._succession.slots):
-            self._start(slot, self._config)
+            self._start(slot, self._run)
         while not self._leaving:
             self._round()
         self._manager.stopping()
         for child in list(self._children.values()):
             # One that was being started when the signal came has not heard of it.
             self._tell(child.process)
-            child.process.join(self._config.server.drain_s + 5.0)
+            child.process.join(self._run.config.server.drain_s + 5.0)
             if child.process.is_alive():
                 child.process.kill()
         self._relaying.close()
@@ -129,7 +145,7 @@ class Supervisor:
         self._manager.reloading()
         try:
             config = self._reread()
-            config, fixed = with_fixed(config, self._config)
+            config, fixed = with_fixed(config, self._run.config)
             check(config)
         except (ConfigError, OSError, ValueError) as error:
             log.critical("the settings stay as they were: %s", error)
@@ -138,10 +154,12 @@ class Supervisor:
         if fixed:
             log.warning("these settings stay as they are until the gateway is started anew: %s", ", ".join(fixed))
         log.info("replacing the processes one by one")
-        self._config = config
-        self._relaying.forget(
-            LIVE_VALUES
-        )  # those that were changed since the start are in the file, or are not wanted any more
+        runs = (self._run, *(child.run for child in self._children.values()), *self._lost.values())
+        oldest = min(each.generation for each in runs)
+        self._readings += 1
+        self._run = _Run(config, self._readings)
+        # What was changed live before is in the file, or is not wanted any more.
+        self._relaying.began(self._readings, (LIVE_VALUES,), oldest)
         self._succession.begin()
 
     def _succeed(self) -> None:
@@ -149,7 +167,7 @@ class Supervisor:
         late = self._succession.starting
         if late is not None:
             child = self._children[late]
-            if time.monotonic() - child.began > child.config.server.replace_s:
+            if time.monotonic() - child.began > child.run.config.server.replace_s:
                 log.error("process %s has not come up in server.replace_s and is ended", child.process.pid)
                 child.process.kill()
             return
@@ -157,43 +175,61 @@ class Supervisor:
             return
         slot = self._succession.next_slot()
         if slot is not None:
-            self._succession.started(self._start(slot, self._config).number)
+            self._succession.started(self._start(slot, self._run, succeeds=True).number)
 
     def _ready(self, number: int) -> None:
         """A process takes requests now: the one that it succeeds leaves."""
         child = self._children.get(number)
         if child is None:
             return
+        succeeds = number == self._succession.starting
         leaving = self._succession.ready(number, child.slot)
         if leaving is not None:
             self._relaying.tell(leaving, "retire")
+        if succeeds:
+            self._lost.pop(child.slot, None)
+            if child.slot == LEADING:
+                self._relaying.tell(number, "revise")
         if self._succession.settled:
             self._manager.ready()
 
     def _ended(self, child: _Child) -> None:
         child.process.join()
         del self._children[child.number]
-        end_column(child.config, self._shared, child.column)
+        end_column(child.run.config, self._shared, child.column)
         role = self._succession.ended(child.number, child.slot)
         if role == "retired" or self._leaving:
             return
         if role == "successor":
             log.error("the new process %s ended with %s; the others stay", child.process.pid, child.process.exitcode)
             self._keep_settings(child)
+        elif self._is_succeeded(child.slot):
+            log.error(
+                "process %s ended with %s before its successor was ready", child.process.pid, child.process.exitcode
+            )
+            self._lost[child.slot] = child.run
         elif child.process.exitcode == CANNOT_START:
             self._status = 1
             self._leave()
         else:
             log.error("process %s ended with %s; starting another", child.process.pid, child.process.exitcode)
-            time.sleep(child.config.server.restart_s)
+            time.sleep(child.run.config.server.restart_s)
             if not self._leaving:
-                self._start(child.slot, child.config)
+                self._start(child.slot, child.run)
+
+    def _is_succeeded(self, slot: int) -> bool:
+        """Whether a successor for this slot is starting."""
+        starting = self._succession.starting
+        return starting is not None and self._children[starting].slot == slot
 
     def _keep_settings(self, failed: _Child) -> None:
-        """A successor could not start: go on with the settings of the processes that serve."""
+        """A successor could not start: go on with the settings of the processes that serve, or did until now."""
         serving = self._succession.serving(failed.slot)
-        if failed.config is self._config and serving is not None:
-            self._config = self._children[serving].config
+        before = self._lost.pop(failed.slot, None) if serving is None else self._children[serving].run
+        if before is not None and failed.run is self._run:
+            self._run = before
+        if before is not None and serving is None:
+            self._start(failed.slot, before)
         self._manager.ready()
 
     # ------------------------------------------------------------------------------------------------------ processes
@@ -202,20 +238,23 @@ class Supervisor:
         used = {child.column for child in self._children.values()}
         return next((column for column in range(self._shared.processes) if column not in used), None)
 
-    def _start(self, slot: int, config: Config) -> _Child:
+    def _start(self, slot: int, run: _Run, *, succeeds: bool = False) -> _Child:
+        """Start a process. One that `succeeds` another leads no earlier than that one has left."""
         column = self._free_column()
         assert column is not None  # noqa: S101  (each slot has two)
         number = self._succession.number()
-        channel = self._relaying.add(number)
+        channel = self._relaying.add(number, run.generation)
+        if slot == LEADING and not succeeds:
+            self._relaying.tell(number, "lead")
         process = self._context.Process(
             target=self._entry,
-            args=(config, self._listeners.for_process(slot), self._shared, column, channel),
+            args=(run.config, self._listeners.for_process(slot), self._shared, column, channel),
             daemon=False,
-            name=SPEAKER if slot == 0 else None,
+            name=SPEAKER if slot == LEADING else None,
         )
         process.start()
         channel.close()
-        child = self._children[number] = _Child(process, number, slot, column, config, time.monotonic())
+        child = self._children[number] = _Child(process, number, slot, column, run, time.monotonic())
         return child
 
     def _leave(self, number: int = 0, frame: object = None) -> None:

@@ -12,10 +12,8 @@ import attrs
 from msgspec.structs import replace
 
 from smg_core.errors import InvalidRequest, ModelNotFound, PromptTooLong, SmgError, UnsupportedParameter
-from smg_core.hooks import SilentObserver
 from smg_core.pipeline.prompted import Prompted
 from smg_core.pipeline.served import ServedModel
-from smg_core.pipeline.trace import Trace
 from smg_core.protocols.base import ErrorEncoder, Incoming, Locate
 from smg_core.protocols.errors import openai_error
 from smg_core.protocols.tokenize import (
@@ -27,6 +25,7 @@ from smg_core.protocols.tokenize import (
 )
 from smg_core.request import Caller, GenerationRequest
 from smg_core.server.apis import usual_status
+from smg_core.server.chain_of_models import answering_model, prompted_as_answered
 from smg_core.server.endpoint import Handler
 from smg_core.server.exchange import Exchange, Header
 from smg_core.server.inference import incoming_of, refusal_headers, take_back_cancellation
@@ -34,7 +33,7 @@ from smg_core.server.long_work import worked
 from smg_core.server.runtime import Runtime
 from smg_core.tokenizer.base import Tokenizer
 
-__all__ = ["PromptCount", "Tokenizing", "json_handler", "only_model", "prompt_count", "prompt_ids"]
+__all__ = ["PromptCount", "Tokenizing", "json_handler", "only_model", "prompt_count"]
 
 JSON_TYPE: Header = (b"content-type", b"application/json")
 _DECODED_INLINE = 4_000
@@ -105,14 +104,8 @@ Answerer = Callable[[Incoming, list[Locate]], Awaitable[bytes]]
 were read from, for errors that come later."""
 
 
-async def prompt_ids(gateway: Runtime, request: GenerationRequest) -> Sequence[int]:
-    """The ids of a request's prompt, as an engine would be sent them. Raises what is wrong with the request."""
-    return (await _prompted(gateway, request)).ids
-
-
 async def _prompted(gateway: Runtime, request: GenerationRequest) -> Prompted:
-    trace = Trace(gateway.clock.monotonic(), SilentObserver())
-    prompted = await gateway.performers.preparing.prepare(request, trace)
+    prompted = await prompted_as_answered(gateway, request)
     tokenizer_of(prompted.model)
     return prompted
 
@@ -184,14 +177,12 @@ class Tokenizing:
         gateway = self._gateway
         decoded: TokenizeRequest = await decoded_body(gateway, incoming, decode_tokenize)
         located.append(decoded.locate)
-        model = gateway.served(only_model(gateway, decoded.generations[0].model, incoming.caller), incoming.caller)
-        ids = [await prompt_ids(gateway, named(request, gateway)) for request in decoded.generations]
-        if model is None:
-            raise ModelNotFound(decoded.generations[0].model)
+        prompts = [await _prompted(gateway, named(request, gateway)) for request in decoded.generations]
+        ids = [each.ids for each in prompts]
 
         def written() -> bytes:
-            strings = [_strings(each, model) for each in ids] if decoded.strings else []
-            return tokenized_body(decoded, ids, model.context_length, strings)
+            strings = [_strings(each.ids, each.model) for each in prompts] if decoded.strings else []
+            return tokenized_body(decoded, ids, prompts[0].model.context_length, strings)
 
         return await self._long(written, sum(map(len, ids)), incoming)
 
@@ -199,7 +190,8 @@ class Tokenizing:
         gateway = self._gateway
         wire = await decoded_body(gateway, incoming, decode_detokenize)
         name = only_model(gateway, wire.model, incoming.caller)
-        model = gateway.served(name, incoming.caller)
+        asked = GenerationRequest(incoming.request_id, name, caller=incoming.caller, headers=incoming.headers)
+        model = answering_model(gateway, asked)
         if model is None:
             raise ModelNotFound(name)
         tokenizer, size = tokenizer_of(model), model.vocab_size

@@ -1,4 +1,5 @@
-"""The traces of one gateway: the tracer that requests meet, and the thread that sends their spans while it runs (edge).
+"""The traces of one gateway: the tracer that requests meet, and the thread that sends their spans while it runs; and its log of
+faults, whose tracebacks are Python's (edge).
 
 Decides whether there are traces, and loads the OpenTelemetry SDK only then. Above: server.runtime. Below: observability.tracing.
 """
@@ -12,10 +13,11 @@ from collections.abc import AsyncIterator, Mapping
 from smg_core.clock import Clock
 from smg_core.config import Config, ConfigError
 from smg_core.hooks import Observer, TracesDropped
+from smg_core.observability.faults import FaultLog
 from smg_core.observability.tracing.requests import SpanQueue, Tracer
 from smg_core.observability.tracing.sampling import sampler_of
 
-__all__ = ["Tracing", "tracing_of"]
+__all__ = ["Tracing", "faults_of", "tracing_of"]
 
 _SPANS = 8  # of a request, about
 
@@ -72,6 +74,11 @@ class Tracing:
             yield
         finally:
             await asyncio.to_thread(sending.stop)
+
+
+def faults_of(config: Config, clock: Clock) -> FaultLog:
+    """The log of faults that nobody has foreseen, of a gateway with these settings."""
+    return FaultLog("smg.server", clock, config.observability)
 
 
 def tracing_of(config: Config, clock: Clock, observer: Observer) -> Tracing | None:

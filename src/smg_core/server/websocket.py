@@ -46,7 +46,7 @@ class WebSocket(Exchange):
 
     async def send(self, text: str) -> None:
         """Send a frame of text; nothing to a client that has left."""
-        self.sent += len(text)
+        self._sent += len(text)
         await self._put({"type": "websocket.send", "text": text})
 
     async def close(self, code: int) -> None:
@@ -64,7 +64,7 @@ class WebSocket(Exchange):
     async def respond(self, status: int, body: bytes, headers: Sequence[Header]) -> None:
         """Refuse the handshake."""
         await self._receive()
-        self.started, self.status, self.sent = True, status, len(body)
+        self.started, self.status, self._sent = True, status, len(body)
         if _RESPONSE not in (self.scope.get("extensions") or {}):
             await self._put({"type": "websocket.close", "code": _REFUSED})
             return

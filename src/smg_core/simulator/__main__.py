@@ -6,7 +6,8 @@ import asyncio
 
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.server import SimulatedEngine, run_simulator
+from smg_core.simulator.running import run_simulator
+from smg_core.simulator.server import SimulatedEngine
 
 __all__: list[str] = []
 

@@ -60,7 +60,8 @@ class SimulatorConfig:
     for another engine (TokenSpeed alone has such), and no text. With `api_key`, calls that do not
     bring it as a bearer token are refused. `tls_*` are paths of PEM files; with `tls_client_ca` clients must show a
     certificate that it signed. `generation_model` False makes it an embedding model. `vllm_servicer` chooses the servicer
-    that it imitates in the vLLM dialect, where `normalizes` makes it ask for pixels as bytes; `encoder_dtype` is the type of
+    that it imitates in the vLLM dialect, `incremental_streaming` makes SGLang's HTTP server send new ids only, instead of all so
+    far in each chunk, where `normalizes` makes it ask for pixels as bytes; `encoder_dtype` is the type of
     floats that it says its encoder works with.
     """
 
@@ -87,6 +88,7 @@ class SimulatorConfig:
     embedding_size: int = 64
     generation_model: bool = True
     vllm_servicer: Literal["python", "rust"] = "python"
+    incremental_streaming: bool = False
     normalizes: bool = False
     encoder_dtype: Literal["", "float32", "bfloat16", "float16"] = ""
     ranks: int = 1
@@ -430,9 +432,11 @@ class EngineCore:
 
     def embedding(self, ids: Sequence[int]) -> list[float]:
         """A vector of norm 1 that depends on the ids alone. Raises Refused when it is no embedding model."""
-        self.check_prompt(ids)
         if self.config.generation_model:
             raise Refused("This model does not support the 'embed' task")
+        self.check_prompt(
+            ids[:-1] if len(ids) == self.context_length else ids
+        )  # nothing follows: it may fill the context
         rng = Random(blake2b(bytes(str(list(ids)), "ascii"), digest_size=8).hexdigest())
         values = [rng.gauss(0, 1) for _ in range(self.config.embedding_size)]
         norm = sum(value * value for value in values) ** 0.5

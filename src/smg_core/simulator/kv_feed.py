@@ -5,7 +5,7 @@ bounded (`keep` batches): a subscriber that asks for batches outside of it gets 
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import attrs
 
@@ -38,19 +38,23 @@ class CursorLost(LookupError):
 
 
 class KvFeed:
-    """The last `keep` batches. Sequence numbers begin at 1; `last` is the newest."""
+    """The last `keep` batches. Sequence numbers begin at 1; `last` is the newest. `on_batch` is called with each new one."""
 
     def __init__(self, keep: int) -> None:
         self.last = 0
         self._events = 0
         self._history: deque[Batch] = deque(maxlen=keep)
+        self.on_batch: Callable[[Batch], None] | None = None
 
     def publish(self, changes: Sequence[CacheChange], moment: float, *, lost: bool = False) -> None:
         """Add one batch of `changes`; nothing where there are none."""
         if changes:
             self.last += 1
-            self._history.append(Batch(self.last, moment, self._events + 1, tuple(changes), lost))
+            batch = Batch(self.last, moment, self._events + 1, tuple(changes), lost)
+            self._history.append(batch)
             self._events += len(changes)
+            if self.on_batch is not None:
+                self.on_batch(batch)
 
     def after(self, cursor: int) -> list[Batch]:
         """All batches after sequence number `cursor`. Raises CursorLost when some of them are gone, or `cursor` is not

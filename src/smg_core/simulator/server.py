@@ -12,13 +12,12 @@ grpc.health.v1 is answered too. Every record it keeps for tests is bounded by `S
 import asyncio
 import hashlib
 import secrets
-import signal
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import attrs
 import grpc
@@ -28,8 +27,7 @@ from smg_core.engines.base import EngineRequest, RankLoad
 from smg_core.simulator.all_codecs import server_codecs
 from smg_core.simulator.choice_messages import ChoiceMessages
 from smg_core.simulator.clockwork import Clockwork, Ticket
-from smg_core.simulator.control import SERVICE, apply_faults, fault_plan, parse_request
-from smg_core.simulator.encode_worker import EncodeWorker, end_call, refuse_generate
+from smg_core.simulator.embedding import Embedding, EncodeWorker, end_call, refuse_generate
 from smg_core.simulator.engine import EngineCore, Plan, SimulatorConfig
 from smg_core.simulator.faults import Fault, Faults
 from smg_core.simulator.kv_exchange import KvExchange
@@ -39,12 +37,11 @@ from smg_core.simulator.refusal import Refused
 from smg_core.simulator.replies import Reply
 from smg_core.simulator.server_codec import EngineState, FullServerCodec, ServerCodec
 from smg_core.simulator.shared_memory import namespace, read_shared
+from smg_core.simulator.small_services import ControlService, HealthService
 from smg_core.simulator.timer import SystemTimer, Timer
 
-__all__ = ["MODEL_FOLDER", "SimulatedEngine", "run_simulator"]
+__all__ = ["MODEL_FOLDER", "SimulatedEngine"]
 
-_HEALTH = "grpc.health.v1.Health"
-_SERVING, _NOT_SERVING, _SERVICE_UNKNOWN = b"\x08\x01", b"\x08\x02", b"\x08\x03"
 _CHUNK_OF_ARCHIVE = 64 * 1024
 _MOST_RECEIVED = 512 * 1024 * 1024
 _GARBAGE = b"\xff\xff\xff\xff this is no message"
@@ -69,17 +66,35 @@ class _GenerateCall:
             self.wake.set_result(None)
 
 
+class _Doors(Protocol):
+    """What an engine listens with beside gRPC; it is started, stopped and restarted with it."""
+
+    @property
+    def url(self) -> str: ...
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+
 class SimulatedEngine:
-    """An engine without a model. `listen` is "host:port" (port 0: any that is free) or "unix:///path".
+    """An engine without a model. `listen` is "host:port" (port 0: any that is free) or "unix:///path"; `doors`
+    makes what else it listens with (`http_server.http_doors`).
 
     For tests: `requests` (received ones, newest last), `aborted` (ids of requests that were aborted, or whose client went
-    away), `traces` (paths and headers of calls that name a trace), `active` (in flight), `healthy` (the answer to health checks;
-    may be set), `profiling`, and `counters`: "requests", "refused", "finished", "tokens", "faults", "aborts", "cancelled",
-    "restarts", "subscribers" (to KV events), and "stalled" (in a stall just now).
+    away), `traces` (paths and headers of calls that name a trace), `active` (in flight), `healthy` (the answer to health
+    checks; may be set), `probed_by` (the connections that these came over), `profiling`, and `counters`: "requests",
+    "refused", "finished", "tokens", "faults", "aborts", "cancelled", "restarts", "subscribers" (to KV events), and "stalled"
+    (in a stall just now).
     """
 
     def __init__(
-        self, config: SimulatorConfig | None = None, listen: str = "127.0.0.1:0", *, timer: Timer | None = None
+        self,
+        config: SimulatorConfig | None = None,
+        listen: str = "127.0.0.1:0",
+        *,
+        timer: Timer | None = None,
+        doors: "Callable[[SimulatedEngine], _Doors] | None" = None,
     ) -> None:
         config = config or SimulatorConfig()
         self.config = attrs.evolve(config, model_folder=str(Path(config.model_folder or MODEL_FOLDER)))
@@ -92,6 +107,7 @@ class SimulatedEngine:
         self.aborted: deque[str] = deque(maxlen=self.config.keep_requests)
         self.counters: Counter[str] = Counter()
         self.healthy = True
+        self.probed_by: deque[str] = deque(maxlen=self.config.keep_requests)
         self.profiling = False
         self.codecs: tuple[ServerCodec, ...] = server_codecs(
             rust=self.config.vllm_servicer == "rust", shared=read_shared, only=self.config.dialects
@@ -101,10 +117,12 @@ class SimulatedEngine:
         self.instance = secrets.token_hex(8)
         self.exchange = KvExchange(self.config.kv_connector, self.config.kv_role, self.instance)
         self._listen = listen
+        self._doors = None if doors is None else doors(self)
         self._runs: dict[_GenerateCall, None] = {}
         self._server: grpc.aio.Server | None = None
         self._restart: asyncio.Task[None] | None = None
         self._news = asyncio.Event()
+        self._embedding = Embedding(self)
 
     # ------------------------------------------------------------------------------------------------- starting and stopping
 
@@ -129,6 +147,8 @@ class SimulatedEngine:
         except RuntimeError as error:
             raise OSError(f"the embedded engine cannot listen on {self._listen}") from error
         await server.start()
+        if self._doors is not None:
+            await self._doors.start()
         await self.exchange.start()
         if not self._listen.startswith("unix:"):
             self._listen = f"{self._listen.rpartition(':')[0]}:{port}"
@@ -140,6 +160,8 @@ class SimulatedEngine:
             self._restart.cancel()
         if self._server is not None:
             server, self._server = self._server, None
+            if self._doors is not None:
+                await self._doors.stop()
             await server.stop(grace)
             await self.exchange.stop()
 
@@ -148,6 +170,8 @@ class SimulatedEngine:
         self.counters["restarts"] += 1
         if self._server is not None:
             server, self._server = self._server, None
+            if self._doors is not None:
+                await self._doors.stop()
             await server.stop(None)
             await self.exchange.stop()
         self._publish(self.engine.cache.clear())
@@ -162,6 +186,11 @@ class SimulatedEngine:
         if self._listen.startswith("unix:"):
             return self._listen
         return f"{'grpcs' if self.config.tls_certificate else 'grpc'}://{self._listen}"
+
+    @property
+    def http_target(self) -> str:
+        """The worker URL of its HTTP doors, "" where it has none."""
+        return "" if self._doors is None else self._doors.url
 
     @property
     def model_folder(self) -> str:
@@ -185,18 +214,6 @@ class SimulatedEngine:
     def inject(self, *faults: Fault | None) -> None:
         """Let the next requests meet `faults`, one each."""
         self.faults.add(*faults)
-
-    async def set_faults(self, message: bytes, context: grpc.aio.ServicerContext) -> bytes:
-        """Answer Control.SetFaults."""
-        try:
-            apply_faults(parse_request(message), self.faults)
-        except ValueError as error:
-            await end_call(context, "INVALID_ARGUMENT", str(error))
-        return bytes(fault_plan(self.faults, self.counters["faults"]).SerializeToString())
-
-    async def get_faults(self, message: bytes, context: grpc.aio.ServicerContext) -> bytes:
-        """Answer Control.GetFaults."""
-        return bytes(fault_plan(self.faults, self.counters["faults"]).SerializeToString())
 
     # --------------------------------------------------------------------------------------------------------- Generate
 
@@ -364,16 +381,20 @@ class SimulatedEngine:
 
     async def abort(self, codec: ServerCodec, message: bytes, context: grpc.aio.ServicerContext) -> bytes:
         """Answer Abort: end the named calls. An unknown id is no error."""
-        wanted = set(codec.aborted(message))
+        return codec.abort_answer(self.abort_named(set(codec.aborted(message))))
+
+    def abort_named(self, wanted: set[str]) -> int:
+        """End the calls of these ids; returns how many there were."""
         known = [run for run in self._runs if run.request.id in wanted and not run.aborted]
         for run in known:
             run.aborted = True
             self.counters["aborts"] += 1
             self.aborted.append(run.request.id)
             run.wake_up()
-        return codec.abort_answer(len(known))
+        return len(known)
 
     async def health(self, codec: ServerCodec, message: bytes, context: grpc.aio.ServicerContext) -> bytes:
+        self.probed_by.append(context.peer())
         return codec.health(self.healthy)
 
     async def model_info(self, codec: ServerCodec, message: bytes, context: grpc.aio.ServicerContext) -> bytes:
@@ -422,26 +443,30 @@ class SimulatedEngine:
         )
 
     async def embed(self, codec: FullServerCodec, message: bytes, context: grpc.aio.ServicerContext) -> bytes:
-        try:
-            ids = codec.embed_request(message)
-            return codec.embed_answer(self.engine.embedding(ids), len(ids))
-        except Refused as refusal:
-            await end_call(context, refusal.code, refusal.message)
-            raise
+        return await self._embedding.embed(codec, message, context)
 
     async def flush(self, codec: FullServerCodec, message: bytes, context: grpc.aio.ServicerContext) -> bytes:
         """Answer FlushCache: refused while a request is in flight, as real engines do."""
+        return codec.flush_answer(self.emptied())
+
+    def emptied(self) -> bool:
+        """Empty the prefix cache; returns whether that was done."""
         if self._runs:
-            return codec.flush_answer(False)
+            return False
         self._publish(self.engine.cache.clear())
-        return codec.flush_answer(True)
+        return True
+
+    def profiled(self, *, start: bool) -> bool:
+        """Begin a profile or end it; returns whether there was none, or one."""
+        done, self.profiling = self.profiling is not start, start
+        return done
 
     async def profile_start(self, codec: FullServerCodec, message: bytes, context: grpc.aio.ServicerContext) -> bytes:
-        done, self.profiling = not self.profiling, True
+        done = self.profiled(start=True)
         return codec.profile_answer(done, "started" if done else "a profile is being taken already")
 
     async def profile_stop(self, codec: FullServerCodec, message: bytes, context: grpc.aio.ServicerContext) -> bytes:
-        done, self.profiling = self.profiling, False
+        done = self.profiled(start=False)
         return codec.profile_answer(done, "stopped" if done else "no profile is being taken")
 
     async def tokenizer(self, codec: ServerCodec, message: bytes, context: grpc.aio.ServicerContext) -> None:
@@ -482,20 +507,6 @@ class SimulatedEngine:
                 await news.wait()
         except CursorLost as error:
             await end_call(context, "OUT_OF_RANGE", str(error))
-
-    async def check(self, message: bytes, context: grpc.aio.ServicerContext) -> bytes:
-        """grpc.health.v1 Check: the request's one field is the service's name."""
-        name = message[2:].decode("utf-8", "replace")
-        if name and name not in {each.service for each in self.codecs}:
-            await end_call(context, "NOT_FOUND", "unknown service")
-        return _SERVING if self.healthy else _NOT_SERVING
-
-    async def watch(self, message: bytes, context: grpc.aio.ServicerContext) -> None:
-        """grpc.health.v1 Watch: sends the state once, since it does not change while the server runs."""
-        name = message[2:].decode("utf-8", "replace")
-        known = not name or name in {each.service for each in self.codecs}
-        await context.write(_SERVING if known else _SERVICE_UNKNOWN)
-        await asyncio.Event().wait()
 
 
 # ------------------------------------------------------------------------------------------------------------- the wiring
@@ -546,10 +557,12 @@ class _Handlers(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpcio ships n
                 self._add(f"/{codec.service}/{name}", partial(method, engine, codec), streams=streams)
         if engine.config.kv_role == "encoder":
             self._add(EncodeWorker.path, EncodeWorker(engine).encode)
-        self._add(f"/{_HEALTH}/Check", engine.check)
-        self._add(f"/{_HEALTH}/Watch", engine.watch, streams=True)
-        self._add(f"/{SERVICE}/SetFaults", engine.set_faults)
-        self._add(f"/{SERVICE}/GetFaults", engine.get_faults)
+        health = HealthService(engine)
+        self._add(f"/{health.name}/Check", health.check)
+        self._add(f"/{health.name}/Watch", health.watch, streams=True)
+        control = ControlService(engine)
+        self._add(f"/{control.name}/SetFaults", control.set_faults)
+        self._add(f"/{control.name}/GetFaults", control.get_faults)
 
     def _add(self, path: str, handler: _Handler, *, streams: bool = False) -> None:
         async def answer(message: bytes, context: grpc.aio.ServicerContext) -> bytes | None:
@@ -577,22 +590,3 @@ def _credentials(config: SimulatorConfig) -> grpc.ServerCredentials:
     certificate, key = Path(config.tls_certificate).read_bytes(), Path(config.tls_key).read_bytes()
     ca = Path(config.tls_client_ca).read_bytes() if config.tls_client_ca else None
     return grpc.ssl_server_credentials([(key, certificate)], root_certificates=ca, require_client_auth=ca is not None)
-
-
-async def run_simulator(
-    config: SimulatorConfig,
-    listen: str = "127.0.0.1:0",
-    *,
-    ready: Callable[[SimulatedEngine], None] | None = None,
-) -> None:
-    """Serve until SIGINT or SIGTERM, then give calls in flight 5 seconds to finish. `ready` is called once it listens."""
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
-    engine = SimulatedEngine(config, listen)
-    await engine.start()
-    if ready is not None:
-        ready(engine)
-    await stop.wait()
-    await engine.stop(grace=5.0)

@@ -16,7 +16,7 @@ __all__ = ["GatewayFigures", "MetricsReading", "ModelFigures", "WorkerFigures", 
 _SAMPLE = re.compile(r"([A-Za-z_:][\w:]*)(?:\{(.*)\})? (\S+)")
 _LABEL = re.compile(r'([A-Za-z_]\w*)="((?:[^"\\]|\\.)*)"')
 _ESCAPED = re.compile(r"\\(.)")
-_NO_ERRORS = frozenset({"ok", "client_gone", "abandoned"})
+_NO_ERRORS = frozenset({"ok", "client_gone", "abandoned", "outrun"})
 
 SampleLabels = tuple[tuple[str, str], ...]
 

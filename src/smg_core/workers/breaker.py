@@ -14,14 +14,16 @@ breakers, pipeline.selecting asks who may be chosen, the monitor tells how calls
 """
 
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Literal, Protocol, TypeVar
 
 from smg_core.errors import SmgError, WorkerBusy, WorkerError
+from smg_core.workers.breaker_table import BreakerStanding, BreakerState, BreakerTable
 from smg_core.workers.settings import BreakerConfig
 
 __all__ = ["TRANSITIONS", "Breaker", "BreakerState", "Breakers"]
 
-BreakerState = Literal["closed", "open", "half_open"]
 BreakerSignal = Literal["tripped", "cooled", "passed", "failed"]
 
 TRANSITIONS: dict[tuple[BreakerState, BreakerSignal], BreakerState] = {
@@ -41,6 +43,9 @@ class Named(Protocol):
 
     @property
     def name(self) -> str: ...
+
+    @property
+    def rank_count(self) -> int: ...
 
 
 W = TypeVar("W", bound=Named)
@@ -65,6 +70,19 @@ class Breaker:
     def quiet(self) -> bool:
         """Whether it lets everything through, until a call fails."""
         return self.state == "closed" and not self.resting
+
+    @property
+    def standing(self) -> BreakerStanding:
+        """How it stands, for other processes."""
+        return BreakerStanding(self.state, self._until, self._period, self._probes, self._good, self.resting)
+
+    def stand(self, standing: BreakerStanding) -> None:
+        """Stand as another process says."""
+        if standing.state != self.state:
+            self._slices.clear()
+        self.state, self.resting = standing.state, standing.resting
+        self._until, self._period = standing.until, standing.period
+        self._probes, self._good = standing.probes, standing.good
 
     def ended(self, error: SmgError | None, now: float) -> None:
         """Called when a call of the worker has ended; `error` is None if it ended well."""
@@ -121,55 +139,181 @@ class Breaker:
 
 
 class Breakers:
-    """The breakers of all workers, by name. Only workers that had calls have one; those that are gone are forgotten."""
+    """The breakers of all workers, by name, and of the data-parallel ranks of those that have such, as far as a call names its
+    rank. Only what had calls has one; those of workers that are gone are forgotten. `table` is shared with other processes, so
+    that what one of them learns holds for all."""
 
-    def __init__(self, settings: BreakerConfig) -> None:
+    def __init__(self, settings: BreakerConfig, table: BreakerTable | None = None) -> None:
         self._settings = settings
+        self._table = table
+        self._version = 0
         self._breakers: dict[str, Breaker] = {}
         self._tripped: set[str] = set()
+        self._ranks: dict[str, set[int]] = {}  # worker to those of its ranks that are tripped
+        self._told: set[str] = set()  # those that are in the table
 
     def adopt(self, settings: BreakerConfig) -> None:
         """Go by these settings from now on; other ones than before close all breakers."""
         if settings != self._settings:
             self._settings = settings
+            for key in [*self._tripped]:
+                self._forget(key)
             self._breakers.clear()
-            self._tripped.clear()
 
-    def ended(self, name: str, error: SmgError | None, now: float) -> BreakerState | None:
-        """Called when a call of the worker `name` has ended. The breaker's new state if that has changed, else None."""
+    def ended(self, name: str, error: SmgError | None, now: float, rank: int | None = None) -> BreakerState | None:
+        """Called when a call of the worker `name`, or of this rank of it, has ended. The breaker's new state if that has changed,
+        else None."""
         if not self._settings.failures:
             return None
-        breaker = self._breakers.get(name)
-        if breaker is None:
-            breaker = self._breakers[name] = Breaker(self._settings)
+        key = _key(name, rank)
+        breaker = self._of(key)
         before = breaker.state
-        breaker.ended(error, now)
-        if breaker.quiet:
-            self._tripped.discard(name)
+        if key in self._tripped:
+            with self._newest(key, breaker):
+                before = breaker.state
+                breaker.ended(error, now)
         else:
-            self._tripped.add(name)
+            breaker.ended(error, now)
+            if not breaker.quiet:
+                self._note(key, breaker)
+                self._tell(key, breaker.standing)
         return breaker.state if breaker.state != before else None
 
-    def admitted(self, workers: tuple[W, ...], now: float) -> tuple[W, ...]:
-        """Those of `workers` that may be chosen now; all of them if none may."""
+    def admitted(self, workers: tuple[W, ...], now: float, *, at_least_one: bool = True) -> tuple[W, ...]:
+        """Those of `workers` that may be chosen now; all of them if none may and there is to be one."""
+        if self._table is not None and self._table.version != self._version:
+            self._learn(self._table)
         if not self._tripped:
             return workers
-        found = tuple(
-            each for each in workers if each.name not in self._tripped or self._breakers[each.name].admits(now)
-        )
-        return found or workers
+        found = tuple(each for each in workers if self._admits(each.name, now) and not self._all_out(each, now))
+        return found if found or not at_least_one else workers
 
-    def chosen(self, name: str) -> None:
-        """Called when the worker `name` was chosen."""
-        if name in self._tripped:
-            self._breakers[name].chosen()
+    def ranks_out(self, name: str, count: int, now: float) -> tuple[int, ...]:
+        """The ranks of a worker with `count` of them that may not be chosen now; none where that would leave no rank."""
+        tripped = self._ranks.get(name)
+        if not tripped:
+            return ()
+        out = tuple(rank for rank in sorted(tripped) if not self._admits(name, now, rank))
+        return out if len(out) < count else ()
+
+    def chosen(self, name: str, rank: int | None = None) -> None:
+        """Called when the worker `name`, or this rank of it, was chosen."""
+        for key in {_key(name), _key(name, rank)} & self._tripped:
+            breaker = self._breakers[key]
+            with self._newest(key, breaker):
+                breaker.chosen()
 
     def forget(self, name: str) -> None:
-        """Forget the breaker of a worker that has left, or is not ready any more."""
-        self._breakers.pop(name, None)
-        self._tripped.discard(name)
+        """Forget the breakers of a worker that has left, or is not ready any more."""
+        for key in (_key(name), *(_key(name, rank) for rank in tuple(self._ranks.get(name, ())))):
+            self._forget(key)
+        if self._breakers:
+            ranks = f"{name}{_OF}"
+            for key in [each for each in self._breakers if each.startswith(ranks)]:
+                del self._breakers[key]
 
     def state(self, name: str) -> BreakerState:
         """The state of a worker's breaker."""
-        breaker = self._breakers.get(name)
+        breaker = self._breakers.get(_key(name))
         return "closed" if breaker is None else breaker.state
+
+    # ------------------------------------------------------------------------------------------------------ of one breaker
+
+    def _of(self, key: str) -> Breaker:
+        found = self._breakers.get(key)
+        if found is None:
+            found = self._breakers[key] = Breaker(self._settings)
+        return found
+
+    def _admits(self, name: str, now: float, rank: int | None = None) -> bool:
+        key = _key(name, rank)
+        if key not in self._tripped:
+            return True
+        breaker = self._breakers[key]
+        before = breaker.standing
+        if breaker.state == "closed" and now < breaker.resting:
+            return False
+        if before.state == "open" and now < before.until:
+            return False
+        with self._newest(key, breaker):
+            return breaker.admits(now)
+
+    def _all_out(self, worker: W, now: float) -> bool:
+        tripped = self._ranks.get(worker.name, ())
+        if not tripped or len(tripped) < worker.rank_count:
+            return False
+        return not any(self._admits(worker.name, now, rank) for rank in tuple(tripped))
+
+    def _note(self, key: str, breaker: Breaker) -> None:
+        """Keep which breakers do not let everything through."""
+        name, _, rank = key.partition(_OF)
+        if breaker.quiet:
+            self._tripped.discard(key)
+            if rank and name in self._ranks:
+                self._ranks[name].discard(int(rank))
+                if not self._ranks[name]:
+                    del self._ranks[name]
+        else:
+            self._tripped.add(key)
+            if rank:
+                self._ranks.setdefault(name, set()).add(int(rank))
+
+    def _forget(self, key: str) -> None:
+        breaker = self._breakers.pop(key, None)
+        if breaker is not None and not breaker.quiet:
+            breaker.stand(BreakerStanding())
+            self._note(key, breaker)
+        if key in self._told:
+            self._tell(key, BreakerStanding())
+
+    # ------------------------------------------------------------------------------------------------ with other processes
+
+    @contextmanager
+    def _newest(self, key: str, breaker: Breaker) -> Iterator[None]:
+        """The breaker as all processes have left it; what becomes of it is written while nobody else changes it."""
+        table = self._table
+        if table is None:
+            yield
+            self._note(key, breaker)
+            return
+        with table.lock:
+            before = table.find(key)
+            if before is not None:
+                breaker.stand(before)
+            elif key in self._told:  # another process has closed it
+                breaker.stand(BreakerStanding())
+            yield
+            if breaker.standing != before:
+                self._put(table, key, breaker.standing)
+            self._note(key, breaker)
+
+    def _tell(self, key: str, standing: BreakerStanding) -> None:
+        if self._table is not None:
+            with self._table.lock:
+                self._put(self._table, key, standing)
+
+    def _put(self, table: BreakerTable, key: str, standing: BreakerStanding) -> None:
+        told = table.put(key, standing)
+        (self._told.add if told and not standing.quiet else self._told.discard)(key)
+
+    def _learn(self, table: BreakerTable) -> None:
+        """Take over what other processes have written."""
+        with table.lock:
+            self._version, rows = table.version, table.read()
+        for key in self._told - rows.keys():
+            breaker = self._of(key)
+            breaker.stand(BreakerStanding())
+            self._note(key, breaker)
+        for key, standing in rows.items():
+            breaker = self._of(key)
+            breaker.stand(standing)
+            self._note(key, breaker)
+        self._told = set(rows)
+
+
+_OF = "\0"
+"""Between a worker's name and its rank, in the key of a breaker."""
+
+
+def _key(name: str, rank: int | None = None) -> str:
+    return name if rank is None else f"{name}{_OF}{rank}"

@@ -28,3 +28,4 @@ class CandidateRecord(Struct, frozen=True):
     kv_tokens: int
     rank_count: int
     ranks: tuple[RankLoad, ...] = ()
+    ranks_out: tuple[int, ...] = ()

@@ -12,11 +12,12 @@ from collections.abc import Awaitable, Callable
 from typing import Literal
 
 from smg_core.clock import CallLater, Clock, SystemClock
-from smg_core.engines.base import CountsConnections, Engine
+from smg_core.engines.base import CountsConnections, Engine, EngineFacts, Loads, ProcessFacts
 from smg_core.engines.status import not_offered
 from smg_core.errors import EngineStalled, SmgError, WorkerGone
 from smg_core.hooks import BreakerChanged, JoinEnded, Observer, WorkerStateChanged
 from smg_core.workers.health import HealthTracker, IdentityTracker, Outcome
+from smg_core.workers.polls import loads_of, packed_loads
 from smg_core.workers.registry import Registry
 from smg_core.workers.settings import WorkersConfig
 from smg_core.workers.worker import ClientCalls, Signal, State, Worker
@@ -31,6 +32,15 @@ CANNOT_JOIN = (SmgError, ValueError, LookupError, OSError)
 AWAY: tuple[State, ...] = ("unreachable", "joining")
 """The states of a worker that was there before and joins again when it answers: it was lost, or drained and then wanted back."""
 
+_LATE = 1.5
+"""Intervals after which the process that asks an engine for all is late, beside the time that the engine may take."""
+_OUTCOMES: dict[bytes, Outcome | Literal["unknown"]] = {
+    b"ok": "ok",
+    b"failed": "failed",
+    b"refused": "refused",
+    b"unknown": "unknown",
+}
+
 Connect = Callable[[Worker], Awaitable[Engine]]
 Join = Callable[[Worker, Engine], Awaitable[tuple[str, ...]]]
 WhileJoined = Callable[[Worker, Engine], Awaitable[None]]
@@ -40,8 +50,10 @@ Probed = Callable[[Worker, Engine], Awaitable[None]]
 class Monitor:
     """Watches every worker of a registry. `connect` opens a client in the engine's dialect, `join` learns the engine's model and
     returns the names that it serves; `call_later` is used to begin a watch again that failed. `on_lost` is called with a worker
-    that has become unreachable, `on_probed` with one that was found well and its engine, after each probe. `beside` runs for each
-    worker from when it has joined until it has to join again or leaves; it is then cancelled."""
+    that has become unreachable, `on_cache_lost` with one whose engine is another process than before, so that what it had in its
+    caches is gone, and `on_probed` with one that was found well and its engine, after each probe. `beside` runs for each
+    worker from when it has joined until it has to join again or leaves; it is then cancelled. Where processes ask engines for
+    one another (`Board.polls`), `tell_others` has them look at once at what is known of the worker of that name (`heard`)."""
 
     def __init__(
         self,
@@ -52,12 +64,19 @@ class Monitor:
         settings: WorkersConfig,
         *,
         call_later: CallLater,
+        on_fault: Callable[[str, BaseException, str], None],
         on_lost: Callable[[Worker], None] | None = None,
+        on_cache_lost: Callable[[Worker], None] | None = None,
         on_probed: Probed | None = None,
         beside: WhileJoined | None = None,
         clock: Clock | None = None,
+        tell_others: Callable[[str], Awaitable[None]] | None = None,
     ) -> None:
+        self._tell_others = tell_others
+        self._suspected: set[str] = set()  # workers that this process asks by itself the next time
+        self._seen: dict[str, int] = {}  # number of the last health check of another process that was taken up
         self._clock = clock or SystemClock()
+        self._on_fault = on_fault
         self._registry = registry
         self._connect = connect
         self._join = join
@@ -65,6 +84,7 @@ class Monitor:
         self._settings = settings
         self._call_later = call_later
         self._on_lost = on_lost
+        self._on_cache_lost = on_cache_lost
         self._on_probed = on_probed
         self._beside = beside
         self._workers: dict[str, Worker] = {}
@@ -93,7 +113,9 @@ class Monitor:
         """A watch ends only when it is cancelled. One that raised is logged and started again."""
         if watch.cancelled() or self._tasks.get(worker.name) is not watch:
             return
-        log.error("the watch over worker %s failed and is begun again", worker.name, exc_info=watch.exception())
+        fault = watch.exception()
+        if fault is not None:
+            self._on_fault("the watch over a worker, which is begun again,", fault, f"worker {worker.name}")
         self.signal(worker, "failing", "its watch failed")
         self._call_later(self._settings.join_interval_s, lambda: self._watch_again(worker, watch))
 
@@ -121,6 +143,7 @@ class Monitor:
         worker.pending = "it has not joined yet"
         told = ""
         while True:
+            began = self._clock.monotonic()
             try:
                 engine, models = await self._joined_anew(worker)
             except CANNOT_JOIN as error:
@@ -134,6 +157,7 @@ class Monitor:
         worker.pending = ""
         self._renewals.pop(worker.name, None)
         self._take_over(worker, engine, models)
+        self._look_at_process(worker, worker.said, began)
 
     async def _joined_anew(self, worker: Worker) -> tuple[Engine, tuple[str, ...]]:
         engine = await self._connect(worker)
@@ -168,7 +192,12 @@ class Monitor:
 
     def wake(self, worker: Worker) -> None:
         """Probe a worker now, not at the end of the interval."""
-        if (alarm := self._alarms.get(worker.name)) is not None:
+        self._suspected.add(worker.name)
+        self.heard(worker.name)
+
+    def heard(self, name: str) -> None:
+        """Called when another process has learned something of the worker of that name: look at it now."""
+        if (alarm := self._alarms.get(name)) is not None:
             alarm.set()
 
     def unwatch(self, worker: Worker) -> "asyncio.Task[None]":
@@ -176,6 +205,8 @@ class Monitor:
         watching = [self._renewals.pop(worker.name, None), self._tasks.pop(worker.name, None)]
         self._alarms.pop(worker.name, None)
         self._workers.pop(worker.name, None)
+        self._seen.pop(worker.name, None)
+        self._suspected.discard(worker.name)
         ended = [task for task in watching if task is not None and task.cancel()]
         ending = asyncio.create_task(self._end(worker, ended), name=f"leave {worker.name}")
         self._ending.add(ending)
@@ -191,13 +222,14 @@ class Monitor:
         if engine is not None:
             await engine.close()
 
-    def outcome(self, worker: Worker, error: SmgError | None, now: float) -> None:
-        """Called when a call of this worker has ended, at `now` (monotonic seconds). Tells its breaker; probes the worker at once
-        if the engine was lost or stalled."""
-        state = self._registry.breakers.ended(worker.name, error, now) if worker.state == "ready" else None
+    def outcome(self, worker: Worker, error: SmgError | None, now: float, rank: int | None = None) -> None:
+        """Called when a call of this worker, or of this rank of its engine, has ended, at `now` (monotonic seconds). Tells its
+        breaker; probes the worker at once if the engine was lost or stalled."""
+        state = self._registry.breakers.ended(worker.name, error, now, rank) if worker.state == "ready" else None
         if state is not None:
-            log.warning("worker %s: its breaker is %s", worker.name, state.replace("_", "-"))
-            self._observer.report(BreakerChanged(worker.name, state))
+            name = worker.name if rank is None else f"{worker.name}@{rank}"
+            log.warning("worker %s: its breaker is %s", name, state.replace("_", "-"))
+            self._observer.report(BreakerChanged(name, state))
         if isinstance(error, WorkerGone | EngineStalled):
             self.wake(worker)
 
@@ -253,6 +285,8 @@ class Monitor:
                 models = await self._join(worker, engine)
             except CANNOT_JOIN as error:
                 self._joined(worker, type(error).__name__, began)
+                if isinstance(error, WorkerGone):
+                    worker.process.unreachable()
                 if str(error) != told:
                     worker.reason = told = str(error)
                     self._changed.set()
@@ -264,6 +298,7 @@ class Monitor:
                 self._joined(worker, "ok", began)
                 worker.load = None
                 self._registry.serve(worker, models)
+                self._look_at_process(worker, worker.said, began)
                 self.signal(worker, "joined", f"serves {', '.join(models)}")
                 return engine
 
@@ -290,8 +325,9 @@ class Monitor:
             pause = self._settings.health_interval_s
             if worker.state in AWAY:
                 pause = min(pause, self._settings.join_interval_s)
-            await self._pause(pause, alarm)
-            outcome, reason = await self._probe(engine)
+            outcome, reason = await self._next_outcome(worker, engine, pause, alarm)
+            if outcome == "refused":
+                worker.process.unreachable()
             if outcome == "unknown":
                 if worker.state in AWAY and not worker.in_flight:
                     await self._close_engine(worker)
@@ -315,14 +351,59 @@ class Monitor:
 
     async def _is_another_engine(self, worker: Worker, engine: Engine) -> bool | None:
         """Whether the engine describes another model, other abilities or another role than when the worker joined; None if it
-        does not say."""
+        does not say. An engine that describes itself as before may be another process all the same: its caches are empty then."""
+        began = self._clock.monotonic()
         try:
             info, facts = await engine.describe()
         except SmgError:
             return None  # the next probe finds the reason
         if worker.info is not None and info != worker.info:
             return True
-        return worker.said is not None and (facts != worker.said or facts.kv != worker.said.kv)
+        if worker.said is not None and (facts != worker.said or facts.kv != worker.said.kv):
+            return True
+        self._look_at_process(worker, facts, began)
+        return False
+
+    def _look_at_process(self, worker: Worker, facts: EngineFacts | None, asked: float) -> None:
+        """The engine, asked at `asked`, has described itself by `facts`: tell if the memory that it had before is gone."""
+        process = facts.process if facts is not None else ProcessFacts()
+        if worker.process.seen(process, asked, self._clock.monotonic()):
+            log.info("worker %s: its engine is another process than before; its caches are empty", worker.name)
+            if self._on_cache_lost is not None:
+                self._on_cache_lost(worker)
+
+    async def _next_outcome(
+        self, worker: Worker, engine: Engine, pause: float, alarm: asyncio.Event
+    ) -> tuple[Outcome | Literal["unknown"], str]:
+        """The outcome of the next probe, and its reason. `pause` is the time between two, in seconds."""
+        while True:
+            await self._pause(pause, alarm)
+            outcome, reason = await self._outcome(worker, engine, pause)
+            if outcome is not None:
+                return outcome, reason
+            if worker.state in AWAY:
+                pause = min(pause, self._settings.join_interval_s)
+
+    async def _outcome(
+        self, worker: Worker, engine: Engine, pause: float
+    ) -> tuple[Outcome | Literal["unknown"] | None, str]:
+        """The outcome of a probe, which this process or another one has made, and its reason; None where nothing new is known.
+        `pause` is the time between two probes, in seconds."""
+        polls, suspected = worker.board.polls, worker.name in self._suspected
+        self._suspected.discard(worker.name)
+        if polls is None:
+            return await self._probe(engine)
+        url, patience = worker.spec.url, _LATE * pause + self._settings.probe_timeout_s
+        if not suspected:
+            found = polls.health.turn(worker.row, url, self._clock.monotonic(), patience)
+            if found is not None:
+                new = found.answer and self._seen.get(worker.name) != found.number
+                self._seen[worker.name] = found.number
+                return (_OUTCOMES[found.answer], "another process has found that") if new else (None, "")
+        outcome, reason = await self._probe(engine)
+        if polls.health.learned(worker.row, url, self._clock.monotonic(), outcome.encode()) and self._tell_others:
+            await self._tell_others(worker.name)
+        return outcome, reason
 
     async def _probe(self, engine: Engine) -> tuple[Outcome | Literal["unknown"], str]:
         """The outcome of one probe and its reason; "unknown" when the server there does not know the health call."""
@@ -341,12 +422,26 @@ class Monitor:
             if worker.state != "ready" or len(self._registry) < 2:
                 continue
             try:
-                worker.load = await engine.loads()
+                worker.load = await self._load(worker, engine)
             except SmgError:
                 worker.load = None
             else:
                 if worker.load is None:  # the engine does not report it
                     return
+
+    async def _load(self, worker: Worker, engine: Engine) -> Loads | None:
+        """The load of an engine, which this process or another one has asked for."""
+        polls, url = worker.board.polls, worker.spec.url
+        if polls is None:
+            return await engine.loads()
+        patience = _LATE * self._settings.loads_interval_s + self._settings.probe_timeout_s
+        found = polls.loads.turn(worker.row, url, self._clock.monotonic(), patience)
+        if found is not None and found.answer:
+            return loads_of(found.answer)
+        loads = await engine.loads()
+        if found is None:
+            polls.loads.learned(worker.row, url, self._clock.monotonic(), packed_loads(loads))
+        return loads
 
     def signal(self, worker: Worker, signal: Signal, reason: str) -> None:
         """Send a signal to a worker's state machine. A change of state is logged and reported to the observer."""

@@ -38,8 +38,8 @@ class Registry:
     ) -> None:
         self._settings = settings or WorkersConfig()
         self.slow_start = SlowStart(self._settings, draw)
-        self.breakers = Breakers(breaker or BreakerConfig())
         self._board = board or LocalBoard()
+        self.breakers = Breakers(breaker or BreakerConfig(), self._board.breakers)
         self._workers: dict[str, Worker] = {}
         self._ready: dict[tuple[str, WorkerRole], tuple[Worker, ...]] = {}
         self._kinds: dict[tuple[str, WorkerRole], frozenset[EngineFacts]] = {}
@@ -113,6 +113,15 @@ class Registry:
         none has room."""
         found = self.with_room(workers)
         return self.slow_start.admitted(self.breakers.admitted(found, now), now)
+
+    def spared(self, workers: tuple[Worker, ...], now: float) -> tuple[Worker, ...]:
+        """As `admitted`, for a request that could be left: none that is to be left alone for a while, and one that has just begun
+        no more often than its share. Raises NoWorker where nobody is left, and Overloaded."""
+        found = self.breakers.admitted(self.with_room(workers), now, at_least_one=False)
+        found = self.slow_start.admitted(found, now, alone=True)
+        if not found:
+            raise NoWorker("No worker for the model can be spared.", retry_after=self._retry_after)
+        return found
 
     def with_room(self, workers: tuple[Worker, ...]) -> tuple[Worker, ...]:
         """Those of `workers` that have room for one more request. Raises Overloaded where none has."""

@@ -19,8 +19,9 @@ __all__ = ["RosterEntry", "read_entry", "written_entry"]
 
 @attrs.frozen
 class RosterEntry:
-    """What a worker is to be: `spec`, None for one that is to go at once; whose it is; whether it gets no new requests, and
-    whether its calls go on elsewhere (`move`). With `retire_s` it goes when its requests have ended, or after so many seconds."""
+    """What a worker is to be: `spec`, None for one that is to go at once; whose it is; whether an operator drains it, so that it
+    gets no new requests, and whether its calls go on elsewhere (`move`). With `retire_s` it gets none either, and goes when its
+    requests have ended, or after so many seconds, which are over at `retires_at` (seconds since the Unix epoch)."""
 
     name: str
     spec: WorkerSpec | None
@@ -28,6 +29,11 @@ class RosterEntry:
     draining: bool = False
     move: bool = False
     retire_s: float | None = None
+    retires_at: float = 0.0
+
+    @property
+    def takes_requests(self) -> bool:
+        return not self.draining and self.retire_s is None
 
 
 def written_entry(entry: RosterEntry) -> bytes:

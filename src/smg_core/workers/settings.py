@@ -50,7 +50,8 @@ class WorkersConfig:
     )
     dialect: str = option(
         "auto",
-        "Contract of the engines: vllm, neutral, mlx, sglang, trtllm, tokenspeed, or a package's; auto asks each engine.",
+        "Contract of the engines: vllm, neutral, mlx, sglang, trtllm, tokenspeed, or a package's; auto asks each engine. Of "
+        "http:// engines: vllm-http and sglang-http take token ids; openai (or auto) is any server of Chat Completions.",
     )
     tls_ca: str | None = option(
         None, "File of certificates (PEM) that engines are checked against that bring none of their own."
@@ -160,6 +161,12 @@ class BreakerConfig:
         "Requests that it is tried with in as many seconds again; when so many went well, it gets all requests again.",
         at_least=1,
         at_most=1000,
+    )
+    shared: int = option(
+        1024,
+        "Most workers and ranks with a breaker that is not closed of which all processes know; each process knows its own.",
+        at_least=0,
+        at_most=1 << 20,
     )
     rest_most_s: float = option(
         30.0,

@@ -53,15 +53,16 @@ class SlowStart:
         since = self._since.get(name)
         return 1.0 if since is None else share(now - since, self.settings)
 
-    def admitted(self, workers: tuple[W, ...], now: float) -> tuple[W, ...]:
-        """Those of `workers` that may be chosen this time: all but some that became ready later than others."""
+    def admitted(self, workers: tuple[W, ...], now: float, *, alone: bool = False) -> tuple[W, ...]:
+        """Those of `workers` that may be chosen this time: all but some that became ready later than others. `alone`: each goes
+        by its own share, so that there may be none."""
         if not self._since:
             return workers
         shares = {each.name: self.share_of(each.name, now) for each in workers if each.name in self._since}
         for name, found in shares.items():
             if found >= 1.0:
                 self.forget(name)
-        most = max((shares.get(each.name, 1.0) for each in workers), default=1.0)
+        most = 1.0 if alone else max((shares.get(each.name, 1.0) for each in workers), default=1.0)
         return tuple(each for each in workers if self._takes(shares.get(each.name, 1.0) / most))
 
     def _takes(self, chance: float) -> bool:

@@ -16,7 +16,10 @@ from smg_core.engines.base import Engine, EngineFacts, KvFacts, Loads, ModelInfo
 from smg_core.engines.handover import role_of
 from smg_core.engines.target import Tls
 from smg_core.errors import WorkerGone
+from smg_core.workers.breaker_table import BreakerTable
 from smg_core.workers.candidate import LEAST_WEIGHT, MOST_WEIGHT, CandidateRecord
+from smg_core.workers.polls import Polls
+from smg_core.workers.process_identity import ProcessTracker
 
 __all__ = [
     "AT_ONCE",
@@ -71,7 +74,9 @@ class WorkerSpec:
     finds the cache of this one; without them, the URL's host and the port that its engine says. With `rank`
     the worker is that data-parallel rank of the engine: every request that it gets goes there. `adapters` are the LoRA adapters
     of an engine that cannot list them, each with its name and the id by which the engine knows it. `labels` are an operator's
-    own names and values, for people and programs that look at the workers; sorted by name.
+    own names and values, for people and programs that look at the workers; sorted by name. `kv_events` is where an engine that
+    publishes its KV events on ZeroMQ does so ("tcp://gpu-0:5557"), `kv_events_replay` where it sends those again that were
+    missed, and `kv_events_topic` what it publishes them under.
 
     `headers` are sent with every call of this worker's engine and of no other; names are lower-case, values may be secrets.
     `tls` has the certificates for this worker, in place of those of the settings."""
@@ -91,6 +96,9 @@ class WorkerSpec:
     rank: int | None = None
     adapters: tuple[tuple[str, str], ...] = ()
     labels: tuple[tuple[str, str], ...] = ()
+    kv_events: str = ""
+    kv_events_replay: str = ""
+    kv_events_topic: str = ""
 
     @property
     def label(self) -> str:
@@ -113,9 +121,12 @@ class Board(Protocol):
     """Counts requests in flight, and the tokens of their prompts that no output has followed yet, in one row for each worker.
     `process`: the number of this process among all that count there, from 0, and how many these are. The registry claims a
     row for the name of each worker and releases it when the worker is gone. Requests that are counted there then stay counted
-    until they end, and the row is given to no other name before."""
+    until they end, and the row is given to no other name before. `breakers` is where processes tell each other of their
+    breakers, and `polls` of what they have asked engines; both are None where there is one process."""
 
     process: tuple[int, int]
+    breakers: BreakerTable | None
+    polls: Polls | None
 
     def claim(self, name: str) -> int: ...
 
@@ -133,10 +144,12 @@ class Board(Protocol):
 class LocalBoard:
     """A board for one process."""
 
-    __slots__ = ("_left", "_names", "_rows", "_tokens", "process")
+    __slots__ = ("_left", "_names", "_rows", "_tokens", "breakers", "polls", "process")
 
     def __init__(self) -> None:
         self.process = 0, 1
+        self.breakers: BreakerTable | None = None
+        self.polls: Polls | None = None
         self._names: list[str] = []  # by row
         self._left: set[int] = set()  # rows that were released
         self._rows: dict[int, int] = {}
@@ -240,7 +253,7 @@ class Worker:
     them. `evidence` has, by name, what its engine said of itself when it joined, and how its dialect is known. `reason` says, for
     people, why the worker is in its state; while it joins: what keeps it from joining. `pending` says what keeps a changed spec
     from being used; the client that was there before serves meanwhile. `client_calls` counts what goes through the client that is
-    there now."""
+    there now. `process` tells whether the engine is still the process that it was."""
 
     spec: WorkerSpec
     row: int
@@ -260,6 +273,7 @@ class Worker:
     source: str = "program"
     pending: str = ""
     client_calls: ClientCalls = attrs.field(factory=ClientCalls)
+    process: ProcessTracker = attrs.field(factory=ProcessTracker)
     _name: str = attrs.field(init=False)
     _host: tuple[WorkerSpec, str] | None = attrs.field(default=None, init=False)
     _record: CandidateRecord | None = attrs.field(default=None, init=False)
@@ -348,6 +362,11 @@ class Worker:
     @property
     def ranks(self) -> tuple[RankLoad, ...]:
         return self.load.ranks if self.load is not None else ()
+
+    @property
+    def ranks_out(self) -> tuple[int, ...]:
+        """None of its ranks: which of them are left alone is known by the breakers, and added where a policy is shown it."""
+        return ()
 
     @property
     def record(self) -> CandidateRecord:

@@ -55,6 +55,9 @@ class WorkerEntry(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     rank: int | None = None
     adapters: dict[str, str | int] = {}
     labels: dict[str, str] = {}
+    kv_events: str = ""
+    kv_events_replay: str = ""
+    kv_events_topic: str = ""
 
 
 def workers_of(content: object, read: Callable[[str], str], header_bytes: int) -> list[WorkerSpec]:
@@ -110,6 +113,9 @@ def spec_of(entry: WorkerEntry, read: Callable[[str], str], header_bytes: int) -
         rank=entry.rank,
         adapters=tuple((name, str(id)) for name, id in entry.adapters.items()),
         labels=labels_of(entry.labels),
+        kv_events=entry.kv_events,
+        kv_events_replay=entry.kv_events_replay,
+        kv_events_topic=entry.kv_events_topic,
     )
 
 

@@ -16,6 +16,7 @@ from urllib.parse import parse_qsl, urlsplit
 import attrs
 
 Query = dict[str, str]
+_CHUNKED = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n"
 
 
 def pod(name: str, ip: str = "10.0.0.1", **fields: Any) -> dict[str, Any]:
@@ -65,7 +66,8 @@ class Watch:
 class ApiServer:
     """`token` is the one that is taken. `refusals` are answered first, each with its status and headers. `lies` are answered in
     the place of lists, with status 200 where they are no number; the last one again and again. A watch gets `events` at once and
-    is then ended. `requests` has path and query of all that came."""
+    is then ended. `dripping`: an answer has no end and comes byte by byte from its "head", "page" or "watch" on.
+    `requests` has path and query of all that came."""
 
     version: int = 100
     oldest: int = 0
@@ -78,6 +80,7 @@ class ApiServer:
     between_pages: list[Callable[[], None]] = attrs.field(factory=list)
     requests: list[tuple[str, Query]] = attrs.field(factory=list)
     watches: list[Watch] = attrs.field(factory=list)
+    dripping: str = ""
     url: str = ""
     _changed: asyncio.Event = attrs.field(factory=asyncio.Event)
 
@@ -157,6 +160,10 @@ class ApiServer:
         query = dict(parse_qsl(parts.query))
         self.requests.append((parts.path, query))
         self._changed.set()
+        if self.dripping == "head":
+            return await self._drip(writer, b"HTTP/1.1 200 OK\r\nx-drip: ", b".")
+        if self.dripping == "page" and "watch" not in query:
+            return await self._drip(writer, _CHUNKED, b"1\r\n \r\n")
         if self.refusals:
             self._respond(writer, *self.refusals.pop(0))
         elif headers.get("authorization") != f"Bearer {self.token}":
@@ -167,6 +174,15 @@ class ApiServer:
             self._list(writer, query)
         await writer.drain()
         return True
+
+    async def _drip(self, writer: asyncio.StreamWriter, head: bytes, drop: bytes) -> bool:
+        """Write drops until the client has left."""
+        writer.write(head)
+        while not writer.is_closing():
+            writer.write(drop)
+            await writer.drain()
+            await asyncio.sleep(0.01)
+        return False
 
     def _respond(self, writer: asyncio.StreamWriter, status: int, headers: dict[str, str], body: object = None) -> None:
         data = json.dumps(body if body is not None else {"kind": "Status", "code": status}).encode()
@@ -200,7 +216,9 @@ class ApiServer:
         if since < self.oldest:
             self._respond(writer, 410, {}, {"kind": "Status", "code": 410, "reason": "Expired"})
             return True
-        writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n")
+        if self.dripping == "watch":
+            return await self._drip(writer, _CHUNKED, b"1\r\n{\r\n")
+        writer.write(_CHUNKED)
         watch = Watch(query, writer)
         for version, kind, each in self.log:
             if version > since and _matches(each, query):

@@ -145,3 +145,35 @@ async def test_more_records_than_the_bound_are_no_answer() -> None:
     async with source(f"grpc://{NAME}:50051", dns_families="ipv4", most=2) as asked:
         asked.server.zone = {(NAME, "A"): [f"20 IN A 10.0.{n}.1" for n in range(3)]}
         assert "discovery.most" in await asked.missed()
+
+
+async def test_a_target_of_a_dot_says_that_there_is_no_service() -> None:
+    async with source("grpc+srv://_e._tcp.example") as asked:
+        asked.server.zone["_e._tcp.example", "SRV"] = ["20 IN SRV 0 5 7000 gpu-0.example."]
+        assert await asked.urls() == ["grpc://gpu-0.example:7000"]
+        asked.server.zone["_e._tcp.example", "SRV"] = ["20 IN SRV 0 0 0 ."]
+        assert await asked.urls() == []
+        asked.server.zone["_e._tcp.example", "SRV"] = ["20 IN SRV 0 0 0 .", "20 IN SRV 9 5 7000 gpu-1.example."]
+        assert await asked.urls() == ["grpc://gpu-1.example:7000"]
+
+
+@pytest.mark.parametrize(
+    ("record", "said"),
+    [
+        ("0 5 0 gpu-0.example.", "port 0"),
+        (r"0 5 7000 a\@b.example.", "no name of a host"),
+        (r"0 5 7 a\032b.", "no name"),
+    ],
+)
+async def test_a_record_by_which_no_engine_can_be_reached_is_left_out_and_told_once(
+    record: str, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with source("grpc+srv://_e._tcp.example") as asked:
+        asked.server.zone["_e._tcp.example", "SRV"] = [f"20 IN SRV {record}"]
+        assert said in await asked.missed()
+        assert said in await asked.missed()
+        asked.server.zone["_e._tcp.example", "SRV"] = [f"20 IN SRV {record}", "20 IN SRV 0 5 7000 gpu-1.example."]
+        assert await asked.urls() == ["grpc://gpu-1.example:7000"]
+        assert await asked.urls() == ["grpc://gpu-1.example:7000"]
+
+    assert len([each for each in caplog.messages if "left out" in each and said in each]) == 1

@@ -407,3 +407,27 @@ async def test_a_pod_whose_address_is_none_is_left_out(address: str, tmp_path: P
     async with watched(tmp_path) as kube:
         kube.server.put(pod("a", address), pod("b"))
         await kube.until("b")
+
+
+@pytest.mark.parametrize(
+    ("part", "bound", "said"),
+    [
+        ("head", {"kubernetes_timeout_s": 0.5}, "no head of an answer in 0.5 s"),
+        ("page", {"kubernetes_page_s": 0.5}, "kubernetes_page_s"),
+        ("watch", {"kubernetes_timeout_s": 1.0, "kubernetes_watch_s": 1.0}, "was not ended by the server"),
+    ],
+)
+async def test_an_answer_that_drips_has_a_time_in_which_it_must_have_come(
+    part: str, bound: dict[str, float], said: str, tmp_path: Path
+) -> None:
+    async with watched(tmp_path, **bound) as kube:
+        kube.server.put(pod("a"))
+        kube.server.dripping = part
+        answers = [await kube.next()]
+        while not isinstance(answers[-1], Missed):
+            answers.append(await kube.next())
+        assert said in answers[-1].reason
+        assert len(answers) <= 3  # the list, and that the watch began: a part of an event is no news
+        kube.server.dripping = ""
+        kube.server.put(pod("b"))
+        await kube.until("a", "b")

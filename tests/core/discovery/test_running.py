@@ -12,12 +12,15 @@ from smg_core.discovery.base import Missed, PresentWorker, SourceAnswer, Wanted,
 from smg_core.discovery.running import Discovery
 from smg_core.discovery.settings import DiscoveryConfig
 from smg_core.hooks import SourceAnswered, SourceChanged, SourceSampled
+from smg_core.observability.faults import FaultLog
 from smg_core.testing import FakeClock, MemoryObserver
 from smg_core.workers.worker import WorkerSpec
 
 pytestmark = pytest.mark.anyio
 
+DRAIN_S = 30.0
 A, B = WorkerSpec("grpc://a:1", name="a"), WorkerSpec("grpc://b:1", name="b")
+HEAVIER = attrs.evolve(A, weight=2.0)
 
 
 class Told:
@@ -40,15 +43,11 @@ class Register:
     """Workers by name, and a list of all that was asked for."""
 
     workers: dict[str, PresentWorker] = attrs.field(factory=dict)
-    busy: dict[str, int] = attrs.field(factory=dict)
     asked: asyncio.Queue[tuple[str, str]] = attrs.field(factory=asyncio.Queue)
     refuses: str = ""
 
     def present(self) -> Iterator[PresentWorker]:
         return iter(list(self.workers.values()))
-
-    def in_flight(self, name: str) -> int:
-        return self.busy.get(name, 0)
 
     async def add(self, spec: WorkerSpec, source: str) -> None:
         if self.refuses:
@@ -61,15 +60,14 @@ class Register:
         self.workers[spec.label] = attrs.evolve(self.workers[spec.label], spec=spec)
         self.asked.put_nowait(("update", spec.label))
 
-    async def drain(self, name: str) -> None:
-        self.asked.put_nowait(("drain", name))
+    async def retire(self, name: str, within_s: float) -> None:
+        assert within_s == DRAIN_S
+        self.workers[name] = attrs.evolve(self.workers[name], leaving=True)
+        self.asked.put_nowait(("retire", name))
 
-    async def resume(self, name: str) -> None:
-        self.asked.put_nowait(("resume", name))
-
-    async def remove(self, name: str) -> None:
-        del self.workers[name]
-        self.asked.put_nowait(("remove", name))
+    async def resume(self, spec: WorkerSpec) -> None:
+        self.workers[spec.label] = attrs.evolve(self.workers[spec.label], spec=spec, leaving=False)
+        self.asked.put_nowait(("resume", spec.label))
 
 
 @attrs.define
@@ -104,8 +102,9 @@ async def running(**settings: object) -> AsyncIterator[Site]:
         [source, other],
         roster,
         observer,
-        DiscoveryConfig(drain_s=30.0, **settings),
+        DiscoveryConfig(drain_s=DRAIN_S, **settings),
         clock=clock,
+        faults=FaultLog("smg.discovery", clock),
         call_later=lambda seconds, call: clock.call_at(clock.monotonic() + seconds, call),
     )
     task = asyncio.create_task(discovery.run())
@@ -124,24 +123,21 @@ async def test_workers_come_and_leave_as_their_source_says() -> None:
     async with running() as site:
         site.source.says.put_nowait(seen(A, B))
         assert [await site.asked(), await site.asked()] == [("add", "a"), ("add", "b")]
-        site.roster.busy["a"] = 1
         site.source.says.put_nowait(seen(B))
-        assert await site.asked() == ("drain", "a")
-        site.roster.busy["a"] = 0
-        assert await site.after(1) == ("remove", "a")
-        assert [each.change for each in site.observer.of(SourceChanged)] == ["add", "add", "drain", "remove"]
+        assert await site.asked() == ("retire", "a")
+        site.source.says.put_nowait(seen(HEAVIER, B))
+        assert await site.asked() == ("resume", "a")
+        assert site.roster.workers["a"].spec == HEAVIER
+        assert [each.change for each in site.observer.of(SourceChanged)] == ["add", "add", "drain", "resume"]
 
 
-async def test_a_worker_that_is_never_done_is_removed_after_its_time() -> None:
+async def test_a_worker_that_was_leaving_before_the_process_that_asks_was_started_is_used_again_when_it_is_named() -> (
+    None
+):
     async with running() as site:
+        site.roster.workers["a"] = PresentWorker(A, "one", leaving=True)
         site.source.says.put_nowait(seen(A))
-        await site.asked()
-        site.roster.busy["a"] = 1
-        site.source.says.put_nowait(seen())
-        assert await site.asked() == ("drain", "a")
-        await site.passed(29)
-        assert site.roster.asked.empty()
-        assert await site.after(1) == ("remove", "a")
+        assert await site.asked() == ("resume", "a")
 
 
 async def test_a_source_never_touches_the_workers_of_another(caplog: pytest.LogCaptureFixture) -> None:
@@ -151,7 +147,7 @@ async def test_a_source_never_touches_the_workers_of_another(caplog: pytest.LogC
         site.other.says.put_nowait(seen(A, B))
         assert await site.asked() == ("add", "b")
         site.other.says.put_nowait(seen())
-        assert await site.asked() == ("drain", "b")
+        assert await site.asked() == ("retire", "b")
         assert site.roster.workers["a"].source == "one"
         assert "two names workers that are there already, from elsewhere" in caplog.text
 
@@ -163,8 +159,8 @@ async def test_a_name_is_taken_over_when_the_other_source_lets_it_go() -> None:
         site.other.says.put_nowait(seen(A, B))
         await site.asked()
         site.source.says.put_nowait(seen())
-        assert await site.asked() == ("drain", "a")
-        assert await site.after(1) == ("remove", "a")
+        assert await site.asked() == ("retire", "a")
+        del site.roster.workers["a"]
         assert await site.after(1) == ("add", "a")
         assert site.roster.workers["a"].source == "two"
 
@@ -217,4 +213,4 @@ async def test_a_source_with_a_defect_is_logged_and_asked_again(caplog: pytest.L
         while not caplog.records:
             await asyncio.sleep(0)
         assert await site.after(1) == ("add", "a")
-        assert "one failed and is asked again" in caplog.text
+        assert "a source of workers, which is asked again, failed, one" in caplog.text

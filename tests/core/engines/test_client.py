@@ -11,9 +11,10 @@ from smg_core.engines.base import EngineOutput, EngineRequest, Receiver
 from smg_core.engines.client import EngineClient, Reader
 from smg_core.engines.dialects import DIALECTS, dialect
 from smg_core.engines.h2.transport import H2Transport
+from smg_core.engines.pooling import PoolCall
 from smg_core.engines.settings import EnginesConfig
 from smg_core.engines.target import Target
-from smg_core.errors import EngineFailed, EngineGarbled, SmgError, WorkerGone
+from smg_core.errors import EngineFailed, EngineGarbled, SmgError, UnsupportedParameter, WorkerGone
 from smg_core.request import Sampling
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.faults import Fault
@@ -121,7 +122,7 @@ async def test_an_engine_without_a_call_for_it_has_its_dialects_table() -> None:
     await server.start()
     client = client_of(f"grpc://127.0.0.1:{port}", "vllm")
 
-    assert (await client.describe())[1] == codec.facts
+    assert (await client.describe())[1] == attrs.evolve(codec.facts, generates=False)
     assert await client.loads() is None
     await client.close()
     await server.stop(None)
@@ -185,7 +186,9 @@ async def test_what_a_dialect_lacks_is_none_and_asks_nobody() -> None:
     client = EngineClient(Bare(), Wire())
 
     assert (await client.loads(), await client.tokenizer()) == (None, None)
-    assert (await client.abort("r"), await client.embed("r", TokenIds([1]))) == (None, None)
+    assert await client.abort("r") is None
+    with pytest.raises(UnsupportedParameter):
+        await client.pool(PoolCall("r", [TokenIds([1])]))
 
 
 # ------------------------------------------------------------------------------------------------------ how a call ends

@@ -22,7 +22,7 @@ from smg_core.pipeline.flow import Terms, generate, respond
 from smg_core.pipeline.preparing import Preparing
 from smg_core.pipeline.selecting import Selecting
 from smg_core.pipeline.served import ServedModel
-from smg_core.pipeline.steps import Finish, Flow, Prepare, Select, Step, Stream, Wait
+from smg_core.pipeline.steps import Chosen, Finish, Flow, Prepare, Select, Step, Stream, Wait
 from smg_core.pipeline.streaming import Streaming
 from smg_core.pipeline.timeouts import Timeouts
 from smg_core.pipeline.trace import Trace
@@ -40,7 +40,8 @@ REQUEST = GenerationRequest(id="r", model="m", messages=HELLO, stream=True)
 
 @attrs.define
 class Road:
-    """A driver before one engine or more. `outcomes` has the worker and the error of every call."""
+    """A driver before one engine or more. `outcomes` has the worker and the error of every call, `counted` the workers of those
+    that say something of them."""
 
     driver: Driver
     performers: dict[type[Step[Any]], Performer]
@@ -51,6 +52,7 @@ class Road:
     registry: Registry
     observer: MemoryObserver
     outcomes: list[tuple[str, SmgError | None]]
+    counted: list[str]
     client: Client
     executor: FairExecutor
     models: dict[str, ServedModel]
@@ -104,6 +106,7 @@ async def road(
     """A road before `engines`, or before one that says "one two three" and meets `faults`."""
     registry, observer, client = Registry(), MemoryObserver(), Client()
     outcomes: list[tuple[str, SmgError | None]] = []
+    counted: list[str] = []
     client.open.set()
     async with AsyncExitStack() as stack:
         executor = FairExecutor(2)
@@ -128,9 +131,10 @@ async def road(
         policies = Policies(lambda: policy("round_robin"))
         selecting = Selecting(registry=registry, models=models, policies=policies, clock=clock)
 
-        def on_outcome(worker: Worker, error: SmgError | None, seconds: float) -> None:
+        def on_outcome(chosen: Chosen, error: SmgError | None, seconds: float, counts: bool) -> None:
             assert seconds >= 0
-            outcomes.append((worker.name, error))
+            outcomes.append((chosen.worker.name, error))
+            counted.extend([chosen.worker.name] if counts else [])
 
         streaming = Streaming(clock=clock, on_outcome=on_outcome)
         performers: dict[type[Step[Any]], Performer] = {
@@ -152,6 +156,7 @@ async def road(
             registry=registry,
             observer=observer,
             outcomes=outcomes,
+            counted=counted,
             client=client,
             executor=executor,
             models=models,

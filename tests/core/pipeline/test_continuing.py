@@ -12,7 +12,7 @@ from tests.core.pipeline.test_output import ids_of, plan, split, tokenizer
 
 from smg_core.engines.base import Constraint, EngineFacts, EngineLogprob, EngineOutput, EngineRequest
 from smg_core.events import Event, ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
-from smg_core.pipeline.continuing import Rest, inexact, rest_of
+from smg_core.pipeline.continuing import Rest, inexact, rest_of, within_vocabulary
 from smg_core.pipeline.output import OutputPlan, OutputProcessor
 from smg_core.request import Sampling
 from smg_core.tokens import TokenIds
@@ -164,6 +164,15 @@ def test_a_turn_of_which_nothing_came_is_asked_for_as_it_was() -> None:
     asked = request(n=2, seed=4)
 
     assert rest_of(asked, FACTS, reader(plan(choices=2)), ENDS) == Rest((), {0: asked})
+
+
+@pytest.mark.parametrize(
+    ("ids", "size", "trusted"), [((1, 7), 8, True), ((1, 8), 8, False), ((1, 8), 0, True), ((), 8, True)]
+)
+def test_ids_beyond_the_vocabulary_are_not_to_be_sent_to_another_engine(
+    ids: Sequence[int], size: int, trusted: bool
+) -> None:
+    assert within_vocabulary(reader(OutputPlan(tokenizer(), len(PROMPT)), ids), size) is trusted
 
 
 def test_choices_go_on_in_requests_of_their_own_with_ids_and_seeds_of_their_own() -> None:

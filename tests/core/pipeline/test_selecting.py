@@ -1,6 +1,6 @@
 """Which worker: ready, able to do what is asked, not tried before, and the policy's pick among those."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from typing import Any, get_args
 
@@ -9,7 +9,7 @@ import pytest
 from tests.core.pipeline.test_prepare import asking, model, prompted
 
 from smg_core.engines.base import EngineFacts
-from smg_core.errors import InternalError, ModelNotFound, NoWorker, PromptTooLong, UnsupportedParameter
+from smg_core.errors import ModelNotFound, NoWorker, Overloaded, PromptTooLong, UnsupportedParameter
 from smg_core.hooks import WorkerPicked
 from smg_core.pipeline.prompted import Prompted
 from smg_core.pipeline.selecting import Selecting
@@ -37,10 +37,13 @@ class Watching:
         self.shown: list[list[str]] = []
         self.contexts: list[RoutingContext] = []
         self.answer: Any = None
+        self.raises: Exception | None = None
 
     def pick(self, candidates: Sequence[Candidate], context: RoutingContext) -> Pick:
         self.shown.append([candidate.name for candidate in candidates])
         self.contexts.append(context)
+        if self.raises is not None:
+            raise self.raises
         return self.answer if self.answer is not None else Pick(candidates[-1], rank=3)
 
 
@@ -232,48 +235,67 @@ def test_a_routing_key_leads_to_the_workers_of_its_own_tenant_only() -> None:
     assert keys[4] is None
 
 
-@pytest.mark.parametrize("answer", ["a", object(), Pick(Worker(WorkerSpec("grpc://x", name="a"), 0, LocalBoard()))])
-def test_a_policy_that_answers_nonsense_is_a_fault_of_the_gateway(answer: Any) -> None:
-    office = Office()
-    office.add("a")
-    office.choose()
-    office.made[0].answer = answer
-    with pytest.raises(InternalError) as caught:
-        office.choose()
-
-    assert "watching" in str(caught.value.detail)
-
-
 @pytest.mark.parametrize(
-    "fields",
+    "answer",
     [
-        {"rank": 4},
-        {"rank": -1},
-        {"rank": "0"},
-        {"cached": "many"},
-        {"cached": -1},
-        {"why": None},
-        {"basis": "guessed"},
-        {"scores": None},
-        {"scores": (1.0, 2.0)},
-        {"matched": (1, 2)},
-        {"bases": ("exact", "exact")},
-        {"stale": (0.1, 0.2)},
+        lambda worker: "a",
+        lambda worker: object(),
+        lambda worker: Pick(Worker(WorkerSpec("grpc://x", name="a"), 0, LocalBoard())),
+        lambda worker: Pick(worker, rank=4),
+        lambda worker: Pick(worker, rank=-1),
+        lambda worker: Pick(worker, rank="0"),
+        lambda worker: Pick(worker, cached="many"),
+        lambda worker: Pick(worker, cached=-1),
+        lambda worker: Pick(worker, why=None),
+        lambda worker: Pick(worker, basis="guessed"),
+        lambda worker: Pick(worker, scores=None),
+        lambda worker: Pick(worker, scores=(1.0, 2.0)),
+        lambda worker: Pick(worker, matched=(1, 2)),
+        lambda worker: Pick(worker, bases=("exact", "exact")),
+        lambda worker: Pick(worker, stale=(0.1, 0.2)),
     ],
-    ids=str,
 )
-def test_a_pick_with_what_cannot_be_is_a_fault_of_the_gateway_and_leaves_nothing_behind(fields: dict[str, Any]) -> None:
+def test_a_policy_that_picks_what_cannot_be_harms_no_request(answer: Callable[[Any], Any]) -> None:
     office = Office()
     office.add("a", EngineFacts("vllm", ranks=4))
     office.choose()
-    worker = office.registry.candidates("m")[0].record
-    office.made[0].answer = Pick(worker, **fields)
-    seen = len(office.observer.moments)
-    with pytest.raises(InternalError) as caught:
-        office.choose()
+    office.made[0].answer = answer(office.registry.candidates("m")[0].record)
+    chosen = office.choose().last
+    picked = office.observer.of(WorkerPicked)[-1]
 
-    assert "watching" in str(caught.value.detail)
-    assert len(office.observer.moments) == seen
+    assert chosen.worker.name == picked.worker == "a"
+    assert (picked.policy, picked.rank) == ("watching", None)
+    assert picked.why == "the policy watching failed (WrongPick): the fewest requests"
+
+
+@pytest.mark.parametrize(
+    "error", [ValueError("a part of a prompt"), KeyError("session"), RecursionError(), ZeroDivisionError()]
+)
+def test_a_policy_that_raises_harms_no_request_and_the_decision_names_it_and_what_it_raised(error: Exception) -> None:
+    faults: list[tuple[str, str, Exception]] = []
+    office = Office()
+    office.policies.on_fault = lambda *told: faults.append(told)
+    for name in ("a", "b"):
+        office.add(name)
+    office.choose()
+    office.made[0].raises = error
+    taken = [office.choose().last.worker.name for _ in range(4)]
+    why = office.observer.of(WorkerPicked)[-1].why
+
+    assert sorted(taken) == ["a", "a", "b", "b"]
+    assert faults == [("watching", "pick", error)] * 4
+    assert type(error).__name__ in why
+    assert "watching" in why
+    assert not error.args or str(error.args[0]) not in why
+
+
+def test_a_policy_may_refuse_a_request_with_an_error_of_the_package() -> None:
+    office = Office()
+    office.add("a")
+    office.choose()
+    office.made[0].raises = Overloaded("Not now.", retry_after=3.0)
+    with pytest.raises(Overloaded, match="Not now"):
+        office.choose()
 
 
 def test_ids_of_a_tokenizer_that_the_model_has_no_longer_go_to_no_engine() -> None:

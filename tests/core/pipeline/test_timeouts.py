@@ -74,8 +74,8 @@ def outcomes(here: Road) -> list[tuple[str, str | None]]:
 def timed(here: Road, timeouts: Timeouts, timer: Timer) -> "asyncio.Task[Any]":
     """The response of `REQUEST` with these time-outs, by `timer`."""
 
-    def on_outcome(worker: Any, error: SmgError | None, seconds: float) -> None:
-        here.outcomes.append((worker.name, error))
+    def on_outcome(chosen: Any, error: SmgError | None, seconds: float, counts: bool) -> None:
+        here.outcomes.append((chosen.worker.name, error))
 
     here.trace.started = timer.now
     streaming = Streaming(clock=timer, on_outcome=on_outcome, call_later=timer.call_later)

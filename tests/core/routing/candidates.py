@@ -24,6 +24,7 @@ class Seen:
     kv_tokens: int = 0
     rank_count: int = 1
     ranks: tuple[RankLoad, ...] = ()
+    ranks_out: tuple[int, ...] = ()
 
 
 def fleet(count: int, **fields: object) -> list[Seen]:

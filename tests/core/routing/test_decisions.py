@@ -1,16 +1,19 @@
 """Decisions that are kept, shown and asked again."""
 
 import random
+from collections.abc import Sequence
+from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.core.routing.candidates import Seen, asking, fleet
 
 from smg_core.engines.loads import RankLoad
-from smg_core.routing import POLICIES, policy
-from smg_core.routing.decisions import Decisions, RoutingDecision, replay_decisions
+from smg_core.routing import POLICIES, Candidate, Pick, RoutingContext, policy
+from smg_core.routing.decisions import LONGEST_WHY, Decisions, RoutingDecision, replay_decisions
 
 
 def decided(name: str, count: int, kept: Decisions, seed: int = 3) -> list[str]:
@@ -122,3 +125,50 @@ def test_every_policy_has_a_card(name: str) -> None:
     decided(name, 2, kept)
 
     assert all(f"{each.name}</td>" in kept.of("r1")[0]._repr_html_() for each in kept.of("r1")[0].candidates)
+
+
+class Strange:
+    """A user's policy that says why in numbers of numpy's, some of which are none, and in more words than anybody reads."""
+
+    name = "strange <b>"
+
+    def pick(self, candidates: Sequence[Candidate], context: RoutingContext) -> Pick:
+        scores = np.array([np.nan, np.inf, *range(len(candidates) - 2)], dtype=np.float32)
+        matched = np.arange(len(candidates))
+        return Pick(
+            candidates[1], why="<script>" * 1000, scores=scores, matched=matched, stale=np.ones(len(candidates))
+        )
+
+
+def test_a_users_policy_with_strange_numbers_is_kept_shown_told_and_asked_again() -> None:
+    kept, workers = Decisions(10, 1 << 20), fleet(4)
+    mine = policy(f"{__name__}:Strange")
+    pick = mine.pick(workers, asking())
+    assert not pick.fault(4)
+    kept.note(workers, asking(), pick, mine.name, 1, 0.0)
+    (decision,) = kept.of("r")
+    shown, told = decision._repr_html_(), msgspec.json.decode(msgspec.json.encode(decision))
+
+    assert len(decision.why) == LONGEST_WHY
+    assert "<script>" not in shown
+    assert told["scores"] == [None, None, 0.0, 1.0]
+    assert told["matched"] == [0, 1, 2, 3]
+    assert [each.worker for each in replay_decisions(kept, policy(f"{__name__}:Strange"))] == ["w1"]
+    assert [each.worker for each in replay_decisions(kept, policy("passthrough"))] == ["w0"]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"scores": ("low", "high")},
+        {"scores": (None, 1.0)},
+        {"matched": (0.5, 1)},
+        {"matched": ("1", "2")},
+        {"stale": ("old", None)},
+        {"bases": ("exact", "guessed")},
+        {"bases": (["exact"], "exact")},
+    ],
+    ids=str,
+)
+def test_rows_that_are_no_numbers_are_no_pick(fields: dict[str, Any]) -> None:
+    assert Pick(fleet(2)[0], **fields).fault(2)

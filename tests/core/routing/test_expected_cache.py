@@ -88,7 +88,7 @@ def test_a_worker_that_has_left_is_expected_to_have_nothing() -> None:
     caches.apply(TELLS, [stored(PROMPT)], 0.0)
     caches.sent(SILENT, caches.of(asked(), PLACES), 0, 0.0)
     caches.worker_left("tells")
-    caches.worker_left("silent")
+    caches.cache_lost("silent")
 
     assert list(caches.of(asked(), PLACES).gains) == [0, 0]
 

@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.core.routing.candidates import Seen, asking, fleet
 
+from smg_core.engines.kv_events import KvBlocksStored
 from smg_core.engines.loads import RankLoad
-from smg_core.routing import POLICIES, Observing, Pick, Policy, RequestEnded, RoutingContext, policy
+from smg_core.routing import POLICIES, Observing, Pick, Policy, Remembering, RequestEnded, RoutingContext, policy
 from smg_core.routing.settings import RoutingConfig
 from smg_core.workers.candidate import LEAST_WEIGHT, MOST_WEIGHT
 
@@ -86,6 +87,8 @@ def _happened(policy: Policy, worker: str) -> None:
         policy.request_ended(RequestEnded(worker, failed=False, seconds=1.0))
         policy.worker_left(worker)
         policy.worker_left("never there")
+        policy.cache_lost(worker)
+        policy.cache_lost("never there")
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -171,3 +174,76 @@ def test_every_policy_picks_by_any_weight_that_a_worker_may_have_and_any_load(na
 
         assert pick.worker in some
         assert not pick.fault(len(some))
+
+
+PROMPT = list(range(300))
+SENT = {
+    "ids": asking(PROMPT),
+    "ids of a tenant": asking(PROMPT, cache_salt="tenant", engine_salt="tenant"),
+    "ids for an adapter": asking(PROMPT, lora="adapter"),
+    "ids with a picture": asking(
+        PROMPT, media_keys=[*range(100), *[2**63 + 5] * 100, *range(100)], media=((100, "ab"),)
+    ),
+    "text": asking([], text="All of this was said before. " * 99),
+    "ids of a session": asking(PROMPT, cache_key="session"),
+}
+"""Every kind of prompt that a policy may remember."""
+
+
+@pytest.mark.parametrize("sent", SENT.values(), ids=SENT)
+@pytest.mark.parametrize("name", NAMES)
+def test_a_policy_expects_nothing_in_a_cache_that_was_lost_and_all_in_that_of_another_worker(
+    name: str, sent: RoutingContext
+) -> None:
+    chosen = policy(name, rng=random.Random(1))
+    if isinstance(chosen, Remembering):
+        chosen.remember(7)
+    if isinstance(chosen, Observing):  # "w1" tells of its cache, "w0" does not
+        tokens = KvBlocksStored([*range(4)], PROMPT[:256], 64, salt=sent.engine_salt or "", lora=sent.lora or "")
+        chosen.kv_known("w1", 0, "all", salted=True)
+        chosen.kv_changed("w1", 0, [tokens], 0.0)
+    one, other = fleet(2)
+    for each in (one, other):
+        chosen.pick([each], sent)
+    before = chosen.pick([one, other], sent)
+    if isinstance(chosen, Observing):
+        chosen.cache_lost("w0")
+    middle = chosen.pick([other], sent), list(chosen.pick([one, other], sent).matched)
+    if isinstance(chosen, Observing):
+        chosen.cache_lost("w0")
+        chosen.cache_lost("w1")
+    after = chosen.pick([one, other], sent)
+
+    if name == "cache_aware":  # the only one that expects anything
+        assert all(matched > 200 for matched in before.matched)
+        assert middle[0].cached > 200
+        assert middle[1][0] == 0
+    assert (after.cached, sum(after.matched)) == (0, 0)
+
+
+def test_what_was_sent_to_a_worker_is_not_kept_over_a_restart_of_the_gateway_once_its_cache_was_lost() -> None:
+    chosen = policy("cache_aware", rng=random.Random(1))
+    assert isinstance(chosen, Remembering)
+    assert isinstance(chosen, Observing)
+    chosen.remember(7)
+    for each in fleet(2):
+        chosen.pick([each], asking(PROMPT))
+    chosen.cache_lost("w0")
+    chosen.pick([Seen("w0")], asking(PROMPT[:100]))
+
+    assert [(worker, len(keys)) for worker, _, keys in chosen.take_sent()] == [
+        ("w0", 4),
+        ("w1", 4),
+        ("w0", 0),
+        ("w0", 1),
+    ]
+
+
+def test_a_rank_that_is_left_alone_is_not_picked_by_the_policy_of_ranks() -> None:
+    workers = [attrs.evolve(each, rank_count=3, ranks_out=(0, 2)) for each in fleet(2)]
+    chosen = policy("dp_min_token")
+
+    assert {(pick.worker.name, pick.rank) for pick in (chosen.pick(workers, asking()) for _ in range(6))} == {
+        ("w0", 1),
+        ("w1", 1),
+    }

@@ -164,3 +164,33 @@ def test_a_reason_that_is_switched_off_is_none() -> None:
 def test_settings_that_make_no_sense_are_refused(settings: dict[str, tuple[str, ...]], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         Config(routing=RoutingConfig(**settings))
+
+
+def test_the_share_of_a_shadow_is_kept_and_all_requests_of_who_names_itself_have_one_or_none() -> None:
+    choice = ModelChoice(RoutingConfig(shadows=("house=new:0.1",)))
+    found = [choice.shadow(replace(ASKED, id=f"r-{number}")) for number in range(10_000)]
+
+    assert set(found) == {None, ("house", "new")}
+    assert 850 < len(found) - found.count(None) < 1150
+    for number in range(50):
+        named = [replace(ASKED, id=f"{number}-{each}", user=f"u{number}") for each in range(3)]
+        assert len({choice.shadow(each) for each in named}) == 1
+
+
+def test_the_shadow_nearest_to_the_model_counts_and_none_is_the_model_itself() -> None:
+    settings = RoutingConfig(splits=("house=old:1",), shadows=("house=far:1", "old=near:1", "new=old:1"))
+    aliases = {"name": "house", "near": "house", "far": "next"}
+
+    def shadow(name: str, settings: RoutingConfig = settings) -> tuple[str, str] | None:
+        return ModelChoice(settings, lambda asked, _: aliases.get(asked, asked)).shadow(GenerationRequest("r", name))
+
+    assert shadow("name") is None  # "near" stands for the house, which is the model itself
+    assert shadow("new") == ("new", "old")
+    assert shadow("name", RoutingConfig(splits=settings.splits, shadows=("house=far:1",))) == ("old", "next")
+    assert shadow("other") is None
+
+
+@pytest.mark.parametrize("row", ["a", "a=b", "a=b:0", "a=b:2", "a=b:x", "a=a:1", "a=:1", "a=b:1,c:1", "=b:1"])
+def test_what_is_no_shadow_is_refused_with_its_row(row: str) -> None:
+    with pytest.raises(ConfigError, match=r"routing\.shadows: .*"):
+        RoutingConfig(shadows=(row,)).of_shadows()

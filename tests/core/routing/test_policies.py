@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 
 import pytest
+from tests.core.routing.candidates import Seen, asking
 
 from smg_core import Gateway
 from smg_core.engines.kv_events import KvCacheCleared, KvEvent
@@ -40,6 +41,9 @@ class Told(First, Observing):
 
     def worker_left(self, worker: str) -> None:
         self.news.append(("left", worker))
+
+    def cache_lost(self, worker: str) -> None:
+        self.news.append(("lost", worker))
 
     def request_ended(self, ended: RequestEnded) -> None:
         self.news.append(("ended", ended))
@@ -102,6 +106,7 @@ def test_a_policy_is_tried_before_the_first_request() -> None:
 ENDED = RequestEnded("w", failed=True, seconds=1.0)
 NEWS: list[tuple[Callable[[Policies, tuple[str, ...]], None], tuple[object, ...]]] = [
     (lambda policies, models: policies.worker_left("w", models), ("left", "w")),
+    (lambda policies, models: policies.cache_lost("w", models), ("lost", "w")),
     (lambda policies, models: policies.request_ended(ENDED, models), ("ended", ENDED)),
 ]
 
@@ -191,3 +196,55 @@ def test_a_star_is_any_model_and_role_that_has_no_row_of_its_own() -> None:
 
     assert isinstance(policies.of("m", "regular"), First)
     assert isinstance(policies.of("m", "decode"), Listening)
+
+
+# ------------------------------------------------------------------------------------------------------------ users' code
+
+
+class Failing(First, Observing):
+    """Raises whatever is asked of it."""
+
+    name = "failing"
+    listens = True
+
+    def __getattribute__(self, name: str) -> object:
+        found = object.__getattribute__(self, name)
+        if not callable(found):
+            return found
+
+        def fails(*args: object, **named: object) -> None:
+            raise LookupError(name)
+
+        return fails
+
+
+CALLS: dict[str, Callable[[Policies], object]] = {
+    "pick": lambda policies: policies.choose("m", "regular", [Seen("a")], asking()),
+    "worker_left": lambda policies: policies.worker_left("a", ["m"]),
+    "cache_lost": lambda policies: policies.cache_lost("a", ["m"]),
+    "request_ended": lambda policies: policies.request_ended(ENDED, ["m"]),
+    "kv_changed": lambda policies: policies.kv_changed("m", "regular", "a", 0, [KvCacheCleared()], 0.0),
+    "kv_known": lambda policies: policies.kv_known("m", "regular", "a", 0, "all"),
+}
+
+
+def test_no_method_of_a_policy_that_raises_reaches_who_called_it_and_each_is_told() -> None:
+    faults: list[tuple[str, str, str]] = []
+    policies = Policies(Failing)
+    policies.on_fault = lambda name, call, error: faults.append((name, call, type(error).__name__))
+    policies.of("m", "regular")
+    for call in CALLS.values():
+        call(policies)
+
+    assert set(CALLS) == {"pick", *(name for name in vars(Observing) if not name.startswith("_"))} - {"listens"}
+    assert faults == [("failing", name, "LookupError") for name in CALLS]
+
+
+def test_a_policy_that_cannot_be_made_for_a_model_chooses_by_the_fewest_requests() -> None:
+    def make() -> Policy:
+        raise OSError("its file is gone")
+
+    choice = Policies(make).choose("m", "regular", [Seen("a", in_flight=2), Seen("b")], asking())
+
+    assert (choice.at, choice.policy) == (1, "m/regular")
+    assert choice.pick.why == "the policy m/regular failed (OSError): the fewest requests"

@@ -3,15 +3,15 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from smg_core.routing.sent_journal import SentRecord, sent_frame, sent_head, sent_journal_of
+from smg_core.routing.sent_journal import SentRecord, sent_frame, sent_head, sent_journal_of, still_there
 
 RECORDS = st.lists(
     st.builds(
         SentRecord,
-        model=st.text(max_size=5),
+        model=st.sampled_from(["", "m", "a/b", "\u00fc"]),
         role=st.sampled_from(["regular", "prefill"]),
         block=st.integers(1, 4096),
-        worker=st.text(max_size=5),
+        worker=st.sampled_from(["", "w", "grpc://gpu-0:1", "\u00fc"]),
         rank=st.integers(0, 8),
         keys=st.binary(max_size=40).map(lambda data: data[: len(data) // 8 * 8]),
     ),
@@ -70,3 +70,18 @@ def test_a_byte_that_was_changed_is_never_taken_for_a_record(
 @given(st.binary(max_size=60))
 def test_other_files_are_none(data: bytes) -> None:
     assert sent_journal_of(data) is None
+
+
+@given(RECORDS)
+def test_a_record_without_keys_makes_void_what_its_worker_was_sent_before_and_nothing_else(
+    records: list[SentRecord],
+) -> None:
+    expected: list[SentRecord] = []
+    for each in records:
+        if each.keys:
+            expected.append(each)
+        else:
+            void = (each.model, each.role, each.worker)
+            expected = [one for one in expected if (one.model, one.role, one.worker) != void]
+
+    assert still_there(records) == expected

@@ -216,18 +216,31 @@ def test_a_message_is_settled_once_every_process_that_reads_has_taken_it_or_is_g
     assert second.frames == third.frames == []
 
 
-def test_a_kind_is_forgotten_by_all_and_the_others_are_kept() -> None:
+def test_a_new_generation_is_not_told_what_was_kept_before_it_of_a_kind_and_the_earlier_ones_still_are() -> None:
     relay = Relay(SETTINGS)
     (reader,) = joined(relay, 1)
     for token, (kind, key) in enumerate((("values", "a"), ("workers", "b"), ("values", "c")), 1):
         relay.received(1, Publish(kind, key, b"1", token))
-    relay.forget("values")
-    (late,) = joined(relay, 2)
-    for each in (reader, late):
+    relay.began(1, ("values",), oldest=0)
+    relay.joined(2, 1)
+    relay.joined(3)
+    relay.received(1, Publish("values", "c", b"2", 4))
+    relay.joined(4, 1)
+    readers = {name: Reader(relay, name) for name in (2, 3, 4)}
+    for each in (reader, *readers.values()):
         each.read()
 
-    assert reader.state == late.state == {("workers", "b"): b"1"}
-    assert reader.numbers == [1, 2, 3, 4, 5]
+    old = {("values", "a"): b"1", ("workers", "b"): b"1", ("values", "c"): b"2"}
+    assert reader.state == readers[3].state == old
+    assert readers[2].state == readers[4].state == {("workers", "b"): b"1", ("values", "c"): b"2"}
+
+
+def test_generations_of_which_none_can_join_any_more_are_forgotten() -> None:
+    relay = Relay(SETTINGS)
+    for generation in range(1, 100):
+        relay.began(generation, ("values",), oldest=generation - 1)
+
+    assert len(relay._generations) == 2
 
 
 def test_more_keys_or_bytes_than_are_kept_are_refused_and_what_is_kept_stays() -> None:

@@ -18,6 +18,7 @@ GONE = WorkerGone("gone")
 @attrs.frozen
 class Named:
     name: str
+    rank_count: int = 1
 
 
 A, B = Named("a"), Named("b")
@@ -133,6 +134,36 @@ def test_there_is_no_breaker_where_the_setting_says_so() -> None:
         breakers.ended("a", GONE, 0.0)
 
     assert breakers.admitted((A, B), 1.0) == (A, B)
+
+
+def test_a_rank_has_a_breaker_of_its_own_and_the_workers_others_go_on() -> None:
+    breakers, worker = Breakers(SETTINGS), Named("a", 2)
+    states = [breakers.ended("a", GONE, 0.0, rank=1) for _ in range(4)]
+
+    assert states[-1] == "open"
+    assert breakers.admitted((worker, B), 1.0) == (worker, B)
+    assert breakers.ranks_out("a", 2, 1.0) == (1,)
+    assert breakers.ranks_out("b", 2, 1.0) == ()
+    assert breakers.state("a") == "closed"
+
+
+def test_a_worker_all_of_whose_ranks_are_open_is_no_candidate_and_probes_are_those_of_each_rank() -> None:
+    breakers, worker = Breakers(SETTINGS), Named("a", 2)
+    for rank in (0, 1):
+        for _ in range(4):
+            breakers.ended("a", GONE, float(rank), rank)
+
+    assert breakers.admitted((worker, B), 2.0) == (B,)
+    assert breakers.admitted((worker,), 2.0) == (worker,)
+    assert breakers.ranks_out("a", 2, 2.0) == ()  # there would be none
+    assert breakers.admitted((worker, B), 5.0) == (worker, B)
+    assert breakers.ranks_out("a", 2, 5.0) == (1,)
+    for _ in range(2):
+        breakers.chosen("a", 0)
+        breakers.ended("a", None, 5.1, 0)
+    assert breakers.ranks_out("a", 2, 5.2) == (1,)
+    breakers.forget("a")
+    assert breakers.ranks_out("a", 2, 5.2) == ()
 
 
 STEPS = st.lists(st.tuples(st.sampled_from(["ok", "fail", "admits"]), st.floats(0, 20)), max_size=60)

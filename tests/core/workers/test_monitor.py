@@ -8,9 +8,10 @@ from contextlib import asynccontextmanager
 import attrs
 import pytest
 
-from smg_core.engines.base import Engine, EngineFacts, Loads, ModelInfo, RankLoad
+from smg_core.engines.base import Engine, EngineFacts, Loads, ModelInfo, ProcessFacts, RankLoad
 from smg_core.errors import EngineFailed, EngineTimeout, InternalError, SmgError, WorkerBusy, WorkerGone
 from smg_core.hooks import WorkerStateChanged
+from smg_core.observability.faults import FaultLog
 from smg_core.testing import FakeClock, MemoryObserver
 from smg_core.workers.monitor import Monitor
 from smg_core.workers.registry import Registry
@@ -31,6 +32,7 @@ class Peer:
         self.health_says: bool | BaseException = True
         self.loads_say: Loads | BaseException | None = Loads((RankLoad(0, 1, 2),))
         self.info: ModelInfo | BaseException = ModelInfo("m")
+        self.process = ProcessFacts()
         self.connections: int | None = None
         self.described = 0
         self.probes = 0
@@ -41,7 +43,7 @@ class Peer:
         self.described += 1
         if isinstance(self.info, BaseException):
             raise self.info
-        return self.info, FACTS
+        return self.info, attrs.evolve(FACTS, process=self.process)
 
     async def health(self, timeout: float | None = None) -> bool:
         self.probes += 1
@@ -75,6 +77,8 @@ class Site:
     connect_says: BaseException | None = None
     join_says: BaseException | None = None
     models: tuple[str, ...] = ("m",)
+    process: ProcessFacts = attrs.field(factory=ProcessFacts)
+    lost: list[str] = attrs.field(factory=list)
     joins: int = 0
     monitor: Monitor = attrs.field(init=False)
 
@@ -89,6 +93,9 @@ class Site:
             self.observer,
             SETTINGS,
             call_later=call_later,  # type: ignore[arg-type]
+            on_fault=FaultLog("smg.workers", self.clock).note,
+            on_cache_lost=lambda worker: self.lost.append(worker.name),
+            clock=self.clock,
         )
 
     async def connect(self, worker: Worker) -> Engine:
@@ -102,6 +109,7 @@ class Site:
         if self.join_says is not None:
             raise self.join_says
         worker.info, worker.facts = ModelInfo("m"), FACTS
+        worker.said = attrs.evolve(FACTS, process=self.process)
         return self.models
 
     @property
@@ -400,7 +408,10 @@ async def test_a_watch_that_falls_over_is_said_and_begun_again(where: str, caplo
             peer.health_says, peer.loads_say = True, None
         await here.passes(1.0)
 
-        assert any("the watch over worker w failed" in record.getMessage() for record in caplog.records)
+        assert any(
+            "the watch over a worker" in record.getMessage() and "worker w" in record.getMessage()
+            for record in caplog.records
+        )
         assert failed == {"join": "joining", "health": "unreachable", "loads": "unreachable"}[where]
         assert worker.state == "ready"
 
@@ -575,3 +586,88 @@ async def test_a_worker_that_is_gone_leaves_its_name_to_another_at_once() -> Non
         await here.passes(1)
 
     assert (before.state, after.state) == ("gone", "ready")
+
+
+# -------------------------------------------------------------------------------------------- the memory of an engine
+
+
+@attrs.frozen
+class Absence:
+    """How an engine was away, what it says of its process when it is back, and whether its memory is taken for lost."""
+
+    while_away: bool | SmgError
+    back: ProcessFacts
+    lost: bool
+
+
+ABSENCES = {
+    "killed, and it has a new id": Absence(GONE, ProcessFacts("two"), lost=True),
+    "killed, and it runs for a second": Absence(GONE, ProcessFacts(uptime_s=1.0), lost=True),
+    "killed, and it does not say": Absence(GONE, ProcessFacts(), lost=True),
+    "not reached, and it has its id": Absence(GONE, ProcessFacts("one"), lost=False),
+    "not reached, and it has run all the time": Absence(GONE, ProcessFacts(uptime_s=130.0), lost=False),
+    "slow, and it has its id": Absence(EngineTimeout("late"), ProcessFacts("one"), lost=False),
+    "slow, and it has run all the time": Absence(EngineTimeout("late"), ProcessFacts(uptime_s=130.0), lost=False),
+    "slow, and it does not say": Absence(EngineTimeout("late"), ProcessFacts(), lost=False),
+    "unwell, and it does not say": Absence(False, ProcessFacts(), lost=False),
+    "hung, and was started again": Absence(EngineTimeout("late"), ProcessFacts("two"), lost=True),
+}
+
+
+@pytest.mark.parametrize("absence", ABSENCES.values(), ids=ABSENCES)
+async def test_an_engine_that_was_away_has_lost_its_memory_if_it_is_another_process_or_was_gone_and_does_not_say(
+    absence: Absence,
+) -> None:
+    async with site() as here:
+        here.process = ProcessFacts("one", 100.0)
+        worker = here.add()
+        await idle()
+        here.peer.health_says = absence.while_away
+        await here.passes(20.0)
+        away, lost = worker.state, list(here.lost)
+        here.peer.health_says, here.process = True, absence.back
+        await here.passes(5.0)
+
+        assert (away, worker.state, lost) == ("unreachable", "ready", [])
+        assert here.lost == (["w"] if absence.lost else [])
+        await here.passes(20.0)
+        assert len(here.lost) == absence.lost
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "lost"),
+    [
+        (ProcessFacts("one"), ProcessFacts("two"), True),
+        (ProcessFacts(uptime_s=100.0), ProcessFacts(uptime_s=2.0), True),
+        (ProcessFacts("one"), ProcessFacts("one"), False),
+        (ProcessFacts(uptime_s=100.0), ProcessFacts(uptime_s=110.0), False),
+        (ProcessFacts(), ProcessFacts(), False),
+    ],
+)
+async def test_an_engine_that_came_back_between_two_probes_is_known_by_its_process(
+    before: ProcessFacts, after: ProcessFacts, lost: bool
+) -> None:
+    async with site() as here:
+        here.process = before
+        here.add()
+        await idle()
+        here.peer.process, here.peer.connections = before, 1
+        here.clock.advance(5.0)
+        await idle()
+        here.peer.process, here.peer.connections = after, 2
+        here.clock.advance(5.0)
+        await idle()
+
+        assert here.lost == (["w"] if lost else [])
+        assert here.changes == [("joining", "ready")]
+
+
+async def test_a_worker_that_fails_its_probes_and_was_never_seen_before_has_nothing_to_lose() -> None:
+    async with site() as here:
+        here.join_says = GONE
+        here.add()
+        await here.passes(3.0)
+        here.join_says = None
+        await here.passes(1.0)
+
+        assert (here.changes, here.lost) == ([("joining", "ready")], [])

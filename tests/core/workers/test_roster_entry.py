@@ -25,6 +25,9 @@ SPECS = st.builds(
     rank=st.none() | st.integers(0, 9),
     adapters=PAIRS,
     labels=PAIRS,
+    kv_events=WORDS,
+    kv_events_replay=WORDS,
+    kv_events_topic=WORDS,
 )
 ENTRIES = st.builds(
     RosterEntry,

@@ -9,20 +9,18 @@ connection that got GOAWAY finishes its calls while a new one takes the next cal
 """
 
 import asyncio
-import ssl
-import tempfile
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import cast
 
 from smg_core.clock import Clock, SystemClock
 from smg_core.engines.base import Receiver
+from smg_core.engines.certificates import tls_context
 from smg_core.engines.h2.connection import Connection, H2Stream
 from smg_core.engines.settings import EnginesConfig
-from smg_core.engines.target import Target, Tls
+from smg_core.engines.target import Target
 from smg_core.errors import EngineGarbled, EngineTimeout, SmgError, WorkerGone
 
-__all__ = ["H2Transport", "tls_context"]
+__all__ = ["H2Transport"]
 
 _USER_AGENT = "smg-core"
 _DEFAULTS = EnginesConfig()
@@ -410,31 +408,3 @@ async def _sent(stream: H2Stream) -> None:
 
 def _unreachable(target: Target, reason: str) -> WorkerGone:
     return WorkerGone("The engine is not reachable.", detail=f"{target}: {reason}")
-
-
-def tls_context(tls: Tls, protocol: str = "h2") -> ssl.SSLContext:
-    """A client context that speaks `protocol` (an ALPN name) and trusts what `tls` says. Blocking: reads files."""
-    context = ssl.create_default_context() if tls.ca is None else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.set_alpn_protocols([protocol])
-    if isinstance(tls.ca, bytes):
-        context.load_verify_locations(cadata=tls.ca.decode("ascii", "replace"))
-    elif tls.ca is not None:
-        context.load_verify_locations(cafile=tls.ca)
-    if tls.insecure_skip_verify:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    if tls.cert is not None and tls.key is not None:
-        with tempfile.TemporaryDirectory(prefix="smg-tls-") as folder:
-            # The ssl module reads a client's key only from files; the folder is private and removed at once.
-            cert, key = _as_file(tls.cert, Path(folder) / "cert.pem"), _as_file(tls.key, Path(folder) / "key.pem")
-            context.load_cert_chain(cert, key)
-    return context
-
-
-def _as_file(material: bytes | Path, spare: Path) -> Path:
-    if isinstance(material, Path):
-        return material
-    spare.touch(mode=0o600)
-    spare.write_bytes(material)
-    return spare

@@ -4,10 +4,11 @@ Decides which method each call is and what its reply means; pure. Above: `codec`
 package smg-grpc-proto. GetServerInfo says nothing that the gateway needs, so all facts are those of the table.
 """
 
+import attrs
 from smg_grpc_proto.generated import mlx_engine_pb2 as pb
 
 from smg_core.engines.answers import parse
-from smg_core.engines.base import EngineFacts, ModelInfo, Unary
+from smg_core.engines.base import EngineFacts, ModelInfo, ProcessFacts, Unary
 from smg_core.engines.shared_calls import health_call, tokenizer_call
 
 __all__ = ["FACTS", "HEALTH", "INPUT_IDS", "MODEL", "SERVICE", "TOKENIZED", "TOKENIZER", "abort"]
@@ -30,7 +31,6 @@ FACTS = EngineFacts(
     media=frozenset(),
     loads=False,
     kv_events=False,
-    embed=False,
 )
 """What mlx-lm can be asked. Its protocol has no field for stop strings, several choices, constraints or media."""
 
@@ -46,8 +46,14 @@ def _model(message: bytes) -> ModelInfo:
     )
 
 
+def _facts(message: bytes) -> EngineFacts:
+    info = parse(pb.GetServerInfoResponse, message)
+    return attrs.evolve(FACTS, process=ProcessFacts(uptime_s=info.uptime_seconds))
+
+
 HEALTH = health_call(SERVICE, pb.HealthCheckResponse)
 MODEL = Unary(f"/{SERVICE}/GetModelInfo", b"", _model)
+DESCRIBES = Unary(f"/{SERVICE}/GetServerInfo", b"", _facts)
 TOKENIZER = tokenizer_call(SERVICE)
 
 

@@ -14,7 +14,7 @@ from functools import partial
 
 from smg_grpc_proto.generated import mlx_engine_pb2 as pb
 
-from smg_core.engines.base import EngineFacts, EngineOutput, EngineRequest, Loads, OutputDecoder, Unary
+from smg_core.engines.base import EngineOutput, EngineRequest, Loads, OutputDecoder, Unary
 from smg_core.engines.carried import refusing
 from smg_core.engines.decoding import FINISH, Wording, decoder_of
 from smg_core.engines.mlx import calls
@@ -37,7 +37,7 @@ class MlxCodec:
     generate_path = f"/{calls.SERVICE}/Generate"
     health = calls.HEALTH
     model = calls.MODEL
-    describes: Unary[EngineFacts] | None = None
+    describes = calls.DESCRIBES
     loads: Unary[Loads] | None = None
     tokenizer = calls.TOKENIZER
     adapters: Unary[tuple[Adapter, ...]] | None = None

@@ -7,7 +7,8 @@ means no limit).
 
 from smg_core.engines._pb import engine_pb2 as pb
 from smg_core.engines.answers import json_object, parse
-from smg_core.engines.base import EngineFacts, Loads, ModelInfo, RankLoad, Unary
+from smg_core.engines.base import EngineFacts, Loads, ModelInfo, ProcessFacts, RankLoad, Unary
+from smg_core.engines.pooling import Vector, vector_of
 from smg_core.engines.wire import tagged, varints_of
 from smg_core.tokens import TokenIds
 
@@ -28,6 +29,7 @@ FACTS = EngineFacts(
     media=frozenset(),
     media_together=frozenset(_MEDIA.values()),
     hands_over="kv_transfer",
+    pools=frozenset({"embed"}),
 )
 """Everything that the contract can carry. What one engine has of it is in its `Capabilities`."""
 
@@ -68,9 +70,11 @@ def _facts(message: bytes) -> EngineFacts:
         context_length=answer.model.context_length,
         block_size=engine.block_size,
         ranks=max(1, engine.data_parallel_size),
+        process=ProcessFacts(engine.instance_id, engine.uptime_seconds),
         loads=able.loads,
         kv_events=able.kv_events,
-        embed=answer.model.embeds,
+        generates=answer.model.generates or not answer.model.embeds,
+        pools=FACTS.pools if answer.model.embeds else frozenset(),
     )
 
 
@@ -92,9 +96,9 @@ def _rank(row: pb.RankLoad) -> RankLoad:
     )
 
 
-def _embedding(message: bytes) -> tuple[list[float], int]:
+def _embedding(message: bytes) -> Vector:
     answer = parse(pb.EmbedResponse, message)
-    return list(answer.values), answer.prompt_tokens
+    return vector_of(answer.values, answer.prompt_tokens)
 
 
 def _piece(message: bytes) -> tuple[bytes, str]:
@@ -114,7 +118,7 @@ def abort(request_id: str) -> Unary[None]:
     return Unary(f"/{SERVICE}/Abort", pb.AbortRequest(request_ids=[request_id]).SerializeToString(), lambda _: None)
 
 
-def embed(request_id: str, ids: TokenIds) -> Unary[tuple[list[float], int]]:
+def embed(request_id: str, ids: TokenIds) -> Unary[Vector]:
     """Asks for the embedding of `ids`."""
     head: bytes = pb.EmbedRequest(request_id=request_id).SerializeToString()
     return Unary(f"/{SERVICE}/Embed", head + tagged(INPUT_IDS, varints_of(ids)), _embedding)

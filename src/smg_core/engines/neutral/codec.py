@@ -26,6 +26,7 @@ from smg_core.engines.base import (
     EngineRequest,
     OutputDecoder,
     Unary,
+    Vector,
 )
 from smg_core.engines.carried import OPTIONAL, refusing
 from smg_core.engines.kv_events import KvEventBatch
@@ -100,7 +101,7 @@ class NeutralCodec:
     def abort(self, request_id: str) -> Unary[None]:
         return calls.abort(request_id)
 
-    def embed(self, request_id: str, ids: TokenIds) -> Unary[tuple[list[float], int]]:
+    def embed(self, request_id: str, ids: TokenIds) -> Unary[Vector]:
         return calls.embed(request_id, ids)
 
     def kv_events(self, after: int | None) -> Unary[Iterator[KvEventBatch]]:

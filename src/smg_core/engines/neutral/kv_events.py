@@ -40,7 +40,11 @@ def kv_events(after: int | None) -> Unary[Iterator[KvEventBatch]]:
 
 def _batches(message: bytes) -> Iterator[KvEventBatch]:
     told = parse(pb.KvEventBatch, message)
-    return cut(KvEventBatch(sequence=told.sequence, rank=told.rank, moment=told.timestamp), _events(told.events))
+    events = told.events
+    if len(events) == 1 and len(events[0].stored.hashes) <= PART and events[0].HasField("stored"):
+        # most batches, which some engines send for every block that fills
+        return iter((KvEventBatch(told.sequence, tuple(_stored(events[0].stored)), told.rank, told.timestamp),))
+    return cut(KvEventBatch(sequence=told.sequence, rank=told.rank, moment=told.timestamp), _events(events))
 
 
 def _events(told: Sequence[pb.KvEvent]) -> Iterator[KvEvent]:
@@ -58,27 +62,32 @@ def _events(told: Sequence[pb.KvEvent]) -> Iterator[KvEvent]:
 
 
 def _stored(told: pb.BlocksStored) -> Iterator[KvBlocksStored]:
-    size, count = told.block_size, len(told.hashes)
-    spelled = len(told.token_ids) == size * count
-    parent = _signed([told.parent])[0] if told.HasField("parent") else None
+    hashes, tokens, size = told.hashes, told.token_ids, told.block_size
+    count = len(hashes)
+    spelled = len(tokens) == size * count
+    parent = _signed((told.parent,))[0] if told.HasField("parent") else None
+    tier, lora, salt = _TIERS.get(told.tier, ""), told.adapter, told.cache_salt
+    if 0 < count <= PART and not told.media:
+        yield KvBlocksStored(_signed(hashes), tokens if spelled else (), size, parent, (), (), lora, salt, tier)
+        return
     media: dict[int, list[pb.BlockMedia]] = {}
     for each in told.media:
         media.setdefault(each.block // PART, []).append(each)
     for at in range(0, count, PART):
-        hashes = _signed(told.hashes[at : at + PART])
+        part = _signed(hashes[at : at + PART])
         yield KvBlocksStored(
-            hashes=hashes,
-            token_ids=told.token_ids[at * size : (at + PART) * size] if spelled else (),
+            hashes=part,
+            token_ids=tokens[at * size : (at + PART) * size] if spelled else (),
             block_size=size,
             parent=parent,
             media=tuple(
                 KvBlockMedium(each.block - at, each.hash.hex(), each.offset) for each in media.get(at // PART, ())
             ),
-            lora=told.adapter,
-            salt=told.cache_salt,
-            tier=_TIERS.get(told.tier, ""),
+            lora=lora,
+            salt=salt,
+            tier=tier,
         )
-        parent = hashes[-1]
+        parent = part[-1]
 
 
 def _signed(hashes: Sequence[int]) -> list[int]:

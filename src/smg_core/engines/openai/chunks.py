@@ -5,12 +5,15 @@ Servers write more and may leave out what they do not know, so unknown fields ar
 What a field means is decided in `events` and `answers`.
 """
 
-from msgspec import Struct, field
+from typing import Any
+
+from msgspec import Struct
 
 __all__ = [
     "CallWire",
     "ChoiceWire",
     "Chunk",
+    "DeltaPart",
     "DeltaWire",
     "ErrorWire",
     "LogprobWire",
@@ -40,8 +43,10 @@ class LogprobsWire(Struct, gc=False):
 
 
 class FunctionWire(Struct, gc=False):
+    """`arguments` are text as OpenAI has them, or the object itself (older Ollama, gateways before it)."""
+
     name: str | None = None
-    arguments: str | None = None
+    arguments: str | dict[str, Any] | None = None
 
 
 class CustomWire(Struct, gc=False):
@@ -66,10 +71,15 @@ class OpaqueWire(Struct, gc=False):
     encoding: str | None = None
 
 
-class DeltaWire(Struct, gc=False):
-    """`reasoning_content` and `reasoning` are two names of one thing, and some servers write both."""
+class DeltaPart(Struct, gc=False):
+    text: str | None = None
 
-    content: str | None = None
+
+class DeltaWire(Struct, gc=False):
+    """`reasoning_content` and `reasoning` are two names of one thing, and some servers write both. `content` is text, or a list
+    of parts, of which those that have a text are read."""
+
+    content: str | list[DeltaPart] | None = None
     refusal: str | None = None
     reasoning_content: str | None = None
     reasoning: str | None = None
@@ -78,10 +88,12 @@ class DeltaWire(Struct, gc=False):
 
 
 class ChoiceWire(Struct, gc=False):
-    """`stop_reason` (vLLM, ours) and `matched_stop` (SGLang) say which stop string or token ended the choice."""
+    """A choice without an index is the first. `message` is the whole one of an answer that is no stream. `stop_reason` (vLLM,
+    ours) and `matched_stop` (SGLang) say which stop string or token ended the choice."""
 
-    index: int = 0
-    delta: DeltaWire = field(default_factory=DeltaWire)
+    index: int | None = None
+    delta: DeltaWire | None = None
+    message: DeltaWire | None = None
     finish_reason: str | None = None
     stop_reason: int | str | None = None
     matched_stop: int | str | None = None
@@ -126,9 +138,10 @@ class Chunk(Struct, gc=False):
 
 
 class ModelWire(Struct, gc=False):
-    """A model of the list. `parent` names the model that an adapter belongs to."""
+    """A model of the list. `parent` names the model that an adapter belongs to, `root` what the model was loaded from."""
 
     id: str
+    root: str | None = None
     max_model_len: int | None = None
     parent: str | None = None
 

@@ -3,26 +3,27 @@
 Waits for the network. What is sent is decided by `body`, what the answer means by `events` and `answers`. Above: the wiring,
 which passes it to whoever takes a `ChatEngine`. Knows no routing and no API of the gateway's.
 
-A call is one POST, whose answer is read by a task of its own. The API has no call to stop a generation: the server stops when
-its stream is closed, so `cancel` closes it. `pause` stops reading the stream.
+A call is one POST. The API has no call to stop a generation: the server stops when its connection is closed, so `cancel` closes
+it. `pause` stops reading it.
 """
 
 import asyncio
-import ssl
 from collections.abc import Sequence
-from http.cookiejar import CookieJar, DefaultCookiePolicy
-
-import httpx
 
 from smg_core.engines.base import Call, EngineFacts, EngineSink, Loads, ModelInfo
-from smg_core.engines.openai.address import HTTP2_PREFACE, ChatAddress, is_http2
+from smg_core.engines.http.address import HTTP2_PREFACE, is_http2
+from smg_core.engines.http.answer import HttpReply
+from smg_core.engines.http.client import HttpCall, HttpClient
 from smg_core.engines.openai.answers import adapters_of, error_from_http_status, model_served, retry_after
 from smg_core.engines.openai.body import write_body
+from smg_core.engines.openai.embeddings import read_embeddings, write_embeddings
 from smg_core.engines.openai.events import ChatDecoder
+from smg_core.engines.pooling import PoolCall, Vector
 from smg_core.engines.secrets import SecretHeaders
 from smg_core.engines.settings import EnginesConfig
+from smg_core.engines.target import Tls
 from smg_core.engines.upkeep import Adapter, EngineReply, EngineTask
-from smg_core.errors import EngineFailed, EngineGarbled, EngineStalled, EngineTimeout, SmgError, WorkerBusy, WorkerGone
+from smg_core.errors import EngineGarbled, SmgError, WorkerGone
 from smg_core.events import Event
 from smg_core.request import GenerationRequest
 
@@ -31,17 +32,16 @@ __all__ = ["OpenAiEngine"]
 _OPENAI_CONSTRAINTS = frozenset({"json_schema", "json_object"})
 _CONSTRAINTS = _OPENAI_CONSTRAINTS | {"regex", "grammar", "structural_tag", "choice"}
 _DEFAULTS = EnginesConfig()
-_EVENT_STREAM = "text/event-stream"
+_EVENT_STREAM, _JSON = "text/event-stream", "application/json"
 
 
 class OpenAiEngine:
-    """Speaks Chat Completions to the server at `url` (`address` says how it is written).
+    """Speaks Chat Completions to the server at `url` (`http.address` says how it is written).
 
     `model` is the server's name of the model; "" asks the server, which must then have one only. `api_key` is sent as a bearer
     token, and `headers` are sent as they are, with every request. `extras` False: the server takes OpenAI's own parameters and
-    none of those that engines add. `ssl_context` is for https, where the system's certificates do not do. Times are seconds: to
-    connect, and between two reads of an answer (None: any). `limits.http_connections` bounds the calls in flight: one more waits
-    for `connect_timeout` and is then WorkerBusy.
+    none of those that engines add. `tls` is for https, where the system's certificates do not do. `connect_timeout` in seconds is
+    that of `HttpClient`.
     """
 
     def __init__(
@@ -52,42 +52,16 @@ class OpenAiEngine:
         api_key: str | None = None,
         headers: Sequence[tuple[str, str]] = (),
         extras: bool = True,
-        ssl_context: ssl.SSLContext | None = None,
+        tls: Tls | None = None,
         connect_timeout: float = 5.0,
-        idle_timeout: float | None = None,
         limits: EnginesConfig = _DEFAULTS,
     ) -> None:
-        self.address = ChatAddress.parse(url)
+        own = (("authorization", f"Bearer {api_key}"),) if api_key else ()
+        self._http = HttpClient(url, headers=(*headers, *own), tls=tls, limits=limits, connect_timeout=connect_timeout)
+        self.address = self._http.address
         self._model = model
         self._extras = extras
-        self._connect_timeout = connect_timeout
-        self._waits = httpx.Timeout(connect_timeout, read=idle_timeout)
         self._limits = limits
-        self._calls: set[_ChatCall] = set()
-        self._closed = False
-        own = (("authorization", f"Bearer {api_key}"),) if api_key else ()
-        self._headers = SecretHeaders((*headers, *own))
-        sent = {"accept-encoding": "identity", "user-agent": "smg-gateway", **dict(self._headers.fields)}
-        if ssl_context is None:
-            ssl_context = (
-                ssl.create_default_context() if self.address.secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-            )
-        pool = httpx.Limits(
-            max_connections=limits.http_connections,
-            max_keepalive_connections=limits.http_idle_connections,
-            keepalive_expiry=limits.http_keep_alive_s,
-        )
-        self._client = httpx.AsyncClient(
-            base_url=self.address.origin,
-            headers=sent,
-            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
-            follow_redirects=False,
-            trust_env=False,
-            timeout=self._waits,
-            transport=httpx.AsyncHTTPTransport(
-                verify=ssl_context, uds=self.address.socket or None, limits=pool, trust_env=False
-            ),
-        )
 
     async def chat(
         self,
@@ -100,11 +74,8 @@ class OpenAiEngine:
         lora: str | None = None,
     ) -> Call:
         """Start one generation, of the model or of its adapter `lora`; its events go to `sink`. `metadata` is sent as
-        headers; `timeout` covers the whole call,
-        `connect_timeout` the wait for a connection. Raises `UnsupportedParameter` for what the wire cannot say; all that the
-        network and the server do goes to `sink.closed`."""
-        if self._closed:
-            raise WorkerGone("The engine is not available.", detail=f"{self.address}: closed by us")
+        headers; `timeout` covers the whole call, `connect_timeout` the wait for a connection. Raises `UnsupportedParameter` for
+        what the wire cannot say, and what kept the request from being sent."""
         body = write_body(request, model=lora or self._model, extras=self._extras)
         headers = [
             ("content-type", "application/json"),
@@ -112,26 +83,31 @@ class OpenAiEngine:
             ("x-request-id", request.id),
             *metadata,
         ]
-        waits = self._waits if connect_timeout is None else httpx.Timeout(connect_timeout, read=self._waits.read)
-        post = self._client.build_request(
-            "POST", f"{self.address.api}/chat/completions", content=body, headers=headers, timeout=waits
-        )
         decoder = ChatDecoder(request.id, request.sampling.n, self._limits)
-        call = _ChatCall(self._client, post, decoder, sink, timeout, str(self.address), self._limits, self._headers)
-        self._calls.add(call)
-        call.task.add_done_callback(lambda _: self._calls.discard(call))
+        call = _ChatCall(decoder, sink, str(self.address), self._limits, self._http.headers)
+        path = f"{self.address.api}/chat/completions"
+        call.attach(
+            await self._http.start(
+                "POST", path, body, call, headers=headers, timeout=timeout, connect_timeout=connect_timeout
+            )
+        )
         return call
 
     @property
     def in_flight(self) -> int:
         """Calls whose connection is not free again."""
-        return len(self._calls)
+        return self._http.in_flight
+
+    @property
+    def connections(self) -> int:
+        """How many connections to the server were made so far."""
+        return self._http.connections
 
     async def describe(self) -> tuple[ModelInfo, EngineFacts]:
         """The server's model, from `GET /v1/models`, and what it can be asked. Raises what kept it from answering; an engine
         that speaks gRPC is named as such."""
         try:
-            status, body, wait = await self._get(f"{self.address.api}/models", self._limits.question_timeout_s)
+            answer = await self._get(f"{self.address.api}/models", self._limits.question_timeout_s)
         except (EngineGarbled, WorkerGone):
             if await self._speaks_http2():
                 raise EngineGarbled(
@@ -139,9 +115,7 @@ class OpenAiEngine:
                     detail=f"{self.address} speaks gRPC; write {self.address.as_grpc}",
                 ) from None
             raise
-        if status != 200:
-            raise self._headers.hide(error_from_http_status(status, body, wait))
-        found = model_served(body, self._model)
+        found = model_served(self._ok(answer), self._model)
         self._model = found.id
         context = found.max_model_len or 0
         return ModelInfo(model=found.id, context_length=context), self._facts(context)
@@ -157,16 +131,32 @@ class OpenAiEngine:
             context_length=context_length,
             loads=False,
             kv_events=False,
-            embed=False,
+            pools=frozenset({"embed"}),
+            pool_inputs=self._limits.http_inputs,
             lora=True,
         )
+
+    async def pool(
+        self, call: PoolCall, *, metadata: Sequence[tuple[str, str]] = (), timeout: float | None = None
+    ) -> Sequence[Vector]:
+        """A vector for each input, by the server's Embeddings API."""
+        body = write_embeddings(call, model=self._model, extras=self._extras)
+        answer = await self._http.ask(
+            "POST",
+            f"{self.address.api}/embeddings",
+            body,
+            timeout=timeout or self._limits.question_timeout_s,
+            headers=[("content-type", "application/json"), ("x-request-id", call.id), *metadata],
+            most=self._limits.http_vectors_bytes,
+        )
+        return read_embeddings(self._ok(answer), len(call.given))
 
     async def health(self, timeout: float | None = None) -> bool:
         """Whether the server says that it is well: by `/health`, or where it has no such thing by listing its models."""
         limit = self._limits.question_timeout_s if timeout is None else timeout
-        status, _, _ = await self._get("/health", limit)
+        status = (await self._get("/health", limit)).status
         if 400 <= status < 500 and status != 429:
-            status, _, _ = await self._get(f"{self.address.api}/models", limit)
+            status = (await self._get(f"{self.address.api}/models", limit)).status
         return 200 <= status < 300
 
     async def loads(self) -> Loads | None:
@@ -186,41 +176,29 @@ class OpenAiEngine:
 
     async def adapters(self) -> tuple[Adapter, ...]:
         """The models that it lists as adapters of its own."""
-        status, body, wait = await self._get(f"{self.address.api}/models", self._limits.question_timeout_s)
-        if status != 200:
-            raise self._headers.hide(error_from_http_status(status, body, wait))
-        return tuple(Adapter(name, name) for name in adapters_of(body, self._model))
+        answer = await self._get(f"{self.address.api}/models", self._limits.question_timeout_s)
+        return tuple(Adapter(name, name) for name in adapters_of(self._ok(answer), self._model))
 
     async def close(self) -> None:
         """Let go of all connections; calls in flight end with WorkerGone."""
-        self._closed = True
-        calls = list(self._calls)
-        for call in calls:
-            call.end(WorkerGone("The connection to the engine was closed.", detail=f"{self.address}: closed by us"))
-            call.cancel()
-        if calls:
-            await asyncio.wait([call.task for call in calls])
-        await self._client.aclose()
+        await self._http.close()
 
-    async def _get(self, path: str, timeout: float) -> tuple[int, bytes, float | None]:
-        """Status, body and when to come back, of a short answer. Raises `WorkerError`s only."""
-        if self._closed:
-            raise WorkerGone("The engine is not available.", detail=f"{self.address}: closed by us")
-        try:
-            async with asyncio.timeout(timeout), self._client.stream("GET", path) as response:
-                body = await _bounded(response, self._limits.http_body_bytes)
-                return response.status_code, body, retry_after(response.headers)
-        except TimeoutError:
-            raise EngineTimeout("The engine did not answer in time.", detail=f"{self.address}{path}") from None
-        except httpx.HTTPError as error:
-            raise _failure(error, str(self.address), begun=False) from None
+    def _ok(self, answer: HttpReply) -> bytes:
+        """The body of an answer that is no error. Raises the error."""
+        if answer.status == 200:
+            return answer.body
+        wait = retry_after(answer.headers)
+        raise self._http.headers.hide(error_from_http_status(answer.status, answer.body, wait))
+
+    async def _get(self, path: str, timeout: float) -> HttpReply:
+        return await self._http.ask("GET", path, timeout=timeout)
 
     async def _speaks_http2(self) -> bool:
         """Whether the server takes HTTP/2 without TLS, as engines that speak gRPC do."""
         if self.address.secure:
             return False
         try:
-            async with asyncio.timeout(self._connect_timeout):
+            async with asyncio.timeout(self._http.connect_timeout):
                 if self.address.socket:
                     reader, writer = await asyncio.open_unix_connection(self.address.socket)
                 else:
@@ -235,54 +213,114 @@ class OpenAiEngine:
 
 
 class _ChatCall:
-    """A call in flight: reads the answer and pushes what it means, until one of both sides has had enough."""
+    """A call in flight: receives the answer (`HttpReceiver`) and pushes what it means, until one of both sides has had enough."""
 
     def __init__(
         self,
-        client: httpx.AsyncClient,
-        request: httpx.Request,
         decoder: ChatDecoder,
         sink: EngineSink[Event],
-        timeout: float | None,
         address: str,
         limits: EnginesConfig,
         secrets: SecretHeaders,
     ) -> None:
         self._limits = limits
-        self._headers = secrets
-        self._client = client
-        self._request = request
+        self._secrets = secrets
         self._decoder = decoder
         self._sink = sink
-        self._timeout = timeout
         self._address = address
         self._over = False  # the sink is told nothing more
-        self._begun = False  # the server's answer has begun
-        self._may_read = asyncio.Event()
-        self._may_read.set()
-        self.task = asyncio.create_task(self._run())
+        self._call: HttpCall | None = None
+        self._refusal: HttpReply | None = None  # the head of an answer that is an error
+        self._refused = bytearray()
+        self._object: bytearray | None = None  # of an answer that is one object and no stream
+
+    def attach(self, call: HttpCall) -> None:
+        """Take the call that was started with this as its receiver."""
+        self._call = call
+
+    # --------------------------------------------------------------------------------------------- asked by the sink's owner
 
     def cancel(self) -> None:
-        """Close the stream. The sink hears nothing more. Harmless when the call is already over."""
+        """Close the connection. The sink hears nothing more. Harmless when the call is already over."""
         self._over = True
-        self.task.cancel()
+        if self._call is not None:
+            self._call.cancel()
 
     def pause(self) -> None:
         """Stop reading: what one read has brought may still be pushed, then the server is held back by its full socket."""
-        self._may_read.clear()
+        if self._call is not None:
+            self._call.pause()
 
     def resume(self) -> None:
         """Read again."""
-        self._may_read.set()
+        if self._call is not None:
+            self._call.resume()
 
-    def end(self, error: SmgError | None) -> None:
+    # ------------------------------------------------------------------------------------------------- pushed by the client
+
+    def head(self, status: int, headers: dict[str, str]) -> None:
+        kind = headers.get("content-type", "")
+        if status != 200:
+            self._refusal = HttpReply(status, headers, b"")
+        elif kind.lower().startswith(_JSON):
+            self._object = bytearray()
+        elif not kind.lower().startswith(_EVENT_STREAM):
+            detail = f"{self._address}: content-type {kind[:64]!r}"
+            self._stop(EngineGarbled("The engine did not answer with a stream of events.", detail=detail))
+
+    def body(self, piece: bytes) -> None:
+        if self._refusal is not None:
+            self._refused += piece
+            if len(self._refused) >= self._limits.http_error_bytes:
+                self._stop(self._refusal_error(self._refusal))
+            return
+        if self._object is not None:
+            self._object += piece
+            if len(self._object) > self._limits.http_event_bytes:
+                most = self._limits.http_event_bytes
+                self._stop(EngineGarbled(f"The engine sent an answer of more than {most} bytes at once."))
+            return
+        decoder = self._decoder
+        self._push(decoder.feed(piece))
+        if decoder.done or decoder.error is not None:
+            call = self._call
+            self._end(decoder.error)
+            if call is None:
+                return
+            if decoder.done:
+                call.leave()  # the body's own end mostly came with the last event
+            else:
+                call.cancel()
+
+    def closed(self, error: SmgError | None) -> None:
+        if self._over:
+            return
+        if error is None and self._refusal is not None:
+            error = self._refusal_error(self._refusal)
+        if error is None:
+            decoder = self._decoder
+            self._push(decoder.end() if self._object is None else decoder.whole(bytes(self._object)))
+            error = self._decoder.error
+        self._end(error)
+
+    def _refusal_error(self, refusal: HttpReply) -> SmgError:
+        body = bytes(self._refused[: self._limits.http_error_bytes])
+        return error_from_http_status(refusal.status, body, retry_after(refusal.headers))
+
+    def _stop(self, error: SmgError) -> None:
+        """End the call on this side."""
+        self._end(error)
+        if self._call is not None:
+            self._call.cancel()
+
+    def _end(self, error: SmgError | None) -> None:
         """Tell the sink how the call ended, unless it was told already or asked not to be."""
         if self._over:
             return
         if error is not None:
-            self._headers.hide(error)
-        if error is not None and self._decoder.error is None:
-            self._push(self._decoder.fail(error))
+            self._secrets.hide(error)
+            if self._decoder.error is None:
+                self._push(self._decoder.fail(error))
         if not self._over:
             self._over = True
             self._sink.closed(error)
@@ -290,79 +328,3 @@ class _ChatCall:
     def _push(self, events: list[Event]) -> None:
         if events and not self._over:
             self._sink.push(events)
-
-    async def _run(self) -> None:
-        try:
-            async with asyncio.timeout(self._timeout):
-                await self._exchange()
-        except TimeoutError:
-            self.end(EngineTimeout("The engine did not answer in time.", detail=self._address))
-        except httpx.HTTPError as error:
-            self.end(_failure(error, self._address, begun=self._begun))
-
-    async def _exchange(self) -> None:
-        response = await self._client.send(self._request, stream=True)
-        self._begun = True
-        try:
-            if response.status_code != 200:
-                body = await _bounded(response, self._limits.http_error_bytes)
-                self.end(error_from_http_status(response.status_code, body, retry_after(response.headers)))
-            elif not response.headers.get("content-type", "").startswith(_EVENT_STREAM) or _is_packed(response):
-                kind, packed = (response.headers.get(name) for name in ("content-type", "content-encoding"))
-                detail = f"{self._address}: content-type {kind}, content-encoding {packed}"
-                self.end(EngineGarbled("The engine did not answer with a stream of events.", detail=detail))
-            else:
-                await self._read(response)
-        finally:
-            await response.aclose()
-
-    async def _read(self, response: httpx.Response) -> None:
-        pieces = response.aiter_raw()
-        decoder = self._decoder
-        async for data in pieces:
-            self._push(decoder.feed(data))
-            if decoder.done or decoder.error is not None:
-                break
-            await self._may_read.wait()
-        self._push(decoder.end())
-        self.end(decoder.error)
-        if decoder.done:
-            # A connection can be used again once the body's own end has been read; it mostly came with the last event.
-            async with asyncio.timeout(self._limits.http_end_s):
-                async for _ in pieces:
-                    break
-
-
-def _is_packed(response: httpx.Response) -> bool:
-    encoding: str = response.headers.get("content-encoding", "identity")
-    return encoding != "identity"
-
-
-async def _bounded(response: httpx.Response, limit: int) -> bytes:
-    """The beginning of a body, at most `limit` bytes of it."""
-    body = bytearray()
-    async for piece in response.aiter_raw():
-        body += piece
-        if len(body) >= limit:
-            break
-    return bytes(body[:limit])
-
-
-def _failure(error: httpx.HTTPError, address: str, *, begun: bool) -> SmgError:
-    """What a failure of the network means for the call. A connection that ends in the middle of an answer is lost, whichever
-    layer says so; one that brings no HTTP at all is not such a server's."""
-    detail = f"{address}: {type(error).__name__} {error}".rstrip()
-    match error:
-        case httpx.PoolTimeout():
-            return WorkerBusy("The engine has no room for the request.", detail=detail)
-        case httpx.ConnectTimeout() | httpx.ConnectError():
-            return WorkerGone("The engine is not available.", detail=detail)
-        case httpx.WriteTimeout():
-            return EngineStalled("The engine did not answer in time.", detail=f"{detail}: it does not take the request")
-        case httpx.TimeoutException():
-            return EngineTimeout("The engine did not answer in time.", detail=detail)
-        case httpx.RemoteProtocolError() if not begun and "disconnected" not in str(error):
-            return EngineGarbled("The engine does not speak HTTP/1.1.", detail=detail)
-        case httpx.NetworkError() | httpx.RemoteProtocolError():
-            return WorkerGone("The engine went away before the request was complete.", detail=detail)
-    return EngineFailed("The engine could not be asked.", detail=detail)

@@ -22,6 +22,7 @@ from smg_core.engines.openai.chunks import (
     CallWire,
     ChoiceWire,
     Chunk,
+    DeltaPart,
     DeltaWire,
     ErrorWire,
     LogprobWire,
@@ -46,7 +47,7 @@ from smg_core.events import (
     TopLogprob,
     Usage,
 )
-from smg_core.sse import SseReader
+from smg_core.sse import DONE, DataReader
 from smg_parsers.partial_json import JsonScanner
 
 __all__ = ["ChatDecoder"]
@@ -59,6 +60,9 @@ _REASONS: dict[str, FinishReason] = {
     "content_filter": "content_filter",
     "abort": "abort",
     "error": "error",
+    "eos_token": "stop",  # TGI
+    "stop_sequence": "stop",
+    "eos": "stop",
 }
 _CUTTING = frozenset({"length", "abort", "error", "content_filter"})
 _PIECE_COST = 100  # what holding one piece costs besides its text, in bytes, roughly
@@ -147,7 +151,9 @@ class _Choice:
 
     def feed(self, wire: ChoiceWire, events: list[Event]) -> None:
         """Take in one chunk of this choice. Raises `EngineGarbled`."""
-        self._delta(wire.delta, wire, events)
+        delta = wire.delta or wire.message
+        if delta is not None:
+            self._delta(delta, wire, events)
         if wire.finish_reason and not self.finished:
             self._finish(wire, events)
 
@@ -160,7 +166,7 @@ class _Choice:
         if wire.logprobs is not None and wire.logprobs.content and not thought and not delta.tool_calls:
             logprobs = tuple([_logprob(each) for each in wire.logprobs.content])
         if delta.content or logprobs:
-            text = delta.content or ""
+            text = _text_of(delta.content)
             self._take("text", TextDelta(index, text, logprobs), len(text) + _PIECE_COST * len(logprobs), events)
         if delta.refusal:
             self._take("refusal", RefusalDelta(index, delta.refusal), len(delta.refusal), events)
@@ -295,7 +301,7 @@ class ChatDecoder:
     ) -> None:
         self.done = False
         self.error: SmgError | None = None
-        self._reader = SseReader(max_event_bytes=limits.http_event_bytes)
+        self._reader = DataReader(max_event_bytes=limits.http_event_bytes)
         self._decode = _CHUNKS.decode
         room = _HeldBudget(limits.http_held_bytes)
         self._choices = [_Choice(index, request_id, room, limits.http_calls) for index in range(choices)]
@@ -308,7 +314,7 @@ class ChatDecoder:
             return events
         try:
             for event in self._reader.feed(data):
-                self._event(event.data, events)
+                self._event(event, events)
                 if self.done:
                     break
         except SmgError as error:
@@ -316,35 +322,72 @@ class ChatDecoder:
         return events
 
     def end(self) -> list[Event]:
-        """The events that the end of the stream brings; an error, unless `done`."""
+        """The events that the end of the stream brings; an error, unless all is said by then. Some servers leave out [DONE], or
+        the line end behind it; but a choice that nobody finished is cut off."""
+        events: list[Event] = []
         if self.done or self.error is not None:
-            return []
-        return self.fail(EngineGarbled("The engine ended its answer too early.", detail="no [DONE] at the end"))
+            return events
+        rest = self._reader.rest()
+        try:
+            if rest is not None:
+                self._event(rest, events)
+            if not self.done:
+                self._done(events, "the stream ended without [DONE]")
+        except SmgError as error:
+            events += self.fail(error)
+        return events
+
+    def whole(self, body: bytes) -> list[Event]:
+        """The events of an answer that is no stream: of one object, which some servers send where a stream was asked for, or of
+        an error that came with status 200."""
+        events: list[Event] = []
+        try:
+            self._event(body, events)
+            if not self.done:
+                self._done(events, "the answer is one object")
+        except SmgError as error:
+            events += self.fail(error)
+        return events
 
     def fail(self, error: SmgError) -> list[Event]:
         """Give up because of `error`, with the events that can still be given."""
         self.error = error
         return self._final_usage()
 
-    def _event(self, data: str, events: list[Event]) -> None:
-        if data == "[DONE]":
-            if not all(choice.finished for choice in self._choices):
-                raise EngineGarbled("The engine ended its answer before all choices were finished.")
-            self.done = True
-            events += self._final_usage()
-            return
-        try:
-            chunk = self._decode(data)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise EngineGarbled("The engine sent what is no chunk of an answer.", detail=str(error)) from None
-        if chunk.error is not None or chunk.object == "error":
+    def _done(self, events: list[Event], how: str) -> None:
+        """All is said, as `how` shows."""
+        if not all(choice.finished for choice in self._choices):
+            raise EngineGarbled("The engine ended its answer before all choices were finished.", detail=how)
+        self.done = True
+        events += self._final_usage()
+
+    def _event(self, data: bytes, events: list[Event]) -> None:
+        if data[:1] != b"{":  # else it is a chunk, as nearly all are
+            data = data.strip()
+            if not data:
+                return
+            if data == DONE:
+                self._done(events, "[DONE]")
+                return
+        chunk = self._chunk(data)
+        if chunk.error is not None or chunk.object == "error" or (chunk.choices is None and chunk.message is not None):
             raise error_from_event(chunk.error or ErrorWire(chunk.message, chunk.type, chunk.code))
         if chunk.usage is not None:
             self._usage = chunk.usage
         for choice in chunk.choices or ():
-            if not 0 <= choice.index < len(self._choices):
+            index = choice.index or 0
+            if not 0 <= index < len(self._choices):
                 raise EngineGarbled("The engine answered with a choice nobody asked for.")
-            self._choices[choice.index].feed(choice, events)
+            self._choices[index].feed(choice, events)
+
+    def _chunk(self, data: bytes) -> Chunk:
+        try:
+            try:
+                return self._decode(data)
+            except UnicodeDecodeError:  # a character that the server cut in two
+                return self._decode(data.decode("utf-8", "replace"))
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise EngineGarbled("The engine sent what is no chunk of an answer.", detail=str(error)) from None
 
     def _final_usage(self) -> list[Event]:
         usage, self._usage = self._usage, None
@@ -362,8 +405,17 @@ def _call_fields(wire: CallWire) -> tuple[str | None, str | None, bool]:
     if wire.custom is not None:
         return wire.custom.name, wire.custom.input, True
     if wire.function is not None:
-        return wire.function.name, wire.function.arguments, False
+        arguments = wire.function.arguments
+        if isinstance(arguments, dict):
+            arguments = msgspec.json.encode(arguments).decode()
+        return wire.function.name, arguments, False
     return None, None, False
+
+
+def _text_of(content: str | list[DeltaPart] | None) -> str:
+    if isinstance(content, list):
+        return "".join([part.text or "" for part in content])
+    return content or ""
 
 
 def _payload(data: str, encoding: str | None) -> bytes:

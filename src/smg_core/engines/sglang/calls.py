@@ -10,7 +10,8 @@ import attrs
 from smg_grpc_proto.generated import sglang_scheduler_pb2 as pb
 
 from smg_core.engines.answers import json_object, parse
-from smg_core.engines.base import EngineFacts, ModelInfo, Unary
+from smg_core.engines.base import EngineFacts, ModelInfo, ProcessFacts, Unary
+from smg_core.engines.pooling import Vector, vector_of
 from smg_core.engines.shared_calls import (
     health_call,
     kv_of_arguments,
@@ -60,6 +61,7 @@ FACTS = EngineFacts(
     media=frozenset({"image"}),
     resizes="torch",  # transformers takes that backend where torchvision is installed, which SGLang needs
     hands_over="bootstrap",
+    pools=frozenset({"embed"}),
     lora=True,
 )
 """What SGLang can be asked. Its servicers number the choices of a whole answer wrongly and abort none of several, so each choice
@@ -77,6 +79,7 @@ def _model(message: bytes) -> ModelInfo:
         vocab_size=info.vocab_size,
         eos_token_ids=tuple(info.eos_token_ids),
         default_sampling=json_object(info.default_sampling_params_json or info.preferred_sampling_params),
+        generates=info.is_generation,
     )
 
 
@@ -90,6 +93,7 @@ def _facts(message: bytes) -> EngineFacts:
         ranks=max(1, struct_number(arguments, "dp_size")),
         kv_events=bool(struct_text(arguments, "kv_events_config")),
         kv=kv_of_arguments(arguments),
+        process=ProcessFacts(uptime_s=info.uptime_seconds),
         reported=reported(
             reasoning_parser=struct_text(arguments, "reasoning_parser"),
             tool_call_parser=struct_text(arguments, "tool_call_parser"),
@@ -98,9 +102,9 @@ def _facts(message: bytes) -> EngineFacts:
     )
 
 
-def _embedding(message: bytes) -> tuple[list[float], int]:
+def _embedding(message: bytes) -> Vector:
     answer = parse(pb.EmbedResponse, message)
-    return list(answer.embedding), answer.prompt_tokens
+    return vector_of(answer.embedding, answer.prompt_tokens, answer.embedding_dim)
 
 
 def _adapters(message: bytes) -> tuple[Adapter, ...]:
@@ -141,7 +145,7 @@ def abort(request_id: str) -> Unary[None]:
     return Unary(f"/{SERVICE}/Abort", message, lambda _: None)
 
 
-def embed(request_id: str, ids: TokenIds) -> Unary[tuple[list[float], int]]:
+def embed(request_id: str, ids: TokenIds) -> Unary[Vector]:
     """Asks for the embedding of `ids`. The engine wants sampling settings here too, and zeros are not neutral ones."""
     neutral = pb.SamplingParams(temperature=1.0, top_p=1.0, top_k=-1, repetition_penalty=1.0, n=1)
     head: bytes = pb.EmbedRequest(request_id=request_id, sampling_params=neutral).SerializeToString()

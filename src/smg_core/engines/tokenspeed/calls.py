@@ -11,7 +11,7 @@ from smg_grpc_proto.generated import tokenspeed_encoder_pb2 as encoder
 from smg_grpc_proto.generated import tokenspeed_scheduler_pb2 as pb
 
 from smg_core.engines.answers import json_object, parse
-from smg_core.engines.base import EngineFacts, ModelInfo, Unary
+from smg_core.engines.base import EngineFacts, ModelInfo, ProcessFacts, Unary
 from smg_core.engines.shared_calls import (
     health_call,
     kv_of_arguments,
@@ -58,7 +58,6 @@ FACTS = EngineFacts(
     media=frozenset({"image", "video"}),
     media_together=frozenset({"image", "video"}),
     resizes="torch",
-    embed=False,
     hands_over="bootstrap",
 )
 """What TokenSpeed can be asked. Several choices of one call would have one seed, so each is a call of its own. Its protocol has
@@ -90,6 +89,7 @@ def _facts(message: bytes) -> EngineFacts:
         ranks=max(1, struct_number(arguments, "dp_size"), struct_number(arguments, "data_parallel_size")),
         kv_events=bool(struct_text(arguments, "kv_events_config")),
         kv=kv_of_arguments(arguments),
+        process=ProcessFacts(uptime_s=info.uptime_seconds),
         reported=reported(
             reasoning_parser=struct_text(arguments, "reasoning_parser"),
             tool_call_parser=struct_text(arguments, "tool_call_parser"),

@@ -32,7 +32,6 @@ FACTS = EngineFacts(
     cache_salt=False,
     media=frozenset(),
     loads=False,
-    embed=False,
     hands_over="context_phase",
     lora=True,
 )

@@ -10,7 +10,8 @@ import attrs
 from smg_grpc_proto.generated import vllm_engine_pb2 as pb
 
 from smg_core.engines.answers import json_object, parse
-from smg_core.engines.base import EngineFacts, KvFacts, ModelInfo, Unary
+from smg_core.engines.base import EngineFacts, KvFacts, ModelInfo, ProcessFacts, Unary
+from smg_core.engines.pooling import Vector, vector_of
 from smg_core.engines.shared_calls import (
     health_call,
     loads_call,
@@ -46,6 +47,7 @@ FACTS = EngineFacts(
     max_logprobs=20,
     cache_salt=False,
     hands_over="kv_transfer",
+    pools=frozenset({"embed"}),
     resizes="torch",  # it has torchvision installed, so transformers takes that backend
     media_together=frozenset({"image", "video"}),  # the servicer (0.14) takes recordings beside pictures for pictures
 )
@@ -64,6 +66,7 @@ def _model(message: bytes) -> ModelInfo:
         vocab_size=info.vocab_size,
         eos_token_ids=tuple(info.eos_token_ids),
         default_sampling=json_object(info.default_sampling_params_json),
+        generates=info.is_generation,
     )
 
 
@@ -77,6 +80,7 @@ def _facts(message: bytes) -> EngineFacts:
         block_size=info.block_size,
         ranks=max(1, info.data_parallel_size),
         kv=KvFacts(info.kv_connector, info.kv_role, info.kv_engine_id),
+        process=ProcessFacts(uptime_s=info.uptime_seconds),
         reported=reported(
             reasoning_parser=info.engine_reasoning_parser,
             server=info.server_type,
@@ -84,9 +88,9 @@ def _facts(message: bytes) -> EngineFacts:
     )
 
 
-def _embedding(message: bytes) -> tuple[list[float], int]:
+def _embedding(message: bytes) -> Vector:
     answer = parse(pb.EmbedResponse, message)
-    return list(answer.embedding), answer.prompt_tokens
+    return vector_of(answer.embedding, answer.prompt_tokens, answer.embedding_dim)
 
 
 HEALTH = health_call(SERVICE, pb.HealthCheckResponse)
@@ -101,7 +105,7 @@ def abort(request_id: str) -> Unary[None]:
     return Unary(f"/{SERVICE}/Abort", pb.AbortRequest(request_ids=[request_id]).SerializeToString(), lambda _: None)
 
 
-def embed(request_id: str, ids: TokenIds) -> Unary[tuple[list[float], int]]:
+def embed(request_id: str, ids: TokenIds) -> Unary[Vector]:
     """Asks for the embedding of `ids`."""
     head: bytes = pb.EmbedRequest(request_id=request_id).SerializeToString()
     message = head + tagged(TOKENIZED, tagged(INPUT_IDS, varints_of(ids)))

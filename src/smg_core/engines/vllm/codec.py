@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from smg_grpc_proto.generated import vllm_engine_pb2 as pb
 
-from smg_core.engines.base import Constraint, EngineOutput, EngineRequest, OutputDecoder, Unary
+from smg_core.engines.base import Constraint, EngineOutput, EngineRequest, OutputDecoder, Unary, Vector
 from smg_core.engines.carried import refusing
 from smg_core.engines.decoding import FINISH, Wording, decoder_of, prompt_scores
 from smg_core.engines.kv_events import KvEventBatch
@@ -76,7 +76,7 @@ class VllmCodec:
     def abort(self, request_id: str) -> Unary[None]:
         return calls.abort(request_id)
 
-    def embed(self, request_id: str, ids: TokenIds) -> Unary[tuple[list[float], int]]:
+    def embed(self, request_id: str, ids: TokenIds) -> Unary[Vector]:
         return calls.embed(request_id, ids)
 
     def kv_events(self, after: int | None) -> Unary[Iterator[KvEventBatch]]:

@@ -3,6 +3,8 @@
 Pure. Above: `table`. Below: `metric`, hooks.
 """
 
+from operator import attrgetter
+
 from smg_core.hooks import TracesDropped
 from smg_core.observability.metrics.metric import Metric
 
@@ -16,6 +18,7 @@ TRACES = (
         "process",
         TracesDropped,
         ("reason",),
-        read=lambda dropped: (((dropped.why,), dropped.requests),),
+        labels_of=lambda dropped: (dropped.why,),
+        amount=attrgetter("requests"),
     ),
 )

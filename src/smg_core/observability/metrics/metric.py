@@ -10,7 +10,19 @@ import attrs
 
 from smg_core.hooks import Moment
 
-__all__ = ["AMOUNTS", "DURATIONS", "OTHER", "WORKER", "Labels", "Metric", "MetricReading", "Readings", "label"]
+__all__ = [
+    "DURATIONS",
+    "OTHER",
+    "WORKER",
+    "Amount",
+    "Labels",
+    "Metric",
+    "MetricReading",
+    "Readings",
+    "label",
+    "method_label",
+    "one",
+]
 
 Labels = tuple[str, ...]
 MetricReading = tuple[Labels, float]
@@ -28,22 +40,33 @@ WORKER = "worker"
 
 DURATIONS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 900.0)
 """Upper bounds of the buckets for durations, in seconds."""
-AMOUNTS = (16.0, 64.0, 256.0, 1024.0, 4096.0, 16384.0, 65536.0, 262144.0, 1048576.0)
-"""Upper bounds of the buckets for numbers of tokens."""
+
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "WEBSOCKET"})
+
+Labelling = Callable[[Any], Labels]
+Amount = Callable[[Any], float | None]
 
 
-def _none(moment: Any) -> Readings:
+def _unlabelled(moment: Any) -> Labels:
     return ()
+
+
+def one(moment: Any) -> float:
+    """The amount of a counter of moments."""
+    return 1
 
 
 @attrs.frozen
 class Metric:
     """One metric. `name` ends with the unit, if there is one, and has no `_total`: that is added to a counter's samples.
 
-    `read` gives what one moment of the class `moment` says of it, any number of readings. `bounds` are the upper bounds of a
-    histogram's buckets, without the last one, which is infinite. `merge` says how a gauge's values of several processes become
-    one; counters and histograms are added up. `exemplars`: a bucket keeps the trace of the last request that fell into it.
-    `by_tenant`: where the operator wants that, `tenant` is one more label."""
+    It is recorded from each moment of the class `moment`: `labels_of` gives the values of its labels and `amount` what is
+    recorded, None for nothing. With `parts`, each of which is the value of the last label and its amount, there is a series for
+    each part. Where the number of readings differs from moment to moment, `any_number` gives them all.
+
+    `bounds` are the upper bounds of a histogram's buckets, without the last one, which is infinite. `merge` says how a gauge's
+    values of several processes become one; counters and histograms are added up. `exemplars`: a bucket keeps the trace of the
+    last request that fell into it. `by_tenant`: where the operator wants that, `tenant` is one more label."""
 
     name: str
     kind: Kind
@@ -56,7 +79,22 @@ class Metric:
     merge: Merge = "sum"
     exemplars: bool = False
     by_tenant: bool = False
-    read: Callable[[Any], Readings] = attrs.field(default=_none, eq=False)
+    labels_of: Labelling = attrs.field(default=_unlabelled, eq=False)
+    amount: Amount = attrs.field(default=one, eq=False)
+    parts: tuple[tuple[str, Amount], ...] = attrs.field(default=(), eq=False)
+    any_number: Callable[[Any], Readings] | None = attrs.field(default=None, eq=False)
+
+    def readings(self, moment: Any) -> Readings:
+        """What one moment of its class says of the metric."""
+        if self.any_number is not None:
+            return self.any_number(moment)
+        found = [(part, amount(moment)) for part, amount in self.counted]
+        return tuple([((*self.labels_of(moment), *part), value) for part, value in found if value is not None])
+
+    @property
+    def counted(self) -> "tuple[tuple[Labels, Amount], ...]":
+        """The parts, each as what it adds to the labels, and its amount; without parts, the one amount."""
+        return tuple([((name,), amount) for name, amount in self.parts]) or (((), self.amount),)
 
     @property
     def of_worker(self) -> bool:
@@ -72,3 +110,8 @@ class Metric:
 def label(text: str) -> str:
     """A label's value that may be unknown."""
     return text or OTHER
+
+
+def method_label(method: str) -> str:
+    """A label's value for the method of a request, which the client names."""
+    return method if method in _METHODS else OTHER

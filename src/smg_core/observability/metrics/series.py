@@ -110,6 +110,11 @@ class SeriesTable:
                 self._found[number - 1, _labels(self.metrics[number - 1], key)] = place, first
 
     @property
+    def most(self) -> int:
+        """How many series a process can have."""
+        return self._series
+
+    @property
     def dropped(self) -> int:
         """How often a recording of any process found no room."""
         return sum(column.head[_DROPPED] for column in self._columns)

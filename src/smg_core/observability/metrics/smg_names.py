@@ -5,6 +5,8 @@ words: a request by gRPC is of the backend "regular" in the connection mode "grp
 `metric`, `table`, hooks.
 """
 
+from operator import attrgetter
+
 from smg_core.hooks import (
     AttemptEnded,
     ExchangeEnded,
@@ -16,8 +18,8 @@ from smg_core.hooks import (
     ToolCalled,
     WorkerPicked,
 )
-from smg_core.observability.metrics.metric import OTHER, Metric, Readings, label
-from smg_core.observability.metrics.table import METHODS, refused_by_a_limit, workers_in_flight, workers_ready
+from smg_core.observability.metrics.metric import OTHER, Metric, label, method_label
+from smg_core.observability.metrics.table import refused_by_a_limit, workers_in_flight, workers_ready
 
 __all__ = ["SMG_METRICS"]
 
@@ -44,23 +46,13 @@ def _endpoint(done: RequestFinished) -> str:
     return _ENDPOINTS.get(done.api, done.api)
 
 
-def _request(done: RequestFinished) -> Readings:
+def _routed(done: RequestFinished) -> tuple[str, ...]:
     router, backend = _where(done)
-    streaming = "true" if done.stream else "false"
-    return (((router, backend, router, label(done.served), _endpoint(done), streaming), 1),)
+    return router, backend, router, label(done.served), _endpoint(done)
 
 
-def _duration(done: RequestFinished) -> Readings:
-    router, backend = _where(done)
-    return (((router, backend, router, label(done.served), _endpoint(done)), done.seconds),)
-
-
-def _error(done: RequestFinished) -> Readings:
-    if done.outcome in ("ok", "client_gone"):
-        return ()
-    kind = _error_type(done)
-    router, backend = _where(done)
-    return (((router, backend, router, label(done.served), _endpoint(done), kind), 1),)
+def _failed(done: RequestFinished) -> int | None:
+    return None if done.outcome in ("ok", "client_gone") else 1
 
 
 def _error_type(done: RequestFinished) -> str:
@@ -73,37 +65,27 @@ def _error_type(done: RequestFinished) -> str:
     return "backend_error" if done.attempts else "internal_error"
 
 
-def _streamed(done: RequestFinished, value: float | None) -> Readings:
-    if not done.stream or value is None:
-        return ()
-    return (((*_where(done), label(done.served), _endpoint(done)), value),)
+def _streamed(done: RequestFinished) -> tuple[str, ...]:
+    return (*_where(done), label(done.served), _endpoint(done))
 
 
-def _per_token(done: RequestFinished) -> Readings:
-    if done.first_seconds is None or done.completion_tokens < 2:
-        return ()
-    return _streamed(done, max(0.0, done.seconds - done.first_seconds) / (done.completion_tokens - 1))
+def _first_token(done: RequestFinished) -> float | None:
+    return done.first_seconds if done.stream else None
 
 
-def _generation(done: RequestFinished) -> Readings:
-    return _streamed(done, None if done.first_seconds is None else done.seconds)
+def _per_token(done: RequestFinished) -> float | None:
+    if not done.stream or done.first_seconds is None or done.completion_tokens < 2:
+        return None
+    return max(0.0, done.seconds - done.first_seconds) / (done.completion_tokens - 1)
 
 
-def _tokens(done: RequestFinished) -> Readings:
-    of = (*_where(done), label(done.served), _endpoint(done))
-    counts = (("input", done.prompt_tokens), ("output", done.completion_tokens))
-    return tuple([((*of, kind), count) for kind, count in counts if count])
+def _generation(done: RequestFinished) -> float | None:
+    return done.seconds if done.stream and done.first_seconds is not None else None
 
 
-def _upstream(ended: AttemptEnded) -> Readings:
+def _upstream(ended: AttemptEnded) -> tuple[str, ...]:
     ok = ended.outcome == "ok"
-    return (((ended.transport or "grpc", "200" if ok else "500", "" if ok else ended.outcome), 1),)
-
-
-def _worker_error(ended: AttemptEnded) -> Readings:
-    if ended.outcome in ("ok", "abandoned"):
-        return ()
-    return (((ended.role, ended.transport or "grpc", label(ended.model), ended.outcome), 1),)
+    return ended.transport or "grpc", "200" if ok else "500", "" if ok else ended.outcome
 
 
 def _tool(called: ToolCalled) -> str:
@@ -115,12 +97,8 @@ def _path(ended: ExchangeEnded) -> str:
     return label(ended.route)
 
 
-def _method(ended: ExchangeEnded) -> str:
-    return ended.method if ended.method in METHODS else OTHER
-
-
-def _limited(ended: ExchangeEnded) -> Readings:
-    return ((("rejected" if refused_by_a_limit(ended.status) else "allowed",), 1),)
+def _asked(ended: ExchangeEnded) -> tuple[str, str]:
+    return method_label(ended.method), _path(ended)
 
 
 _ROUTED = ("router_type", "backend_type", "connection_mode", "model", "endpoint")
@@ -134,7 +112,7 @@ SMG_METRICS = (
         "http",
         ExchangeEnded,
         ("method", "path"),
-        read=lambda ended: (((_method(ended), _path(ended)), 1),),
+        labels_of=_asked,
     ),
     Metric(
         "smg_http_request_duration_seconds",
@@ -146,7 +124,8 @@ SMG_METRICS = (
         "seconds",
         BUCKETS,
         exemplars=True,
-        read=lambda ended: (((_method(ended), _path(ended)), ended.seconds),),
+        labels_of=_asked,
+        amount=attrgetter("seconds"),
     ),
     Metric(
         "smg_http_responses",
@@ -155,7 +134,7 @@ SMG_METRICS = (
         "http",
         ExchangeEnded,
         ("path", "status_code", "error_code"),
-        read=lambda ended: (((_path(ended), str(ended.status), "" if ended.outcome == "ok" else ended.outcome), 1),),
+        labels_of=lambda ended: (_path(ended), str(ended.status), "" if ended.outcome == "ok" else ended.outcome),
     ),
     Metric(
         "smg_http_connections_active",
@@ -163,7 +142,7 @@ SMG_METRICS = (
         "Open connections.",
         "http",
         ProcessSampled,
-        read=lambda sampled: (((), sampled.connections),),
+        amount=attrgetter("connections"),
     ),
     Metric(
         "smg_http_rate_limit",
@@ -172,7 +151,7 @@ SMG_METRICS = (
         "limits",
         ExchangeEnded,
         ("result",),
-        read=_limited,
+        labels_of=lambda ended: ("rejected" if refused_by_a_limit(ended.status) else "allowed",),
     ),
     Metric(
         "smg_router_requests",
@@ -182,7 +161,7 @@ SMG_METRICS = (
         RequestFinished,
         (*_ROUTED, "streaming"),
         by_tenant=True,
-        read=_request,
+        labels_of=lambda done: (*_routed(done), "true" if done.stream else "false"),
     ),
     Metric(
         "smg_router_request_duration_seconds",
@@ -194,7 +173,8 @@ SMG_METRICS = (
         "seconds",
         BUCKETS,
         exemplars=True,
-        read=_duration,
+        labels_of=_routed,
+        amount=attrgetter("seconds"),
     ),
     Metric(
         "smg_router_request_errors",
@@ -203,7 +183,8 @@ SMG_METRICS = (
         "router",
         RequestFinished,
         (*_ROUTED, "error_type"),
-        read=_error,
+        labels_of=lambda done: (*_routed(done), _error_type(done)),
+        amount=_failed,
     ),
     Metric(
         "smg_router_upstream_responses",
@@ -212,7 +193,7 @@ SMG_METRICS = (
         "router",
         AttemptEnded,
         ("router_type", "status_code", "error_code"),
-        read=_upstream,
+        labels_of=_upstream,
     ),
     Metric(
         "smg_router_ttft_seconds",
@@ -224,7 +205,8 @@ SMG_METRICS = (
         "seconds",
         BUCKETS,
         exemplars=True,
-        read=lambda done: _streamed(done, done.first_seconds),
+        labels_of=_streamed,
+        amount=_first_token,
     ),
     Metric(
         "smg_router_tpot_seconds",
@@ -235,7 +217,8 @@ SMG_METRICS = (
         _STREAMED,
         "seconds",
         BUCKETS,
-        read=_per_token,
+        labels_of=_streamed,
+        amount=_per_token,
     ),
     Metric(
         "smg_router_generation_duration_seconds",
@@ -246,7 +229,8 @@ SMG_METRICS = (
         _STREAMED,
         "seconds",
         BUCKETS,
-        read=_generation,
+        labels_of=_streamed,
+        amount=_generation,
     ),
     Metric(
         "smg_router_tokens",
@@ -256,7 +240,11 @@ SMG_METRICS = (
         RequestFinished,
         (*_STREAMED, "token_type"),
         by_tenant=True,
-        read=_tokens,
+        labels_of=_streamed,
+        parts=(
+            ("input", lambda done: done.prompt_tokens or None),
+            ("output", lambda done: done.completion_tokens or None),
+        ),
     ),
     Metric(
         "smg_worker_requests_active",
@@ -266,7 +254,7 @@ SMG_METRICS = (
         ProcessSampled,
         ("worker",),
         merge="max",
-        read=workers_in_flight,
+        any_number=workers_in_flight,
     ),
     Metric(
         "smg_worker_health",
@@ -276,7 +264,7 @@ SMG_METRICS = (
         ProcessSampled,
         ("worker",),
         merge="min",
-        read=workers_ready,
+        any_number=workers_ready,
     ),
     Metric(
         "smg_worker_selection",
@@ -285,7 +273,7 @@ SMG_METRICS = (
         "worker",
         WorkerPicked,
         ("worker_type", "connection_mode", "model", "policy"),
-        read=lambda picked: (((picked.role, picked.transport or "grpc", label(picked.model), picked.policy), 1),),
+        labels_of=lambda picked: (picked.role, picked.transport or "grpc", label(picked.model), picked.policy),
     ),
     Metric(
         "smg_worker_errors",
@@ -294,7 +282,8 @@ SMG_METRICS = (
         "worker",
         AttemptEnded,
         ("worker_type", "connection_mode", "model", "error_type"),
-        read=_worker_error,
+        labels_of=lambda ended: (ended.role, ended.transport or "grpc", label(ended.model), ended.outcome),
+        amount=lambda ended: None if ended.outcome in ("ok", "abandoned", "outrun") else 1,
     ),
     Metric(
         "smg_worker_retries",
@@ -303,7 +292,7 @@ SMG_METRICS = (
         "worker",
         Retrying,
         ("worker_type", "endpoint"),
-        read=lambda retry: ((("regular", OTHER), 1),),
+        labels_of=lambda retry: ("regular", OTHER),
     ),
     Metric(
         "smg_discovery_registrations",
@@ -312,7 +301,7 @@ SMG_METRICS = (
         "discovery",
         JoinEnded,
         ("source", "result"),
-        read=lambda joined: ((("config", "success" if joined.outcome == "ok" else "failure"), 1),),
+        labels_of=lambda joined: ("config", "success" if joined.outcome == "ok" else "failure"),
     ),
     Metric(
         "smg_discovery_workers_discovered",
@@ -322,7 +311,8 @@ SMG_METRICS = (
         ProcessSampled,
         ("source",),
         merge="max",
-        read=lambda sampled: ((("config",), len(sampled.workers)),),
+        labels_of=lambda sampled: ("config",),
+        amount=lambda sampled: len(sampled.workers),
     ),
     Metric(
         "smg_mcp_tool_calls",
@@ -331,7 +321,7 @@ SMG_METRICS = (
         "mcp",
         ToolCalled,
         ("model", "tool_name", "result"),
-        read=lambda called: (((OTHER, _tool(called), _result(called.outcome)), 1),),
+        labels_of=lambda called: (OTHER, _tool(called), _result(called.outcome)),
     ),
     Metric(
         "smg_mcp_tool_duration_seconds",
@@ -342,7 +332,8 @@ SMG_METRICS = (
         ("model", "tool_name"),
         "seconds",
         BUCKETS,
-        read=lambda called: (((OTHER, _tool(called)), called.seconds),),
+        labels_of=lambda called: (OTHER, _tool(called)),
+        amount=attrgetter("seconds"),
     ),
     Metric(
         "smg_db_operations",
@@ -351,7 +342,7 @@ SMG_METRICS = (
         "storage",
         StoreCalled,
         ("storage_type", "operation", "result"),
-        read=lambda called: ((("history", called.method, _result(called.outcome)), 1),),
+        labels_of=lambda called: ("history", called.method, _result(called.outcome)),
     ),
     Metric(
         "smg_db_operation_duration_seconds",
@@ -362,7 +353,8 @@ SMG_METRICS = (
         ("storage_type", "operation"),
         "seconds",
         BUCKETS,
-        read=lambda called: ((("history", called.method), called.seconds),),
+        labels_of=lambda called: ("history", called.method),
+        amount=attrgetter("seconds"),
     ),
 )
 """The table under SMG's names."""

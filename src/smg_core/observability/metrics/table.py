@@ -6,6 +6,8 @@ requests: models are those that are served, routes are patterns, and what only a
 server.metrics, tools. Below: `metric`, hooks.
 """
 
+from operator import attrgetter
+
 from smg_core.hooks import (
     AttemptEnded,
     EncodeDone,
@@ -24,15 +26,15 @@ from smg_core.hooks import (
     SourceSampled,
     StoreCalled,
     ToolCalled,
-    WorkerPicked,
     WorkerStateChanged,
 )
+from smg_core.observability.metrics.choices import CHOICES
 from smg_core.observability.metrics.lost import TRACES
-from smg_core.observability.metrics.metric import DURATIONS, OTHER, Metric, MetricReading, Readings, label
+from smg_core.observability.metrics.metric import DURATIONS, OTHER, Metric, Readings, label, method_label
+from smg_core.observability.metrics.second_calls import SECOND_CALLS
 
-__all__ = ["METHODS", "METRICS", "refused_by_a_limit", "workers_in_flight", "workers_ready"]
+__all__ = ["METRICS", "refused_by_a_limit", "workers_in_flight", "workers_ready"]
 
-METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "WEBSOCKET"})
 _LIMITS = frozenset({408, 413, 414, 429, 431, 503})
 _STATES = ("joining", "ready", "unreachable", "draining")
 
@@ -43,48 +45,29 @@ def refused_by_a_limit(status: int) -> bool:
 
 
 def _exchange(ended: ExchangeEnded) -> tuple[str, str, str]:
-    method = ended.method if ended.method in METHODS else OTHER
-    return method, label(ended.route), str(ended.status)
+    return method_label(ended.method), label(ended.route), str(ended.status)
 
 
-def _refusal(ended: ExchangeEnded) -> Readings:
-    return (((label(ended.route), ended.outcome), 1),) if refused_by_a_limit(ended.status) else ()
+def _route(ended: ExchangeEnded) -> tuple[str]:
+    return (label(ended.route),)
 
 
 def _called(done: RequestFinished) -> tuple[str, str, str]:
     return label(done.served), done.api, done.transport or "none"
 
 
-def _first_token(done: RequestFinished) -> Readings:
-    return () if done.first_seconds is None else ((_called(done), done.first_seconds),)
-
-
-def _per_token(done: RequestFinished) -> Readings:
+def _per_token(done: RequestFinished) -> float | None:
     if done.first_seconds is None or done.completion_tokens < 2:
-        return ()
-    return ((_called(done), max(0.0, done.seconds - done.first_seconds) / (done.completion_tokens - 1)),)
+        return None
+    return max(0.0, done.seconds - done.first_seconds) / (done.completion_tokens - 1)
 
 
-def _whole(done: RequestFinished) -> Readings:
-    return ((_called(done), done.seconds),) if done.attempts else ()
+def _worker(ended: AttemptEnded) -> tuple[str]:
+    return (ended.worker,)
 
 
-def _tokens(done: RequestFinished) -> Readings:
-    of = _called(done)
-    found: list[MetricReading] = []
-    for name, count in (
-        ("input", done.prompt_tokens),
-        ("output", done.completion_tokens),
-        ("cached", done.cached_tokens),
-        ("reasoning", done.reasoning_tokens),
-    ):
-        if count:
-            found.append(((*of, name), count))
-    return tuple(found)
-
-
-def _call_first(ended: AttemptEnded) -> Readings:
-    return () if ended.first_seconds is None else (((ended.worker,), ended.first_seconds),)
+def _server(called: ToolCalled) -> str:
+    return called.server if called.configured else OTHER
 
 
 def _collections(sampled: ProcessSampled) -> Readings:
@@ -114,7 +97,7 @@ HTTP = (
         "http",
         ExchangeEnded,
         ("method", "route", "status"),
-        read=lambda ended: ((_exchange(ended), 1),),
+        labels_of=_exchange,
     ),
     Metric(
         "smg_http_request_duration_seconds",
@@ -126,7 +109,8 @@ HTTP = (
         "seconds",
         DURATIONS,
         exemplars=True,
-        read=lambda ended: (((label(ended.route),), ended.seconds),),
+        labels_of=_route,
+        amount=attrgetter("seconds"),
     ),
     Metric(
         "smg_http_response_body_bytes",
@@ -136,7 +120,8 @@ HTTP = (
         ExchangeEnded,
         ("route",),
         "bytes",
-        read=lambda ended: (((label(ended.route),), ended.sent),),
+        labels_of=_route,
+        amount=attrgetter("sent"),
     ),
     Metric(
         "smg_http_clients_gone",
@@ -145,7 +130,8 @@ HTTP = (
         "http",
         ExchangeEnded,
         ("route",),
-        read=lambda ended: (((label(ended.route),), 1),) if ended.outcome == "client_gone" else (),
+        labels_of=_route,
+        amount=lambda ended: 1 if ended.outcome == "client_gone" else None,
     ),
     Metric(
         "smg_http_connections",
@@ -153,7 +139,7 @@ HTTP = (
         "Open connections.",
         "http",
         ProcessSampled,
-        read=lambda sampled: (((), sampled.connections),),
+        amount=attrgetter("connections"),
     ),
     Metric(
         "smg_http_requests_in_flight",
@@ -161,7 +147,7 @@ HTTP = (
         "Requests to models that are being answered now.",
         "http",
         ProcessSampled,
-        read=lambda sampled: (((), sampled.in_flight),),
+        amount=attrgetter("in_flight"),
     ),
 )
 
@@ -173,7 +159,7 @@ ROUTER = (
         "router",
         RequestStarted,
         ("api", "stream"),
-        read=lambda began: (((began.api, "true" if began.stream else "false"), 1),),
+        labels_of=lambda began: (began.api, "true" if began.stream else "false"),
     ),
     Metric(
         "smg_router_requests",
@@ -183,26 +169,9 @@ ROUTER = (
         RequestFinished,
         ("model", "api", "outcome"),
         by_tenant=True,
-        read=lambda done: (((label(done.served), done.api, done.outcome), 1),),
+        labels_of=lambda done: (label(done.served), done.api, done.outcome),
     ),
-    Metric(
-        "smg_router_selections",
-        "counter",
-        "Choices of a worker.",
-        "router",
-        WorkerPicked,
-        ("model", "policy", "role"),
-        read=lambda picked: (((label(picked.model), picked.policy, picked.role), 1),),
-    ),
-    Metric(
-        "smg_router_prefix_basis",
-        "counter",
-        "Choices by a policy that looks at caches: whether what the engines tell decided (exact) or what was sent (approximate).",
-        "router",
-        WorkerPicked,
-        ("model", "basis"),
-        read=lambda picked: (((label(picked.model), picked.cached[1]), 1),) if picked.cached else (),
-    ),
+    *CHOICES,
     Metric(
         "smg_router_retries",
         "counter",
@@ -210,7 +179,7 @@ ROUTER = (
         "router",
         Retrying,
         ("error",),
-        read=lambda retry: (((retry.error,), 1),),
+        labels_of=lambda retry: (retry.error,),
     ),
     Metric(
         "smg_router_fallbacks",
@@ -219,7 +188,7 @@ ROUTER = (
         "router",
         FellBack,
         ("model", "to", "reason"),
-        read=lambda fell: (((label(fell.model), label(fell.to), fell.reason), 1),),
+        labels_of=lambda fell: (label(fell.model), label(fell.to), fell.reason),
     ),
     Metric(
         "smg_router_encode_duration_seconds",
@@ -230,7 +199,7 @@ ROUTER = (
         (),
         "seconds",
         DURATIONS,
-        read=lambda done: (((), done.seconds),),
+        amount=attrgetter("seconds"),
     ),
     Metric(
         "smg_router_prompt_characters",
@@ -239,9 +208,9 @@ ROUTER = (
         "router",
         EncodeDone,
         ("source",),
-        read=lambda done: (
-            (("cache",), done.cached_characters),
-            (("tokenizer",), done.characters - done.cached_characters),
+        parts=(
+            ("cache", attrgetter("cached_characters")),
+            ("tokenizer", lambda done: done.characters - done.cached_characters),
         ),
     ),
     Metric(
@@ -250,7 +219,7 @@ ROUTER = (
         "Pictures, clips and recordings that were placed in prompts.",
         "router",
         MediaLoaded,
-        read=lambda loaded: (((), loaded.count),),
+        amount=attrgetter("count"),
     ),
     Metric(
         "smg_router_format_violations",
@@ -259,7 +228,7 @@ ROUTER = (
         "router",
         FormatViolation,
         ("mended",),
-        read=lambda broken: ((("true" if broken.mended else "false",), 1),),
+        labels_of=lambda broken: ("true" if broken.mended else "false",),
     ),
     Metric(
         "smg_router_reasoning_left_out",
@@ -268,7 +237,7 @@ ROUTER = (
         "router",
         ReasoningLeftOut,
         ("reason",),
-        read=lambda left: tuple([((reason,), 1) for reason in left.reasons]),
+        any_number=lambda left: tuple([((reason,), 1) for reason in left.reasons]),
     ),
 )
 
@@ -280,7 +249,7 @@ WORKERS = (
         "worker",
         AttemptEnded,
         ("worker", "model", "role", "outcome"),
-        read=lambda ended: (((ended.worker, label(ended.model), ended.role, ended.outcome), 1),),
+        labels_of=lambda ended: (ended.worker, label(ended.model), ended.role, ended.outcome),
     ),
     Metric(
         "smg_worker_call_duration_seconds",
@@ -291,7 +260,8 @@ WORKERS = (
         ("worker", "role"),
         "seconds",
         DURATIONS,
-        read=lambda ended: (((ended.worker, ended.role), ended.seconds),),
+        labels_of=lambda ended: (ended.worker, ended.role),
+        amount=attrgetter("seconds"),
     ),
     Metric(
         "smg_worker_time_to_first_token_seconds",
@@ -302,7 +272,8 @@ WORKERS = (
         ("worker",),
         "seconds",
         DURATIONS,
-        read=_call_first,
+        labels_of=_worker,
+        amount=attrgetter("first_seconds"),
     ),
     Metric(
         "smg_worker_output_tokens",
@@ -311,7 +282,8 @@ WORKERS = (
         "worker",
         AttemptEnded,
         ("worker",),
-        read=lambda ended: (((ended.worker,), ended.completion_tokens),),
+        labels_of=_worker,
+        amount=attrgetter("completion_tokens"),
     ),
     Metric(
         "smg_worker_state_changes",
@@ -320,7 +292,7 @@ WORKERS = (
         "worker",
         WorkerStateChanged,
         ("worker", "state"),
-        read=lambda changed: (((changed.worker, changed.after), 1),),
+        labels_of=lambda changed: (changed.worker, changed.after),
     ),
     Metric(
         "smg_worker_ready",
@@ -330,7 +302,7 @@ WORKERS = (
         ProcessSampled,
         ("worker",),
         merge="min",
-        read=workers_ready,
+        any_number=workers_ready,
     ),
     Metric(
         "smg_worker_requests_in_flight",
@@ -340,7 +312,7 @@ WORKERS = (
         ProcessSampled,
         ("worker",),
         merge="max",
-        read=workers_in_flight,
+        any_number=workers_in_flight,
     ),
     Metric(
         "smg_worker_requests_waiting",
@@ -350,7 +322,7 @@ WORKERS = (
         ProcessSampled,
         ("worker",),
         merge="max",
-        read=lambda sampled: tuple([((each.name,), each.waiting) for each in sampled.workers]),
+        any_number=lambda sampled: tuple([((each.name,), each.waiting) for each in sampled.workers]),
     ),
 )
 
@@ -366,7 +338,8 @@ INFERENCE = (
         "seconds",
         DURATIONS,
         exemplars=True,
-        read=_first_token,
+        labels_of=_called,
+        amount=attrgetter("first_seconds"),
     ),
     Metric(
         "smg_inference_time_per_output_token_seconds",
@@ -377,7 +350,8 @@ INFERENCE = (
         _CALLED,
         "seconds",
         (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5),
-        read=_per_token,
+        labels_of=_called,
+        amount=_per_token,
     ),
     Metric(
         "smg_inference_request_duration_seconds",
@@ -389,7 +363,8 @@ INFERENCE = (
         "seconds",
         DURATIONS,
         exemplars=True,
-        read=_whole,
+        labels_of=_called,
+        amount=lambda done: done.seconds if done.attempts else None,
     ),
     Metric(
         "smg_inference_tokens",
@@ -399,7 +374,13 @@ INFERENCE = (
         RequestFinished,
         (*_CALLED, "type"),
         by_tenant=True,
-        read=_tokens,
+        labels_of=_called,
+        parts=(
+            ("input", lambda done: done.prompt_tokens or None),
+            ("output", lambda done: done.completion_tokens or None),
+            ("cached", lambda done: done.cached_tokens or None),
+            ("reasoning", lambda done: done.reasoning_tokens or None),
+        ),
     ),
 )
 
@@ -411,7 +392,7 @@ DISCOVERY = (
         "discovery",
         JoinEnded,
         ("outcome",),
-        read=lambda joined: (((joined.outcome,), 1),),
+        labels_of=lambda joined: (joined.outcome,),
     ),
     Metric(
         "smg_discovery_join_duration_seconds",
@@ -422,7 +403,7 @@ DISCOVERY = (
         (),
         "seconds",
         DURATIONS,
-        read=lambda joined: (((), joined.seconds),),
+        amount=attrgetter("seconds"),
     ),
     Metric(
         "smg_discovery_workers",
@@ -432,7 +413,7 @@ DISCOVERY = (
         ProcessSampled,
         ("state",),
         merge="max",
-        read=_states,
+        any_number=_states,
     ),
     Metric(
         "smg_discovery_models",
@@ -441,7 +422,7 @@ DISCOVERY = (
         "discovery",
         ProcessSampled,
         merge="min",
-        read=lambda sampled: (((), sampled.models),),
+        amount=attrgetter("models"),
     ),
     Metric(
         "smg_discovery_answers",
@@ -450,7 +431,7 @@ DISCOVERY = (
         "discovery",
         SourceAnswered,
         ("source", "outcome"),
-        read=lambda answered: (((answered.source, answered.outcome), 1),),
+        labels_of=lambda answered: (answered.source, answered.outcome),
     ),
     Metric(
         "smg_discovery_changes",
@@ -459,7 +440,7 @@ DISCOVERY = (
         "discovery",
         SourceChanged,
         ("source", "change"),
-        read=lambda changed: (((changed.source, changed.change), 1),),
+        labels_of=lambda changed: (changed.source, changed.change),
     ),
     Metric(
         "smg_discovery_source_age_seconds",
@@ -470,7 +451,8 @@ DISCOVERY = (
         ("source",),
         "seconds",
         merge="max",
-        read=lambda sampled: (((sampled.source,), sampled.age),),
+        labels_of=lambda sampled: (sampled.source,),
+        amount=attrgetter("age"),
     ),
     Metric(
         "smg_discovery_source_workers",
@@ -480,7 +462,8 @@ DISCOVERY = (
         SourceSampled,
         ("source",),
         merge="max",
-        read=lambda sampled: (((sampled.source,), sampled.workers),),
+        labels_of=lambda sampled: (sampled.source,),
+        amount=attrgetter("workers"),
     ),
 )
 
@@ -492,7 +475,7 @@ STORAGE = (
         "storage",
         StoreCalled,
         ("method", "outcome"),
-        read=lambda called: (((called.method, called.outcome), 1),),
+        labels_of=lambda called: (called.method, called.outcome),
     ),
     Metric(
         "smg_storage_call_duration_seconds",
@@ -503,7 +486,8 @@ STORAGE = (
         ("method",),
         "seconds",
         DURATIONS,
-        read=lambda called: (((called.method,), called.seconds),),
+        labels_of=lambda called: (called.method,),
+        amount=attrgetter("seconds"),
     ),
 )
 
@@ -515,7 +499,8 @@ LIMITS = (
         "limits",
         ExchangeEnded,
         ("route", "reason"),
-        read=_refusal,
+        labels_of=lambda ended: (label(ended.route), ended.outcome),
+        amount=lambda ended: 1 if refused_by_a_limit(ended.status) else None,
     ),
 )
 
@@ -527,7 +512,7 @@ MCP = (
         "mcp",
         ToolCalled,
         ("server", "outcome"),
-        read=lambda called: (((called.server if called.configured else OTHER, called.outcome), 1),),
+        labels_of=lambda called: (_server(called), called.outcome),
     ),
     Metric(
         "smg_mcp_call_duration_seconds",
@@ -538,7 +523,8 @@ MCP = (
         ("server",),
         "seconds",
         DURATIONS,
-        read=lambda called: (((called.server if called.configured else OTHER,), called.seconds),),
+        labels_of=lambda called: (_server(called),),
+        amount=attrgetter("seconds"),
     ),
 )
 
@@ -549,7 +535,7 @@ PROCESS = (
         "Pieces of work that wait for a thread.",
         "process",
         ProcessSampled,
-        read=lambda sampled: (((), sampled.waiting),),
+        amount=attrgetter("waiting"),
     ),
     Metric(
         "smg_process_event_loop_lag_seconds",
@@ -560,7 +546,7 @@ PROCESS = (
         (),
         "seconds",
         merge="max",
-        read=lambda sampled: (((), sampled.lag),),
+        amount=attrgetter("lag"),
     ),
     Metric(
         "smg_process_event_loop_blocks",
@@ -568,7 +554,7 @@ PROCESS = (
         "Blocks of the event loop longer than watchdog_s.",
         "process",
         ProcessSampled,
-        read=lambda sampled: (((), sampled.blocked),),
+        amount=attrgetter("blocked"),
     ),
     Metric(
         "smg_process_gc_collections",
@@ -577,7 +563,7 @@ PROCESS = (
         "process",
         ProcessSampled,
         ("generation",),
-        read=_collections,
+        any_number=_collections,
     ),
     Metric(
         "smg_process_gc_seconds",
@@ -587,9 +573,9 @@ PROCESS = (
         ProcessSampled,
         (),
         "seconds",
-        read=lambda sampled: (((), sampled.collecting_s),),
+        amount=attrgetter("collecting_s"),
     ),
 )
 
-METRICS = (*HTTP, *ROUTER, *WORKERS, *INFERENCE, *DISCOVERY, *STORAGE, *LIMITS, *MCP, *TRACES, *PROCESS)
+METRICS = (*HTTP, *ROUTER, *SECOND_CALLS, *WORKERS, *INFERENCE, *DISCOVERY, *STORAGE, *LIMITS, *MCP, *TRACES, *PROCESS)
 """All of them, in the order in which they are written out."""

@@ -28,6 +28,7 @@ OPERATIONS: Mapping[str, str] = {
     "completions": "text_completion",
     "generate": "text_completion",
     "generate_content": "generate_content",
+    **dict.fromkeys(("embeddings", "embed", "embed_content", "rerank", "score"), "embeddings"),
 }
 """The operation of the GenAI conventions that a request of an API is; of any other API it is "chat"."""
 
@@ -42,7 +43,7 @@ ATTRIBUTES: Mapping[str, str] = {
     "client.address": "Address of the client",
     "error.type": "Class of the error; on an HTTP span of a client's fault too, whose status stays unset",
     "gen_ai.input.messages": "The prompt's last messages, as JSON; only with `traces.content`",
-    "gen_ai.operation.name": "`chat`, `text_completion`, `generate_content`, or `execute_tool`",
+    "gen_ai.operation.name": "`chat`, `text_completion`, `generate_content`, `embeddings`, or `execute_tool`",
     "gen_ai.output.messages": "The answers' beginnings, as JSON; only with `traces.content`",
     "gen_ai.provider.name": "Dialect of the engine: `vllm`, `sglang`, `openai`, ...",
     "gen_ai.request.choice.count": "Choices, where more than one is asked for",
@@ -79,13 +80,13 @@ ATTRIBUTES: Mapping[str, str] = {
     "smg.inexact": "Why the rest may differ from what the first engine would have said",
     "smg.media.count": "How many media",
     "smg.mended": "Whether the text was mended",
-    "smg.outcome": "How it ended: `ok`, `client_gone`, `abandoned`, or the error's class",
+    "smg.outcome": "How it ended: `ok`, `client_gone`, `abandoned`, `outrun`, or the error's class",
     "smg.policy": "Name of the policy",
     "smg.rank": "Data-parallel rank that was chosen",
     "smg.reasons": "The reasons, one for each piece",
     "smg.request_id": "The gateway's id of the request, as in the log and the answer",
     "smg.retry.delay": "Seconds until the next try",
-    "smg.role": "What the worker computes: `regular`, `prefill`, `decode`, `encode`",
+    "smg.role": "What the worker computes: `regular`, `prefill`, `decode`, `encode`, `embedding`",
     "smg.server": "Label of the tool's server",
     "smg.spans.dropped": "Spans of this request that are over `traces.spans`",
     "smg.store.method": "Method of the history",

@@ -115,6 +115,8 @@ class Tracer:
 
     __slots__ = ("_bits", "_calls", "_clock", "_keep", "_observer", "_queue", "_sampler")
 
+    hears = frozenset({StoreCalled})
+
     def __init__(
         self, sampler: Sampler, queue: SpanQueue, *, clock: Clock, bits: Bits, observer: Observer, keep: int, calls: int
     ) -> None:

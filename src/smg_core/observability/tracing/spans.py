@@ -15,6 +15,7 @@ from smg_core.hooks import (
     EncodeDone,
     ExchangeEnded,
     FormatViolation,
+    Hedged,
     MediaLoaded,
     Migrating,
     Moment,
@@ -38,7 +39,7 @@ Attributes = Mapping[str, Attribute]
 LONGEST_TEXT = 256  # characters of a text from a client
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE", "QUERY"})
 _FAILED = 500  # the lowest status that is the server's fault
-_NO_FAULT = frozenset({"ok", "abandoned", "client_gone", "cancelled"})
+_NO_FAULT = frozenset({"ok", "abandoned", "outrun", "client_gone", "cancelled"})
 _PREPARED = (Rendered, EncodeDone, MediaLoaded, WorkerPicked)
 
 
@@ -239,6 +240,9 @@ class _Making:
                 self._event(span, "retry", now, {"smg.retry.delay": moment.delay, **_failure(moment)})
             case Migrating():
                 self._event(span, "migration", now, _of_migration(moment))
+            case Hedged():
+                of = {"smg.worker": moment.worker, "smg.to": moment.to, "smg.outcome": moment.outcome}
+                self._event(span, "hedge", now, {"smg.delay": moment.delay, **of})
             case FormatViolation():
                 told: Attributes = {
                     "smg.choice": moment.index,

@@ -33,6 +33,7 @@ from smg_core.server.admin.control_descriptions import (
 from smg_core.server.admin.decisions import decision_routes
 from smg_core.server.admin.keys import key_routes
 from smg_core.server.admin.models import model_routes
+from smg_core.server.admin.plugins import plugin_routes
 from smg_core.server.control import Control
 from smg_core.server.endpoint import Endpoint
 from smg_core.server.exchange import Exchange
@@ -56,6 +57,7 @@ def control_routes(gateway: Runtime, control: Control) -> tuple[Route[Endpoint],
         *decision_routes(gateway, control.decided),
         *key_routes(gateway),
         *model_routes(gateway),
+        *plugin_routes(gateway),
         Route("GET", "/admin/config", Endpoint(routes.config, "admin.config", about=CONFIG)),
         Route("POST", "/admin/reload", Endpoint(routes.reload, "admin.config", reads_json=True, about=RELOAD)),
         Route("POST", "/admin/drain", Endpoint(routes.drain, "admin.drain", reads_json=True, about=DRAIN)),

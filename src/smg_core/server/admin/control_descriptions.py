@@ -1,7 +1,7 @@
 """The input and output of the admin door's routes about the gateway itself: its models, policies, settings, log and requests, for
 its `/admin/openapi.json`. Above: the routes. Pure."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
@@ -34,6 +34,33 @@ __all__ = [
 
 _Day = Annotated[float, Meta(ge=0, le=86400)]
 _Level = Literal["debug", "info", "warning", "error"]
+
+
+class PluginBody(Struct, forbid_unknown_fields=True):
+    """What a plugin is to be: `entry` as in the file of plugins, without its name."""
+
+    entry: dict[str, Any]
+
+
+class PluginRow(Struct):
+    """A plugin of this process. `busy`: exchanges that have an instance of it; `problem`: why a newer one is not in its place;
+    `counts`: what it changed, rejected and failed at, and its own counters."""
+
+    name: str
+    source: str
+    when: str
+    on_failure: str
+    hooks: list[str]
+    sha256: str
+    busy: int
+    problem: str
+    counts: dict[str, float]
+
+
+class PluginRows(Struct):
+    """The plugins, in the order in which requests meet them."""
+
+    plugins: list[PluginRow]
 
 
 class ModelRow(Struct):
@@ -144,6 +171,9 @@ def _about(name: str, summary: str, group: str, body: object, told: object) -> O
 
 MODELS = _about("adminModels", "The models that are served, and who serves them.", "models", None, ModelRows)
 POLICIES = _about("adminPolicies", "The routing policies in use.", "routing", None, PolicyRows)
+PLUGINS = _about("adminPlugins", "The plugins of this process.", "plugins", None, PluginRows)
+PUT_PLUGIN = _about("putPlugin", "Add a plugin, or replace it while it serves.", "plugins", PluginBody, PluginRows)
+REMOVE_PLUGIN = _about("removePlugin", "Remove a plugin; requests under way keep it.", "plugins", None, PluginRows)
 CONFIG = _about("adminConfig", "The settings in use, secrets masked.", "gateway", None, ConfigRows)
 RELOAD = _about(
     "reload", "Read the settings again, and change what can change live.", "gateway", ReloadBody, ReloadAnswer

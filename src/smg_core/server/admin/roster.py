@@ -32,7 +32,7 @@ from smg_core.server.admin.roster_descriptions import (
 from smg_core.server.admin.workers import worker_routes
 from smg_core.server.endpoint import Endpoint
 from smg_core.server.exchange import Exchange
-from smg_core.server.roster import Roster
+from smg_core.server.roster import ADMIN, Roster
 from smg_core.server.routes import Route
 from smg_core.server.runtime import Runtime
 from smg_core.workers.worker import Worker, WorkerSpec
@@ -42,7 +42,6 @@ __all__ = ["roster_routes", "worker_row"]
 
 B = TypeVar("B", bound=msgspec.Struct)
 NEEDED = "admin.workers"
-SOURCE = "admin"
 _KEY = "authorization"
 
 
@@ -86,7 +85,7 @@ class _Workers:
         if self._gateway.registry.get(spec.label) is not None:
             raise Conflict(f"There is a worker '{spec.label}' already.")
         try:
-            worker = await self._roster.add(spec, SOURCE)
+            worker = await self._roster.add(spec, ADMIN)
         except (ValueError, LookupError) as error:
             raise InvalidRequest(f"Invalid worker: {error}.") from None
         await self._show(exchange, worker, 201)
@@ -94,7 +93,7 @@ class _Workers:
     async def change(self, exchange: Exchange) -> None:
         worker, body = self._named(exchange), await self._body(exchange, ChangeWorkerBody)
         try:
-            changed = await self._roster.change(worker.name, changed_spec(worker.spec, body))
+            changed = await self._roster.edit(worker.name, lambda spec: changed_spec(spec, body))
         except (ValueError, LookupError) as error:
             raise InvalidRequest(f"Invalid worker: {error}.") from None
         await self._show(exchange, changed)

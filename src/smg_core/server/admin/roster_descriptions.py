@@ -54,6 +54,9 @@ class AddWorkerBody(Struct, forbid_unknown_fields=True, kw_only=True):
     rank: Annotated[int, Meta(ge=0)] | None = None
     adapters: dict[_Name, _Text | int] = {}
     labels: _Labels = {}
+    kv_events: _Name = ""
+    kv_events_replay: _Name = ""
+    kv_events_topic: _Name = ""
 
 
 class ChangeWorkerBody(Struct, forbid_unknown_fields=True, kw_only=True):

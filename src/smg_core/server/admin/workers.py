@@ -132,6 +132,8 @@ class _Workers:
             return _LACKS
         if isinstance(asked, LoadAdapter | UnloadAdapter):
             await self._gateway.adapter_changes.made(worker, engine, asked.name)
+        if isinstance(asked, FlushCache) and reply.done:
+            await self._gateway.cache_losses.emptied(worker)
         return HTTPStatus.OK if reply.done else HTTPStatus.CONFLICT, reply.message, None
 
     def _chosen(self, names: tuple[str, ...]) -> list[Worker]:

@@ -1,11 +1,14 @@
 """What the supervisor does with the messages of the processes: numbers them, keeps the last of each key, gives each to all.
 
 A process ("member") that joins is told all that is kept. What waits for a member that does not read is bounded: beyond, it is
-dropped, and once the member reads again it is told all that is kept. So it lacks events then, and no state. Pure. Above:
-relaying, which has the sockets. Below: base, frames.
+dropped, and once the member reads again it is told all that is kept. So it lacks events then, and no state.
+
+Members are of generations: those of a new one are not told what was kept, of some kinds, before their generation began, and those
+of the earlier ones still are, for as long as there is one. Pure. Above: relaying, which has the sockets. Below: base, frames.
 """
 
 from collections import deque
+from collections.abc import Collection, Mapping
 
 import attrs
 
@@ -31,7 +34,8 @@ __all__ = ["Relay"]
 class _Member:
     """A process. `waiting` are pieces that it has not been sent; the first `sent` bytes of the first are out. `behind`: pieces
     were dropped, and it has to be told all that is kept. `took` is the last message that it has taken (None: it has not begun to
-    read), `token` its own last one that was given a number."""
+    read), `token` its own last one that was given a number. `since` has, by kind, the number from which on messages are for its
+    generation."""
 
     waiting: deque[bytes] = attrs.field(factory=deque)
     size: int = 0
@@ -40,6 +44,7 @@ class _Member:
     behind: bool = False
     took: int | None = None
     token: int = 0
+    since: Mapping[str, int] = attrs.field(factory=dict)
 
 
 class Relay:
@@ -51,10 +56,20 @@ class Relay:
         self._members: dict[int, _Member] = {}
         self._number = 0
         self._settled = 0
+        self._generations: dict[
+            int, Mapping[str, int]
+        ] = {}  # by generation, from which number on messages of a kind are for it
 
-    def joined(self, name: int) -> None:
-        """A process has started: it is told all that is kept."""
-        member = self._members[name] = _Member()
+    def began(self, generation: int, anew: Collection[str], oldest: int) -> None:
+        """From now on there may be members of a generation that are not told what was kept before of the kinds `anew`. Of the
+        generations before `oldest` none will join any more."""
+        for each in [each for each in self._generations if each < oldest]:
+            del self._generations[each]
+        self._generations[generation] = dict.fromkeys(anew, self._number + 1)
+
+    def joined(self, name: int, generation: int = 0) -> None:
+        """A process has started: it is told all that is kept for its generation."""
+        member = self._members[name] = _Member(since=self._generations.get(generation, {}))
         self._tell_all(member)
 
     def left(self, name: int) -> None:
@@ -73,16 +88,6 @@ class Relay:
         elif isinstance(frame, Word):
             return frame.word
         return None
-
-    def forget(self, kind: str) -> None:
-        """Forget all that is kept of a kind."""
-        for each in self._kept:
-            if each.kind == kind:
-                self._number += 1
-                self._kept.note(Notice(kind, each.key, b"", self._number))
-                told = encoded(Delivered(kind, each.key, b"", self._number))
-                for member in self._members.values():
-                    self._put(member, told)
 
     def tell(self, name: int, word: str) -> None:
         """Say a word to a member, if it is there."""
@@ -130,7 +135,11 @@ class Relay:
     def _tell_all(self, member: _Member) -> None:
         """Tell a member all that is kept; further messages may wait behind it."""
         pieces = [encoded(Began())]
-        pieces += [encoded(Delivered(each.kind, each.key, each.body, each.number)) for each in self._kept]
+        pieces += [
+            encoded(Delivered(each.kind, each.key, each.body, each.number))
+            for each in self._kept
+            if each.number >= member.since.get(each.kind, 0)
+        ]
         pieces += [encoded(Caught(self._number, member.token)), encoded(Settled(self._settled))]
         member.behind = False
         member.waiting.extend(pieces)

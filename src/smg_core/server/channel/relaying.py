@@ -9,6 +9,8 @@ import selectors
 import socket
 import threading
 from collections import deque
+from collections.abc import Callable, Collection
+from functools import partial
 
 from smg_core.errors import InternalError
 from smg_core.server.channel.frames import Splitter
@@ -29,7 +31,7 @@ class Relaying:
         self._relay = Relay(settings)
         self._sockets: dict[int, socket.socket] = {}
         self._splitters: dict[int, Splitter] = {}
-        self._notes: deque[tuple[str, int, socket.socket | str | None]] = deque()
+        self._notes: deque[Callable[[], None] | None] = deque()
         self._words: deque[tuple[int, str]] = deque()
         self._bell, self._bell_end = _pair()
         self.heard, self._heard_end = _pair()
@@ -38,20 +40,21 @@ class Relaying:
         self._thread = threading.Thread(target=self._run, name="channel", daemon=True)
         self._thread.start()
 
-    def add(self, name: int) -> socket.socket:
-        """A process of this number begins: its end of the channel, to be closed here once the process has it."""
+    def add(self, name: int, generation: int = 0) -> socket.socket:
+        """A process of this number and generation begins: its end of the channel, to be closed here once the process has it."""
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
-        self._note("add", name, ours)
+        self._note(partial(self._add, name, ours, generation))
         return theirs
 
     def tell(self, name: int, word: str) -> None:
         """Say a word to a process."""
-        self._note("tell", name, word)
+        self._note(partial(self._relay.tell, name, word))
 
-    def forget(self, kind: str) -> None:
-        """Forget all that is kept of a kind."""
-        self._note("forget", 0, kind)
+    def began(self, generation: int, anew: Collection[str], oldest: int) -> None:
+        """Processes of this generation are not told what was kept before of the kinds `anew`; of the generations before `oldest`
+        none will be added any more."""
+        self._note(partial(self._relay.began, generation, anew, oldest))
 
     def words(self) -> list[tuple[int, str]]:
         """What processes have said since the last call: each with its number."""
@@ -65,13 +68,14 @@ class Relaying:
 
     def close(self) -> None:
         """End the thread, and close what it has."""
-        self._note("close", 0, None)
+        self._note(None)
         self._thread.join()
         for each in (self._bell, self._bell_end, self.heard, self._heard_end):
             each.close()
 
-    def _note(self, what: str, name: int, value: socket.socket | str | None) -> None:
-        self._notes.append((what, name, value))
+    def _note(self, call: Callable[[], None] | None) -> None:
+        """Have the thread do this, and end after None."""
+        self._notes.append(call)
         _ring(self._bell_end)
 
     def _run(self) -> None:
@@ -93,20 +97,18 @@ class Relaying:
     def _heed_notes(self) -> bool:
         """Do what other threads have asked for; False once that is to end."""
         while self._notes:
-            what, name, value = self._notes.popleft()
-            if what == "close":
+            call = self._notes.popleft()
+            if call is None:
                 return False
-            if isinstance(value, socket.socket):
-                self._sockets[name] = value
-                self._splitters[name] = Splitter(self._settings.message_bytes)
-                self._selector.register(value, selectors.EVENT_READ, name)
-                self._relay.joined(name)
-            elif what == "forget" and value is not None:
-                self._relay.forget(value)
-            elif value is not None:
-                self._relay.tell(name, value)
+            call()
         self._watch()
         return True
+
+    def _add(self, name: int, sock: socket.socket, generation: int) -> None:
+        self._sockets[name] = sock
+        self._splitters[name] = Splitter(self._settings.message_bytes)
+        self._selector.register(sock, selectors.EVENT_READ, name)
+        self._relay.joined(name, generation)
 
     def _watch(self) -> None:
         """Look for room in the sockets of those for whom something waits, and of no others."""

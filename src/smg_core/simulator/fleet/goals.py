@@ -35,8 +35,8 @@ class LoadKind:
 
 LOAD_KINDS: Mapping[str, LoadKind] = {
     "chat": LoadKind("chat", 9.0, asked="shared"),
-    "agents": LoadKind("agents", 4.5, asked="shared"),
-    "retrieval": LoadKind("retrieval", 2.6, asked="shared"),
+    "agents": LoadKind("agents", 4.5, block=64, asked="shared"),
+    "retrieval": LoadKind("retrieval", 2.6, block=64, asked="shared"),
     "day_and_night": LoadKind("day_and_night", 11.0, asked="shared"),
     "long": LoadKind("long", 0.45, block=512, asked="small"),
     "hot": LoadKind("hot", 9.0),

@@ -90,6 +90,7 @@ class _Seen:
         "queued",
         "rank_count",
         "ranks",
+        "ranks_out",
         "running",
         "weight",
     )
@@ -102,6 +103,7 @@ class _Seen:
         self.kv_usage = 0.0
         self.rank_count = 1
         self.ranks: tuple[RankState, ...] = ()
+        self.ranks_out: tuple[int, ...] = ()
 
 
 class PolicyChooser:

@@ -224,7 +224,7 @@ def test_an_engine_that_declares_nothing_has_nothing(capabilities) -> None:
             "cache_salt",
             "loads",
             "kv_events",
-            "embed",
+            "pools",
         )
     )
     assert (facts.n, facts.max_n) == ((False, 1) if capabilities else (True, None))
@@ -240,7 +240,8 @@ def test_the_small_calls_are_put_and_read() -> None:
     assert pb.AbortRequest.FromString(CODEC.abort("r").message).request_ids == ["r"]
     embed = CODEC.embed("r", TokenIds([5]))
     assert list(pb.EmbedRequest.FromString(embed.message).input_ids) == [5]
-    assert embed.parse(pb.EmbedResponse(values=[1], prompt_tokens=1).SerializeToString()) == ([1.0], 1)
+    found = embed.parse(pb.EmbedResponse(values=[1], prompt_tokens=1).SerializeToString())
+    assert (list(found.values), found.tokens) == ([1.0], 1)
     assert CODEC.health.parse(pb.HealthResponse(ready=True).SerializeToString())
     assert CODEC.tokenizer.parse(pb.TokenizerChunk(data=b"PK", sha256="a").SerializeToString()) == (b"PK", "a")
     for call in (CODEC.health, CODEC.model, CODEC.describes, CODEC.loads, CODEC.tokenizer):

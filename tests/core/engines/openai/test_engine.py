@@ -26,6 +26,7 @@ from smg_core.errors import (
     SmgError,
     UnsupportedParameter,
     WorkerBusy,
+    WorkerError,
     WorkerGone,
 )
 from smg_core.events import (
@@ -83,7 +84,10 @@ class Heard:
 async def heard(engine: OpenAiEngine, request: GenerationRequest | None = None, **options: Any) -> Heard:
     """All of one answer, which keeps to the grammar of events."""
     sink = Heard()
-    await engine.chat(request or asked(), sink, **options)
+    try:
+        await engine.chat(request or asked(), sink, **options)
+    except WorkerError as error:
+        sink.closed(error)
     async with asyncio.timeout(30):
         await sink.over.wait()
     counted = [] if sink.of(Usage) else [Usage(0, 0)]
@@ -324,9 +328,13 @@ async def test_a_call_that_is_cancelled_stops_the_far_engine_and_says_nothing_mo
 async def test_a_call_that_is_cancelled_before_it_was_sent_never_reaches_the_server() -> None:
     async with far(config=PACED) as (house, engine):
         sink = Heard()
-        (await engine.chat(asked(), sink)).cancel()
-        await eventually(lambda: not engine.in_flight)
+        starting = asyncio.ensure_future(engine.chat(asked(), sink))
+        await asyncio.sleep(0)
+        starting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await starting
 
+        assert not engine.in_flight
         assert house.engine.counters["requests"] == 0
         assert not sink.over.is_set()
 
@@ -386,7 +394,8 @@ MODELS = b'{"object":"list","data":[{"id":"served","max_model_len":4096}]}'
 
 WIRES: list[tuple[str, bytes, type[SmgError] | None]] = [
     ("whole", http(WHOLE), None),
-    ("no DONE", http(CHUNK), EngineGarbled),
+    ("no DONE", http(CHUNK), None),
+    ("no end", http(CHUNK.replace(b'"stop"', b"null")), EngineGarbled),
     ("cut off", http(CHUNK, content_length="9999"), WorkerGone),
     ("hangs up", b"", WorkerGone),
     ("no HTTP", b"SSH-2.0-OpenSSH_9.6\r\n\r\n", EngineGarbled),

@@ -543,10 +543,8 @@ def test_the_small_calls_are_put_and_read() -> None:
     got = pb.EmbedRequest.FromString(embed.message)
     assert (got.request_id, list(got.tokenized.input_ids)) == ("r-9", [5, 300])
 
-    assert embed.parse(pb.EmbedResponse(embedding=[0.5, -1], prompt_tokens=2).SerializeToString()) == (
-        [0.5, -1],
-        2,
-    )
+    found = embed.parse(pb.EmbedResponse(embedding=[0.5, -1], prompt_tokens=2).SerializeToString())
+    assert (list(found.values), found.tokens) == ([0.5, -1], 2)
     assert CODEC.health.parse(pb.HealthCheckResponse(healthy=True).SerializeToString())
     assert not CODEC.health.parse(b"")
     piece = common.GetTokenizerChunk(data=b"PK", sha256="ab").SerializeToString()

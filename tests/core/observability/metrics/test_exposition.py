@@ -17,7 +17,14 @@ from smg_core.observability.metrics.series import SeriesTable
 
 PARSERS: dict[str, Callable[[str], Iterable[Any]]] = {PROMETHEUS: prometheus, OPENMETRICS: openmetrics}
 COUNTER = Metric(
-    "smg_a", "counter", "A.", "http", ExchangeEnded, ("x",), read=lambda ended: (((ended.path,), ended.sent),)
+    "smg_a",
+    "counter",
+    "A.",
+    "http",
+    ExchangeEnded,
+    ("x",),
+    labels_of=lambda ended: (ended.route,),
+    amount=lambda ended: ended.sent,
 )
 SPREAD = Metric(
     "smg_b_seconds",
@@ -29,13 +36,14 @@ SPREAD = Metric(
     "seconds",
     (0.5, 2.0),
     exemplars=True,
-    read=lambda ended: (((ended.path,), ended.seconds),),
+    labels_of=lambda ended: (ended.route,),
+    amount=lambda ended: ended.seconds,
 )
 TEXTS = st.text(st.characters(blacklist_categories=("Cs",), blacklist_characters="\x1f\r"), max_size=12)
 
 
-def exchange(path: str, sent: int, seconds: float, trace: str = "") -> ExchangeEnded:
-    return ExchangeEnded("", "GET", path, 200, sent, seconds, "ok", trace_id=trace)
+def exchange(route: str, sent: int, seconds: float, trace: str = "") -> ExchangeEnded:
+    return ExchangeEnded("", "GET", "/", 200, sent, seconds, "ok", route=route, trace_id=trace)
 
 
 def recorded(*moments: ExchangeEnded) -> Exposition:

@@ -1,21 +1,23 @@
-"""Where a server of the Chat Completions API listens, read from one URL.
+"""Where an engine that speaks HTTP listens, read from one URL.
 
-Decides what such a URL means, and what the first bytes of another protocol look like. Pure. Above: engine.
+Decides what such a URL means, and what the first bytes of another protocol look like. Pure. Above: client, the engines.
 
     http://host:port           plain HTTP/1.1; the API lies under /v1
     https://host/some/v1       TLS; the API lies under the path that is given
     http+unix:///run/sock      plain HTTP/1.1 over a Unix socket
 """
 
+import re
 from urllib.parse import urlsplit
 
 import attrs
 
-__all__ = ["HTTP2_PREFACE", "ChatAddress", "is_http2"]
+__all__ = ["HTTP2_PREFACE", "HttpAddress", "is_http2"]
 
 HTTP2_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
 """How a client of HTTP/2 begins: the preface and an empty SETTINGS frame."""
 
+_WRITABLE = re.compile(r"[!-~]+\Z")
 _SETTINGS = 4
 _FRAME_HEAD = 9
 
@@ -26,9 +28,9 @@ def is_http2(answer: bytes) -> bool:
 
 
 @attrs.frozen
-class ChatAddress:
-    """One server. `origin` is scheme, host and port as a URL; `api` the path under which the API lies; `socket` the path of a
-    Unix socket, or ""."""
+class HttpAddress:
+    """One server. `origin` is scheme, host and port as a URL; `api` the path under which an OpenAI API lies; `socket` the path
+    of a Unix socket, or ""."""
 
     origin: str
     api: str = "/v1"
@@ -37,7 +39,7 @@ class ChatAddress:
     port: int = 0
 
     @classmethod
-    def parse(cls, url: str) -> "ChatAddress":
+    def parse(cls, url: str) -> "HttpAddress":
         """The address that `url` names. Raises ValueError that says what is wrong with it."""
         try:
             parts = urlsplit(url)
@@ -56,6 +58,8 @@ class ChatAddress:
             raise ValueError(f"worker URL {url!r} has no known scheme; use one of http://, https://, http+unix://")
         if not parts.hostname:
             raise ValueError(f"worker URL {url!r} names no host")
+        if not _WRITABLE.match(f"{parts.netloc}{parts.path}"):
+            raise ValueError(f"worker URL {url!r}: only ASCII can be sent; write xn-- names, and %XX in the path")
         origin = f"{parts.scheme}://{parts.netloc}"
         return cls(
             origin,
@@ -68,6 +72,11 @@ class ChatAddress:
     @property
     def secure(self) -> bool:
         return self.origin.startswith("https:")
+
+    @property
+    def authority(self) -> str:
+        """The value of the field Host."""
+        return self.origin.partition("://")[2]
 
     @property
     def as_grpc(self) -> str:

@@ -2,13 +2,13 @@
 
 import pytest
 
-from smg_core.engines.openai.address import HTTP2_PREFACE, ChatAddress, is_http2
+from smg_core.engines.http.address import HTTP2_PREFACE, HttpAddress, is_http2
 
 
 def test_the_api_lies_under_v1_unless_the_url_says_otherwise() -> None:
-    assert ChatAddress.parse("http://engine:8000").api == "/v1"
-    assert ChatAddress.parse("http://engine:8000/").api == "/v1"
-    assert ChatAddress.parse("https://api.example/openai/v1/").api == "/openai/v1"
+    assert HttpAddress.parse("http://engine:8000").api == "/v1"
+    assert HttpAddress.parse("http://engine:8000/").api == "/v1"
+    assert HttpAddress.parse("https://api.example/openai/v1/").api == "/openai/v1"
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ def test_the_api_lies_under_v1_unless_the_url_says_otherwise() -> None:
     ],
 )
 def test_an_address_is_shown_and_named_as_it_would_be_for_grpc(url: str, shown: str, grpc: str) -> None:
-    address = ChatAddress.parse(url)
+    address = HttpAddress.parse(url)
 
     assert (str(address), address.as_grpc) == (shown, grpc)
     assert address.secure == url.startswith("https")
@@ -42,7 +42,7 @@ def test_an_address_is_shown_and_named_as_it_would_be_for_grpc(url: str, shown: 
 )
 def test_a_wrong_url_is_refused_in_words(url: str, words: str) -> None:
     with pytest.raises(ValueError, match=words) as caught:
-        ChatAddress.parse(url)
+        HttpAddress.parse(url)
 
     assert "secret" not in str(caught.value)
 

@@ -1,0 +1,18 @@
+"""The table of dialects of engines that take token ids over HTTP. Pure. Above: server.reaching.
+
+Such a worker has an http:// URL and names its dialect; one that names none is a server of the Chat Completions API.
+"""
+
+from collections.abc import Callable
+
+from smg_core.engines.base import Codec
+from smg_core.engines.http.sglang import SglangHttpCodec
+from smg_core.engines.http.vllm import VllmHttpCodec
+
+__all__ = ["CHAT", "HTTP_DIALECTS"]
+
+CHAT = "openai"
+"""The dialect of servers of the Chat Completions API, which an http:// URL means where no other is named."""
+
+HTTP_DIALECTS: dict[str, Callable[[], Codec]] = {"vllm-http": VllmHttpCodec, "sglang-http": SglangHttpCodec}
+"""How a worker names its dialect, and what makes the codec."""

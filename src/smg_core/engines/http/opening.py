@@ -1,0 +1,40 @@
+"""Makes the client of an engine that speaks HTTP (edge). Above: server.reaching. Below: dialects, transport."""
+
+from collections.abc import Sequence
+
+from smg_core.engines.base import Engine
+from smg_core.engines.client import EngineClient
+from smg_core.engines.dialects import AUTO, UnknownDialect
+from smg_core.engines.http.client import HttpClient
+from smg_core.engines.http.dialects import CHAT, HTTP_DIALECTS
+from smg_core.engines.http.transport import HttpTransport
+from smg_core.engines.openai.engine import OpenAiEngine
+from smg_core.engines.settings import EnginesConfig
+from smg_core.engines.target import Tls
+
+__all__ = ["check_http_dialect", "open_engine"]
+
+
+def check_http_dialect(name: str) -> None:
+    """Raise UnknownDialect where no HTTP server speaks the dialect that a worker names."""
+    known = (AUTO, CHAT, *HTTP_DIALECTS)
+    if name not in known:
+        raise UnknownDialect(f"no dialect {name!r} of an HTTP server; there are {', '.join(known)}")
+
+
+def open_engine(
+    dialect: str,
+    url: str,
+    *,
+    headers: Sequence[tuple[str, str]],
+    tls: Tls | None,
+    limits: EnginesConfig,
+    connect_timeout: float,
+) -> Engine:
+    """A client of the engine at `url`: one that takes token ids where the dialect is of that kind, else one that speaks Chat
+    Completions. It connects when it is first asked."""
+    codec = HTTP_DIALECTS.get(dialect)
+    if codec is None:
+        return OpenAiEngine(url, headers=headers, tls=tls, limits=limits, connect_timeout=connect_timeout)
+    http = HttpClient(url, headers=headers, tls=tls, limits=limits, connect_timeout=connect_timeout)
+    return EngineClient(codec(), HttpTransport(http), limits)

@@ -1,0 +1,410 @@
+"""Runs the middleware of one exchange, in order (edge).
+
+Requests meet the plugins in their order, answers in the reverse. What a plugin changes is checked, and the next one sees it. One
+that fails ends the exchange ("closed") or is left out of the rest of it ("open"); either way it is reported. An exchange keeps
+the plugins that it began with, whatever is added or replaced meanwhile. Decides order and failure and knows no transport. Above:
+`server`. Below: `base`, `checks`, `entries`.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Literal, TypeVar
+
+import attrs
+
+from smg_core.errors import InternalError, SmgError
+from smg_core.middleware.base import (
+    About,
+    AnswerPiece,
+    ChangeHead,
+    ChangeText,
+    Continue,
+    End,
+    Failure,
+    HeadVerdict,
+    HookName,
+    Middleware,
+    MiddlewareFault,
+    PieceVerdict,
+    PluginSession,
+    Reject,
+    RequestBody,
+    RequestHead,
+    ResponseHead,
+    TextVerdict,
+)
+from smg_core.middleware.checks import bounded_text, changed_head, changed_response, refusal_of
+from smg_core.middleware.entries import Entry
+from smg_core.middleware.settings import MiddlewareConfig
+
+__all__ = ["Happened", "Identified", "Link", "PluginChain", "PluginPlan", "ReportHappened", "When"]
+
+When = Literal["before_identity", "after_identity"]
+T = TypeVar("T")
+
+
+@attrs.frozen
+class Happened:
+    """What a plugin did other than letting something pass: `outcome` is "changed", "rejected" or "failed", with the reason of a
+    failure, which is for the operator."""
+
+    plugin: str
+    hook: HookName
+    outcome: Literal["changed", "rejected", "failed"]
+    reason: str = ""
+
+
+ReportHappened = Callable[[Happened], None]
+ModelOf = Callable[[str], str]
+
+
+@attrs.frozen
+class Link:
+    """A plugin in its place: what the operator said of it, and its code."""
+
+    entry: Entry
+    middleware: Middleware
+
+
+@attrs.frozen
+class Identified:
+    """Whose a request is, by a plugin that may say so; None where it says nothing."""
+
+    tenant: str | None = None
+    principal: str | None = None
+
+
+@attrs.frozen
+class PluginPlan:
+    """All plugins, in order. A plan is never changed: another takes its place."""
+
+    links: tuple[Link, ...] = ()
+    config: MiddlewareConfig = attrs.field(factory=MiddlewareConfig)
+
+    def chain(self, about: About, report: ReportHappened) -> "PluginChain | None":
+        """The chain of an exchange whose route is known; None where no plugin is on that route."""
+        found = [each for each in self.links if attrs.evolve(each.entry, tenants=()).applies(about)]
+        return PluginChain(found, about, self.config, report) if found else None
+
+
+@attrs.define
+class _Active:
+    """A plugin in this exchange."""
+
+    at: int
+    link: Link
+    session: PluginSession
+    hooks: frozenset[HookName]
+    failed: bool = False
+
+
+class PluginChain:
+    """The plugins of one exchange. The methods are called in the order in which things happen to an exchange; `close` last,
+    however it ended. All raise SmgError: the refusal of a plugin, or InternalError where one failed that is "closed"."""
+
+    def __init__(self, links: Sequence[Link], about: About, config: MiddlewareConfig, report: ReportHappened) -> None:
+        self._links = links
+        self._about = about
+        self._config = config
+        self._report = report
+        self._active: list[_Active] = []
+        self._wire: list[_Active] = []
+        self._said: list[_Active] = []
+
+    # --------------------------------------------------------------------------------------------------------- requests
+
+    async def request_head(
+        self, head: RequestHead, when: When, about: About | None = None
+    ) -> tuple[RequestHead, Identified]:
+        """The head as the plugins of this time leave it, and whose the request is by them. `about` has what has become known:
+        after identity, the tenant."""
+        self._about = about or self._about
+        identified = Identified()
+        for at, link in enumerate(self._links):
+            if link.entry.when != when or link.entry.models or not link.entry.applies(self._about):
+                continue
+            active = self._begin(at, link)
+            if active is None:
+                continue
+            head, said = await self._request_head(active, head)
+            identified = said if said is not None else identified
+        return head, identified
+
+    async def request_body(self, text: str, model_of: ModelOf, head: RequestHead) -> tuple[str, RequestHead]:
+        """The body and the head as the plugins leave them. Those for some models are asked from here on, for the head too;
+        `model_of` reads the model of a body."""
+        for at, link in enumerate(self._links):
+            active = next((each for each in self._active if each.at == at), None)
+            if link.entry.models and active is None and model_of(text) in link.entry.models:
+                self._about = attrs.evolve(self._about, model=model_of(text))
+                active = self._begin(at, link) if link.entry.applies(self._about) else None
+                if active is not None:
+                    head, _ = await self._request_head(active, head)
+            if active is not None:
+                text, head = await self._request_body(active, text, head)
+        return text, head
+
+    def _begin(self, at: int, link: Link) -> _Active | None:
+        """The session of a plugin, None of one that fails here and is "open"."""
+        try:
+            session = _begun(link.middleware, self._about)
+        except MiddlewareFault as fault:
+            self._fault(link.entry, "request_head", fault)
+            return None
+        active = _Active(at, link, session, link.middleware.hooks)
+        self._active.append(active)
+        self._active.sort(key=lambda each: each.at)
+        if "piece" in active.hooks:
+            for_mode = self._wire if link.middleware.pieces == "wire" else self._said
+            for_mode.append(active)
+            for_mode.sort(key=lambda each: -each.at)
+        return active
+
+    async def _request_head(self, active: _Active, head: RequestHead) -> tuple[RequestHead, Identified | None]:
+        if "request_head" not in active.hooks:
+            return head, None
+        entry = active.link.entry
+        try:
+            verdict: HeadVerdict = await _asked(active.session.on_request_head(head))
+            change = self._change(active, "request_head", verdict, ChangeHead)
+            if change is None:
+                return head, None
+            granted = "tenant" in entry.grants
+            changed = changed_head(head, change, most=self._config.header_bytes, may_identify=granted)
+        except MiddlewareFault as fault:
+            self._failed(active, "request_head", fault)
+            return head, None
+        self._report(Happened(entry.name, "request_head", "changed"))
+        return changed, Identified(change.tenant, change.principal) if change.tenant is not None else None
+
+    async def _request_body(self, active: _Active, text: str, head: RequestHead) -> tuple[str, RequestHead]:
+        if active.failed or "request_body" not in active.hooks:
+            return text, head
+        try:
+            verdict: TextVerdict = await _asked(active.session.on_request_body(RequestBody(text)))
+            change = self._change(active, "request_body", verdict, ChangeText)
+            if change is None:
+                return text, head
+            changed = bounded_text(change.text, self._config.body_bytes)
+            if change.head is not None:
+                head = changed_head(head, change.head, most=self._config.header_bytes, may_identify=False)
+        except MiddlewareFault as fault:
+            self._failed(active, "request_body", fault)
+            return text, head
+        self._report(Happened(active.link.entry.name, "request_body", "changed"))
+        return changed, head
+
+    # ---------------------------------------------------------------------------------------------------------- answers
+
+    def wants(self, hook: HookName) -> bool:
+        """Whether a plugin of this exchange has the hook."""
+        return any(hook in each.hooks and not each.failed for each in self._active)
+
+    @property
+    def sees_wire(self) -> bool:
+        """Whether a plugin sees the answer as it leaves."""
+        return bool(self._wire)
+
+    @property
+    def sees_texts(self) -> bool:
+        """Whether a plugin sees what the model says."""
+        return bool(self._said)
+
+    async def response_head(self, head: ResponseHead) -> ResponseHead:
+        """The head of an event stream as the plugins leave it."""
+        for active in reversed(self._active):
+            head = await self._response_head(active, head)
+        return head
+
+    async def response(self, head: ResponseHead, text: str) -> tuple[ResponseHead, str]:
+        """An answer that is sent whole, as the plugins leave it. `response_head` and `piece` are not called for it."""
+        for active in reversed(self._active):
+            if "response" in active.hooks:
+                head, text = await self._response(active, head, text)
+                continue
+            head = await self._response_head(active, head)
+            if active in self._wire:
+                said = self._piece((active,), 0, AnswerPiece(text, "wire", last=True))
+                text = said if isinstance(said, str) else await said
+        return head, text
+
+    async def _response(self, active: _Active, head: ResponseHead, text: str) -> tuple[ResponseHead, str]:
+        if active.failed:
+            return head, text
+        try:
+            of_head, of_text = await _asked(active.session.on_response(head, text))
+            change = self._change(active, "response", of_head, ChangeHead)
+            changed = self._change(active, "response", of_text, ChangeText)
+            new_head = head if change is None else changed_response(head, change, self._config.header_bytes)
+            new_text = text if changed is None else bounded_text(changed.text, self._config.body_bytes)
+        except MiddlewareFault as fault:
+            self._failed(active, "response", fault)
+            return head, text
+        if change is not None or changed is not None:
+            self._report(Happened(active.link.entry.name, "response", "changed"))
+        return new_head, new_text
+
+    async def _response_head(self, active: _Active, head: ResponseHead) -> ResponseHead:
+        if active.failed or "response_head" not in active.hooks:
+            return head
+        try:
+            verdict: HeadVerdict = await _asked(active.session.on_response_head(head))
+            change = self._change(active, "response_head", verdict, ChangeHead)
+            if change is not None:
+                head = changed_response(head, change, self._config.header_bytes)
+                self._report(Happened(active.link.entry.name, "response_head", "changed"))
+        except MiddlewareFault as fault:
+            self._failed(active, "response_head", fault)
+        return head
+
+    def piece(self, piece: AnswerPiece) -> str | Awaitable[str]:
+        """The text of a piece as the plugins leave it, "" where it is held back; to be awaited if a plugin waits."""
+        return self._piece(self._wire if piece.kind == "wire" else self._said, 0, piece)
+
+    def _piece(self, asked: Sequence[_Active], at: int, piece: AnswerPiece) -> str | Awaitable[str]:
+        text = piece.text
+        for number in range(at, len(asked)):
+            if not text and not piece.last:
+                return ""
+            active = asked[number]
+            if active.failed:
+                continue
+            shown = piece if text is piece.text else attrs.evolve(piece, text=text)
+            try:
+                verdict = _asked_now(active.session, shown)
+            except MiddlewareFault as fault:
+                text = self._piece_failed(active, fault, text)
+                continue
+            if isinstance(verdict, Awaitable):
+                return self._piece_waiting(asked, number, shown, verdict)
+            text = self._piece_text(active, verdict, text)
+        return text
+
+    async def _piece_waiting(
+        self, asked: Sequence[_Active], at: int, piece: AnswerPiece, verdict: Awaitable[PieceVerdict]
+    ) -> str:
+        active = asked[at]
+        try:
+            text = self._piece_text(active, await _asked(verdict), piece.text)
+        except MiddlewareFault as fault:
+            text = self._piece_failed(active, fault, piece.text)
+        rest = self._piece(asked, at + 1, attrs.evolve(piece, text=text))
+        return rest if isinstance(rest, str) else await rest
+
+    def _piece_text(self, active: _Active, verdict: PieceVerdict, text: str) -> str:
+        if isinstance(verdict, Continue):
+            return text
+        try:
+            change = self._change(active, "piece", verdict, ChangeText)
+            return text if change is None else bounded_text(change.text, self._config.piece_bytes)
+        except MiddlewareFault as fault:
+            return self._piece_failed(active, fault, text)
+
+    def _piece_failed(self, active: _Active, fault: MiddlewareFault, text: str) -> str:
+        """The text of a piece of which a plugin made nothing. Raises InternalError."""
+        self._failed(active, "piece", fault)
+        return text
+
+    async def end(self, end: End) -> str:
+        """What plugins send behind the last piece of an event stream. What fails here is reported, and refuses nothing more."""
+        told: list[str] = []
+        for active in reversed(self._active):
+            if active.failed or "end" not in active.hooks:
+                continue
+            try:
+                told.append(bounded_text(await _asked(active.session.on_end(end)), self._config.piece_bytes))
+            except (MiddlewareFault, SmgError) as error:
+                active.failed = True
+                self._report(Happened(active.link.entry.name, "end", "failed", _reason(error)))
+        return "".join(told)
+
+    async def error(self, failure: Failure) -> SmgError | None:
+        """The error to tell the client instead of this one; None to leave it as it is."""
+        found: SmgError | None = None
+        for active in reversed(self._active):
+            if active.failed or "error" not in active.hooks:
+                continue
+            try:
+                verdict = await _asked(active.session.on_error(failure))
+                if isinstance(verdict, Reject):
+                    found = refusal_of(verdict)
+                    failure = Failure(found.status, found.code or "", found.message)
+                    self._report(Happened(active.link.entry.name, "error", "changed"))
+            except (MiddlewareFault, SmgError) as error:
+                active.failed = True
+                self._report(Happened(active.link.entry.name, "error", "failed", _reason(error)))
+        return found
+
+    def close(self) -> None:
+        """The exchange is over. What fails here is reported."""
+        while self._active:
+            active = self._active.pop()
+            try:
+                _closed(active.session)
+            except MiddlewareFault as fault:
+                self._report(Happened(active.link.entry.name, "end", "failed", fault.reason))
+
+    # --------------------------------------------------------------------------------------------------------- verdicts
+
+    def _change(self, active: _Active, hook: HookName, verdict: object, kind: type[T]) -> T | None:
+        """The change that a verdict asks for, None for none. Raises what refuses, and MiddlewareFault for what is no verdict."""
+        if isinstance(verdict, Continue):
+            return None
+        if isinstance(verdict, kind):
+            return verdict
+        if isinstance(verdict, Reject):
+            refused = refusal_of(verdict)
+            self._report(Happened(active.link.entry.name, hook, "rejected"))
+            raise refused
+        raise MiddlewareFault(f"answered {type(verdict).__name__} to {hook}")
+
+    def _failed(self, active: _Active, hook: HookName, fault: MiddlewareFault) -> None:
+        """A plugin failed: it is out of this exchange. Raises InternalError unless it may be left out."""
+        active.failed = True
+        self._fault(active.link.entry, hook, fault)
+
+    def _fault(self, entry: Entry, hook: HookName, fault: MiddlewareFault) -> None:
+        """Report a failure. Raises InternalError if the plugin is "closed"."""
+        self._report(Happened(entry.name, hook, "failed", fault.reason))
+        if entry.on_failure == "closed":
+            raise InternalError("A plugin of this gateway failed.", detail=f"{entry.name}: {fault.reason}") from fault
+
+
+async def _asked(answer: Awaitable[T]) -> T:
+    """What a hook answers. Raises MiddlewareFault for whatever it raises, beside our own errors: those are its refusals."""
+    try:
+        return await answer
+    except (SmgError, MiddlewareFault):
+        raise
+    except Exception as error:
+        raise MiddlewareFault(_reason(error)) from error
+
+
+def _asked_now(session: PluginSession, piece: AnswerPiece) -> PieceVerdict | Awaitable[PieceVerdict]:
+    try:
+        return session.on_piece(piece)
+    except (SmgError, MiddlewareFault):
+        raise
+    except Exception as error:
+        raise MiddlewareFault(_reason(error)) from error
+
+
+def _begun(middleware: Middleware, about: About) -> PluginSession:
+    try:
+        return middleware.begin(about)
+    except Exception as error:
+        raise MiddlewareFault(_reason(error)) from error
+
+
+def _closed(session: PluginSession) -> None:
+    try:
+        session.close()
+    except Exception as error:
+        raise MiddlewareFault(_reason(error)) from error
+
+
+def _reason(error: BaseException) -> str:
+    """A failure in words of bounded length: its class and its message's first line."""
+    if isinstance(error, MiddlewareFault):
+        return error.reason
+    first = (str(error).splitlines() or [""])[0][:200]
+    return f"{type(error).__name__}: {first}"

@@ -1,0 +1,140 @@
+"""Answers a pooled request: makes the ids of its inputs, and has their vectors gathered from the workers of its model (edge).
+
+What an input becomes is decided by `pool_inputs`, which worker gets it by the policy of the model for the role "embedding", what
+is under way at a time by `pool_gathering` and `spread`. Above: the handler in `server.pooling`. Below: these, routing, workers.
+"""
+
+import asyncio
+
+from smg_core.clock import Clock
+from smg_core.errors import SmgError, UnsupportedParameter
+from smg_core.hooks import EncodeDone
+from smg_core.pipeline.executor import FairExecutor
+from smg_core.pipeline.pool_gathering import EMBEDDING, Gathering, PoolAttempt, PoolChoice, Pooled, PoolItem, PoolTerms
+from smg_core.pipeline.pool_inputs import check_count, given_inputs, ids_of, input_characters, reckoned
+from smg_core.pipeline.served import ServedModel
+from smg_core.pipeline.settings import PoolingConfig
+from smg_core.pipeline.steps import Chosen
+from smg_core.pipeline.streaming import OnOutcome
+from smg_core.pipeline.trace import Trace
+from smg_core.request import PoolRequest
+from smg_core.routing import Policies, RoutingContext
+from smg_core.tokens import TokenIds
+from smg_core.workers.registry import Registry
+from smg_core.workers.worker import Worker
+
+__all__ = ["PoolTerms", "Pooled", "Pooling"]
+
+
+class Pooling:
+    """Does pooled work with the workers of one gateway. `on_outcome` is told how each call ended."""
+
+    def __init__(
+        self,
+        *,
+        registry: Registry,
+        policies: Policies,
+        clock: Clock,
+        executor: FairExecutor,
+        on_outcome: OnOutcome,
+    ) -> None:
+        self._registry = registry
+        self._policies = policies
+        self._clock = clock
+        self._executor = executor
+        self._on_outcome = on_outcome
+        self._running: dict[str, set[PoolAttempt]] = {}
+        self._aborts: set[asyncio.Task[None]] = set()
+
+    async def __call__(self, request: PoolRequest, model: ServedModel, terms: PoolTerms, trace: Trace) -> Pooled:
+        """The vectors for `request` of `model`. Raises what is wrong with the request, and the error of an engine; its `param` is
+        then the input."""
+        check_count(request, terms.settings)
+        given = given_inputs(request, model, terms.settings)
+        if model.tokenizer is None:
+            inputs = [PoolItem(each, None, reckoned(each)) for each in given]
+        else:
+            ids = await self._ids(request, model, terms.settings, trace)
+            inputs = [PoolItem(each, own, len(own)) for each, own in zip(given, ids, strict=True)]
+        return await Gathering(self, request, model, terms, trace, inputs).run()
+
+    async def _ids(
+        self, request: PoolRequest, model: ServedModel, settings: PoolingConfig, trace: Trace
+    ) -> tuple[TokenIds, ...]:
+        began, size = self._clock.monotonic(), input_characters(request)
+        if size <= model.encode_inline:
+            found = ids_of(request, model, settings)
+        else:
+            found = await self._executor.run(
+                lambda given_up: ids_of(request, model, settings, given_up), size=size, caller=request.caller.tenant
+            )
+        now = self._clock.monotonic()
+        trace.report(EncodeDone(request.id, size, 0, sum(map(len, found)), now - began, now))
+        return found
+
+    def pick(self, request: PoolRequest, model: ServedModel, item: PoolItem, exclude: frozenset[str]) -> "PoolChoice":
+        """The worker for one input, by the policy. Raises UnsupportedParameter where no engine of the model does such work,
+        Overloaded where none has room, NoWorker."""
+        name, now = model.name, self._clock.monotonic()
+        known = self._registry.candidates(name, exclude)
+        found = tuple(
+            each
+            for each in known
+            if request.kind in each.facts.pools and (item.ids is not None or each.facts.door == "chat")
+        )
+        if not found:
+            raise _no_such_work(name, {each.facts.dialect for each in known})
+        found = self._registry.admitted(found, now)
+        context = RoutingContext(
+            request_id=request.id,
+            model=name,
+            input_ids=item.ids or TokenIds(),
+            text=item.text,
+            headers=request.headers,
+            role=EMBEDDING,
+            now=now,
+        )
+        seen = tuple([each.record for each in found])
+        choice = self._policies.choose(model.primary or name, EMBEDDING, seen, context)
+        worker = found[choice.at]
+        self._registry.breakers.chosen(worker.name)
+        return PoolChoice(worker, choice.policy, choice.pick.why)
+
+    def begin(self, call: PoolAttempt) -> None:
+        """A call is under way."""
+        self._running.setdefault(call.worker.name, set()).add(call)
+
+    def end(self, call: PoolAttempt, error: SmgError | None, seconds: float, *, counts: bool) -> None:
+        """A call is over. `counts` False: it was given up, which says nothing of its worker."""
+        running = self._running.get(call.worker.name, set())
+        running.discard(call)
+        if not running:
+            self._running.pop(call.worker.name, None)
+        self._on_outcome(Chosen(call.worker), error, seconds, counts)
+
+    def move(self, worker: Worker) -> None:
+        """Called when a worker no longer answers, or is to be left: its calls are tried elsewhere."""
+        for call in list(self._running.get(worker.name, ())):
+            call.left = True
+            call.task.cancel()
+
+    def abort(self, worker: Worker, request_id: str) -> None:
+        """Tell an engine that nobody waits for a call any more: it may not notice that its stream was reset."""
+        if worker.reached is None:
+            return
+        task = asyncio.ensure_future(worker.reached.abort(request_id))
+        self._aborts.add(task)
+        task.add_done_callback(self._aborts.discard)
+
+    @property
+    def now(self) -> float:
+        return self._clock.monotonic()
+
+
+def _no_such_work(model: str, dialects: set[str]) -> UnsupportedParameter:
+    engines = ", ".join(sorted(dialects))
+    return UnsupportedParameter(
+        f"The engines of the model '{model}' ({engines}) make no embeddings of it.",
+        param="model",
+        code="unsupported_model",
+    )

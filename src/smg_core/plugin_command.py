@@ -1,0 +1,250 @@
+"""The command `smg-gateway plugin`: begin, build and check plugins that are components (edge).
+
+`new` writes a small plugin in C with what it needs; `build` calls clang and the tools of jco; `check` runs a component against
+requests and prints what it did and cost. Above: cli. Below: `wasm.loading`, `middleware`.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from smg_core.middleware.base import (
+    About,
+    AnswerPiece,
+    ChangeHead,
+    ChangeText,
+    End,
+    MiddlewareFault,
+    Reject,
+    RequestBody,
+    RequestHead,
+    ResponseHead,
+)
+from smg_core.middleware.entries import entry_name, parse_entries
+from smg_core.settings import ConfigError
+
+if TYPE_CHECKING:
+    from smg_core.wasm.plugin import WasmPlugin
+    from smg_core.wasm.running import GuestSaid
+
+__all__ = ["plugin_flags"]
+
+_SDK = files("smg_core.wasm") / "sdk"
+_HOOKS = {
+    "SMG_SETUP": "setup",
+    "SMG_EXCHANGE": "exchange",
+    "SMG_REQUEST_HEAD": "request-head",
+    "SMG_REQUEST_BODY": "request-body",
+    "SMG_RESPONSE_HEAD": "response-head",
+    "SMG_PIECES": "pieces",
+    "SMG_END": "end",
+    "SMG_ERROR": "error",
+    "SMG_CLOCK": "+clock",
+    "SMG_RANDOM": "+random",
+}
+_CLANG = "--target=wasm32-unknown-unknown -Os -nostdlib -ffreestanding -mbulk-memory -Wl,--no-entry -Wl,--stack-first"
+_CLANG += " -Wl,-z,stack-size=16384 -Wl,--strip-all"
+_TIMES = 200  # calls by which a hook's cost is measured
+_FIRST_PLUGIN = """\
+/* Refuses requests whose body has the word "forbidden", and puts a header on those that it lets pass. */
+#define SMG_REQUEST_HEAD
+#define SMG_REQUEST_BODY
+#include "smg_plugin.h"
+
+smg_head_verdict on_request_head(smg_request_head head) {
+  static smg_header seen = {{"x-first-plugin", 14}, {"seen", 4}};
+  return (smg_head_verdict){.what = SMG_CHANGE, .change = {.set = {&seen, 1}}};
+}
+
+smg_text_verdict on_request_body(smg_text body) {
+  const char word[] = "forbidden";
+  for (size_t at = 0; at + 9 <= body.size; at++) {
+    size_t same = 0;
+    while (same < 9 && body.at[at + same] == word[same]) same++;
+    if (same == 9) return smg_refuse(403, SMG_TEXT("This word is not said here."));
+  }
+  return smg_proceed();
+}
+"""
+_RECORDED = {"model": "sim", "messages": [{"role": "user", "content": "Call 555 1234, and say hello."}], "stream": True}
+_EVENT = 'data: {"id":"chatcmpl-1","choices":[{"index":0,"delta":{"content":"Hello 42"}}]}\n\n'
+
+
+def plugin_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of `plugin`, which has the commands `new`, `build` and `check`."""
+    whats = parser.add_subparsers(title="commands", required=True, metavar="new | build | check", dest="what")
+    text = "write a first plugin in C into a new folder"
+    new = whats.add_parser("new", help=text, description=text, allow_abbrev=False)
+    new.add_argument("folder", metavar="FOLDER")
+    new.set_defaults(run=_new)
+    text = "make a component of a plugin in C: needs clang, lld and node with @bytecodealliance/jco"
+    build = whats.add_parser("build", help=text, description=text, allow_abbrev=False)
+    build.add_argument("file", metavar="FILE.c")
+    build.add_argument("--out", metavar="FILE", help="the component (default: beside the source)")
+    build.add_argument(
+        "--jco", metavar="FOLDER", default=".", help="folder with node_modules in which jco is installed"
+    )
+    build.add_argument("--wit", metavar="FILE", help="a world of another contract, such as smg:gateway")
+    build.set_defaults(run=_build)
+    text = "run a component against requests, and print what it did and cost"
+    check = whats.add_parser("check", help=text, description=text, allow_abbrev=False)
+    check.add_argument("file", metavar="FILE.wasm")
+    check.add_argument("--settings", metavar="JSON", default="{}", help="its entry, as in the file of plugins")
+    check.add_argument(
+        "--request", metavar="FILE", action="append", default=[], help="a recorded body (default: a small chat)"
+    )
+    check.set_defaults(run=_check)
+
+
+def _new(args: argparse.Namespace) -> int:
+    folder = Path(args.folder)
+    try:
+        folder.mkdir(parents=True)
+        (folder / "first.c").write_text(_FIRST_PLUGIN)
+        for name in ("smg_plugin.h", "plugin.wit"):
+            (folder / name).write_text((_SDK / name).read_text())
+    except OSError as error:
+        raise ConfigError(f"{error.filename}: {error.strerror}") from None
+    print(f"{folder}/first.c is a plugin. Build it with: smg-gateway plugin build {folder}/first.c")
+    return 0
+
+
+def _build(args: argparse.Namespace) -> int:
+    source = Path(args.file)
+    out = Path(args.out) if args.out else source.with_suffix(".wasm")
+    for program in ("clang", "wasm-ld", "node"):
+        if shutil.which(program) is None:
+            raise ConfigError(f"{program} is not installed: apt-get install clang lld, and node from nodejs.org")
+    try:
+        hooks = [] if args.wit else hooks_of(source.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{source}: {error.strerror}") from None
+    with tempfile.TemporaryDirectory() as folder:
+        core = Path(folder) / "core.wasm"
+        _run(["clang", *_CLANG.split(), f"-I{source.parent}", f"-I{_SDK}", "-o", str(core), str(source)])
+        wit = args.wit or str(_SDK / "plugin.wit")
+        made = ["node", str(_SDK / "componentize.mjs"), str(core), wit, str(out), *hooks]
+        _run(made, {"SMG_JCO": str(Path(args.jco).resolve())})
+    print(f"{out}: {out.stat().st_size} bytes")
+    return 0
+
+
+def hooks_of(source: str) -> list[str]:
+    """The hooks and imports that a plugin in C defines, by their names in plugin.wit. Raises ConfigError for none."""
+    named = re.findall(r"^\s*#\s*define\s+(SMG_[A-Z_]+)", source, re.MULTILINE)
+    found = [_HOOKS[each] for each in named if each in _HOOKS]
+    if not found:
+        raise ConfigError(f"the source defines no hook: write #define with one of {', '.join(_HOOKS)}")
+    return ["+host", *found]
+
+
+def _run(command: list[str], environment: dict[str, str] | None = None) -> None:
+    """Run a program. Raises ConfigError with what it says where it fails."""
+    known = {**os.environ, **(environment or {})}
+    done = subprocess.run(command, capture_output=True, text=True, env=known, check=False)  # noqa: S603  (named here)
+    if done.returncode:
+        said = (done.stderr or done.stdout).strip()
+        raise ConfigError(f"{command[0]} failed:\n{said[-2000:]}")
+
+
+# -------------------------------------------------------------------------------------------------------------- check
+
+
+def _check(args: argparse.Namespace) -> int:
+    try:
+        said = json.loads(args.settings)
+        bodies = [Path(each).read_text(encoding="utf-8") for each in args.request] or [json.dumps(_RECORDED)]
+    except ValueError as error:
+        raise ConfigError(f"--settings: not JSON: {error}") from None
+    except OSError as error:
+        raise ConfigError(f"--request: {error.filename}: {error.strerror}") from None
+    settings = {"source": args.file, "name": entry_name(args.file), **(said if isinstance(said, dict) else {})}
+    (entry,) = parse_entries([settings], "--settings")
+    return asyncio.run(_checked(entry, bodies))
+
+
+async def _checked(entry: Any, bodies: list[str]) -> int:
+    from smg_core.wasm.loading import WasmPlugins
+
+    def hear(name: str, said: "GuestSaid") -> None:
+        for level, line in said.lines:
+            print(f"    log {level}: {line}")
+        for counter, by in said.counts.items():
+            print(f"    count {counter}: {by:g}")
+
+    began = time.perf_counter()
+    plugins = WasmPlugins(hear, threads=1, compiled=1, most_bytes=1 << 30)
+    try:
+        plugin = await plugins.load(entry)
+        took = time.perf_counter() - began
+        print(f"{entry.source}: world {plugin.compiled.world.name}, sha256 {plugin.compiled.digest}")
+        print(
+            f"    loaded in {took * 1000:.0f} ms; hooks: {', '.join(sorted(plugin.hooks)) or 'none'}; pieces: {plugin.pieces}"
+        )
+        failed = 0
+        for body in bodies:
+            failed += await _exchange(plugin, body)
+        plugin.close()
+    finally:
+        plugins.close()
+    return 1 if failed else 0
+
+
+async def _exchange(plugin: "WasmPlugin", body: str) -> int:
+    """Show one request and an answer to it to a plugin; returns how many hooks failed."""
+    session = plugin.begin(
+        About("req-check", "POST", "/v1/chat/completions", "/v1/chat/completions", "tenant", "principal")
+    )
+    head = RequestHead("POST", "/v1/chat/completions", "", (("content-type", "application/json"),))
+    calls: dict[str, Callable[[], Awaitable[Any]]] = {
+        "request_head": lambda: session.on_request_head(head),
+        "request_body": lambda: session.on_request_body(RequestBody(body)),
+        "response_head": lambda: session.on_response_head(ResponseHead(200, (("content-type", "text/event-stream"),))),
+        "response": lambda: session.on_response(ResponseHead(200, ()), _EVENT),
+        "piece": lambda: _piece(session.on_piece(AnswerPiece(_EVENT, "wire"))),
+        "end": lambda: session.on_end(End(200, "ok", 0.1, 10, 0, 5)),
+    }
+    failed = 0
+    for hook, call in calls.items():
+        if hook not in plugin.hooks:
+            continue
+        try:
+            verdict = await call()
+            began = time.perf_counter()
+            for _ in range(_TIMES):
+                await call()
+            cost = (time.perf_counter() - began) / _TIMES * 1e6
+            print(f"  {hook}: {_shown(verdict)}; {cost:.0f} us a call, with the way to its thread and back")
+        except MiddlewareFault as fault:
+            print(f"  {hook}: FAILED: it {fault.reason}")
+            failed += 1
+            break
+    session.close()
+    return failed
+
+
+async def _piece(answer: Any) -> Any:
+    return await answer if isinstance(answer, Awaitable) else answer
+
+
+def _shown(verdict: Any) -> str:
+    """A verdict in words."""
+    if isinstance(verdict, tuple):
+        return "; ".join(_shown(each) for each in verdict)
+    if isinstance(verdict, Reject):
+        return f"rejects with {verdict.status}: {verdict.message[:80]}"
+    if isinstance(verdict, ChangeHead):
+        return f"sets {dict(verdict.set)}, adds {dict(verdict.add)}, removes {list(verdict.remove)}"
+    if isinstance(verdict, ChangeText):
+        return f"changes it to {len(verdict.text)} characters"
+    return f"sends {verdict!r}"[:100] if isinstance(verdict, str) else "lets it pass"

@@ -1,0 +1,85 @@
+"""The routes about plugins, at the admin door (edge).
+
+A plugin that is put here is loaded and tried first; one that cannot be used changes nothing and is refused with the reason.
+Above: server.admin.control. Below: server.plugins.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from smg_core.errors import InvalidRequest, NotFound
+from smg_core.middleware.entries import Entry, parse_entries
+from smg_core.server.admin.answers import respond_json
+from smg_core.server.admin.bodies import decode_body
+from smg_core.server.admin.control_descriptions import (
+    PLUGINS,
+    PUT_PLUGIN,
+    REMOVE_PLUGIN,
+    PluginBody,
+    PluginRow,
+    PluginRows,
+)
+from smg_core.server.endpoint import Endpoint
+from smg_core.server.exchange import Exchange
+from smg_core.server.plugins import PluginState
+from smg_core.server.routes import Route
+from smg_core.server.runtime import Runtime
+from smg_core.settings import ConfigError
+
+__all__ = ["plugin_routes"]
+
+NEEDED = "admin.config"
+
+
+def plugin_routes(gateway: Runtime) -> tuple[Route[Endpoint], ...]:
+    """The routes, over the plugins of `gateway`."""
+
+    async def told(exchange: Exchange) -> None:
+        rows = [_row(name, each) for name, each in gateway.plugins.states.items()]
+        await respond_json(gateway, exchange, PluginRows(rows))
+
+    async def put(exchange: Exchange) -> None:
+        body = decode_body(await exchange.body(gateway.config.admin.body_bytes), PluginBody)
+        exchange.subject = exchange.path_values["name"]
+        try:
+            await gateway.plugins.put(_entry(exchange.path_values["name"], body.entry))
+        except ConfigError as error:
+            raise InvalidRequest(f"The plugin cannot be used: {error}", param="entry") from None
+        await told(exchange)
+
+    async def remove(exchange: Exchange) -> None:
+        name = exchange.subject = exchange.path_values["name"]
+        if not await gateway.plugins.remove(name):
+            raise NotFound("There is no plugin of this name.")
+        await told(exchange)
+
+    return (
+        Route("GET", "/admin/plugins", Endpoint(told, NEEDED, about=PLUGINS)),
+        Route("PUT", "/admin/plugins/{name}", Endpoint(put, NEEDED, reads_json=True, about=PUT_PLUGIN)),
+        Route("DELETE", "/admin/plugins/{name}", Endpoint(remove, NEEDED, about=REMOVE_PLUGIN)),
+    )
+
+
+def _entry(name: str, said: Mapping[str, Any]) -> Entry:
+    """The entry of a body. Raises ConfigError; also for code in Python, which runs outside of any sandbox."""
+    (entry,) = parse_entries([{**said, "name": name}], "the entry")
+    if not entry.source.endswith(".wasm"):
+        raise ConfigError(
+            "the entry: source: expected a component (.wasm); code in Python is named in the settings alone"
+        )
+    return entry
+
+
+def _row(name: str, state: PluginState) -> PluginRow:
+    entry, middleware = state.link.entry, state.link.middleware
+    return PluginRow(
+        name=name,
+        source=entry.source,
+        when=entry.when,
+        on_failure=entry.on_failure,
+        hooks=sorted(middleware.hooks),
+        sha256=str(getattr(getattr(middleware, "compiled", None), "digest", "")),
+        busy=int(getattr(middleware, "busy", 0)),
+        problem=state.problem,
+        counts=state.counts,
+    )

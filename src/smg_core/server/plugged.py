@@ -1,0 +1,209 @@
+"""One HTTP exchange with plugins around it (edge).
+
+All that a handler reads and writes passes here: there is no way around, and no `write_now` while a plugin sees what leaves.
+Above: server.app makes it, in place of a plain exchange, where there are plugins. Below: the exchange, `middleware.chain`.
+"""
+
+import time
+from collections.abc import Awaitable, Callable, Sequence
+
+import attrs
+import msgspec
+
+from smg_core.auth.roles import USER, check_permission
+from smg_core.errors import NotImplementedHere, SmgError
+from smg_core.middleware.base import AnswerPiece, End, Failure, Headers, RequestHead, ResponseHead
+from smg_core.middleware.chain import Identified, PluginChain, PluginPlan, ReportHappened, When
+from smg_core.request import Caller
+from smg_core.server.bodies import Held
+from smg_core.server.envelopes import envelope_of
+from smg_core.server.exchange import Exchange, Header, Receive, Scope, Send
+from smg_core.server.plugins import Plugins
+from smg_core.server.websocket import WebSocket
+
+__all__ = ["PluggedExchange", "permit_plugged"]
+
+_STREAM = "text/event-stream"
+_FRAMED = frozenset({"content-length", "connection", "transfer-encoding"})
+
+
+class _ModelOnly(msgspec.Struct):
+    model: str = ""
+
+
+class PluggedExchange(Exchange):
+    """An exchange whose plugins are those of a plan, from when its route is known."""
+
+    __slots__ = ("_began", "_chain", "_head", "_over", "_streams", "refused")
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        super().__init__(scope, receive, send)
+        self._chain: PluginChain | None = None
+        self._head = RequestHead(self.method, self.path, scope.get("query_string", b"").decode("latin-1"), ())
+        self._streams = self._over = False
+        self._began = time.monotonic()
+        self.refused: SmgError | None = None
+
+    def plug(self, plan: PluginPlan, report: ReportHappened) -> None:
+        """Meet these plugins from now on. Called once, when the route is known."""
+        headers = tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in self.scope["headers"])
+        self._head = attrs.evolve(self._head, headers=headers)
+        self._chain = plan.chain(self.about(), report)
+
+    async def meet(self, when: When) -> Identified:
+        """Show the head to the plugins of this time. Raises SmgError."""
+        if self._chain is None:
+            return Identified()
+        head, identified = await self._chain.request_head(self._head, when, self.about())
+        self._take(head)
+        return identified
+
+    def _take(self, head: RequestHead) -> None:
+        """From now on the request has this head."""
+        if self._chain is not None and self._chain.sees_wire:
+            self.write_now = None
+        if head == self._head:
+            return
+        self._head = head
+        self.headers = dict(head.headers)
+        raw = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in head.headers]
+        self.scope = {**self.scope, "headers": raw}
+
+    async def body(self, limit: int, held: Held | None = None) -> bytes:
+        """The body as the plugins leave it. One that is no UTF-8 is not shown to them."""
+        found = await super().body(limit, held)
+        if self._chain is None:
+            return found
+        try:
+            text = found.decode()
+        except UnicodeDecodeError:
+            return found
+        text, head = await self._chain.request_body(text, self._model_of, self._head)
+        self._take(head)
+        return text.encode()
+
+    def _model_of(self, text: str) -> str:
+        """The model that a body asks for, or that the path names."""
+        named = self.path_values.get("model", "")
+        if named:
+            return named
+        try:
+            return msgspec.json.decode(text, type=_ModelOnly).model
+        except (msgspec.DecodeError, UnicodeEncodeError):
+            return ""
+
+    # ---------------------------------------------------------------------------------------------------------- answers
+
+    async def start(self, status: int, headers: Sequence[Header]) -> None:
+        chain = self._chain
+        if chain is None:
+            await super().start(status, headers)
+            return
+        shown, framed = _parted(headers)
+        self._streams = any(name == "content-type" and value.startswith(_STREAM) for name, value in shown)
+        try:
+            head = await chain.response_head(ResponseHead(status, shown))
+        except SmgError as error:
+            self.refused = error
+            raise
+        await super().start(head.status, [*_encoded(head.headers), *framed])
+
+    async def write(self, data: bytes, last: bool) -> None:
+        chain = self._chain
+        if chain is None or not self._streams or self._over:
+            if not self._over:
+                await super().write(data, last)
+            return
+        try:
+            text = chain.piece(AnswerPiece(data.decode(), "wire", last=last))
+            data = (text if isinstance(text, str) else await text).encode()
+            if last:
+                data += (await chain.end(self._end("ok"))).encode()
+        except SmgError as error:
+            # What waits behind the piece was not seen by the plugin either: nothing more of it leaves.
+            self._over, self.refused = True, error
+            told = envelope_of(self.path, self.headers, self._head.query)(error, self.request_id)
+            await super().write(b"event: error\ndata: " + told + b"\n\n", True)
+            raise
+        if data or last:
+            await super().write(data, last)
+
+    async def respond(self, status: int, body: bytes, headers: Sequence[Header]) -> None:
+        chain = self._chain
+        if chain is None or self.refused is not None:
+            self._chain = None
+            await super().respond(status, body, headers)
+            return
+        try:
+            status, body, headers = await self._responded(chain, status, body, headers)
+        except SmgError as error:
+            self.refused = error
+            raise
+        self._chain = None  # what follows writes what the plugins have left
+        try:
+            await super().respond(status, body, headers)
+        finally:
+            self._chain = chain
+        await chain.end(self._end("ok" if status < 400 else "error"))
+
+    async def _responded(
+        self, chain: PluginChain, status: int, body: bytes, headers: Sequence[Header]
+    ) -> tuple[int, bytes, list[Header]]:
+        shown, framed = _parted(headers)
+        head = ResponseHead(status, shown)
+        try:
+            text = body.decode()
+        except UnicodeDecodeError:
+            head = await chain.response_head(head)
+        else:
+            head, text = await chain.response(head, text)
+            body = text.encode()
+        return head.status, body, [*_encoded(head.headers), *framed]
+
+    async def told(self, error: SmgError) -> SmgError:
+        """The error that the client is told instead of one."""
+        if self._chain is None or self.refused is not None:
+            return error
+        failure = Failure(error.status, error.code or "", error.message)
+        return await self._chain.error(failure) or error
+
+    def _end(self, outcome: str) -> End:
+        return End(self.status, outcome, time.monotonic() - self._began)
+
+    def unplug(self) -> None:
+        """The exchange is over."""
+        chain, self._chain = self._chain, None
+        if chain is not None:
+            chain.close()
+
+
+async def permit_plugged(
+    exchange: Exchange, plugins: Plugins, needed: str, identified: Callable[[Exchange, str], Awaitable[None]]
+) -> None:
+    """Find the caller of a request with plugins: those that see the head before it is known, `identified`, and those after.
+    Raises what they refuse it for, and NotImplementedHere for a WebSocket, whose frames no plugin would see."""
+    if not isinstance(exchange, PluggedExchange):
+        if isinstance(exchange, WebSocket) and plugins.plan.chain(exchange.about(), plugins.report) is not None:
+            raise NotImplementedHere("This gateway has plugins, which do not see the frames of a WebSocket; use HTTP.")
+        await identified(exchange, needed)
+        return
+    exchange.plug(plugins.plan, plugins.report)
+    said = await exchange.meet("before_identity")
+    if said.tenant is None:
+        await identified(exchange, needed)
+    else:
+        grants = plugins.roles.grants([USER])
+        check_permission(grants, needed, exchange.headers)
+        exchange.caller = Caller(said.tenant, said.principal or "", grants)
+    await exchange.meet("after_identity")
+
+
+def _parted(headers: Sequence[Header]) -> tuple[Headers, list[Header]]:
+    """Headers as plugins are shown them, and those of the framing, which they are not."""
+    shown = tuple((name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in headers)
+    framed = [each for each in headers if each[0].decode("latin-1").lower() in _FRAMED]
+    return tuple(each for each in shown if each[0] not in _FRAMED), framed
+
+
+def _encoded(headers: Headers) -> list[Header]:
+    return [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]

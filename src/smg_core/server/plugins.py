@@ -1,0 +1,325 @@
+"""The plugins of one process: which there are, loaded, replaced and drained (edge).
+
+They come from the settings, from their file and from the admin door. A change is loaded and tried beside what serves; only then
+do new exchanges meet it. What cannot be loaded changes nothing, and is told. An exchange keeps the plugins that it began with.
+Above: server.runtime opens, server.app asks for `plan`, server.admin.plugins changes. Below: the rooms `middleware` and `wasm`.
+"""
+
+import asyncio
+import contextlib
+import importlib
+import json
+import logging
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import msgspec
+
+from smg_core.auth.roles import Roles
+from smg_core.clock import CallLater, Clock
+from smg_core.config import Config
+from smg_core.errors import SmgError
+from smg_core.middleware.base import Middleware
+from smg_core.middleware.chain import Happened, Link, PluginPlan
+from smg_core.middleware.entries import Entry, check_plugin_names, entry_of_source, parse_entries
+from smg_core.observability.repeats import Repeats
+from smg_core.server.channel.base import Notice
+from smg_core.server.channel.local import Channel, LocalChannel
+from smg_core.settings import ConfigError
+
+if TYPE_CHECKING:
+    from smg_core.wasm.loading import WasmPlugins
+    from smg_core.wasm.running import GuestSaid
+
+__all__ = ["Channel", "LocalChannel", "PluginState", "Plugins"]
+
+log = logging.getLogger("smg.plugins")
+
+KIND = "plugins"
+_LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+_Print = tuple[int, int, int] | None
+
+
+class _Change(msgspec.Struct, frozen=True):
+    """What the admin door says of the plugin `name`: its entry as JSON, "" to remove it."""
+
+    name: str
+    entry: str
+
+
+@attrs.define(eq=False)
+class PluginState:
+    """One plugin: its entry, its code, the file that it was made of, and what was counted of it. `problem` says why a newer one
+    is not in its place, "" if there is none."""
+
+    link: Link
+    print: _Print
+    problem: str = ""
+    counts: dict[str, float] = attrs.field(factory=dict)
+
+
+class Plugins:
+    """The plugins of one gateway in this process. `plan` is what new exchanges meet."""
+
+    def __init__(self, config: Config, channel: Channel, clock: Clock, call_later: CallLater) -> None:
+        self.plan = PluginPlan(config=config.middleware)
+        self.states: dict[str, PluginState] = {}
+        self.roles = Roles(config.auth.roles)
+        self._config = config.middleware
+        self._channel, self._clock, self._call_later = channel, clock, call_later
+        self._repeats = Repeats(config.observability.repeat_s, config.observability.repeats)
+        self._changes: dict[str, Entry | None] = {}
+        self._file_problem = ""
+        self._listed: tuple[Entry, ...] = ()
+        self._file_print: _Print = None
+        self._changing = asyncio.Lock()
+        self._wasm: WasmPlugins | None = None
+        self._pending: set[asyncio.Task[None]] = set()
+
+    @contextlib.asynccontextmanager
+    async def opened(self) -> AsyncIterator[None]:
+        """Load what the settings name, while a gateway is started. Raises ConfigError."""
+        self._channel.subscribe(KIND, self._receive)
+        try:
+            self._read_entries()
+            await self._apply(strict=True)
+            yield
+        finally:
+            await self._close()
+
+    async def run(self) -> None:
+        """Look for changes of files, until this is cancelled."""
+        if not self._config.follow:
+            return
+        while True:
+            looked = asyncio.Event()
+            timer = self._call_later(self._config.follow_s, looked.set)
+            try:
+                await looked.wait()
+            finally:
+                timer.cancel()
+            await self.look()
+
+    async def look(self) -> None:
+        """Take what has changed in the file of plugins, or in a component. What is wrong is logged and changes nothing."""
+        try:
+            if self._config.file is not None and _print(self._config.file) != self._file_print:
+                self._read_entries()
+            if (
+                any(each.print != _print(each.link.entry.source) for each in self.states.values())
+                or self._wanted_differ()
+            ):
+                await self._apply(strict=False)
+        except ConfigError as error:
+            if str(error) != self._file_problem:
+                log.warning("the plugins stay as they are: %s", error)
+            self._file_problem = str(error)
+
+    async def put(self, entry: Entry) -> str:
+        """Add or replace a plugin, in every process. Raises ConfigError where it cannot be used; what was there stays then."""
+        await self._loaded(entry)
+        text = json.dumps(_as_object(entry))
+        await self._tell(_Change(entry.name, text))
+        return entry.name
+
+    async def remove(self, name: str) -> bool:
+        """Remove a plugin in every process; False if there is none of this name."""
+        if name not in self.states:
+            return False
+        await self._tell(_Change(name, ""))
+        return True
+
+    def report(self, happened: Happened) -> None:
+        """Called for what plugins do: counted, and failures logged."""
+        state = self.states.get(happened.plugin)
+        if state is not None:
+            state.counts[happened.outcome] = state.counts.get(happened.outcome, 0) + 1
+        if happened.outcome != "failed":
+            return
+        again = self._repeats.note((happened.plugin, happened.hook, happened.reason), self._clock.monotonic())
+        if again is not None:
+            told = f", {again} more like it since the last time" if again else ""
+            log.error("plugin %s failed at %s: %s%s", happened.plugin, happened.hook, happened.reason, told)
+
+    # -------------------------------------------------------------------------------------------------------- changes
+
+    def _read_entries(self) -> None:
+        """Read which plugins the settings and their file name. Raises ConfigError."""
+        entries = [entry_of_source(each) for each in self._config.plugins]
+        if self._config.file is not None:
+            self._file_print = _print(self._config.file)
+            entries += entries_in_file(self._config.file)
+        check_plugin_names(entries, "middleware")
+        if len(entries) > self._config.most:
+            raise ConfigError(f"middleware: {len(entries)} plugins, over middleware.most ({self._config.most})")
+        self._listed = tuple(entries)
+        self._file_problem = ""
+
+    def _wanted(self) -> list[Entry]:
+        changes = dict(self._changes)
+        found = [changes.pop(each.name, each) for each in self._listed]
+        return [each for each in (*found, *changes.values()) if each is not None]
+
+    def _wanted_differ(self) -> bool:
+        return {each.name for each in self._wanted()} != self.states.keys() or any(
+            self.states[each.name].link.entry != each for each in self._wanted() if not self.states[each.name].problem
+        )
+
+    async def _apply(self, *, strict: bool) -> None:
+        """Have new exchanges meet what is wanted now. Raises ConfigError if `strict` and something cannot be loaded."""
+        async with self._changing:
+            states: dict[str, PluginState] = {}
+            for entry in self._wanted():
+                state = await self._state(entry, self.states.get(entry.name), strict=strict)
+                if state is not None:
+                    states[entry.name] = state
+            before, self.states = self.states, states
+            self.plan = PluginPlan(tuple(each.link for each in states.values()), self._config)
+            kept = {id(each.link.middleware) for each in states.values()}
+            for state in before.values():
+                if id(state.link.middleware) not in kept:
+                    _close(state.link.middleware)
+
+    async def _state(self, entry: Entry, now: PluginState | None, *, strict: bool) -> PluginState | None:
+        printed = _print(entry.source)
+        if now is not None and now.link.entry == entry and now.print == printed:
+            return now
+        try:
+            link = Link(entry, await self._loaded(entry))
+        except ConfigError as error:
+            if strict:
+                raise
+            log.warning("%s; %s", error, "the one before it stays" if now is not None else "it is left out")
+            if now is not None:
+                now.problem, now.print = str(error), printed
+            return now
+        log.info("plugin %s is %s", entry.name, "replaced" if now is not None else "loaded")
+        return PluginState(link, printed, counts=now.counts if now is not None else {})
+
+    async def _loaded(self, entry: Entry) -> Middleware:
+        """The code of an entry. Raises ConfigError."""
+        if not entry.source.endswith(".wasm"):
+            return _python(entry)
+        if self._wasm is None:
+            self._wasm = self._opened_wasm()
+        made = await self._wasm.load(entry)
+        if made.pieces == "text":
+            raise ConfigError(
+                f"plugin {entry.name}: wants what the model says; components are shown pieces of the kind wire"
+            )
+        return made
+
+    def _opened_wasm(self) -> "WasmPlugins":
+        try:
+            from smg_core.wasm.loading import WasmPlugins
+        except ImportError as error:
+            raise ConfigError(f"components need more packages ({error}): pip install 'smg-sdk[plugins]'") from None
+        config = self._config
+        return WasmPlugins(
+            self._hear, threads=config.threads, compiled=config.compiled, most_bytes=config.component_bytes
+        )
+
+    def _hear(self, name: str, said: "GuestSaid") -> None:
+        """Log and count what a guest said."""
+        for level, line in said.lines:
+            log.log(_LEVELS.get(level, logging.INFO), "plugin %s: %s", name, line)
+        state = self.states.get(name)
+        if state is None:
+            return
+        for counter, by in said.counts.items():
+            state.counts[counter] = state.counts.get(counter, 0) + by
+        if said.dropped:
+            state.counts["not_told"] = state.counts.get("not_told", 0) + said.dropped
+
+    async def _tell(self, change: _Change) -> None:
+        await self._channel.publish(KIND, msgspec.json.encode(change), key=change.name)
+        while self._pending:
+            await asyncio.wait(set(self._pending))
+
+    def _receive(self, message: Notice) -> None:
+        """A process, this one too, tells of a change."""
+        change = msgspec.json.decode(message.body, type=_Change)
+        try:
+            entries = parse_entries([json.loads(change.entry)], "the admin door") if change.entry else (None,)
+        except ConfigError as error:
+            log.warning("%s", error)
+            return
+        self._changes[change.name] = entries[0]
+        task = asyncio.get_running_loop().create_task(self._apply(strict=False), name="plugins change")
+        self._pending.add(task)
+        task.add_done_callback(self._pending.discard)
+
+    async def _close(self) -> None:
+        for state in self.states.values():
+            _close(state.link.middleware)
+        self.states, self.plan = {}, PluginPlan(config=self._config)
+        if self._wasm is not None:
+            await asyncio.to_thread(self._wasm.close)
+            self._wasm = None
+
+
+def entries_in_file(name: str) -> tuple[Entry, ...]:
+    """The plugins that a file lists. Raises ConfigError."""
+    source = f"middleware.file: {name}"
+    try:
+        text = Path(name).expanduser().read_text(encoding="utf-8")
+        if name.endswith(".json"):
+            found = json.loads(text)
+        else:
+            import yaml
+
+            found = yaml.safe_load(text)
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{source} cannot be read: {error}") from None
+    except ImportError:
+        raise ConfigError(f"{source}: YAML needs PyYAML: pip install 'smg-sdk[plugins]', or write JSON") from None
+    except ValueError as error:
+        raise ConfigError(f"{source}: not JSON: {error}") from None
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{source}: not YAML: {str(error).splitlines()[0]}") from None
+    folder = str(Path(name).expanduser().parent)
+    return parse_entries([_beside(each, folder) for each in found] if isinstance(found, list) else found, source)
+
+
+def _beside(found: Any, folder: str) -> Any:
+    """An entry whose component is looked for beside the file that lists it."""
+    source = found.get("source") if isinstance(found, dict) else None
+    if isinstance(source, str) and source.endswith(".wasm") and not source.startswith(("/", "~")):
+        return {**found, "source": f"{folder}/{source}"}
+    return found
+
+
+def _print(source: str) -> _Print:
+    """By what a change of a file is noticed; None for what is no file."""
+    try:
+        found = Path(source).expanduser().stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def _python(entry: Entry) -> Middleware:
+    """The middleware of MODULE:ATTRIBUTE, which is called with the plugin's configuration. Raises ConfigError."""
+    module, _, attribute = entry.source.partition(":")
+    try:
+        made: Middleware = getattr(importlib.import_module(module), attribute)(entry.config)
+    except (ImportError, AttributeError, TypeError, ValueError, SmgError) as error:
+        raise ConfigError(f"plugin {entry.name}: {entry.source}: {type(error).__name__}: {error}") from None
+    if made.pieces == "text":
+        raise ConfigError(f"plugin {entry.name}: plugins are shown pieces of the kind wire")
+    return made
+
+
+def _close(middleware: Middleware) -> None:
+    close = getattr(middleware, "close", None)
+    if close is not None:
+        close()
+
+
+def _as_object(entry: Entry) -> Mapping[str, object]:
+    """An entry as `parse_entries` reads it."""
+    found: dict[str, object] = attrs.asdict(entry)
+    limits = found.pop("limits")
+    return {**found, **limits} if isinstance(limits, dict) else found

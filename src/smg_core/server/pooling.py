@@ -1,0 +1,185 @@
+"""One handler shape for every API of pooled work (edge).
+
+Reads the body, decodes it, has the gateway's `Pooling` make the vectors, writes the answer off the event loop, and tells how the
+request ended, as `server.inference` does for APIs that generate. Above: server.pooling_routes. Below: pipeline.pooling, the table
+in `server.pooled_apis`.
+"""
+
+import asyncio
+from typing import Generic, TypeVar
+
+from smg_core.errors import ClientGone, DeadlineExceeded, SmgError
+from smg_core.hooks import RequestStarted
+from smg_core.pipeline.pooling import Pooled, PoolTerms
+from smg_core.pipeline.trace import Trace
+from smg_core.protocols.vectors import PooledVectors
+from smg_core.request import GenerationRequest
+from smg_core.server.exchange import Exchange, Header
+from smg_core.server.explain import pool_explained
+from smg_core.server.inference import DECODED_INLINE, incoming_of, refusal_headers, take_back_cancellation
+from smg_core.server.long_work import worked
+from smg_core.server.outcomes import how_it_ended
+from smg_core.server.pooled_apis import PoolApi, PoolDecoded
+from smg_core.server.request_traces import account_of, observer_of, traced
+from smg_core.server.runtime import Runtime
+from smg_core.server.timeouts import CurrentTimeouts, Timeouts
+
+__all__ = ["PoolInference"]
+
+D = TypeVar("D", bound=PoolDecoded)
+
+JSON_TYPE: Header = (b"content-type", b"application/json")
+EXPLAIN = "x-smg-explain"
+
+
+class PoolInference(Generic[D]):
+    """Answers one API's requests."""
+
+    def __init__(self, gateway: Runtime, api: PoolApi[D]) -> None:
+        self._gateway = gateway
+        self._api = api
+        self._rules = CurrentTimeouts(gateway)
+        self._observer = observer_of(gateway)
+
+    async def __call__(self, exchange: Exchange) -> None:
+        async with traced(exchange, self._gateway):
+            await self._handle(exchange)
+
+    async def _handle(self, exchange: Exchange) -> None:
+        gateway = self._gateway
+        exchange.request_id = gateway.ids(self._api.prefix)
+        trace = account_of(exchange, gateway, self._observer)
+        decoded: D | None = None
+        pooled: Pooled | None = None
+        failure: SmgError | None = None
+        over = False
+        try:
+            decoded = await self._admit(exchange)
+            pooled, failure = await self._answer(exchange, decoded, trace)
+            over = failure is None
+        except SmgError as error:
+            failure = error
+            if not isinstance(error, ClientGone):
+                await self._refuse(exchange, error, decoded)
+        except asyncio.CancelledError:
+            failure = self._why_cancelled(exchange)
+            if failure is None:
+                raise
+            take_back_cancellation()
+            if not exchange.gone and not exchange.started:
+                await self._refuse(exchange, failure, decoded)
+        finally:
+            exchange.unwatch()
+            self._report(exchange, decoded, trace, pooled, failure, over=over)
+
+    async def _admit(self, exchange: Exchange) -> D:
+        gateway = self._gateway
+        gateway.admission.check_room()
+        with gateway.admission.bodies.open() as held:
+            body = await exchange.body(gateway.body_bytes, held)
+            gateway.admission.check_open()
+            incoming = incoming_of(gateway, exchange, body)
+            if len(body) <= DECODED_INLINE:
+                return self._api.decode(incoming)
+            exchange.watch()
+            gateway.admission.enter()
+            try:
+                return await worked(gateway, exchange.caller.tenant, len(body), lambda: self._api.decode(incoming))
+            finally:
+                gateway.admission.leave()
+                exchange.unwatch()
+
+    async def _answer(self, exchange: Exchange, decoded: D, trace: Trace) -> tuple[Pooled | None, SmgError | None]:
+        """Answer an admitted request: what was made of it, or the error that its client was told."""
+        gateway, request = self._gateway, decoded.request
+        timeouts = self._timeouts(exchange, decoded)
+        now = gateway.clock.monotonic()
+        trace.report(RequestStarted(request.id, self._api.name, request.model, False, trace.started, now))
+        exchange.watch(timeouts.write)
+        gateway.admission.enter()
+        try:
+            pooled = await self._pooled(exchange, decoded, timeouts, trace)
+            body = await self._written(decoded, pooled)
+        finally:
+            gateway.admission.leave()
+        exchange.unwatch()
+        head = [JSON_TYPE, gateway.id_header(exchange.name)]
+        if gateway.explains and exchange.headers.get(EXPLAIN, "0") not in ("0", "false", ""):
+            head.append((EXPLAIN.encode(), pool_explained(gateway, trace, request, pooled).encode()))
+        await exchange.respond(200, body, head)
+        return pooled, None
+
+    async def _pooled(self, exchange: Exchange, decoded: D, timeouts: Timeouts, trace: Trace) -> Pooled:
+        gateway, request = self._gateway, decoded.request
+        model = gateway.served_or_refused(request.model, request.caller)
+        terms = PoolTerms(
+            settings=gateway.config.pooling,
+            timeouts=timeouts,
+            retries=gateway.config.routing.retries,
+            budgets=gateway.admission.retry_budgets,
+            number_bytes=decoded.number_bytes,
+            answer_bytes=gateway.config.limits.answer_bytes,
+        )
+        left = None
+        if timeouts.request is not None:
+            left = max(0.0, trace.started + timeouts.request - gateway.clock.monotonic())
+        try:
+            async with asyncio.timeout(left):
+                return await gateway.performers.pooling(request, model, terms, trace)
+        except TimeoutError:
+            raise DeadlineExceeded(f"The request was not complete within {timeouts.request or 0:g} seconds.") from None
+
+    async def _written(self, decoded: D, pooled: Pooled) -> bytes:
+        """The answer's body, made off the event loop where it is large."""
+        vectors = [each.values for each in pooled.vectors]
+        made = PooledVectors(decoded.request.model, vectors, pooled.prompt_tokens, int(self._gateway.clock.time()))
+        size = sum(map(len, made.vectors)) * decoded.number_bytes
+        return await worked(self._gateway, decoded.request.caller.tenant, size, lambda: self._api.body(decoded, made))
+
+    def _timeouts(self, exchange: Exchange, decoded: D) -> Timeouts:
+        request = decoded.request
+        return self._rules.of(
+            GenerationRequest(id=request.id, model=request.model, caller=request.caller), exchange.headers
+        )
+
+    def _why_cancelled(self, exchange: Exchange) -> SmgError | None:
+        if exchange.gone:
+            return ClientGone("The client left before its answer was complete.")
+        return self._gateway.admission.shut_down() if self._gateway.admission.draining else None
+
+    async def _refuse(self, exchange: Exchange, error: SmgError, decoded: D | None) -> None:
+        """Answer with the API's error envelope."""
+        exchange.unwatch()
+        gateway = self._gateway
+        headers = [*refusal_headers(gateway, error), gateway.id_header(exchange.name)]
+        locate = None if decoded is None else decoded.locate
+        await exchange.respond(self._api.status(error), self._api.error(error, exchange.request_id, locate), headers)
+
+    def _report(
+        self,
+        exchange: Exchange,
+        decoded: D | None,
+        trace: Trace,
+        pooled: Pooled | None,
+        failure: SmgError | None,
+        *,
+        over: bool,
+    ) -> None:
+        """Tell how the request ended."""
+        model = "" if decoded is None else decoded.request.model
+        exchange.finished = how_it_ended(
+            exchange.request_id,
+            self._api.name,
+            model,
+            trace,
+            seconds=self._gateway.clock.monotonic() - trace.started,
+            usage=None if pooled is None else pooled.usage,
+            over=over,
+            failure=failure,
+            client_id=exchange.client_id,
+            served=self._gateway.served_name(model, exchange.caller),
+            tenant=exchange.caller.tenant,
+            trace_id=exchange.trace_id,
+            sampled=exchange.sampled,
+        )
+        trace.report(exchange.finished)

@@ -1,0 +1,58 @@
+"""The routes of pooled work: a row each (edge).
+
+Above: server.generating puts them into its table. Below: the handler, and the table of APIs.
+"""
+
+import attrs
+
+from smg_core.protocols.operation import Operation
+from smg_core.server import pooling_descriptions as descriptions
+from smg_core.server.endpoint import Endpoint, Handler
+from smg_core.server.pooled_apis import (
+    BATCH_EMBED,
+    COHERE_EMBED,
+    COHERE_EMBED_V1,
+    EMBED_CONTENT,
+    EMBEDDINGS,
+    RERANK,
+    RERANK_V2,
+    SCORE,
+)
+from smg_core.server.pooling import PoolInference
+from smg_core.server.routes import Route
+from smg_core.server.runtime import Runtime
+
+__all__ = ["pooling_routes"]
+
+GEMINI_VERSIONS = ("v1", "v1beta", "v1alpha")
+
+
+def pooling_routes(gateway: Runtime) -> list[Route[Endpoint]]:
+    """The routes, over `gateway`."""
+    found = [
+        Route("POST", "/v1/embeddings", _endpoint(PoolInference(gateway, EMBEDDINGS), descriptions.EMBEDDINGS)),
+        Route("POST", "/v1/embed", _endpoint(PoolInference(gateway, COHERE_EMBED_V1), descriptions.COHERE_EMBED_V1)),
+        Route("POST", "/v2/embed", _endpoint(PoolInference(gateway, COHERE_EMBED), descriptions.COHERE_EMBED)),
+    ]
+    rerank, score = PoolInference(gateway, RERANK), PoolInference(gateway, SCORE)
+    for version in ("", "_v1"):
+        path = version.replace("_", "/")
+        about = attrs.evolve(descriptions.RERANK, name=f"{descriptions.RERANK.name}{version}")
+        found.append(Route("POST", f"{path}/rerank", _endpoint(rerank, about)))
+        about = attrs.evolve(descriptions.SCORE, name=f"{descriptions.SCORE.name}{version}")
+        found.append(Route("POST", f"{path}/score", _endpoint(score, about)))
+    found.append(Route("POST", "/v2/rerank", _endpoint(PoolInference(gateway, RERANK_V2), descriptions.RERANK_V2)))
+    one, batch = PoolInference(gateway, EMBED_CONTENT), PoolInference(gateway, BATCH_EMBED)
+    for version in GEMINI_VERSIONS:
+        verbs: tuple[tuple[str, Handler, Operation], ...] = (
+            ("embedContent", one, descriptions.EMBED_CONTENT),
+            ("batchEmbedContents", batch, descriptions.BATCH_EMBED),
+        )
+        for verb, handler, about in verbs:
+            own = attrs.evolve(about, name=f"{about.name}_{version}")
+            found.append(Route("POST", f"/{version}/models/{{model:path}}:{verb}", _endpoint(handler, own)))
+    return found
+
+
+def _endpoint(handler: Handler, about: Operation) -> Endpoint:
+    return Endpoint(handler, "embeddings", reads_json=True, about=about)

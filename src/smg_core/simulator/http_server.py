@@ -1,0 +1,240 @@
+"""The HTTP doors of the embedded engine, on a port of their own: vLLM's and SGLang's servers (edge).
+
+Waits and sends. What is answered is decided by the engine and by the codecs of the two dialects. Above: whoever makes a
+`SimulatedEngine` that is to have them. HTTP/1.1 with chunked answers; what a client may send is bounded.
+"""
+
+import asyncio
+import json
+from collections.abc import Callable, Coroutine
+from http import HTTPStatus
+from typing import Any, NoReturn, Protocol
+
+import grpc
+
+from smg_core.simulator.engine import EngineCore, SimulatorConfig
+from smg_core.simulator.refusal import Refused
+from smg_core.simulator.server_codec import EngineState
+from smg_core.simulator.sglang_http_codec import SglangHttpServerCodec, aborted_id, server_info
+from smg_core.simulator.vllm_http_codec import VllmHttpServerCodec, model_list
+
+__all__ = ["HttpDoors", "http_doors"]
+
+_MOST_HEAD = 64 * 1024
+_MOST_BODY = 512 * 1024 * 1024
+_STATUSES = {
+    "INVALID_ARGUMENT": 400,
+    "OUT_OF_RANGE": 400,
+    "NOT_FOUND": 404,
+    "UNAUTHENTICATED": 401,
+    "PERMISSION_DENIED": 403,
+    "RESOURCE_EXHAUSTED": 429,
+    "UNAVAILABLE": 503,
+    "DEADLINE_EXCEEDED": 504,
+}
+_STREAM = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+
+
+class _Engine(Protocol):
+    """What it needs of the engine whose doors these are."""
+
+    config: SimulatorConfig
+    engine: EngineCore
+    healthy: bool
+    traces: Any
+
+    def state(self) -> EngineState: ...
+
+    async def generate(self, codec: Any, message: bytes, context: Any) -> None: ...
+
+    def abort_named(self, wanted: set[str]) -> int: ...
+
+    def emptied(self) -> bool: ...
+
+    def profiled(self, *, start: bool) -> bool: ...
+
+
+class _Ended(Exception):
+    """The call ends with an error, of which `code` is gRPC's name."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
+class _Context:
+    """A call in flight, in the place of grpcio's context."""
+
+    def __init__(self, writer: asyncio.StreamWriter, headers: dict[str, str]) -> None:
+        self.begun = False
+        self._writer = writer
+        self._headers = headers
+
+    def invocation_metadata(self) -> tuple[tuple[str, str], ...]:
+        return tuple(self._headers.items())
+
+    async def write(self, message: bytes) -> None:
+        """Send one event; nothing for an empty message."""
+        if not message:
+            return
+        if not self.begun:
+            self.begun = True
+            self._writer.write(_STREAM)
+        event = b"data: " + message + b"\n\n"
+        self._writer.write(b"%x\r\n%s\r\n" % (len(event), event))
+        try:
+            await self._writer.drain()
+        except OSError:
+            raise asyncio.CancelledError from None  # the client has left, which grpcio tells in this way
+
+    async def abort(self, code: grpc.StatusCode, message: str) -> NoReturn:
+        raise _Ended(code.name, message)
+
+
+def http_doors(listen: str) -> "Callable[[_Engine], HttpDoors]":
+    """The argument `doors` of a `SimulatedEngine` that listens for HTTP at `listen` too, "host:port"."""
+    return lambda engine: HttpDoors(engine, listen)
+
+
+class HttpDoors:
+    """Listens at `listen` ("host:port"; port 0: any that is free) for `engine`."""
+
+    def __init__(self, engine: _Engine, listen: str) -> None:
+        self._engine = engine
+        self._host, _, port = listen.rpartition(":")
+        self._port = int(port)
+        self._server: asyncio.Server | None = None
+        self._open: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
+        self._short: dict[tuple[str, str], Callable[[bytes], bytes]] = {
+            ("GET", "/v1/models"): lambda _: model_list(engine.engine.model_info(), engine.engine.adapters),
+            ("GET", "/get_server_info"): lambda _: server_info(engine.state()),
+            ("POST", "/abort_request"): self._abort,
+            ("POST", "/flush_cache"): lambda _: self._done(engine.emptied(), "requests are in flight"),
+            ("POST", "/reset_prefix_cache"): lambda _: self._done(engine.emptied(), "requests are in flight"),
+            ("POST", "/start_profile"): lambda _: self._done(engine.profiled(start=True), "a profile is being taken"),
+            ("POST", "/stop_profile"): lambda _: self._done(engine.profiled(start=False), "no profile is being taken"),
+        }
+        self._codecs: dict[str, Callable[[], Any]] = {
+            "/v1/completions": lambda: VllmHttpServerCodec(engine.config.model),
+            "/generate": lambda: SglangHttpServerCodec(incremental=engine.config.incremental_streaming),
+        }
+
+    @property
+    def url(self) -> str:
+        """The worker URL to give a gateway."""
+        return f"http://{self._host}:{self._port}"
+
+    async def start(self) -> None:
+        """Start to listen; again on the same port after `stop`. Raises OSError when the address is taken."""
+        self._server = await asyncio.start_server(self._accept, self._host, self._port, limit=_MOST_HEAD)
+        self._port = self._server.sockets[0].getsockname()[1]
+
+    async def stop(self) -> None:
+        """Stop listening; calls in flight are cut."""
+        if self._server is None:
+            return
+        server, self._server = self._server, None
+        server.close()
+        tasks = list(self._open)
+        for task, writer in self._open.items():
+            task.cancel()
+            writer.transport.abort()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.get_running_loop().create_task(self._serve(reader, writer))
+        self._open[task] = writer
+        task.add_done_callback(self._open.pop)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer the requests of one connection, one after the other."""
+        early: bytes | None = (
+            b""  # what came of the next request while this one was answered; None: the client has left
+        )
+        try:
+            while early is not None:
+                head = early + await reader.readuntil(b"\r\n\r\n")
+                line, *fields = head.decode("latin-1").split("\r\n")[:-2]
+                headers = {name.lower(): value.strip() for name, _, value in (each.partition(":") for each in fields)}
+                length = int(headers.get("content-length", "0"))
+                if length > _MOST_BODY:
+                    return
+                body = await reader.readexactly(length)
+                method, path, _ = line.split(" ")
+                early = await self._until_gone(reader, self._answer(method, path, headers, body, writer))
+        except (OSError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            return  # whoever called has left, or speaks no HTTP
+        finally:
+            writer.transport.abort()
+
+    async def _until_gone(self, reader: asyncio.StreamReader, answering: Coroutine[Any, Any, bool]) -> bytes | None:
+        """Wait for the answer; one whose client leaves is cancelled. Returns what came of the next request meanwhile, None where
+        there will be none."""
+        task = asyncio.ensure_future(answering)
+        watch = asyncio.ensure_future(reader.read(1))
+        try:
+            await asyncio.wait((task, watch), return_when=asyncio.FIRST_COMPLETED)
+            if watch.done() and not watch.result():
+                return None
+            goes_on = await task
+            return (watch.result() if watch.done() else b"") if goes_on else None
+        finally:
+            task.cancel()
+            watch.cancel()
+            await asyncio.gather(task, watch, return_exceptions=True)
+
+    async def _answer(
+        self, method: str, path: str, headers: dict[str, str], body: bytes, writer: asyncio.StreamWriter
+    ) -> bool:
+        if traced := {name: headers[name] for name in ("traceparent", "tracestate") if name in headers}:
+            self._engine.traces.append((path, traced))
+        key = self._engine.config.api_key
+        if key and headers.get("authorization") != f"Bearer {key}":
+            return await _respond(writer, 401, _error(f"the credential {headers.get('authorization')!r} is not valid"))
+        if method == "POST" and path in self._codecs:
+            return await self._generate(self._codecs[path](), headers, body, writer)
+        if (method, path) == ("GET", "/health"):
+            return await _respond(writer, 200 if self._engine.healthy else 503, b"")
+        answer = self._short.get((method, path))
+        if answer is None:
+            return await _respond(writer, 404, _error("there is no such path"))
+        try:
+            return await _respond(writer, 200, answer(body))
+        except Refused as refusal:
+            return await _respond(writer, _STATUSES.get(refusal.code, 500), _error(refusal.message))
+
+    async def _generate(self, codec: Any, headers: dict[str, str], body: bytes, writer: asyncio.StreamWriter) -> bool:
+        context = _Context(writer, headers)
+        try:
+            await self._engine.generate(codec, body, context)
+        except _Ended as ended:
+            if context.begun:
+                return False  # the connection is cut
+            return await _respond(writer, _STATUSES.get(ended.code, 500), _error(ended.message))
+        for message in codec.ending(headers.get("x-request-id", "")):
+            await context.write(message)
+        writer.write(b"0\r\n\r\n")
+        await writer.drain()
+        return True
+
+    def _abort(self, body: bytes) -> bytes:
+        self._engine.abort_named({aborted_id(body)})
+        return b""
+
+    def _done(self, done: bool, otherwise: str) -> bytes:
+        if not done:
+            raise Refused(otherwise)
+        return b"Done.\n"
+
+
+async def _respond(writer: asyncio.StreamWriter, status: int, body: bytes) -> bool:
+    kind = "application/json" if body[:1] in (b"{", b"[") else "text/plain"
+    line = f"HTTP/1.1 {status} {HTTPStatus(status).phrase}"
+    writer.write(f"{line}\r\ncontent-type: {kind}\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body)
+    await writer.drain()
+    return True
+
+
+def _error(message: str) -> bytes:
+    return json.dumps({"error": {"message": message, "type": "BadRequestError"}}).encode()

@@ -1,0 +1,341 @@
+"""A component as a middleware: an instance for each exchange, and its hooks, in threads (edge).
+
+An exchange takes an instance with its first hook and gives it back at its end; a call that fails costs the instance. Guests run
+in a pool of threads, since a call blocks its thread: wasmtime-py has no asynchronous calls of components. Above: `loading`.
+Below: `instances`, `running`, `worlds`.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Executor
+from typing import Any
+
+from smg_core.middleware.base import (
+    CONTINUE,
+    About,
+    AnswerPiece,
+    ChangeHead,
+    ChangeText,
+    Continue,
+    End,
+    Failure,
+    HeadVerdict,
+    HookName,
+    MiddlewareFault,
+    PieceMode,
+    PieceVerdict,
+    Reject,
+    RequestBody,
+    RequestHead,
+    ResponseHead,
+    TextVerdict,
+)
+from smg_core.middleware.entries import Entry
+from smg_core.wasm.instances import Instances, Waiting
+from smg_core.wasm.running import Compiled, Guest, GuestSaid, Unusable
+from smg_core.wasm.worlds import (
+    SMG,
+    about_value,
+    end_value,
+    error_verdict,
+    failure_value,
+    head_value,
+    head_verdict,
+    old_verdict,
+    piece_value,
+    text_verdict,
+)
+
+__all__ = ["Hear", "WasmPlugin"]
+
+Hear = Callable[[str, GuestSaid], None]
+"""Called with a plugin's name and what one of its instances said in a call."""
+_MINUTE = 60.0
+_LATE = 1.2
+"""After so much of its deadline, a call that does not end is given up: its guest waits in the host, where no epoch stops it."""
+
+
+class WasmPlugin:
+    """The middleware of one component. `config` is the JSON text that each instance is given; `now_ms` tells the time to
+    components of smg:gateway, whose requests carry it. Made and used on one event loop."""
+
+    def __init__(
+        self,
+        entry: Entry,
+        compiled: Compiled,
+        config: str,
+        threads: Executor,
+        hear: Hear,
+        *,
+        wanted: PieceMode,
+        now_ms: Callable[[], int],
+    ) -> None:
+        self.name = entry.name
+        self.entry, self.compiled, self.now_ms = entry, compiled, now_ms
+        self.pieces: PieceMode = wanted
+        self._config, self._threads, self._hear = config, threads, hear
+        self._instances: Instances[Guest, asyncio.Future[None]] = Instances(entry.limits.instances)
+        self._closed = False
+        self._minute, self._lines = -_MINUTE, 0
+        self.hooks = self._hooks(compiled, wanted)
+
+    @staticmethod
+    def _hooks(compiled: Compiled, wanted: PieceMode) -> frozenset[HookName]:
+        if compiled.world is SMG:
+            return frozenset({"request_head", "request_body", "response"})
+        found = {hook for hook, function in compiled.world.hooks.items() if function in compiled.exported}
+        if wanted == "none":
+            found.discard("piece")
+        return frozenset(found)
+
+    def begin(self, about: About) -> "_Session":
+        """The session of one exchange."""
+        if self.compiled.world is SMG:
+            return _OldSession(self, about)
+        return _Session(self, about)
+
+    @property
+    def busy(self) -> int:
+        """Exchanges that have an instance now."""
+        return self._instances.lent
+
+    def close(self) -> None:
+        """No exchange begins any more: idle instances go now, the others with their exchanges."""
+        self._closed = True
+        for guest in self._instances.clear():
+            guest.close()
+
+    # -------------------------------------------------------------------------------------------------------- instances
+
+    def _key(self, about: About) -> str | None:
+        share = self.entry.share
+        if share == "all":
+            return "all"
+        return f"tenant {about.tenant}" if share == "tenant" and about.tenant else None
+
+    async def take(self, about: About) -> Guest | None:
+        """An idle instance for an exchange; None: it makes one, and has its place. Raises MiddlewareFault when none is free in
+        time."""
+        waits = self.entry.limits.waiting_ms / 1000
+        loop = asyncio.get_running_loop()
+        until = loop.time() + waits
+        while True:
+            try:
+                found, gone = self._instances.take(self._key(about))
+            except Waiting:
+                await self._turn(until - loop.time())
+                continue
+            if gone is not None:
+                gone.close()
+            return found
+
+    async def _turn(self, seconds: float) -> None:
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._instances.wait(turn)
+        try:
+            async with asyncio.timeout(max(0.0, seconds)):
+                await turn
+        except TimeoutError:
+            raise MiddlewareFault("has no instance free: all are in exchanges") from None
+        finally:
+            self._instances.leave(turn)
+
+    def made(self) -> Guest:
+        """A new instance, with its configuration. Blocks. Raises MiddlewareFault."""
+        try:
+            guest = self.compiled.instance()
+            return configured(guest, self._config)
+        except Unusable as error:
+            raise MiddlewareFault(str(error)) from None
+
+    def give(self, guest: Guest | None, about: About) -> None:
+        """Take an instance back; None is one that is of no use any more."""
+        if guest is None:
+            self._instances.lost()
+        else:
+            gone = self._instances.give(guest, None if self._closed else self._key(about))
+            if gone is not None:
+                gone.close()
+        turn = self._instances.next()
+        while turn is not None and turn.done():
+            turn = self._instances.next()
+        if turn is not None:
+            turn.set_result(None)
+
+    def heard(self, told: GuestSaid) -> None:
+        """Pass on what a guest said: so many lines a minute, of all its instances, and how many more there were."""
+        if told.lines:
+            now = asyncio.get_running_loop().time()
+            if now - self._minute >= _MINUTE:
+                self._minute, self._lines = now, 0
+            room = max(0, self.entry.limits.log_lines - self._lines)
+            self._lines += len(told.lines)
+            told.dropped += len(told.lines[room:])
+            del told.lines[room:]
+        if told.lines or told.counts or told.dropped:
+            self._hear(self.name, told)
+
+    def run(self, call: Callable[[], Any]) -> "asyncio.Future[Any]":
+        """Run something that blocks in a thread."""
+        return asyncio.get_running_loop().run_in_executor(self._threads, call)
+
+
+def configured(guest: Guest, config: str) -> Guest:
+    """An instance that has taken its configuration. Blocks. Raises Unusable with the guest's own words, and MiddlewareFault."""
+    if guest.has("configure"):
+        good, why = guest.call("configure", config)
+        if not good:
+            raise Unusable(f"refuses its configuration: {str(why)[:300]}")
+    elif config not in ("", "{}"):
+        raise Unusable("takes no configuration, and is given one")
+    return guest
+
+
+class _Session:
+    """A component in one exchange."""
+
+    def __init__(self, plugin: WasmPlugin, about: About) -> None:
+        self._plugin, self._about = plugin, about
+        self._guest: Guest | None = None
+        self._has_place = self._over = False
+        self._running: asyncio.Future[Any] | None = None
+        self._deadline_s = plugin.entry.limits.deadline_ms / 1000
+
+    # ------------------------------------------------------------------------------------------------------------ calls
+
+    async def _call(self, name: str, *values: object) -> Any:
+        """Call a function of this exchange's instance, in a thread. Raises MiddlewareFault."""
+        plugin = self._plugin
+        if not self._has_place:
+            self._guest = await plugin.take(self._about)
+            self._has_place, new = True, True
+        else:
+            new = False
+        if self._guest is None and not new:
+            raise MiddlewareFault("has no instance in this exchange any more")
+        work = self._begun_work if new else self._work
+        running = self._running = plugin.run(lambda: work(name, values))
+        running.add_done_callback(self._settled)
+        patience = self._deadline_s * _LATE * (3 if new else 1) + 1.0
+        done, _ = await asyncio.wait({running}, timeout=patience)
+        if not done:
+            raise MiddlewareFault("waits in the host beyond its deadline")
+        return running.result()
+
+    def _begun_work(self, name: str, values: tuple[object, ...]) -> Any:
+        guest = self._guest
+        if guest is None:
+            guest = self._guest = self._plugin.made()
+        if guest.has("begin"):
+            guest.call("begin", about_value(self._about))
+        return self._work(name, values)
+
+    def _work(self, name: str, values: tuple[object, ...]) -> Any:
+        guest = self._guest
+        if guest is None:
+            raise MiddlewareFault("has no instance in this exchange any more")
+        return guest.call(name, *values)
+
+    def _settled(self, running: "asyncio.Future[Any]") -> None:
+        """On the loop, when a call is over: pass on what the guest said, and let go of one that failed."""
+        self._running = None
+        guest = self._guest
+        if guest is not None:
+            self._plugin.heard(guest.tell())
+        if not running.cancelled() and running.exception() is not None and guest is not None:
+            self._guest = None
+            guest.close()
+        if self._over:
+            self._let_go()
+
+    def close(self) -> None:
+        """The exchange is over: the instance goes back, after a call that still runs."""
+        self._over = True
+        if self._running is None:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        if not self._has_place:
+            return
+        guest = self._guest
+        if guest is not None and guest.has("finish"):
+            self._guest, self._has_place = None, False
+            running = self._plugin.run(lambda: guest.call("finish"))
+            running.add_done_callback(lambda done: self._finished(guest, done))
+            return
+        self._has_place = False
+        self._plugin.give(guest, self._about)
+
+    def _finished(self, guest: Guest, done: "asyncio.Future[Any]") -> None:
+        self._plugin.heard(guest.tell())
+        if done.cancelled() or done.exception() is not None:
+            guest.close()
+            self._plugin.give(None, self._about)
+        else:
+            self._plugin.give(guest, self._about)
+
+    # ------------------------------------------------------------------------------------------------------------ hooks
+
+    async def on_request_head(self, head: RequestHead) -> HeadVerdict:
+        return head_verdict(await self._call("request_head", head_value(head)))
+
+    async def on_request_body(self, body: RequestBody) -> TextVerdict:
+        return text_verdict(await self._call("request_body", body.text))
+
+    async def on_response_head(self, head: ResponseHead) -> HeadVerdict:
+        return head_verdict(await self._call("response_head", head_value(head)))
+
+    async def on_response(self, head: ResponseHead, body: str) -> tuple[HeadVerdict, TextVerdict]:
+        raise MiddlewareFault("has no such hook")
+
+    def on_piece(self, piece: AnswerPiece) -> PieceVerdict | Awaitable[PieceVerdict]:
+        return self._piece(piece)
+
+    async def _piece(self, piece: AnswerPiece) -> PieceVerdict:
+        return text_verdict(await self._call("piece", piece_value(piece)))
+
+    async def on_end(self, end: End) -> str:
+        said: str = await self._call("end", end_value(end))
+        return said
+
+    async def on_error(self, failure: Failure) -> Continue | Reject:
+        return error_verdict(await self._call("error", failure_value(failure)))
+
+
+class _OldSession(_Session):
+    """A component of smg:gateway in one exchange: its first hook is called with head and body, when the body has come, and the
+    second for answers that are sent whole. Every call has an instance of its own, as there."""
+
+    _head: RequestHead | None = None
+
+    async def on_request_head(self, head: RequestHead) -> HeadVerdict:
+        self._head = head
+        return CONTINUE
+
+    async def on_request_body(self, body: RequestBody) -> TextVerdict:
+        head = self._head
+        if head is None:
+            raise MiddlewareFault("was not shown the head")
+        about = self._about
+        value = (*head_value(head), body.text.encode(), about.request_id, self._plugin.now_ms())
+        answer = await self._once("old_request", value)
+        of_head, of_text = old_verdict(answer, may_have_status=False)
+        if isinstance(of_head, ChangeHead) and isinstance(of_text, Continue):
+            return ChangeText(body.text, of_head)
+        if isinstance(of_text, ChangeText):
+            return ChangeText(of_text.text, of_head if isinstance(of_head, ChangeHead) else None)
+        return of_text
+
+    async def on_response(self, head: ResponseHead, body: str) -> tuple[HeadVerdict, TextVerdict]:
+        answer = await self._once("old_response", (*head_value(head), body.encode()))
+        return old_verdict(answer, may_have_status=True)
+
+    async def _once(self, name: str, value: tuple[Any, ...]) -> Any:
+        try:
+            return await self._call(name, value)
+        finally:
+            if self._running is None and self._has_place:
+                guest, self._guest, self._has_place = self._guest, None, False
+                if guest is not None:
+                    guest.close()
+                self._plugin.give(None, self._about)

@@ -1,0 +1,397 @@
+"""Runs guests: compiles components, makes instances, and calls them within bounds of time, memory and stack (edge).
+
+Every call blocks its thread and does not hold the interpreter's lock while the guest runs; `plugin` calls from threads of a pool
+of its own. (wasmtime-py has no asynchronous calls of components.) A guest is stopped by the epoch of its engine, which a thread
+advances while guests run. Above: `loading`, `plugin`. Below: `values`, `worlds`, wasmtime.
+"""
+
+import ctypes
+import hashlib
+import math
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from secrets import randbits
+from typing import Any
+
+import attrs
+from wasmtime import Config, Engine, Store, WasiConfig, WasmtimeError
+from wasmtime import _ffi as ffi
+from wasmtime.component import Component, FuncType, Linker
+
+from smg_core.middleware.base import MiddlewareFault
+from smg_core.middleware.entries import Limits
+from smg_core.wasm.shapes import wit_of
+from smg_core.wasm.values import CELL, Arena, Malformed, read_cell
+from smg_core.wasm.worlds import CLOCK, HOST, OURS, RANDOM, Function, World, interface_hook, world_of
+
+__all__ = ["Compiled", "Guest", "GuestSaid", "GuestStopped", "Sandbox", "Unusable"]
+
+_CORE_INSTANCES, _TABLES, _TABLE_ELEMENTS, _MEMORIES = 64, 32, 100_000, 8
+_LINE = 1000  # characters of a line that a guest logs
+_LINES_OF_CALL = 64  # lines that are kept of one call
+_MOST_SAID = 4096  # calls of log and count in one call of a guest, which is stopped then
+_COUNTERS = 32  # names of counters that a plugin may have
+_TICKS = 12  # ticks of a deadline: a guest is stopped within one tick of it
+_QUIET_S = 0.5  # seconds without a call after which the epoch stands still
+
+_CALL = ctypes.CFUNCTYPE(
+    ctypes.c_void_p,
+    ctypes.c_void_p,
+    ctypes.c_void_p,
+    ctypes.c_void_p,
+    ctypes.c_size_t,
+    ctypes.c_void_p,
+    ctypes.c_size_t,
+)(("wasmtime_component_func_call", ffi.dll))
+_DELETE = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(("wasmtime_component_val_delete", ffi.dll))
+_ENGINE_FAULTS = (
+    ("wasm trap: interrupt", "was stopped: it took longer than its deadline"),
+    ("floods the log", "was stopped: it floods the log"),
+    ("call stack exhausted", "used more than its stack"),
+    ("unreachable", "trapped"),
+    ("memory", "reached outside its memory, or wanted more than it may have"),
+    ("wasm trap", "trapped"),
+)
+
+
+class Unusable(Exception):
+    """A component cannot be used here; the message says why, in words for an operator."""
+
+
+class GuestStopped(MiddlewareFault):
+    """A guest ran past its deadline."""
+
+
+@attrs.define
+class GuestSaid:
+    """What a guest said in one call: lines of its log by level, how many more it said, and what it counted."""
+
+    lines: list[tuple[str, str]] = attrs.field(factory=list)
+    dropped: int = 0
+    counts: dict[str, float] = attrs.field(factory=dict)
+
+    def log(self, level: str, message: str) -> None:
+        """Keep a line, without what would break it in two."""
+        if len(self.lines) >= _LINES_OF_CALL:
+            self.dropped += 1
+            return
+        shown = message[:_LINE]
+        self.lines.append((level, "".join(each if each.isprintable() else " " for each in shown)))
+
+    def count(self, name: str, by: float) -> None:
+        """Add to a counter. More names than a plugin may have, and what is no number, are left out."""
+        known = name in self.counts or len(self.counts) < _COUNTERS
+        if known and math.isfinite(by) and by >= 0 and name.isidentifier() and len(name) <= 64:
+            self.counts[name] = self.counts.get(name, 0.0) + by
+        else:
+            self.dropped += 1
+
+
+def _reason(error: BaseException) -> str:
+    """A failure within wasmtime in words."""
+    text = str(error)
+    found = next((said for mark, said in _ENGINE_FAULTS if mark in text), None)
+    return found or f"failed: {(text.splitlines() or [''])[0][:200]}"
+
+
+# ------------------------------------------------------------------------------------------------------------ engines
+
+
+class _Epoch:
+    """Advances the epoch of engines while guests run."""
+
+    def __init__(self, tick_s: float) -> None:
+        self.tick_s = tick_s
+        self._engines: list[Engine] = []
+        self._last_call = 0.0
+        self._wanted = threading.Event()
+        self._stopped = False
+        self._thread: threading.Thread | None = None
+
+    def add(self, engine: Engine) -> None:
+        self._engines = [*self._engines, engine]
+
+    def called(self) -> None:
+        """A guest is about to run."""
+        self._last_call = time.monotonic()
+        if not self._wanted.is_set():
+            self._wanted.set()
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="smg-wasm-epoch", daemon=True)
+            self._thread.start()
+
+    def stop(self) -> None:
+        self._stopped = True
+        self._wanted.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        """A tick that comes late is made up for: deadlines are of the clock on the wall."""
+        due = time.monotonic() + self.tick_s
+        while not self._stopped:
+            time.sleep(max(0.0, due - time.monotonic()))
+            now = time.monotonic()
+            if now - due > 1.0:  # the process stood still, and its guests with it
+                due = now
+            while due <= now:
+                due += self.tick_s
+                for engine in self._engines:
+                    engine.increment_epoch()
+            if now - self._last_call > _QUIET_S + self._longest_s:
+                self._wanted.clear()
+                if time.monotonic() - self._last_call > _QUIET_S:
+                    self._wanted.wait()
+                due = time.monotonic() + self.tick_s
+
+    _longest_s = 0.0
+
+    def knows(self, deadline_s: float) -> None:
+        """A plugin has this deadline: tick often enough for it, and long enough."""
+        self.tick_s = min(self.tick_s, max(0.0005, deadline_s / _TICKS))
+        self._longest_s = max(self._longest_s, deadline_s)
+
+
+class Sandbox:
+    """What all plugins of a process share: engines by the size of their stacks, compiled components by their contents, and the
+    epoch. `most` bounds the compiled components that are kept. Its methods may be called from any thread."""
+
+    def __init__(self, most: int) -> None:
+        if ctypes.sizeof(ffi.wasmtime_component_val_t) != CELL:
+            raise Unusable(
+                "cannot run with this version of the package wasmtime: its values lie in memory in another way"
+            )
+        self._most = most
+        self._engines: dict[int, Engine] = {}
+        self._compiled: OrderedDict[tuple[str, int], Component] = OrderedDict()
+        self._lock = threading.Lock()
+        self.epoch = _Epoch(0.005)
+
+    def engine(self, stack_kib: int) -> Engine:
+        """The engine for a size of stack."""
+        with self._lock:
+            found = self._engines.get(stack_kib)
+            if found is None:
+                config = Config()
+                config.epoch_interruption = True
+                config.max_wasm_stack = stack_kib * 1024
+                config.memory_reservation = 1 << 26
+                config.memory_guard_size = 1 << 16
+                found = self._engines[stack_kib] = Engine(config)
+                self.epoch.add(found)
+            return found
+
+    def compile(self, wasm: bytes, limits: Limits, grants: Sequence[str]) -> "Compiled":
+        """A component that can be used with these grants. Takes up to seconds for what was not compiled lately. Raises
+        Unusable."""
+        if wasm[:8] == b"\0asm\x01\0\0\0":
+            raise Unusable("is a core module, not a component; make one of it with `smg-gateway plugin build`")
+        if wasm[:4] != b"\0asm":
+            raise Unusable("is no WebAssembly")
+        engine = self.engine(limits.stack_kib)
+        digest = hashlib.sha256(wasm).hexdigest()
+        key = digest, limits.stack_kib
+        with self._lock:
+            component = self._compiled.get(key)
+            if component is not None:
+                self._compiled.move_to_end(key)
+        if component is None:
+            try:
+                component = Component(engine, wasm)
+            except WasmtimeError as error:
+                raise Unusable(f"cannot be compiled: {(str(error).splitlines() or [''])[0][:200]}") from None
+            with self._lock:
+                self._compiled[key] = component
+                while len(self._compiled) > self._most:
+                    self._compiled.popitem(last=False)
+        return Compiled(self, engine, component, limits, tuple(grants), digest)
+
+    def close(self) -> None:
+        """Stop the epoch, when no guest runs any more."""
+        self.epoch.stop()
+
+
+class Compiled:
+    """A component, with what its instances may use. `hooks` are the names of `worlds` of the functions that it exports."""
+
+    def __init__(
+        self, sandbox: Sandbox, engine: Engine, component: Component, limits: Limits, grants: Sequence[str], digest: str
+    ) -> None:
+        self.sandbox, self.engine, self.limits, self.digest = sandbox, engine, limits, digest
+        self._component = component
+        self.verified = False
+        self._imports = tuple(component.type.imports(engine))
+        exports = tuple(component.type.exports(engine))
+        world = world_of(dict.fromkeys(exports))
+        if world is None:
+            said = ", ".join(interface_hook(each) for each in exports) or "nothing"
+            raise Unusable(f"is of another world: it exports {said[:200]}, and none of our hooks")
+        self.world: World = world
+        self._wants_wasi = self._check_imports(grants)
+        self.exported = self._exported(exports)
+        sandbox.epoch.knows(limits.deadline_ms / 1000)
+
+    def _check_imports(self, grants: Sequence[str]) -> bool:
+        """Whether it wants WASI. Raises Unusable for imports that are not granted."""
+        wasi = False
+        for name in self._imports:
+            if name.startswith("wasi:"):
+                if "wasi" not in grants:
+                    raise Unusable(
+                        f"imports {name} without the grant wasi, which gives clock and random, no files, no network"
+                    )
+                wasi = True
+            elif name in (CLOCK, RANDOM):
+                needed = interface_hook(name)
+                if needed not in grants:
+                    raise Unusable(f"imports {name}, and has no grant for it: add {needed} to grants")
+            elif name != HOST and interface_hook(name) not in ("types", "middleware-types"):
+                raise Unusable(f"imports {name[:100]}, which the gateway does not have")
+        return wasi
+
+    def _exported(self, exports: Sequence[str]) -> dict[str, tuple[str, Function]]:
+        """The functions that it has, with the name of the interface as it exports it."""
+        spelt = {each.partition("@")[0]: each for each in exports}
+        found: dict[str, tuple[str, Function]] = {}
+        for name, function in self.world.functions.items():
+            interface = function.interface if self.world is OURS else spelt.get(function.interface, "")
+            if interface in exports:
+                found[name] = interface, function
+        return found
+
+    def linker(self, host: "Guest") -> Linker:
+        """What a guest imports."""
+        linker = Linker(self.engine)
+        if self._wants_wasi:
+            linker.add_wasip2()
+        given: dict[str, dict[str, Callable[..., object]]] = {
+            HOST: {"log": host.said_log, "count": host.said_count},
+            CLOCK: {"now": lambda store: int(time.time() * 1000)},
+            RANDOM: {"number": lambda store: randbits(64)},
+        }
+        for name in self._imports:
+            if name in given:
+                with linker.root() as root, root.add_instance(name) as instance:
+                    for function, call in given[name].items():
+                        instance.add_func(function, call)
+        return linker
+
+    def instance(self) -> "Guest":
+        """A new instance. Raises Unusable where it cannot be made, MiddlewareFault where it fails as it begins."""
+        return Guest(self, self._component, wasi=self._wants_wasi)
+
+
+# ------------------------------------------------------------------------------------------------------------- guests
+
+
+class Guest:
+    """One instance of a component. It is called by one thread at a time, and is of no use any more after a call that failed."""
+
+    def __init__(self, compiled: Compiled, component: Component, *, wasi: bool) -> None:
+        self.compiled = compiled
+        self.told = GuestSaid()
+        limits = compiled.limits
+        self._ticking = compiled.sandbox.epoch
+        self._deadline_s = limits.deadline_ms / 1000
+        self._store = store = Store(compiled.engine)
+        store.set_limits(
+            memory_size=int(limits.memory_mib * (1 << 20)),
+            table_elements=_TABLE_ELEMENTS,
+            instances=_CORE_INSTANCES,
+            tables=_TABLES,
+            memories=_MEMORIES,
+        )
+        if wasi:
+            store.set_wasi(WasiConfig())
+        self._arena = Arena()
+        self._answer = (ctypes.c_char * CELL)()
+        self._answer_at = ctypes.addressof(self._answer)
+        self._context = ctypes.cast(store._context(), ctypes.c_void_p).value
+        self._linker = compiled.linker(self)
+        self._arm()
+        try:
+            self._instance = self._linker.instantiate(store, component)
+        except WasmtimeError as error:
+            raise Unusable(f"cannot be instantiated: {_reason(error)}") from None
+        self._functions = {name: self._function(*each) for name, each in compiled.exported.items()}
+        compiled.verified = True  # its types are those of every instance
+
+    def _function(self, interface: str, function: Function) -> tuple[Any, int, Function]:
+        store, instance = self._store, self._instance
+        at = instance.get_export_index(store, interface)
+        index = instance.get_export_index(store, function.name, at) if at is not None else None
+        found = instance.get_func(store, index) if index is not None else None
+        if found is None:
+            raise Unusable(f"has {interface} without its function {function.name}")
+        type_: FuncType = found.type(store)
+        if not self.compiled.verified and wit_of(type_) != function.wit:
+            raise Unusable(f"has {function.name} of another type: {wit_of(type_)[:300]}")
+        return found, ctypes.addressof(found._func), function
+
+    def _arm(self) -> None:
+        self._ticking.called()
+        self._store.set_epoch_deadline(math.ceil(self._deadline_s / self._ticking.tick_s) + 1)
+
+    def has(self, name: str) -> bool:
+        """Whether it exports a function."""
+        return name in self._functions
+
+    def call(self, name: str, *values: object) -> Any:
+        """Call a function; returns its result as `values` has it. Blocks until it is over, or its deadline. Raises
+        MiddlewareFault."""
+        _, address, function = self._functions[name]
+        parameters, result = function.parameters, function.result
+        arguments = self._arena.lower(parameters, values)
+        self._arm()
+        failed = _CALL(
+            address,
+            self._context,
+            arguments,
+            len(parameters),
+            self._answer_at if result is not None else None,
+            1 if result is not None else 0,
+        )
+        self._arena.shrink()
+        if failed:
+            raise self._fault(failed)
+        if result is None:
+            return None
+        try:
+            return result.lift(read_cell(self._answer_at))
+        except Malformed as error:
+            raise MiddlewareFault(f"answered {error}") from None
+        finally:
+            _DELETE(self._answer_at)
+            self._answer[0] = b"\0"  # the next call would free it once more
+
+    def _fault(self, failed: int) -> MiddlewareFault:
+        error = WasmtimeError._from_ptr(ctypes.cast(failed, ctypes.POINTER(ffi.wasmtime_error_t)))
+        said = _reason(error)
+        return GuestStopped(said) if "deadline" in said else MiddlewareFault(said)
+
+    def said_log(self, store: object, level: str, message: str) -> None:
+        """The guest logs a line."""
+        self._check_flood()
+        self.told.log(level, message)
+
+    def said_count(self, store: object, name: str, by: float) -> None:
+        """The guest counts."""
+        self._check_flood()
+        self.told.count(name, by)
+
+    def _check_flood(self) -> None:
+        """Stop a guest that only talks: each call of the host costs microseconds, with the interpreter's lock."""
+        if self.told.dropped >= _MOST_SAID:
+            raise WasmtimeError("it floods the log")
+
+    def tell(self) -> GuestSaid:
+        """What it has said since this was last asked."""
+        told, self.told = self.told, GuestSaid()
+        return told
+
+    def close(self) -> None:
+        """Free its memory."""
+        self._functions = {}
+        self._store.close()

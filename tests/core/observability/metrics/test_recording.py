@@ -1,0 +1,197 @@
+"""What is recorded by a moment's shape is what the table says of each moment by itself, whatever comes and goes in between."""
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import structs
+
+from smg_core.hooks import (
+    AttemptEnded,
+    EncodeDone,
+    ExchangeEnded,
+    Moment,
+    ProcessSampled,
+    RequestFinished,
+    RequestStarted,
+    ToolCalled,
+    WorkerPicked,
+    WorkerSampled,
+)
+from smg_core.observability.metrics.metric import OTHER, Labels, Metric
+from smg_core.observability.metrics.recording import MetricsRecorder, with_tenant
+from smg_core.observability.metrics.series import SeriesTable
+from smg_core.observability.metrics.shapes import SHAPES
+from smg_core.observability.metrics.smg_names import SMG_METRICS
+from smg_core.observability.metrics.table import METRICS
+
+TABLES = {"own": METRICS, "smg": SMG_METRICS, "own by tenant": with_tenant(METRICS)}
+NAMES = st.sampled_from(["", "a", "b", "ok", "other"])
+SECONDS = st.floats(0, 1000)
+FIRST = st.none() | SECONDS
+COUNTS = st.integers(0, 3)
+FIELDS: dict[str, st.SearchStrategy[Any]] = {
+    "outcome": st.sampled_from(["ok", "client_gone", "abandoned", "NoWorker", "EngineFailed"]),
+    "status": st.sampled_from([200, 400, 404, 408, 429, 500, 503, 504]),
+    "method": st.sampled_from(["GET", "POST", "BREW"]),
+    "role": st.sampled_from(["regular", "prefill"]),
+    "tenant": st.sampled_from(["", "a", "b", "c"]),
+    "transport": st.sampled_from(["", "grpc", "http"]),
+    "cached": st.sampled_from([None, (3, "exact"), (0, "approximate")]),
+    "trace_id": st.sampled_from(["", "0af7651916cd43dd8448eb211c80319c"]),
+    "stream": st.booleans(),
+    "configured": st.booleans(),
+    "sampled": st.booleans(),
+    "first_seconds": FIRST,
+    "finished": st.none(),
+    "finish": st.just(()),
+    "rank": st.none(),
+}
+"""Values for fields of moments; others are names, and by their type numbers."""
+OF_TYPE = {int: COUNTS, float: SECONDS, bool: st.booleans()}
+
+
+def moments_of(kind: type[Moment]) -> st.SearchStrategy[Moment]:
+    """Any moment of one class."""
+    fields = {each.name: FIELDS.get(each.name, OF_TYPE.get(each.type, NAMES)) for each in structs.fields(kind)}
+    return st.builds(kind, **fields)
+
+
+KINDS = (RequestStarted, EncodeDone, WorkerPicked, AttemptEnded, RequestFinished, ExchangeEnded, ToolCalled)
+MOMENTS = st.lists(st.one_of([moments_of(kind) for kind in KINDS]), max_size=30)
+TENANTS = 2
+
+
+def table_of(metrics: tuple[Metric, ...], series: int = 4096) -> SeriesTable:
+    return SeriesTable(metrics, memoryview(bytearray(SeriesTable.size(series, 1))), series=series)
+
+
+def recorded(
+    metrics: tuple[Metric, ...], moments: list[Moment], series: int = 4096
+) -> tuple[SeriesTable, MetricsRecorder]:
+    table = table_of(metrics, series)
+    tenants = TENANTS if "tenant" in {label for each in metrics for label in each.labels} else 0
+    recorder = MetricsRecorder(table, lambda: 0.0, tenants)
+    for moment in moments:
+        recorder.report(moment)
+    return table, recorder
+
+
+def expected(metrics: tuple[Metric, ...], moments: list[Moment]) -> dict[tuple[str, Labels], tuple[int, float]]:
+    """How often each series is recorded, and the sum of the amounts, as the table says of each moment."""
+    counts: Counter[tuple[str, Labels]] = Counter()
+    sums: Counter[tuple[str, Labels]] = Counter()
+    tenants: list[str] = []
+    for moment in moments:
+        for metric in metrics:
+            if metric.moment is not type(moment):
+                continue
+            for labels, value in metric.readings(moment):
+                if "tenant" in metric.labels:
+                    name = moment.tenant  # type: ignore[union-attr]
+                    if name not in tenants and len(tenants) < TENANTS:
+                        tenants.append(name)
+                    labels = (*labels, name if name in tenants else OTHER)
+                counts[metric.name, labels] += 1
+                sums[metric.name, labels] += value  # type: ignore[assignment]
+    return {key: (counts[key], sums[key]) for key in counts}
+
+
+@pytest.mark.parametrize("names", TABLES)
+@given(MOMENTS)
+def test_what_is_recorded_is_what_the_table_says_of_each_moment(names: str, moments: list[Moment]) -> None:
+    metrics = TABLES[names]
+    table, _ = recorded(metrics, moments)
+    found = {(metrics[number].name, series.labels): series.numbers for number, series in table.read()}
+    wanted = expected(metrics, moments)
+
+    assert set(found) == set(wanted)
+    for key, (count, total) in wanted.items():
+        numbers = found[key]
+        assert numbers[-1] == pytest.approx(total)
+        assert len(numbers) == 1 or sum(numbers[:-1]) == count
+
+
+class Looked:
+    """A moment that notes which of its fields are looked at."""
+
+    def __init__(self, moment: Moment) -> None:
+        self.moment, self.fields = moment, set[str]()
+
+    def __getattr__(self, name: str) -> Any:
+        self.fields.add(name)
+        return getattr(self.moment, name)
+
+
+@pytest.mark.parametrize("names", TABLES)
+@pytest.mark.parametrize("kind", SHAPES)
+@given(st.data())
+def test_no_label_looks_at_a_field_that_the_shape_of_its_moment_leaves_out(
+    names: str, kind: type[Moment], data: st.DataObject
+) -> None:
+    moment = data.draw(moments_of(kind))
+    shape = Looked(moment)
+    SHAPES[kind](shape)
+    for metric in TABLES[names]:
+        if metric.moment is kind and metric.readings(moment):
+            labels = Looked(moment)
+            metric.labels_of(labels)
+            assert labels.fields <= shape.fields | ({"tenant"} if metric.by_tenant else set())
+
+
+def test_metrics_of_a_moment_with_a_shape_are_counters_and_histograms_of_one_number_each() -> None:
+    odd = [
+        each.name for metrics in TABLES.values() for each in metrics if each.moment in SHAPES and each.kind == "gauge"
+    ]
+    many = [each.name for metrics in TABLES.values() for each in metrics if each.moment in SHAPES and each.any_number]
+
+    assert (odd, many) == ([], [])
+
+
+def ended(worker: str) -> AttemptEnded:
+    return AttemptEnded("r", worker, 1, "ok", 1, (), 0.1, 0.2, 0.0)
+
+
+def sampled(*workers: str) -> ProcessSampled:
+    return ProcessSampled(0, 0, 0, 1, tuple([WorkerSampled(each, "ready", 0, 0) for each in workers]))
+
+
+def test_a_worker_that_comes_back_gets_series_of_its_own_and_none_that_another_has_meanwhile() -> None:
+    table, recorder = recorded(METRICS, [ended("a"), sampled("a"), sampled(), sampled()])
+    for _ in range(3):
+        recorder.report(ended("b"))
+    recorder.report(sampled("a", "b"))
+    for _ in range(2):
+        recorder.report(ended("a"))
+    calls = {
+        series.labels[0]: series.numbers[0]
+        for number, series in table.read()
+        if METRICS[number].name == "smg_worker_calls"
+    }
+
+    assert calls == {"a": 2, "b": 3}
+
+
+def test_strangers_make_no_shapes_up_and_no_more_of_them_are_kept_than_there_may_be_series() -> None:
+    strangers: list[Moment] = []
+    for number in range(1000):
+        strangers.append(ExchangeEnded("p", f"M{number}", f"/{number}", 404, 0, 0.0, "NotFound", f"{number}"))
+        done = RequestFinished("r", "chat", f"model-{number}", "ModelNotFound", 404, 0, 0, 0, 0.0, tenant=f"{number}")
+        strangers.append(done)
+    _, recorder = recorded(TABLES["own by tenant"], strangers)
+    _, full = recorded(METRICS, [ended(f"worker-{number}") for number in range(1000)], 256)
+
+    assert sorted(len(kind.plans) for kind in recorder._kinds.values() if kind.plans) == [1, TENANTS + 1]
+    assert max(len(kind.plans) for kind in full._kinds.values()) <= 256
+
+
+def test_each_recording_without_room_is_counted_as_dropped() -> None:
+    metrics = tuple([each for each in METRICS if each.name == "smg_worker_calls"])
+    table, recorder = recorded(metrics, [ended(f"w{number}") for number in range(256)], 256)
+    before = table.dropped
+    for _ in range(5):
+        recorder.report(ended("one more"))
+
+    assert (before, table.dropped) == (0, 5)

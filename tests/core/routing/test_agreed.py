@@ -1,0 +1,133 @@
+"""Gateways that do not see each other's requests find the same worker for a prompt that none of them knows to be anywhere."""
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.core.routing.candidates import Seen, asking
+
+from smg_core.engines.kv_events import KvBlocksStored
+from smg_core.routing.agreed import Agreed
+from smg_core.routing.cache_aware import CacheAware
+from smg_core.routing.settings import RoutingConfig
+from smg_core.routing.standing import Standing
+
+BLOCKS = RoutingConfig(block_tokens=4)
+NAMES = [f"w{number}" for number in range(8)]
+WORKERS = [Seen(name, in_flight=5, running=20) for name in NAMES]
+"""Three in four requests come through other gateways."""
+
+
+def gateway(seed: int) -> CacheAware:
+    """A cache_aware that has seen by reports that others send most."""
+    chosen = CacheAware(BLOCKS, random.Random(seed))
+    for second in range(60):
+        chosen.pick(WORKERS, asking(range(seed * 1000, seed * 1000 + 20), now=float(second)))
+    return chosen
+
+
+def test_every_gateway_sends_the_turns_of_a_conversation_to_one_worker() -> None:
+    gateways = [gateway(seed) for seed in range(4)]
+    for session in range(20):
+        said = [session * 100 + 7] * 400
+        found = {
+            each.pick(WORKERS, asking(said * turn, cache_key=f"s{session}", now=60.0 + turn)).worker.name
+            for turn, each in enumerate(gateways, 1)
+        }
+
+        assert len(found) == 1
+
+
+def test_sessions_are_spread_over_all_workers() -> None:
+    one = gateway(1)
+    found = {
+        one.pick(WORKERS, asking([session + 9] * 400, cache_key=f"s{session}", now=60.0)).worker.name
+        for session in range(100)
+    }
+
+    assert found == set(NAMES)
+
+
+def test_without_others_the_worker_with_least_to_do_is_chosen_whatever_the_key() -> None:
+    alone = CacheAware(BLOCKS, random.Random(1))
+    workers = [Seen(name, in_flight=9, running=9, prefill_tokens=500) for name in NAMES[1:]]
+    workers = [Seen("w0", in_flight=9, running=9), *workers]
+
+    for number in range(30):
+        pick = alone.pick(workers, asking([number] * 400, cache_key=f"s{number}", now=float(number)))
+        assert pick.worker.name == "w0"
+
+
+def test_a_worker_where_more_waits_than_the_prompt_is_worth_is_passed_by() -> None:
+    one = gateway(1)
+    owner = one.pick(WORKERS, asking([5] * 400, cache_key="s", now=60.0)).worker.name
+    full = [Seen(name, in_flight=5, running=20, prefill_tokens=10_000 * (name == owner)) for name in NAMES]
+
+    assert one.pick(full, asking([6] * 400, cache_key="s", now=60.0)).worker.name != owner
+
+
+def test_prompts_without_a_key_have_the_owner_of_their_first_block_that_is_not_common() -> None:
+    agreed = Agreed(BLOCKS)
+    for _ in range(200):
+        agreed.note(20, 20)
+    opening, one, two = [1] * 8, [2] * 4, [3] * 4
+    common = [8] * len(WORKERS)
+
+    def owner(prompt: list[int]) -> int:
+        found = agreed.owner(WORKERS, common, asking(prompt), 0.75)
+        assert found is not None
+        return found[0]
+
+    assert owner(opening + one) == owner(opening + one + two) == owner([9] * 8 + one)
+    assert len({owner(opening + [number] * 4) for number in range(50)}) == len(WORKERS)
+
+
+def test_prompts_that_share_nothing_have_no_owner_but_those_with_a_key_do() -> None:
+    agreed = Agreed(BLOCKS)
+    for _ in range(200):
+        agreed.note(0, 20)
+    nothing = [0] * len(WORKERS)
+
+    assert agreed.owner(WORKERS, nothing, asking([1] * 20), 0.75) is None
+    assert agreed.owner(WORKERS, nothing, asking([1] * 20, cache_key="s"), 0.75) is not None
+    assert agreed.owner(WORKERS, nothing, asking([1] * 20, cache_key="s"), 0.0) is None
+    assert agreed.owner(WORKERS[:1], nothing, asking([1] * 20, cache_key="s"), 0.75) is None
+
+
+def test_a_prompt_that_has_no_block_behind_what_is_common_has_no_owner() -> None:
+    agreed = Agreed(BLOCKS)
+    agreed.note(20, 20)
+
+    assert agreed.owner(WORKERS, [8] * len(WORKERS), asking([1] * 11), 0.75) is None
+
+
+def test_an_engine_that_tells_all_of_its_cache_is_judged_by_that_alone() -> None:
+    one = gateway(1)
+    for name in NAMES:
+        one.kv_known(name, 0, "all")
+        one.kv_changed(name, 0, [KvBlocksStored([1], [99] * 4, 4)], 60.0)
+    idle = [Seen(name, in_flight=5, running=20, prefill_tokens=300) for name in NAMES[1:]]
+    idle = [Seen("w0", in_flight=5, running=20), *idle]
+
+    found = {
+        one.pick(idle, asking([number] * 400, cache_key=f"s{number}", now=60.0)).worker.name for number in range(30)
+    }
+
+    assert found == {"w0"}
+
+
+@given(
+    own=st.lists(st.integers(0, 50), min_size=1, max_size=8), other=st.lists(st.integers(0, 50), min_size=8, max_size=8)
+)
+def test_the_share_of_others_is_what_engines_have_beyond_our_count(own: list[int], other: list[int]) -> None:
+    standing = Standing(RoutingConfig())
+    workers = [
+        Seen(f"w{at}", in_flight=ours, running=ours + theirs)
+        for at, (ours, theirs) in enumerate(zip(own, other, strict=False))
+    ]
+    for second in range(200):
+        standing.of(workers, float(second))
+    whole = sum(own) + sum(other[: len(own)])
+
+    assert standing.others == pytest.approx(sum(other[: len(own)]) / whole if whole else 0.0, abs=0.01)

@@ -1,0 +1,384 @@
+"""Components in their sandbox: what each attack comes to, and that others do not notice.
+
+`tests/guests/attacks.wasm` does what its configuration says; `smg_gateway.wasm` is written against SMG's own contract. Both are
+built of the C beside them by `smg-gateway plugin build`.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from wasmtime import wat2wasm
+
+from smg_core.errors import InternalError, PermissionDenied
+from smg_core.middleware.base import (
+    About,
+    AnswerPiece,
+    ChangeHead,
+    ChangeText,
+    MiddlewareFault,
+    RequestBody,
+    RequestHead,
+    ResponseHead,
+)
+from smg_core.middleware.chain import Happened, Link, PluginChain, PluginPlan
+from smg_core.middleware.entries import parse_entries
+from smg_core.settings import ConfigError
+from smg_core.wasm.loading import WasmPlugins
+from smg_core.wasm.plugin import WasmPlugin
+from smg_core.wasm.running import GuestSaid
+
+pytestmark = pytest.mark.anyio
+
+GUESTS = Path(__file__).parent.parent.parent / "guests"
+HEAD = RequestHead("POST", "/v1/chat/completions", "", (("x-a", "1"), ("content-length", "4")))
+MB = 1 << 20
+
+
+def about(tenant: str = "t1") -> About:
+    return About("req-1", "POST", "/v1/chat/completions", "/v1/chat/completions", tenant, "p1")
+
+
+class House:
+    """Plugins of one process, and all that guests said."""
+
+    def __init__(self) -> None:
+        self.told: list[GuestSaid] = []
+        self.plugins = WasmPlugins(lambda name, told: self.told.append(told), threads=4, compiled=4, most_bytes=MB)
+
+    async def load(self, does: str | None = "nothing", guest: str = "attacks", **said: Any) -> WasmPlugin:
+        config = {} if does is None else {"do": does}
+        said = {"source": str(GUESTS / f"{guest}.wasm"), "config": config, "deadline_ms": 2000, **said}
+        (entry,) = parse_entries([said], "test")
+        return await self.plugins.load(entry)
+
+
+@pytest.fixture
+async def house() -> AsyncIterator[House]:
+    made = House()
+    yield made
+    await asyncio.to_thread(made.plugins.close)
+
+
+def chained(plugin: WasmPlugin, reports: list[Happened] | None = None) -> PluginChain:
+    told: list[Happened] = [] if reports is None else reports
+    chain = PluginPlan((Link(plugin.entry, plugin),)).chain(about(), told.append)
+    assert chain is not None
+    return chain
+
+
+async def asked(plugin: WasmPlugin) -> RequestHead:
+    """The head behind a chain of one plugin."""
+    chain = chained(plugin)
+    try:
+        head, _ = await chain.request_head(HEAD, "after_identity", about())
+    finally:
+        chain.close()
+    return head
+
+
+async def given_back(plugin: WasmPlugin) -> None:
+    """Wait until no exchange has an instance: one goes back after its last call, which runs in a thread."""
+    async with asyncio.timeout(60):
+        while plugin.busy:
+            await asyncio.sleep(0.001)
+
+
+FAULTS = {
+    "spin": "was stopped: it took longer than its deadline",
+    "recurse": "used more than its stack",
+    "allocate": "trapped",
+    "trap": "trapped",
+    "outside": "reached outside its memory",
+    "half a header": "outside",
+    "no utf-8": "failed",
+    "cr lf": "a value that is none",
+    "framing": "which is the gateway's",
+    "tenant": "without the grant",
+    "a case that is none": "failed",
+}
+
+
+@pytest.mark.parametrize("attack", FAULTS)
+async def test_an_attack_is_a_failure_of_the_plugin_and_of_nothing_else(house: House, attack: str) -> None:
+    bad = await house.load(attack, name="bad", deadline_ms=50 if attack == "spin" else 2000)
+    good = await house.load("nothing", name="good")
+
+    with pytest.raises(InternalError) as refused:
+        await asked(bad)
+    assert FAULTS[attack] in (refused.value.detail or "") or attack in (
+        "half a header",
+        "no utf-8",
+        "a case that is none",
+    )
+    assert refused.value.message == "A plugin of this gateway failed."
+    assert ("x-guest", "was here") in (await asked(good)).headers
+    await given_back(bad)
+
+
+@pytest.mark.parametrize("attack", FAULTS)
+async def test_an_open_plugin_that_attacks_is_left_out(house: House, attack: str) -> None:
+    reports: list[Happened] = []
+    bad = await house.load(attack, on_failure="open", deadline_ms=50 if attack == "spin" else 2000)
+    chain = chained(bad, reports)
+    head, _ = await chain.request_head(HEAD, "after_identity", about())
+    text, _ = await chain.request_body("words", str, head)
+    chain.close()
+
+    assert (head, text) == (HEAD, "words")
+    assert [each.outcome for each in reports] == ["failed"]
+
+
+async def test_a_guest_that_spins_does_not_keep_others_waiting(house: House) -> None:
+    spinning = await house.load("spin", name="spinning", deadline_ms=300)
+    good = await house.load("nothing", name="good")
+    attacks = [asyncio.create_task(asked(spinning)) for _ in range(3)]
+    for _ in range(5):
+        assert ("x-guest", "was here") in (await asked(good)).headers
+    assert not any(each.done() for each in attacks)
+    for each in attacks:
+        with pytest.raises(InternalError):
+            await each
+
+
+async def test_a_guest_gets_no_more_memory_than_its_entry_says(house: House) -> None:
+    plugin = await house.load("a body beyond bounds", memory_mib=4)
+    session = plugin.begin(about())
+    with pytest.raises(MiddlewareFault, match="trapped"):
+        await session.on_request_body(RequestBody("x"))
+    session.close()
+    roomy = await house.load("a body beyond bounds", memory_mib=20)
+    assert len(await body_of(roomy, "t1", "x")) == 8 * MB
+
+
+async def test_a_body_beyond_the_bounds_of_the_gateway_is_a_failure(house: House) -> None:
+    plugin = await house.load("a body beyond bounds")
+    chain = chained(plugin)
+    chain._config = type(chain._config)(body_bytes=MB)
+    await chain.request_head(HEAD, "after_identity", about())
+    with pytest.raises(InternalError) as refused:
+        await chain.request_body("x", str, HEAD)
+    chain.close()
+    assert "over the limit of 1048576" in (refused.value.detail or "")
+
+
+async def body_of(plugin: WasmPlugin, tenant: str, text: str) -> str:
+    session = plugin.begin(about(tenant))
+    try:
+        verdict = await session.on_request_body(RequestBody(text))
+    finally:
+        session.close()
+    while plugin.busy:
+        await asyncio.sleep(0)
+    assert isinstance(verdict, ChangeText)
+    return verdict.text
+
+
+async def test_an_instance_that_remembers_tells_no_other_tenant(house: House) -> None:
+    plugin = await house.load("remember all")
+
+    assert await body_of(plugin, "t1", "a secret of t1") == ""
+    assert await body_of(plugin, "t2", "a secret of t2") == ""
+    assert await body_of(plugin, "t1", "-") == "a secret of t1"
+
+
+async def test_where_nothing_is_shared_every_exchange_has_a_new_instance(house: House) -> None:
+    plugin = await house.load("remember all", share="exchange")
+
+    assert await body_of(plugin, "t1", "a secret") == ""
+    assert await body_of(plugin, "t1", "-") == ""
+
+
+async def test_before_anybody_is_known_every_exchange_has_a_new_instance(house: House) -> None:
+    plugin = await house.load("remember all")
+
+    assert await body_of(plugin, "", "a secret") == ""
+    assert await body_of(plugin, "", "-") == ""
+
+
+async def test_a_flood_of_lines_is_cut_then_stopped_and_no_line_is_two(house: House) -> None:
+    plugin = await house.load("flood", log_lines=1000)
+    with pytest.raises(InternalError) as refused:
+        await asked(plugin)
+    (told,) = [each for each in house.told if each.lines]
+
+    assert "it floods the log" in (refused.value.detail or "")
+    assert len(told.lines) == 64
+    assert told.dropped == 4096
+    assert set(told.lines) == {("warning", "a line and another")}
+
+
+async def test_a_plugin_logs_so_many_lines_a_minute_and_the_others_are_counted(house: House) -> None:
+    plugin = await house.load("flood", log_lines=70)
+    for _ in range(2):
+        with pytest.raises(InternalError):
+            await asked(plugin)
+
+    assert [len(each.lines) for each in house.told if each.lines] == [64, 6]
+    assert sum(each.dropped for each in house.told) == 2 * 4096 + 58
+
+
+async def test_a_plugin_has_a_bounded_number_of_counters(house: House) -> None:
+    plugin = await house.load("counters")
+    await asked(plugin)
+    (told,) = [each for each in house.told if each.counts]
+
+    assert len(told.counts) == 32
+    assert told.dropped == 26 * 26 - 32
+
+
+async def test_a_refusal_has_the_words_of_the_plugin(house: House) -> None:
+    with pytest.raises(PermissionDenied, match="Not you"):
+        await asked(await house.load("refuse"))
+
+
+async def test_pieces_are_changed_in_order(house: House) -> None:
+    plugin = await house.load("nothing")
+    session = plugin.begin(about())
+    assert plugin.pieces == "wire"
+    assert (await house.load("texts", name="texts")).pieces == "text"
+    for text, becomes in (("call 555", "call ###"), ("", ""), ("été 9", "été #")):
+        answer = session.on_piece(AnswerPiece(text, "text"))
+        assert isinstance(answer, Awaitable)
+        assert await answer == ChangeText(becomes)
+    session.close()
+
+
+async def test_a_session_that_is_left_while_its_guest_runs_gives_its_instance_back(house: House) -> None:
+    plugin = await house.load("spin", deadline_ms=200)
+    session = plugin.begin(about())
+    task = asyncio.create_task(session.on_request_head(HEAD))
+    while not plugin.busy:
+        await asyncio.sleep(0)
+    task.cancel()
+    session.close()
+    while plugin.busy:
+        await asyncio.sleep(0.01)
+    assert task.cancelled() or task.done()
+
+
+async def test_who_waits_for_an_instance_gets_the_next_and_not_forever(house: House) -> None:
+    plugin = await house.load("nothing", instances=1, waiting_ms=60_000)
+    first, second = plugin.begin(about()), plugin.begin(about("t2"))
+    await first.on_request_head(HEAD)
+    waiting = asyncio.create_task(second.on_request_head(HEAD))
+    await asyncio.sleep(0)
+    first.close()
+    assert isinstance(await waiting, ChangeHead)
+    second.close()
+
+    hasty = await house.load("nothing", instances=1, waiting_ms=0)
+    held = hasty.begin(about())
+    await held.on_request_head(HEAD)
+    with pytest.raises(MiddlewareFault, match="no instance free"):
+        await hasty.begin(about()).on_request_head(HEAD)
+    held.close()
+
+
+async def test_a_plugin_that_is_closed_serves_the_exchanges_that_it_has(house: House) -> None:
+    plugin = await house.load("nothing")
+    session = plugin.begin(about())
+    await session.on_request_head(HEAD)
+    plugin.close()
+
+    answer = session.on_piece(AnswerPiece("1", "text"))
+    assert isinstance(answer, Awaitable)
+    assert await answer == ChangeText("#")
+    session.close()
+    while plugin.busy:
+        await asyncio.sleep(0)
+
+
+OTHER_WORLD = '(component (core module $m (func (export "f"))) (core instance $i (instantiate $m)) '
+OTHER_WORLD += '(func $f (canon lift (core func $i "f"))) (export "greet" (func $f)))'
+UNUSABLE: dict[str, tuple[bytes, str]] = {
+    "a component of another world": (bytes(wat2wasm(OTHER_WORLD)), "is of another world: it exports greet"),
+    "a core module": (bytes(wat2wasm("(module)")), "is a core module, not a component"),
+    "a truncated file": ((GUESTS / "attacks.wasm").read_bytes()[:3000], "cannot be compiled"),
+    "no WebAssembly": (b"#!/bin/sh\n", "is no WebAssembly"),
+    "an empty file": (b"", "is no WebAssembly"),
+}
+
+
+@pytest.mark.parametrize("what", UNUSABLE)
+async def test_a_file_that_cannot_be_used_is_refused_in_words(house: House, what: str, tmp_path: Path) -> None:
+    wasm, said = UNUSABLE[what]
+    file = tmp_path / "x.wasm"
+    file.write_bytes(wasm)
+
+    with pytest.raises(ConfigError, match=said):
+        await house.load(None, source=str(file))
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ({"does": None}, "do is missing"),
+        ({"does": "spin at the start", "deadline_ms": 50}, "longer than its deadline"),
+        ({"guest": "smg_gateway"}, "takes no configuration"),
+        ({"source": "/nowhere/x.wasm"}, "cannot be read"),
+    ],
+)
+async def test_a_configuration_is_checked_before_a_plugin_is_used(house: House, said: dict[str, Any], why: str) -> None:
+    with pytest.raises(ConfigError, match=why):
+        await house.load(**said)
+
+
+async def test_what_was_compiled_is_kept_by_its_contents(house: House) -> None:
+    first, second = await house.load("nothing"), await house.load("refuse")
+
+    assert first.compiled._component is second.compiled._component
+
+
+# ------------------------------------------------------------------------------------------------- the other world
+
+
+async def test_a_component_of_smg_sees_the_whole_request_and_changes_head_and_body(house: House) -> None:
+    plugin = await house.load(None, "smg_gateway")
+    chain = chained(plugin)
+    head, _ = await chain.request_head(HEAD, "after_identity", about())
+    text, after = await chain.request_body("words " * 10_000 + "é", str, head)
+    chain.close()
+
+    assert text == "WORDS " * 10_000 + "é"
+    assert ("x-seen", "req-1") in after.headers
+    assert dict(after.headers)["x-now"].isdigit()
+
+
+async def test_a_component_of_smg_changes_an_answer_that_is_sent_whole(house: House) -> None:
+    plugin = await house.load(None, "smg_gateway")
+    chain = chained(plugin)
+    await chain.request_head(HEAD, "after_identity", about())
+
+    assert await chain.response(ResponseHead(200, ()), "words") == (ResponseHead(202, ()), "WORDS")
+    assert await chain.response(ResponseHead(200, ()), "") == (ResponseHead(200, ()), "")
+    chain.close()
+    await given_back(plugin)
+
+
+async def test_a_component_of_smg_rejects_with_a_status(house: House) -> None:
+    plugin = await house.load(None, "smg_gateway")
+    chain = chained(plugin)
+    await chain.request_head(HEAD, "after_identity", about())
+    with pytest.raises(PermissionDenied):
+        await chain.request_body("!", str, HEAD)
+    chain.close()
+
+
+async def test_no_body_of_a_component_of_smg_is_moved_on_the_event_loop(house: House) -> None:
+    plugin = await house.load(None, "smg_gateway")
+    ran: list[str] = []
+    run = plugin.run
+
+    def counted(call: Any) -> Any:
+        ran.append("thread")
+        return run(call)
+
+    plugin.run = counted  # type: ignore[method-assign]
+    chain = chained(plugin)
+    await chain.request_head(HEAD, "after_identity", about())
+    await chain.request_body("x" * 5000, str, HEAD)
+    chain.close()
+    assert ran == ["thread"]

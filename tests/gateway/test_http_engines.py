@@ -1,0 +1,164 @@
+"""Engines that take token ids over HTTP, behind a gateway: they are like any other, from joining to a client that leaves."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import attrs
+import httpx
+import pytest
+from tests.gateway.conftest import JSON, House, body, eventually
+
+from smg_core import Config, Gateway
+from smg_core.config import ConfigError, WorkersConfig
+from smg_core.engines.http.dialects import HTTP_DIALECTS
+from smg_core.simulator.clockwork import Timing
+from smg_core.simulator.engine import SimulatorConfig
+from smg_core.simulator.faults import Fault
+from smg_core.simulator.http_server import http_doors
+from smg_core.simulator.server import SimulatedEngine
+from smg_core.testing import MemoryObserver
+from smg_core.workers.worker import WorkerSpec
+
+pytestmark = pytest.mark.anyio
+
+every = pytest.mark.parametrize("dialect", HTTP_DIALECTS)
+PACED = SimulatorConfig(timing=Timing(decode_rate=200.0), reply_tokens=400)
+CALM = Config(workers=WorkersConfig(health_interval_s=3600.0))
+
+
+@asynccontextmanager
+async def house_of(
+    dialect: str, *simulators: SimulatorConfig, config: Config = CALM, **spec: Any
+) -> AsyncIterator[House]:
+    """A gateway before engines that are reached over HTTP alone."""
+    observer = MemoryObserver()
+    async with AsyncExitStack() as stack:
+        engines = [
+            await stack.enter_async_context(SimulatedEngine(each, doors=http_doors("127.0.0.1:0")))
+            for each in simulators or (SimulatorConfig(),)
+        ]
+        specs = [WorkerSpec(each.http_target, dialect=dialect, **spec) for each in engines]
+        gateway = await stack.enter_async_context(Gateway(specs, config=config, observer=observer))
+        await gateway.ready()
+        await eventually(lambda: all(worker.state == "ready" for worker in gateway.registry))
+        http = await stack.enter_async_context(gateway.http_client(httpx, base_url="http://gateway", headers=JSON))
+        yield House(gateway, http, observer, own=tuple(engines))
+
+
+@every
+async def test_it_joins_with_what_its_server_says_and_answers_as_over_grpc(dialect: str) -> None:
+    async with house_of(dialect) as house:
+        (worker,) = house.gateway.registry
+        assert (worker.facts.dialect, worker.facts.door, worker.facts.transport) == (dialect, "ids", "http")
+        assert worker.facts.context_length == house.engine.engine.context_length
+        over_http = (await house.chat("Hello", max_tokens=20, logprobs=True, top_logprobs=2)).json()
+        direct = SimulatedEngine(SimulatorConfig())
+        async with direct, Gateway([direct.target], config=CALM) as gateway:
+            await gateway.ready()
+            async with gateway.http_client(httpx, base_url="http://gateway", headers=JSON) as http:
+                asked = body("Hello", max_tokens=20, logprobs=True, top_logprobs=2)
+                over_grpc = (await http.post("/v1/chat/completions", json=asked)).json()
+    (one,), (other,) = over_http["choices"], over_grpc["choices"]
+    assert (one["message"], one["finish_reason"]) == (other["message"], other["finish_reason"])
+    for ours, theirs in zip(one["logprobs"]["content"], other["logprobs"]["content"], strict=True):
+        assert ours["token"] == theirs["token"]
+        assert ours["logprob"] == pytest.approx(theirs["logprob"], rel=1e-6)  # gRPC's are floats of 32 bits
+        assert [each["token"] for each in ours["top_logprobs"]] == [each["token"] for each in theirs["top_logprobs"]]
+    assert over_http["usage"] == over_grpc["usage"]
+
+
+@every
+async def test_a_client_that_leaves_stops_the_engine(dialect: str) -> None:
+    async with house_of(dialect, PACED) as house:
+        async with house.http.stream("POST", "/v1/chat/completions", json=body("Hello", stream=True)) as answer:
+            await anext(answer.aiter_bytes())
+            assert house.engine.active
+        await eventually(lambda: not house.engine.active)
+        assert house.engine.aborted
+
+
+@every
+@pytest.mark.parametrize("kind", ["cut", "restart", "garbage"])
+async def test_an_answer_goes_on_elsewhere_where_its_engine_is_lost(dialect: str, kind: Any) -> None:
+    chained = SimulatorConfig(chained=40, block_size=4096)
+    async with house_of(dialect, chained) as house:
+        whole = (await house.chat("Hello", max_tokens=60)).json()["choices"][0]["message"]["content"]
+    broken = attrs.evolve(chained, faults=(Fault(kind, after=5),))
+    async with house_of(dialect, broken, attrs.evolve(chained, faults=(None,))) as house:
+        answers = [(await house.chat("Hello", max_tokens=60)).json() for _ in range(3)]
+    texts = [each["choices"][0]["message"]["content"] for each in answers if "choices" in each]
+    assert texts
+    assert set(texts) == {whole}
+    if kind != "garbage":
+        assert len(texts) == 3
+
+
+@every
+@pytest.mark.parametrize(
+    ("code", "status"), [("INVALID_ARGUMENT", 400), ("RESOURCE_EXHAUSTED", 503), ("INTERNAL", 500)]
+)
+async def test_a_refusal_is_what_its_status_says_and_repeats_nothing_of_the_engine(
+    dialect: str, code: str, status: int
+) -> None:
+    faults = tuple([Fault("refuse", status=code, message="secret of the engine")] * 8)
+    async with house_of(dialect, SimulatorConfig(faults=faults)) as house:
+        answer = await house.chat("Hello")
+    assert answer.status_code == status
+    assert "secret of the engine" not in answer.text
+
+
+@every
+async def test_its_health_is_asked_and_its_key_is_brought(dialect: str) -> None:
+    async with house_of(dialect, SimulatorConfig(api_key="k"), headers=(("authorization", "Bearer k"),)) as house:
+        assert (await house.chat("Hello", max_tokens=3)).status_code == 200
+        (worker,) = house.gateway.registry
+        assert await worker.engine.health()
+        house.engine.healthy = False
+        with pytest.raises(Exception, match="no room"):
+            await worker.engine.health()
+
+
+async def test_sglang_is_told_by_name_too() -> None:
+    async with house_of("sglang-http", PACED) as house:
+        (worker,) = house.gateway.registry
+        async with house.http.stream("POST", "/v1/chat/completions", json=body("Hello", stream=True)) as answer:
+            pieces = answer.aiter_text()
+            await anext(pieces)
+            await worker.engine.abort(house.engine.requests[-1].id)
+            text = "".join([piece async for piece in pieces])
+        assert house.engine.counters["aborts"] == 1
+        assert "[DONE]" in text or "error" in text
+
+
+@every
+async def test_the_operator_empties_its_cache(dialect: str) -> None:
+    from smg_core.engines.upkeep import FlushCache
+
+    async with house_of(dialect) as house:
+        (worker,) = house.gateway.registry
+        reply = await worker.engine.upkeep(FlushCache())
+        assert reply is not None
+        assert reply.done
+
+
+async def test_a_dialect_of_the_other_kind_is_refused_by_name() -> None:
+    with pytest.raises((ConfigError, LookupError), match="vllm-http"):
+        async with Gateway(["grpc://127.0.0.1:1"], config=Config(workers=WorkersConfig(dialect="vllm-http"))):
+            pass
+    with pytest.raises((ConfigError, LookupError), match="no dialect 'trtllm' of an HTTP server"):
+        async with Gateway([WorkerSpec("http://127.0.0.1:1", dialect="trtllm")]):
+            pass
+
+
+@every
+async def test_tools_reasoning_and_several_choices(dialect: str) -> None:
+    tool = {"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object"}}}
+    async with house_of(dialect) as house:
+        called = (await house.chat("Call get_weather", tools=[tool], tool_choice="required")).json()
+        several = (await house.chat("Hello", n=3, max_tokens=5, temperature=1.0)).json()
+    (call,) = called["choices"][0]["message"]["tool_calls"]
+    assert call["function"]["name"] == "get_weather"
+    json.loads(call["function"]["arguments"])
+    assert [each["index"] for each in several["choices"]] == [0, 1, 2]
