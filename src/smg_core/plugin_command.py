@@ -5,7 +5,6 @@ requests and prints what it did and cost. Above: cli. Below: `wasm.loading`, `mi
 """
 
 import argparse
-import asyncio
 import json
 import os
 import re
@@ -170,6 +169,8 @@ def _check(args: argparse.Namespace) -> int:
         raise ConfigError(f"--request: {error.filename}: {error.strerror}") from None
     settings = {"source": args.file, "name": entry_name(args.file), **(said if isinstance(said, dict) else {})}
     (entry,) = parse_entries([settings], "--settings")
+    import asyncio  # loaded by this call alone: other commands need no event loop
+
     return asyncio.run(_checked(entry, bodies))
 
 

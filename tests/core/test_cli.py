@@ -27,6 +27,7 @@ OF_A_FORM = {
     "routing.fallbacks": "llama=qwen,mistral",
     "routing.shadows": "llama=qwen:0.1",
     "timeouts.models": "llama=first_token:300",
+    "pooling.prefixes": "query=search: ",
 }
 """Settings whose text must be of a certain form."""
 

@@ -291,6 +291,24 @@ SEALED |= {
 WITHOUT_IDS = {
     *("POST /tokenize", "POST /v1/tokenize", "POST /detokenize", "POST /v1/detokenize"),
     *("POST /v1/chat/completions", "POST /v1/completions", "POST /generate", "PUT /generate"),
+    *(
+        f"POST {path}"
+        for path in (
+            "/v1/embeddings",
+            "/v1/embed",
+            "/v2/embed",
+            "/rerank",
+            "/v1/rerank",
+            "/v2/rerank",
+            "/score",
+            "/v1/score",
+        )
+    ),
+    *(
+        f"POST /{version}/models/{{model:path}}:{verb}"
+        for version in VERSIONS
+        for verb in ("embedContent", "batchEmbedContents")
+    ),
     *("POST /parse/function_call", "POST /parse/reasoning"),
     *("POST /v1/conversations", "POST /v1/files", "POST /v1/messages/batches"),  # each makes a new object
     *("GET /", "GET /v1/models", "GET /v1beta/models", "GET /v1alpha/models", "GET /openapi.json", "GET /docs"),

@@ -66,7 +66,8 @@ class Plugins:
     def __init__(self, config: Config, channel: Channel, clock: Clock, call_later: CallLater) -> None:
         self.plan = PluginPlan(config=config.middleware)
         self.states: dict[str, PluginState] = {}
-        self.roles = Roles(config.auth.roles)
+        self.roles = Roles(())
+        self._auth = config.auth
         self._config = config.middleware
         self._channel, self._clock, self._call_later = channel, clock, call_later
         self._repeats = Repeats(config.observability.repeat_s, config.observability.repeats)
@@ -83,6 +84,7 @@ class Plugins:
         """Load what the settings name, while a gateway is started. Raises ConfigError."""
         self._channel.subscribe(KIND, self._receive)
         try:
+            self.roles = Roles(self._auth.roles)
             self._read_entries()
             await self._apply(strict=True)
             yield

@@ -10,13 +10,14 @@ from smg_core.protocols.error_texts import anthropic_text, gemini_text
 from smg_core.protocols.errors import anthropic_error, error_headers, gemini_error, openai_error
 
 SPECIAL = {errors.PromptTooLong: (10, 5, 12), errors.ModelNotFound: ("m",), errors.SealBroken: ("tampered",)}
-SPECIAL |= {errors.StoreFailed: ("full", "disk")}
+SPECIAL |= {errors.StoreFailed: ("full", "disk"), errors.InputTooLong: (10, 5)}
+NAMED = {errors.InputTooLong: {"param": "input"}}
 TEXTS = {openai_error: lambda error: error.message, anthropic_error: anthropic_text, gemini_error: gemini_text}
 CLASSES = [getattr(errors, name) for name in errors.__all__ if name != "SmgError"]
 
 
 def example(kind):
-    return kind(*SPECIAL.get(kind, ("What happened.",)))
+    return kind(*SPECIAL.get(kind, ("What happened.",)), **NAMED.get(kind, {}))
 
 
 @pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)

@@ -505,9 +505,9 @@ async def test_a_tokenizer_that_the_client_has_is_not_sent_again() -> None:
 
 async def test_an_embedding_model_embeds(calling) -> None:
     async with SimulatedEngine(SimulatorConfig(generation_model=False)) as engine, peer(engine, calling) as client:
-        vector, tokens = await client.tell(calling.embed("e", client.request().input_ids))
+        vector = await client.tell(calling.embed("e", client.request().input_ids))
 
-        assert (len(vector), tokens) == (64, 2)
+        assert (len(vector.values), vector.tokens) == (64, 2)
         said = await client.unary(calling.model.path)
         reads = {
             "vllm": lambda: vllm.GetModelInfoResponse.FromString(said).is_generation,

@@ -6,13 +6,24 @@ Such a worker has an http:// URL and names its dialect; one that names none is a
 from collections.abc import Callable
 
 from smg_core.engines.base import Codec
-from smg_core.engines.http.sglang import SglangHttpCodec
-from smg_core.engines.http.vllm import VllmHttpCodec
 
 __all__ = ["CHAT", "HTTP_DIALECTS"]
 
 CHAT = "openai"
 """The dialect of servers of the Chat Completions API, which an http:// URL means where no other is named."""
 
-HTTP_DIALECTS: dict[str, Callable[[], Codec]] = {"vllm-http": VllmHttpCodec, "sglang-http": SglangHttpCodec}
-"""How a worker names its dialect, and what makes the codec."""
+
+def _vllm() -> Codec:
+    from smg_core.engines.http.vllm import VllmHttpCodec
+
+    return VllmHttpCodec()
+
+
+def _sglang() -> Codec:
+    from smg_core.engines.http.sglang import SglangHttpCodec
+
+    return SglangHttpCodec()
+
+
+HTTP_DIALECTS: dict[str, Callable[[], Codec]] = {"vllm-http": _vllm, "sglang-http": _sglang}
+"""How a worker names its dialect, and what makes the codec: a factory, so that reading the table loads no codec."""
