@@ -306,7 +306,7 @@ WIRING |= {"server.discovering", "server.launched"}
 WIRING |= {"cli", "demo", "simulator_commands", "testing"}
 
 # Tables whose rows load what they name when it is first asked for, and what loads a large library only where it is needed.
-LAZY_TABLES = frozenset({"engines.dialects", "history.opening", "history.sql_version"})
+LAZY_TABLES = frozenset({"engines.dialects", "engines.http.dialects", "history.opening", "history.sql_version"})
 LAZY_TABLES |= {"routing.named", "server.document_reading", "server.identity", "server.plugins", "server.tracing"}
 
 # Where everything is caught because nothing is above, or because users' code is called: module to how often. Elsewhere a broad
