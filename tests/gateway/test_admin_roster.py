@@ -3,16 +3,24 @@
 import asyncio
 import json
 import logging
+from pathlib import Path
 from typing import Any
 
+import attrs
 import httpx
+import msgspec
 import pytest
 from tests.gateway.conftest import CHAT, body, eventually
 from tests.gateway.test_admin import ADMIN, KEYS, USER, Door, bearer, opened
 
 from smg_core.cli import main
+from smg_core.engines.target import Tls
+from smg_core.server.admin.roster import changed_spec
+from smg_core.server.admin.roster_descriptions import AddWorkerBody, ChangeWorkerBody
 from smg_core.simulator.engine import SimulatorConfig, Timing
 from smg_core.simulator.server import SimulatedEngine
+from smg_core.workers.worker import WorkerSpec
+from smg_core.workers.worker_file import TLS_FIELDS
 
 pytestmark = pytest.mark.anyio
 
@@ -85,6 +93,65 @@ async def test_credentials_go_in_and_never_come_out_nor_to_another_address() -> 
     assert elsewhere.status_code == 400
     assert dict(spec.headers)["authorization"] == "Bearer sekrit-1234"
     assert anew.json()["headers"] == ["x-a"]
+
+
+CHANGES: dict[str, tuple[object, object]] = {
+    "url": ("grpcs://127.0.0.1:1", "grpcs://127.0.0.1:1"),
+    "role": ("decode", "decode"),
+    "dialect": ("sglang", "sglang"),
+    "model": ("another", "another"),
+    "weight": (3, 3.0),
+    "api_key": ("k", (("authorization", "Bearer k"),)),
+    "headers": ({"X-A": "b"}, (("x-a", "b"),)),
+    "tls_ca": ("/ca.pem", Path("/ca.pem")),
+    "tls_cert": ("/cert.pem", Path("/cert.pem")),
+    "tls_key": ("/key.pem", Path("/key.pem")),
+    "tls_server_name": ("gpu", "gpu"),
+    "bootstrap_host": ("gpu-0", "gpu-0"),
+    "bootstrap_port": (8998, 8998),
+    "adapters": ({"b": 2, "a": None}, (("b", "2"),)),
+    "labels": ({"b": "2", "a": None}, (("b", "2"),)),
+    "kv_events": ("tcp://gpu-0:5557", "tcp://gpu-0:5557"),
+    "kv_events_replay": ("tcp://gpu-0:5558", "tcp://gpu-0:5558"),
+    "kv_events_topic": ("kv", "kv"),
+}
+"""What may be said of a worker, to what its spec then has."""
+THE_WORKER_ITSELF = {"name", "rank"}
+"""What cannot change: it is how the worker is known."""
+
+
+def test_all_that_may_be_said_of_a_new_worker_can_be_changed_but_how_it_is_known() -> None:
+    addable = {field.name for field in msgspec.structs.fields(AddWorkerBody)}
+    changeable = {field.name for field in msgspec.structs.fields(ChangeWorkerBody)}
+
+    assert changeable == addable - THE_WORKER_ITSELF == CHANGES.keys()
+
+
+@pytest.mark.parametrize("name", [name for name in CHANGES if not name.startswith("tls_")])
+def test_a_change_changes_what_it_names_and_nothing_else(name: str) -> None:
+    given, meant = CHANGES[name]
+    before = WorkerSpec("grpcs://a:1", labels=(("a", "1"),), adapters=(("a", "1"),))
+
+    after = changed_spec(before, msgspec.convert({name: given}, ChangeWorkerBody))
+
+    field = "headers" if name == "api_key" else name
+    assert getattr(after, field) == meant
+    assert attrs.evolve(after, **{field: getattr(before, field)}) == before
+
+
+@pytest.mark.parametrize("names", [("tls_ca",), ("tls_cert", "tls_key"), ("tls_server_name",)])
+def test_certificates_are_changed_and_removed_by_name(names: tuple[str, ...]) -> None:
+    before = WorkerSpec("grpcs://a:1", tls=Tls(ca=Path("/old.pem"), server_name="old"))
+
+    after = changed_spec(before, msgspec.convert({name: CHANGES[name][0] for name in names}, ChangeWorkerBody))
+    none = changed_spec(after, msgspec.convert(dict.fromkeys(TLS_FIELDS), ChangeWorkerBody))
+
+    assert {name: getattr(after.tls, name.removeprefix("tls_")) for name in names} == {
+        name: CHANGES[name][1] for name in names
+    }
+    others = {"ca", "server_name"} - {name.removeprefix("tls_") for name in names}
+    assert all(getattr(after.tls, name) == getattr(before.tls, name) for name in others)
+    assert none.tls is None
 
 
 WRONG: tuple[tuple[str, str, dict[str, Any], int], ...] = (

@@ -18,7 +18,9 @@ Messages name the entry and the field, never a value, since it may be a secret.
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
+import attrs
 import msgspec
 
 from smg_core.engines.h2.headers import check_metadata
@@ -28,7 +30,19 @@ from smg_core.settings import ConfigError
 from smg_core.workers.candidate import LEAST_WEIGHT, MOST_WEIGHT
 from smg_core.workers.worker import WorkerRole, WorkerSpec
 
-__all__ = ["WorkerEntry", "check_headers", "labels_of", "spec_of", "workers_of"]
+__all__ = [
+    "TLS_FIELDS",
+    "WorkerEntry",
+    "adapters_of",
+    "changed_tls",
+    "check_headers",
+    "labels_of",
+    "spec_of",
+    "workers_of",
+]
+
+TLS_FIELDS = frozenset({"tls_ca", "tls_cert", "tls_key", "tls_server_name"})
+"""The fields of an entry that are the worker's own certificates."""
 
 
 HIGHEST_PORT = 65535
@@ -95,8 +109,6 @@ def spec_of(entry: WorkerEntry, read: Callable[[str], str], header_bytes: int) -
         raise ValueError(f"bootstrap_port must be 0 to {HIGHEST_PORT}")
     if entry.rank is not None and entry.rank < 0:
         raise ValueError("rank must be at least 0")
-    if not all(name and str(id) for name, id in entry.adapters.items()):
-        raise ValueError("adapters have names and ids that are not empty")
     if not LEAST_WEIGHT <= entry.weight <= MOST_WEIGHT:
         raise ValueError(f"weight must be {LEAST_WEIGHT:f} to {MOST_WEIGHT:,.0f}")
     return WorkerSpec(
@@ -107,11 +119,11 @@ def spec_of(entry: WorkerEntry, read: Callable[[str], str], header_bytes: int) -
         weight=entry.weight,
         role=entry.role,
         headers=headers,
-        tls=_tls(entry),
+        tls=changed_tls(None, {name: getattr(entry, name) for name in TLS_FIELDS}),
         bootstrap_host=entry.bootstrap_host,
         bootstrap_port=entry.bootstrap_port,
         rank=entry.rank,
-        adapters=tuple((name, str(id)) for name, id in entry.adapters.items()),
+        adapters=adapters_of(entry.adapters),
         labels=labels_of(entry.labels),
         kv_events=entry.kv_events,
         kv_events_replay=entry.kv_events_replay,
@@ -126,14 +138,20 @@ def labels_of(labels: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     return tuple(sorted(labels.items()))
 
 
-def _tls(entry: WorkerEntry) -> Tls | None:
-    tls = Tls(
-        ca=_path(entry.tls_ca),
-        cert=_path(entry.tls_cert),
-        key=_path(entry.tls_key),
-        server_name=entry.tls_server_name,
-    )
-    return tls if tls != Tls() else None
+def adapters_of(adapters: Mapping[str, str | int]) -> tuple[tuple[str, str], ...]:
+    """Adapters as a spec has them. Raises ValueError for a name or an id that is empty."""
+    if not all(name and str(id) for name, id in adapters.items()):
+        raise ValueError("adapters have names and ids that are not empty")
+    return tuple((name, str(id)) for name, id in adapters.items())
+
+
+def changed_tls(tls: Tls | None, given: Mapping[str, str | None]) -> Tls | None:
+    """`tls` with the fields of an entry that are `given`, by their names ("tls_ca"); None of them removes what was there."""
+    changes: dict[str, Any] = {
+        name.removeprefix("tls_"): value if name == "tls_server_name" else _path(value) for name, value in given.items()
+    }
+    changed = attrs.evolve(tls or Tls(), **changes)
+    return changed if changed != Tls() else None
 
 
 def _path(text: str | None) -> Path | None:

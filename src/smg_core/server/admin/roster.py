@@ -4,6 +4,7 @@ Each calls one operation of the gateway's roster, which makes the change in ever
 come out. Above: server.admin.app. Below: server.roster.
 """
 
+from collections.abc import Mapping
 from typing import TypeVar
 
 import attrs
@@ -36,11 +37,12 @@ from smg_core.server.roster import ADMIN, Roster
 from smg_core.server.routes import Route
 from smg_core.server.runtime import Runtime
 from smg_core.workers.worker import Worker, WorkerSpec
-from smg_core.workers.worker_file import WorkerEntry, labels_of, spec_of
+from smg_core.workers.worker_file import TLS_FIELDS, WorkerEntry, adapters_of, changed_tls, labels_of, spec_of
 
 __all__ = ["roster_routes", "worker_row"]
 
 B = TypeVar("B", bound=msgspec.Struct)
+V = TypeVar("V")
 NEEDED = "admin.workers"
 _KEY = "authorization"
 
@@ -132,7 +134,7 @@ class _Workers:
 
 
 def changed_spec(spec: WorkerSpec, body: ChangeWorkerBody) -> WorkerSpec:
-    """The spec with what `body` changes. Raises ValueError for labels without a name."""
+    """The spec with what `body` changes. Raises ValueError for labels and adapters without a name."""
     given = {name: value for name, value in msgspec.structs.asdict(body).items() if value is not msgspec.UNSET}
     moves = given.get("url", spec.url) != spec.url
     if moves and spec.headers and not {"api_key", "headers"} & given.keys():
@@ -145,10 +147,14 @@ def changed_spec(spec: WorkerSpec, body: ChangeWorkerBody) -> WorkerSpec:
         given["headers"] = tuple(_merged({} if moves else dict(spec.headers), headers).items())
     if "labels" in given:
         given["labels"] = labels_of(_merged(dict(spec.labels), given["labels"]))
+    if "adapters" in given:
+        given["adapters"] = adapters_of(_merged(dict(spec.adapters), given["adapters"]))
+    if certificates := {name: given.pop(name) for name in TLS_FIELDS & given.keys()}:
+        given["tls"] = changed_tls(spec.tls, certificates)
     return attrs.evolve(spec, **given)
 
 
-def _merged(before: dict[str, str], changes: dict[str, str | None]) -> dict[str, str]:
+def _merged(before: Mapping[str, V], changes: Mapping[str, V | None]) -> dict[str, V]:
     """The values with `changes`, of which null removes one."""
     merged = {**before, **changes}
     return {name: value for name, value in merged.items() if value is not None}

@@ -60,9 +60,9 @@ class AddWorkerBody(Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class ChangeWorkerBody(Struct, forbid_unknown_fields=True, kw_only=True):
-    """What is to change; what is not given stays. Of `labels` and `headers` each name is changed by itself, and null removes it;
-    `api_key` is the header authorization. `weight`, `labels` and the bootstrap fields count at once; for others the engine is
-    reached by a new client, and the present one serves until that has joined."""
+    """What is to change; what is not given stays. Of `labels`, `headers` and `adapters` each name is changed by itself, and null
+    removes it; null removes a `tls_` field, too. `api_key` is the header authorization. `weight`, `labels` and the bootstrap
+    fields count at once; for others the engine is reached by a new client, and the present one serves until that has joined."""
 
     url: Annotated[str, Meta(min_length=1, max_length=4096)] | UnsetType = UNSET
     role: _Role | UnsetType | None = UNSET
@@ -71,9 +71,17 @@ class ChangeWorkerBody(Struct, forbid_unknown_fields=True, kw_only=True):
     weight: _Weight | UnsetType = UNSET
     api_key: _Text | UnsetType | None = UNSET
     headers: dict[_Name, _Text | None] | UnsetType = UNSET
+    tls_ca: _Text | UnsetType | None = UNSET
+    tls_cert: _Text | UnsetType | None = UNSET
+    tls_key: _Text | UnsetType | None = UNSET
+    tls_server_name: _Name | UnsetType | None = UNSET
     bootstrap_host: _Name | UnsetType = UNSET
     bootstrap_port: _Port | UnsetType = UNSET
+    adapters: dict[_Name, _Text | int | None] | UnsetType = UNSET
     labels: dict[_Name, _Text | None] | UnsetType = UNSET
+    kv_events: _Name | UnsetType = UNSET
+    kv_events_replay: _Name | UnsetType = UNSET
+    kv_events_topic: _Name | UnsetType = UNSET
 
 
 class DrainWorkerBody(Struct, forbid_unknown_fields=True, kw_only=True):
