@@ -1,5 +1,6 @@
 """What holds for engines of every dialect: they are found out, and what they do wrong ends one request and no more."""
 
+import asyncio
 import json
 import shutil
 from pathlib import Path
@@ -97,11 +98,11 @@ async def test_an_engine_that_restarts_under_load_ends_each_stream_once_and_is_u
         house.engine.inject(Fault("restart", after=3))
         broken = taken_apart(await house.chat(stream=True))
         await settled(house)
-        await eventually(lambda: house.engine.serving and all(each.state == "ready" for each in house.gateway.registry))
-        after = await house.chat()
+        async with asyncio.timeout(60):  # a probe that met the restart may yet take the worker away for a moment
+            while (after := await house.chat()).status_code != 200:
+                assert after.status_code == 503
 
     assert len(broken.errors) == 1
-    assert after.status_code == 200
 
 
 @every

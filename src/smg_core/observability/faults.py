@@ -2,7 +2,8 @@
 
 The same fault, the same class of exception from the same place in the same kind of work, is written with its traceback once in
 `observability.repeat_s` seconds; in between it is counted, and the number is told with the next line. What fails once fails at
-every request, and its tracebacks must not fill a disk. Above: server. Below: `repeats`.
+every request, and its tracebacks must not fill a disk. The exception's own text is left out, since it may repeat what a client
+sent, unless `observability.fault_words` is on. Above: server. Below: `repeats`, `wordless`.
 """
 
 import logging
@@ -11,6 +12,7 @@ import traceback
 from smg_core.clock import Clock
 from smg_core.observability.repeats import Repeats
 from smg_core.observability.settings import ObservabilityConfig
+from smg_core.observability.wordless import without_words
 
 __all__ = ["FaultLog"]
 
@@ -24,6 +26,7 @@ class FaultLog:
         self._log = logging.getLogger(name)
         self._clock = clock
         self._repeats = Repeats(settings.repeat_s, settings.repeats)
+        self._words = settings.fault_words
 
     def note(self, work: str, error: BaseException, which: str = "") -> None:
         """`work` has failed with `error`: a kind of work, of which there are few. `which` says what it was done for, such as a
@@ -34,4 +37,5 @@ class FaultLog:
         if again is None:
             return
         told = f", {again} more like it since the last time" if again else ""
-        self._log.error("%s failed%s%s", work, f", {which}" if which else "", told, exc_info=error)
+        shown = error if self._words else without_words(error)
+        self._log.error("%s failed%s%s", work, f", {which}" if which else "", told, exc_info=shown)

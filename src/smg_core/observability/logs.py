@@ -2,13 +2,14 @@
 
 The library never configures logging by itself: `smg-gateway serve`, or a user, calls `configure`. Lines never hold prompts,
 answers or headers. Text from a client cannot start a new line: control characters are escaped. Above: server.observing,
-server.serve. Below: `access_lines`, `line_writer`.
+server.serve. Below: `access_lines`, `line_writer`, `wordless`.
 """
 
 import logging
 import sys
 import time
 from collections.abc import Callable
+from types import TracebackType
 from typing import Literal
 
 import msgspec
@@ -16,10 +17,13 @@ import msgspec
 from smg_core.hooks import ExchangeEnded, Moment
 from smg_core.observability.access_lines import JsonLines, TextLines, access_fields, fields_in_words, plain, time_stamp
 from smg_core.observability.line_writer import LineWriter
+from smg_core.observability.wordless import without_words
 
 __all__ = ["AccessLog", "configure", "set_level"]
 
 log = logging.getLogger("smg.access")
+
+_Raised = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 
 WIRE_LIBRARIES = ("grpc", "hpack", "httpcore", "httpx")
 """Libraries that write whole headers of engines to their debug logs: an engine may repeat a credential in one."""
@@ -31,15 +35,35 @@ def _is_shown(record: logging.LogRecord) -> bool:
     return record.levelno >= logging.INFO or record.name.startswith("smg")
 
 
-class _TextFormatter(logging.Formatter):
+class _Formatter(logging.Formatter):
+    """Writes tracebacks, of this and of other packages; the text of exceptions only with `words`."""
+
+    def __init__(self, form: str | None = None, *, words: bool = False) -> None:
+        super().__init__(form)
+        self._words = words
+
+    def formatException(self, ei: _Raised) -> str:  # noqa: N802  (logging's name)
+        _, error, frames = ei
+        if error is None or self._words:
+            return super().formatException(ei)
+        shown = without_words(error)
+        return super().formatException((type(shown), shown, frames))
+
+    def told(self, record: logging.LogRecord) -> str:
+        """The message of a record. What asyncio says of an exception has lines with the exception's text."""
+        message = record.getMessage()
+        return message.partition("\n")[0] if record.name == "asyncio" and not self._words else message
+
+
+class _TextFormatter(_Formatter):
     """One line for each record, and the traceback of an exception below it."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  (logging's name)
-        record.message = plain(record.message)
+        record.message = plain(self.told(record))
         return super().formatMessage(record)
 
 
-class _JsonFormatter(logging.Formatter):
+class _JsonFormatter(_Formatter):
     """One JSON object per line. A record with `fields` has these as members, in place of the message."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -50,7 +74,7 @@ class _JsonFormatter(logging.Formatter):
         }
         fields = getattr(record, "fields", None)
         if fields is None:
-            line["message"] = record.getMessage()
+            line["message"] = self.told(record)
         else:
             line |= fields
         if record.exc_info:
@@ -58,11 +82,12 @@ class _JsonFormatter(logging.Formatter):
         return plain(msgspec.json.encode(line).decode())  # an escape within a JSON text is one of JSON's
 
 
-def configure(level: str, form: Literal["text", "json"]) -> None:
-    """Send logs to standard error, from `level` up; those of other packages from info up at least."""
+def configure(level: str, form: Literal["text", "json"], *, words: bool = False) -> None:
+    """Send logs to standard error, from `level` up; those of other packages from info up at least. With `words` tracebacks have
+    the text of their exceptions."""
     stream = logging.StreamHandler(sys.stderr)
-    text = _TextFormatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
-    stream.setFormatter(_JsonFormatter() if form == "json" else text)
+    text = _TextFormatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s", words=words)
+    stream.setFormatter(_JsonFormatter(words=words) if form == "json" else text)
     stream.addFilter(_is_shown)
     root = logging.getLogger()
     root.handlers[:] = [stream]

@@ -31,6 +31,10 @@ class ObservabilityConfig:
         at_most=86400,
     )
     repeats: int = option(1024, "Failures that are remembered for that.", at_least=1, at_most=1 << 20)
+    fault_words: bool = option(
+        False,
+        "Write the text of exceptions that nobody has foreseen, too: it may repeat what a client or an engine sent.",
+    )
     access_flush_s: float = option(
         0.1,
         "Seconds for which lines of the access log are gathered, to be written together; a killed process loses them.",

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from smg_core.observability.faults import FaultLog
+from smg_core.observability.settings import ObservabilityConfig
 from smg_core.testing import FakeClock
 
 SOURCE = Path(__file__).parents[3] / "src"
@@ -51,6 +52,17 @@ def test_faults_of_other_work_of_another_class_and_from_another_place_are_others
     faults.note("a request", KeyError("never raised"))
 
     assert len(caplog.records) == 4
+
+
+@pytest.mark.parametrize(("words", "shown"), [(False, False), (True, True)])
+def test_the_text_of_a_fault_is_in_the_log_only_where_the_settings_say_so(
+    words: bool, shown: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    FaultLog("smg.server", FakeClock(), ObservabilityConfig(fault_words=words)).note("a request", failed("sekrit"))
+
+    assert ("sekrit" in caplog.text) is shown
+    assert "in failed" in caplog.text
+    assert "ValueError" in caplog.text
 
 
 def _writes_tracebacks(node: ast.AST) -> bool:
