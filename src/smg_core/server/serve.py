@@ -23,7 +23,6 @@ from functools import partial
 from smg_core.config import Config
 from smg_core.errors import SmgError
 from smg_core.observability.logs import configure
-from smg_core.observability.settings import ObservabilityConfig
 from smg_core.server.admin.auditing import audit_fault
 from smg_core.server.announcing import announce
 from smg_core.server.channel.local import LocalChannel
@@ -43,7 +42,8 @@ __all__ = ["serve"]
 log = logging.getLogger("smg.server")
 
 
-def _configure_logs(settings: ObservabilityConfig) -> None:
+def _configure_logs(config: Config) -> None:
+    settings = config.observability
     configure(settings.log_level, settings.log_format, words=settings.fault_words)
 
 
@@ -51,7 +51,7 @@ def serve(config: Config, source: ConfigSource | None = None, reread: Callable[[
     """Serve until told to stop; the exit status. `source` says where the settings can be read again; `reread` reads them, which a
     supervisor does on SIGHUP. Raises ConfigError for settings that could never work."""
     check(config)
-    _configure_logs(config.observability)
+    _configure_logs(config)
     try:
         config = with_state_file(config, os.environ)
     except OSError as error:
@@ -232,7 +232,7 @@ def _child(
     channel: socket.socket,
 ) -> None:
     """Entry of a spawned process."""
-    _configure_logs(config.observability)
+    _configure_logs(config)
     _ignore_hangups()  # they are the supervisor's, also where all processes get them
     member = MemberChannel(channel, config.channel)
     raise SystemExit(_run(config, listeners, shared, column, member, source, patience=config.server.first_wait_s))

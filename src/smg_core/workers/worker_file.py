@@ -33,7 +33,7 @@ from smg_core.workers.worker import WorkerRole, WorkerSpec
 __all__ = [
     "TLS_FIELDS",
     "WorkerEntry",
-    "adapters_of",
+    "adapter_pairs",
     "changed_tls",
     "check_headers",
     "labels_of",
@@ -123,7 +123,7 @@ def spec_of(entry: WorkerEntry, read: Callable[[str], str], header_bytes: int) -
         bootstrap_host=entry.bootstrap_host,
         bootstrap_port=entry.bootstrap_port,
         rank=entry.rank,
-        adapters=adapters_of(entry.adapters),
+        adapters=adapter_pairs(entry.adapters),
         labels=labels_of(entry.labels),
         kv_events=entry.kv_events,
         kv_events_replay=entry.kv_events_replay,
@@ -138,7 +138,7 @@ def labels_of(labels: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     return tuple(sorted(labels.items()))
 
 
-def adapters_of(adapters: Mapping[str, str | int]) -> tuple[tuple[str, str], ...]:
+def adapter_pairs(adapters: Mapping[str, str | int]) -> tuple[tuple[str, str], ...]:
     """Adapters as a spec has them. Raises ValueError for a name or an id that is empty."""
     if not all(name and str(id) for name, id in adapters.items()):
         raise ValueError("adapters have names and ids that are not empty")

@@ -37,7 +37,7 @@ from smg_core.server.roster import ADMIN, Roster
 from smg_core.server.routes import Route
 from smg_core.server.runtime import Runtime
 from smg_core.workers.worker import Worker, WorkerSpec
-from smg_core.workers.worker_file import TLS_FIELDS, WorkerEntry, adapters_of, changed_tls, labels_of, spec_of
+from smg_core.workers.worker_file import TLS_FIELDS, WorkerEntry, adapter_pairs, changed_tls, labels_of, spec_of
 
 __all__ = ["roster_routes", "worker_row"]
 
@@ -148,7 +148,7 @@ def changed_spec(spec: WorkerSpec, body: ChangeWorkerBody) -> WorkerSpec:
     if "labels" in given:
         given["labels"] = labels_of(_merged(dict(spec.labels), given["labels"]))
     if "adapters" in given:
-        given["adapters"] = adapters_of(_merged(dict(spec.adapters), given["adapters"]))
+        given["adapters"] = adapter_pairs(_merged(dict(spec.adapters), given["adapters"]))
     if certificates := {name: given.pop(name) for name in TLS_FIELDS & given.keys()}:
         given["tls"] = changed_tls(spec.tls, certificates)
     return attrs.evolve(spec, **given)
