@@ -24,11 +24,15 @@ from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.faults import Fault
 from smg_core.simulator.replies import Reply, Rule
 from smg_core.simulator.server import SimulatedEngine
+from smg_core.testing import FakeClock
 
 pytestmark = pytest.mark.anyio
 
 LONG = "A rather long answer that takes its time, word by word, until all of it is said. " * 2
 PACED = SimulatorConfig(rules=(Rule((), Reply(LONG)),), timing=Timing(decode_rate=60))
+HOLD_S = 60.0
+HELD = SimulatorConfig(rules=(Rule((), Reply(LONG)),), faults=(Fault("stall", after=3, seconds=HOLD_S),) * 8)
+"""An engine that says three tokens to each of eight requests, and the rest when its clock was moved on by `HOLD_S`."""
 QUICK = SimulatorConfig(rules=(Rule((), Reply("Yes.")),))
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("SMG_")}
 
@@ -62,9 +66,11 @@ async def start(*arguments: str, env: dict[str, str] | None = None) -> asyncio.s
 
 
 @asynccontextmanager
-async def serving(config: SimulatorConfig, *arguments: str, env: dict[str, str] | None = None) -> AsyncIterator[Served]:
-    """A gateway on a free port, ready."""
-    async with SimulatedEngine(config) as engine:
+async def serving(
+    config: SimulatorConfig, *arguments: str, env: dict[str, str] | None = None, timer: FakeClock | None = None
+) -> AsyncIterator[Served]:
+    """A gateway on a free port, ready. The engine goes by `timer`, if there is one."""
+    async with SimulatedEngine(config, timer=timer) as engine:
         given = ("--worker", engine.target, "--port", "0", *arguments)
         async with begun(engine, *given, env=env) as served:
             yield served
@@ -195,14 +201,16 @@ async def test_it_waits_for_a_worker_that_comes_in_time_and_answers_nobody_befor
 
 
 async def test_on_sigterm_streams_finish_new_requests_are_turned_away_and_the_process_ends_well() -> None:
-    async with serving(PACED) as served:
+    clock = FakeClock()
+    async with serving(HELD, timer=clock) as served:
         streams = await begin(served, 8)
         served.process.send_signal(signal.SIGTERM)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while (await served.http.get("/readiness")).status_code != 503:
                 pass
         turned_away = await served.http.post(CHAT, json=body())
         alive = await served.http.get("/liveness")
+        clock.advance(HOLD_S)
         texts = [await text_of(stream) for stream in streams]
         status = await served.ended()
 
@@ -257,7 +265,7 @@ async def test_a_second_signal_ends_it_without_waiting() -> None:
 
 
 async def test_a_request_whose_body_is_still_coming_when_the_drain_begins_is_turned_away_not_cut() -> None:
-    async with serving(PACED) as served:
+    async with serving(HELD, timer=FakeClock()) as served:
         await begin(served, 1)
         reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
         sent = json.dumps(body()).encode()

@@ -18,6 +18,7 @@ from smg_core.errors import EngineStalled, SmgError, WorkerGone
 from smg_core.hooks import BreakerChanged, JoinEnded, Observer, WorkerStateChanged
 from smg_core.workers.health import HealthTracker, IdentityTracker, Outcome
 from smg_core.workers.polls import loads_of, packed_loads
+from smg_core.workers.probe_times import until_next_probe
 from smg_core.workers.registry import Registry
 from smg_core.workers.settings import WorkersConfig
 from smg_core.workers.worker import ClientCalls, Signal, State, Worker
@@ -320,12 +321,9 @@ class Monitor:
         dialect, and when it describes itself otherwise than when it joined, since an engine may be replaced between two
         probes; `IdentityTracker` says when it is asked for that."""
         tracker, alarm = HealthTracker(self._settings), self._alarms[worker.name]
-        identity = IdentityTracker()
+        identity, counting = IdentityTracker(), engine if isinstance(engine, CountsConnections) else None
         while True:
-            pause = self._settings.health_interval_s
-            if worker.state in AWAY:
-                pause = min(pause, self._settings.join_interval_s)
-            outcome, reason = await self._next_outcome(worker, engine, pause, alarm)
+            outcome, reason = await self._next_outcome(worker, engine, alarm)
             if outcome == "refused":
                 worker.process.unreachable()
             if outcome == "unknown":
@@ -338,7 +336,7 @@ class Monitor:
                 return
             if verdict is not None:
                 self.signal(worker, verdict, reason)
-            connections = engine.connections if isinstance(engine, CountsConnections) else None
+            connections = counting.connections if counting is not None else None
             if worker.state == "ready" and identity.due(outcome, connections, self._settings.identity_probes):
                 another = await self._is_another_engine(worker, engine)
                 if another is None:
@@ -373,16 +371,18 @@ class Monitor:
                 self._on_cache_lost(worker)
 
     async def _next_outcome(
-        self, worker: Worker, engine: Engine, pause: float, alarm: asyncio.Event
+        self, worker: Worker, engine: Engine, alarm: asyncio.Event
     ) -> tuple[Outcome | Literal["unknown"], str]:
-        """The outcome of the next probe, and its reason. `pause` is the time between two, in seconds."""
+        """The outcome of the next probe, and its reason."""
         while True:
+            interval = self._settings.health_interval_s
+            pause = until_next_probe(self._clock.monotonic(), interval, worker.name)
+            if worker.state in AWAY:
+                pause = interval = min(interval, self._settings.join_interval_s)
             await self._pause(pause, alarm)
-            outcome, reason = await self._outcome(worker, engine, pause)
+            outcome, reason = await self._outcome(worker, engine, interval)
             if outcome is not None:
                 return outcome, reason
-            if worker.state in AWAY:
-                pause = min(pause, self._settings.join_interval_s)
 
     async def _outcome(
         self, worker: Worker, engine: Engine, pause: float
@@ -418,7 +418,8 @@ class Monitor:
     async def _watch_loads(self, worker: Worker, engine: Engine) -> None:
         """Ask for the engine's load at an interval, while there is more than one worker to choose from."""
         while worker.facts.loads:
-            await self._pause(self._settings.loads_interval_s, asyncio.Event())
+            pause = until_next_probe(self._clock.monotonic(), self._settings.loads_interval_s, worker.name)
+            await self._pause(pause, asyncio.Event())
             if worker.state != "ready" or len(self._registry) < 2:
                 continue
             try:
