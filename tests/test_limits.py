@@ -253,6 +253,7 @@ CONSTANTS: dict[str, str] = {
     "history.sql_writing._LEASES_KEPT": PACE,
     "observability.failures.LONGEST_DETAIL": SHOWN,
     "observability.wordless._MOST": SHOWN,
+    "workers.probe_times._PARTS": PACE,
     **dict.fromkeys((f"observability.audit_chain.{name}" for name in ("LONGEST_LINE", "_END_BYTES")), FORMAT),
     "observability.audit_file._HEAD_BYTES": FORMAT,
     "observability.line_writer._AT_ONCE": FORMAT,

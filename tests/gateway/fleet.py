@@ -18,8 +18,8 @@ from smg_core.testing import MemoryObserver
 from smg_core.workers.worker import WorkerSpec
 
 ALERT = Config(workers=WorkersConfig(health_interval_s=0.1))
-CALM = Config(workers=WorkersConfig(health_interval_s=3600.0))
-"""No probe comes of itself while a test runs."""
+CALM = Config(workers=WorkersConfig(health_interval_s=3600.0, loads_interval_s=3600.0))
+"""No engine is asked how it is, or how busy, while a test runs."""
 
 
 class Prefer:
