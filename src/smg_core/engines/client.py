@@ -55,6 +55,7 @@ class EngineClient:
     ) -> None:
         self.codec = codec
         self.transport = transport
+        self._counting = transport if isinstance(transport, CountsConnections) else None
         self.found = found
         self._limits = limits
         self._fanned: dict[str, tuple[str, ...]] = {}  # the ids of the calls that a request in flight was made into
@@ -62,7 +63,7 @@ class EngineClient:
     @property
     def connections(self) -> int | None:
         """How many connections to the engine were made so far; None where the transport does not count them."""
-        return self.transport.connections if isinstance(self.transport, CountsConnections) else None
+        return self._counting.connections if self._counting is not None else None
 
     async def describe(self) -> tuple[ModelInfo, EngineFacts]:
         """The engine's model and facts. Facts that the dialect has no call for are those of the dialect's table."""

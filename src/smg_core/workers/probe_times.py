@@ -9,7 +9,7 @@ from zlib import crc32
 
 __all__ = ["until_next_probe"]
 
-_PARTS = 20
+_PARTS = 10
 """The parts of an interval; a probe is at the beginning of one."""
 
 

@@ -18,10 +18,10 @@ NAMES = st.text(max_size=20)
 def test_a_worker_is_asked_after_now_and_within_about_an_interval(now: float, interval: float, name: str) -> None:
     left = until_next_probe(now, interval, name)
 
-    assert 0 < left <= interval * 1.03
+    assert 0 < left <= interval * 1.06
 
 
-@given(st.floats(0, 1e6), INTERVAL, NAMES, st.floats(-0.02, 0.4))
+@given(st.floats(0, 1e6), INTERVAL, NAMES, st.floats(-0.04, 0.4))
 def test_from_one_probe_to_the_next_it_is_one_interval_also_where_a_timer_is_early_or_late(
     now: float, interval: float, name: str, late: float
 ) -> None:
@@ -34,5 +34,5 @@ def test_from_one_probe_to_the_next_it_is_one_interval_also_where_a_timer_is_ear
 def test_those_of_a_fleet_are_spread_over_the_interval_and_fall_together() -> None:
     times = Counter(round(until_next_probe(1000.0, 5.0, f"gpu-{number}"), 3) for number in range(256))
 
-    assert len(times) == 20
-    assert max(times.values()) <= 2 * 256 / 20
+    assert len(times) == 10
+    assert max(times.values()) <= 2 * 256 / 10
