@@ -24,6 +24,9 @@ __all__ = [
     "Migrating",
     "Moment",
     "Observer",
+    "PluginActed",
+    "PluginChanged",
+    "PluginCounted",
     "PolicyFailed",
     "ProcessSampled",
     "ReasoningLeftOut",
@@ -371,6 +374,31 @@ class PolicyFailed(Struct, frozen=True):
     error: str
 
 
+class PluginActed(Struct, frozen=True):
+    """A plugin did more than look on in its `hook` ("request_head", "response", "end"): `outcome` is "changed", "rejected" or
+    "failed". Pieces of a stream that it changes are not told one by one."""
+
+    plugin: str
+    hook: str
+    outcome: str
+
+
+class PluginCounted(Struct, frozen=True):
+    """A component added `by` to a `counter` of its own."""
+
+    plugin: str
+    counter: str
+    by: float
+
+
+class PluginChanged(Struct, frozen=True):
+    """The plugins of a process changed: this one was "loaded", "replaced", "removed", or "refused", so that what was there before
+    stays."""
+
+    plugin: str
+    outcome: str
+
+
 class SourceAnswered(Struct, frozen=True):
     """A source of workers (`discovery`) was asked. `outcome` is "ok", or "failed": what it named before still holds."""
 
@@ -418,6 +446,9 @@ Moment = (
     | ProcessSampled
     | BreakerChanged
     | PolicyFailed
+    | PluginActed
+    | PluginCounted
+    | PluginChanged
     | SourceAnswered
     | SourceChanged
     | SourceSampled

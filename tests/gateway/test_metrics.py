@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+import shutil
 import signal
 import socket
 from collections.abc import AsyncIterator, Sequence
@@ -21,6 +22,7 @@ from tests.gateway.test_discovery import QUICK as FILE_QUICK
 from tests.gateway.test_discovery import named
 from tests.gateway.test_hedging import late
 from tests.gateway.test_model_choice import member, routed
+from tests.gateway.test_plugins import GUESTS, component, listed
 from tests.gateway.test_sealed_reasoning import NEW, OLD, client_of, of, turn
 from tests.gateway.test_serve import PACED, QUICK, serving
 from tests.gateway.test_shadowing import shadowing
@@ -32,7 +34,8 @@ from tests.gateway.vision_models import image_part, picture, qwen2_vl
 from smg_core import Config, Gateway
 from smg_core.clock import SystemClock
 from smg_core.config import AdminConfig, AuthConfig, LimitsConfig, MetricsConfig, TracesConfig, WorkersConfig
-from smg_core.hooks import Moment, Shadowed, SourceChanged, SourceSampled
+from smg_core.hooks import Moment, PluginActed, PluginChanged, PluginCounted, Shadowed, SourceChanged, SourceSampled
+from smg_core.middleware.entries import parse_entries
 from smg_core.observability.logs import AccessLog
 from smg_core.observability.metrics.exposition import OPENMETRICS
 from smg_core.observability.metrics.smg_names import SMG_METRICS
@@ -96,6 +99,7 @@ async def everything(tmp_path_factory: pytest.TempPathFactory) -> list[Moment]:
             await client.responses.create(model="sim", input="2 + 3?", tools=[NOTES])
         moments += house.observer.moments
     moments += [*await faults(), *await another_model(), *await workers_of_a_file(folder), *await two_for_one()]
+    moments += await plugins_that_act(folder)
     gone = TracesConfig(endpoint="http://127.0.0.1:1", queue=1, delay_s=300.0, stop_s=0.0)
     async with in_process(config=Config(traces=gone)) as house:
         for _ in range(2):  # the spans of the second find no room
@@ -157,6 +161,21 @@ async def two_for_one() -> list[Moment]:
     return moments
 
 
+async def plugins_that_act(folder: Path) -> list[Moment]:
+    """The moments of plugins that come, count, refuse a request, are not replaced by a broken one, and go."""
+    file = folder / "mine.wasm"
+    shutil.copy(GUESTS / "attacks.wasm", file)
+    async with over_http(config=listed(folder, component(file, "counters"), follow=False)) as house:
+        plugins = house.gateway.plugins
+        assert (await house.chat()).status_code == 200
+        await plugins.put(*parse_entries([component(GUESTS / "attacks.wasm", "refuse", name="guard")], "a test"))
+        assert (await house.chat()).status_code == 403
+        file.write_bytes(b"broken")
+        await plugins.look()
+        await plugins.remove("guard")
+        return list(house.observer.moments)
+
+
 async def workers_of_a_file(folder: Path) -> list[Moment]:
     """The moments of a worker that comes since the file of workers names it."""
     path, observer = folder / "workers.json", MemoryObserver()
@@ -191,6 +210,16 @@ async def test_every_declared_metric_is_recorded_by_some_request(everything: lis
 
 GAUGES = ("smg_http_connections", "smg_http_requests_in_flight", "smg_worker_requests", "smg_process_")
 """What is nothing while nothing is under way, and where no event loop is watched."""
+
+
+def test_what_plugins_do_and_count_is_told_by_plugin_and_its_counters_are_few(everything: list[Moment]) -> None:
+    acted = [(each.plugin, each.hook, each.outcome) for each in everything if isinstance(each, PluginActed)]
+    changed = [(each.plugin, each.outcome) for each in everything if isinstance(each, PluginChanged)]
+    counted = {each.counter for each in everything if isinstance(each, PluginCounted)}
+
+    assert ("guard", "request_head", "rejected") in acted
+    assert changed == [("mine", "loaded"), ("guard", "loaded"), ("mine", "refused"), ("guard", "removed")]
+    assert len(counted) == 32
 
 
 async def test_one_request_is_recorded_once_in_every_metric_of_requests() -> None:

@@ -21,6 +21,7 @@ from smg_core.auth.roles import Roles
 from smg_core.clock import CallLater, Clock
 from smg_core.config import Config
 from smg_core.errors import SmgError
+from smg_core.hooks import Observer, PluginActed, PluginChanged, PluginCounted
 from smg_core.middleware.base import Middleware
 from smg_core.middleware.chain import Happened, Link, PluginPlan
 from smg_core.middleware.entries import Entry, check_plugin_names, entry_of_source, parse_entries
@@ -40,6 +41,8 @@ log = logging.getLogger("smg.plugins")
 KIND = "plugins"
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 _Print = tuple[int, int, int] | None
+_COUNTS = 40
+"""The counts that are kept of a plugin: those that a component may have, and those of what plugins do."""
 
 
 class _Change(msgspec.Struct, frozen=True):
@@ -63,13 +66,15 @@ class PluginState:
 class Plugins:
     """The plugins of one gateway in this process. `plan` is what new exchanges meet."""
 
-    def __init__(self, config: Config, channel: Channel, clock: Clock, call_later: CallLater) -> None:
+    def __init__(
+        self, config: Config, channel: Channel, clock: Clock, call_later: CallLater, observer: Observer
+    ) -> None:
         self.plan = PluginPlan(config=config.middleware)
         self.states: dict[str, PluginState] = {}
         self.roles = Roles(())
         self._auth = config.auth
         self._config = config.middleware
-        self._channel, self._clock, self._call_later = channel, clock, call_later
+        self._channel, self._clock, self._call_later, self._observer = channel, clock, call_later, observer
         self._repeats = Repeats(config.observability.repeat_s, config.observability.repeats)
         self._changes: dict[str, Entry | None] = {}
         self._file_problem = ""
@@ -138,6 +143,7 @@ class Plugins:
         state = self.states.get(happened.plugin)
         if state is not None:
             state.counts[happened.outcome] = state.counts.get(happened.outcome, 0) + 1
+        self._observer.report(PluginActed(happened.plugin, happened.hook, happened.outcome))
         if happened.outcome != "failed":
             return
         again = self._repeats.note((happened.plugin, happened.hook, happened.reason), self._clock.monotonic())
@@ -180,7 +186,9 @@ class Plugins:
             before, self.states = self.states, states
             self.plan = PluginPlan(tuple(each.link for each in states.values()), self._config)
             kept = {id(each.link.middleware) for each in states.values()}
-            for state in before.values():
+            for name, state in before.items():
+                if name not in states:
+                    self._observer.report(PluginChanged(name, "removed"))
                 if id(state.link.middleware) not in kept:
                     _close(state.link.middleware)
 
@@ -194,10 +202,13 @@ class Plugins:
             if strict:
                 raise
             log.warning("%s; %s", error, "the one before it stays" if now is not None else "it is left out")
+            self._observer.report(PluginChanged(entry.name, "refused"))
             if now is not None:
                 now.problem, now.print = str(error), printed
             return now
-        log.info("plugin %s is %s", entry.name, "replaced" if now is not None else "loaded")
+        outcome = "replaced" if now is not None else "loaded"
+        log.info("plugin %s is %s", entry.name, outcome)
+        self._observer.report(PluginChanged(entry.name, outcome))
         return PluginState(link, printed, counts=now.counts if now is not None else {})
 
     async def _loaded(self, entry: Entry) -> Middleware:
@@ -230,10 +241,15 @@ class Plugins:
         state = self.states.get(name)
         if state is None:
             return
+        dropped = said.dropped
         for counter, by in said.counts.items():
+            if counter not in state.counts and len(state.counts) >= _COUNTS:
+                dropped += 1
+                continue
             state.counts[counter] = state.counts.get(counter, 0) + by
-        if said.dropped:
-            state.counts["not_told"] = state.counts.get("not_told", 0) + said.dropped
+            self._observer.report(PluginCounted(name, counter, by))
+        if dropped:
+            state.counts["not_told"] = state.counts.get("not_told", 0) + dropped
 
     async def _tell(self, change: _Change) -> None:
         await self._channel.publish(KIND, msgspec.json.encode(change), key=change.name)

@@ -30,7 +30,7 @@ MetricReading = tuple[Labels, float]
 Readings = tuple[MetricReading, ...]
 
 Kind = Literal["counter", "gauge", "histogram"]
-Layer = Literal["http", "router", "worker", "inference", "discovery", "storage", "limits", "mcp", "process"]
+Layer = Literal["http", "router", "worker", "inference", "discovery", "storage", "limits", "mcp", "plugin", "process"]
 Merge = Literal["sum", "max", "min"]
 
 OTHER = "other"

@@ -31,6 +31,7 @@ from smg_core.hooks import (
 from smg_core.observability.metrics.choices import CHOICES
 from smg_core.observability.metrics.lost import TRACES
 from smg_core.observability.metrics.metric import DURATIONS, OTHER, Metric, Readings, label, method_label
+from smg_core.observability.metrics.plugins import PLUGINS
 from smg_core.observability.metrics.second_calls import SECOND_CALLS
 
 __all__ = ["METRICS", "refused_by_a_limit", "workers_in_flight", "workers_ready"]
@@ -577,5 +578,18 @@ PROCESS = (
     ),
 )
 
-METRICS = (*HTTP, *ROUTER, *SECOND_CALLS, *WORKERS, *INFERENCE, *DISCOVERY, *STORAGE, *LIMITS, *MCP, *TRACES, *PROCESS)
+METRICS = (
+    *HTTP,
+    *ROUTER,
+    *SECOND_CALLS,
+    *WORKERS,
+    *INFERENCE,
+    *DISCOVERY,
+    *STORAGE,
+    *LIMITS,
+    *MCP,
+    *PLUGINS,
+    *TRACES,
+    *PROCESS,
+)
 """All of them, in the order in which they are written out."""
