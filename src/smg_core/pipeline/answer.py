@@ -58,6 +58,7 @@ class Answer:
 
     __slots__ = (
         "_attempt",
+        "_brought",
         "_calls",
         "_model",
         "_spent",
@@ -85,6 +86,7 @@ class Answer:
         self._model = model
         self._write = write
         self._attempt: AnyAttempt | None = None
+        self._brought = False  # whether an attempt with the reader of the one under way brought something
         self._spent: Usage | None = None
         self._started = False
         self._waiter: asyncio.Future[None] | None = None
@@ -134,13 +136,17 @@ class Answer:
         if self.state not in ("open", "committed"):
             raise AssertionError(f"an attempt on an answer that is {self.state}")
         before, self._attempt = self._attempt, attempt
-        if before is None or before.reader is attempt.reader:
+        if before is None:
             return
+        self._brought = self._brought or before.pushes > 0
+        if before.reader is attempt.reader:
+            return
+        brought, self._brought = self._brought, False
         if before.state == "failed" and self.state == "open":
             self.hidden = frozenset([call for call in self.hidden if call < self._calls])
             self._rewind()
             return
-        if before.state == "failed" and not before.pushes:
+        if before.state == "failed" and not brought:
             return  # the client has seen other things than this attempt, of which nothing came
         self._settle(before)
 

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import attrs
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.core.event_grammar import check
 from tests.core.pipeline.test_output import ids_of, plan
@@ -171,6 +171,16 @@ plays = st.lists(
     choices=st.sampled_from([1, 1, 1, 2, 3]),
     attempts=plays,
     how=st.sampled_from(["finish", "fail", "cancel"]),
+)
+@example(
+    kind="stream",
+    choices=1,
+    attempts=[
+        Played("plain", (0, 0, 0), 1, "fails", written=True, continued=True),
+        Played("plain", (5, 0, 0), 1, "fails", written=False, continued=False),  # goes on, and brings nothing
+        Played("parsed", (1, 0, 0), 1, "ends", written=False, continued=False),
+    ],
+    how="finish",
 )
 def test_every_response_keeps_the_grammar(kind: str, choices: int, attempts: list[Played], how: str) -> None:
     client = asyncio.run(_respond(kind, choices, attempts, how))
