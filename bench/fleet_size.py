@@ -3,7 +3,8 @@
     python bench/fleet_size.py [--workers 256] [--watch 20] [--request 20]
 
 CPU time of this process, so that other work on the machine counts little. `--watch` seconds are spent on watching that many
-workers of one embedded engine, which runs in another process, and `--request` on whole requests before each number of workers.
+workers of one embedded engine, which runs in another process (60 have everything in them that is done now and then), and
+`--request` on whole requests before each number of workers.
 """
 
 import argparse
@@ -87,6 +88,9 @@ async def watch_share(workers: int, seconds: float, loads_interval_s: float) -> 
                 gateway.add_worker(WorkerSpec(target, f"w{number}", dialect="vllm"))
             while sum(each.state == "ready" for each in gateway.registry) < workers:
                 await asyncio.sleep(0.5)
+            await asyncio.sleep(
+                2 * gateway.config.workers.health_interval_s
+            )  # the first probes ask what the engines serve
             began, cpu = time.monotonic(), time.process_time()
             await asyncio.sleep(seconds)
             return (time.process_time() - cpu) / (time.monotonic() - began)

@@ -197,7 +197,7 @@ class Selecting:
         candidates = self._registry.spared(candidates, now) if step.spare else self._registry.admitted(candidates, now)
         context = routing_context(prompted, role, now, self._prefix_tokens, costs)
         served = prompted.model.primary or request.model
-        seen = tuple([self._shown(each, now) for each in candidates])
+        seen = self._seen(candidates, now)
         choice = self._policies.choose(served, role, seen, context)
         pick, worker = choice.pick, candidates[choice.at]
         rank = self._rank(worker, pick, now)
@@ -221,8 +221,14 @@ class Selecting:
         )
         return Chosen(worker, role, rank, max(0, context.tokens - pick.cached) if reads else 0)
 
+    def _seen(self, candidates: tuple[Worker, ...], now: float) -> tuple[CandidateRecord, ...]:
+        """The candidates as their policy is shown them. There may be hundreds, and hardly ever is a rank left alone."""
+        if self._registry.breakers.any_rank_tripped:
+            return tuple([self._shown(each, now) for each in candidates])
+        return tuple([each.record for each in candidates])
+
     def _shown(self, worker: Worker, now: float) -> CandidateRecord:
-        """A candidate as its policy is shown it."""
+        """A candidate as its policy is shown it, without the ranks that are left alone."""
         out = self._registry.breakers.ranks_out(worker.name, worker.rank_count, now)
         return replace(worker.record, ranks_out=out) if out else worker.record
 

@@ -131,7 +131,13 @@ def _nothing(count: int) -> Expected:
 
 def _places(candidates: Sequence[Candidate]) -> list[CachePlace]:
     """A place for each rank of each candidate, in order."""
-    return [(each.name, rank) for each in candidates for rank in range(each.rank_count)]
+    places: list[CachePlace] = []
+    for each in candidates:
+        if each.rank_count == 1:  # nearly always, and there may be hundreds
+            places.append((each.name, 0))
+        else:
+            places += [(each.name, rank) for rank in range(each.rank_count)]
+    return places
 
 
 def _names(candidates: Sequence[Candidate]) -> list[str]:

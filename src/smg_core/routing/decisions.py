@@ -125,7 +125,7 @@ class Decisions:
             cached=pick.cached,
             basis=pick.basis,
             stale_s=pick.stale_s,
-            candidates=tuple(map(_record, candidates)),
+            candidates=_records(candidates),
             scores=tuple(map(float, pick.scores)),
             matched=tuple(map(index, pick.matched)),
             bases=tuple(pick.bases),
@@ -158,6 +158,13 @@ class Decisions:
 
     def __len__(self) -> int:
         return len(self._kept)
+
+
+def _records(candidates: Sequence[Candidate]) -> tuple[CandidateRecord, ...]:
+    """The candidates as they are now. Those that a gateway shows to its policies are records already, all of them."""
+    if type(candidates[0]) is CandidateRecord and type(candidates[-1]) is CandidateRecord:
+        return tuple(candidates)  # type: ignore[arg-type]
+    return tuple(map(_record, candidates))
 
 
 def _record(candidate: Candidate) -> CandidateRecord:

@@ -62,26 +62,28 @@ class Standing:
 
     def of(self, candidates: Sequence[Candidate], now: float) -> list[float]:
         """What each candidate stands at, in prompt tokens of a worker of weight 1, at the time `now`."""
-        waits = [self._waits(each) for each in candidates]
-        loads = [_requests(each) / each.weight for each in candidates]
+        waits: list[float] = []
+        loads: list[float] = []
+        for each in candidates:  # of hundreds of workers most are as they were and idle, so that is looked at first
+            queued = each.queued
+            waits.append(max(each.prefill_tokens, queued * self._prompt) if queued else each.prefill_tokens)
+            loads.append(max(each.in_flight, queued + each.running) / each.weight)
         self._look(candidates, waits, loads, now)
         fair = sum(loads) / len(loads)
         crowd, leads = self._crowd / max(_FEW, fair), self._leads
-        return [
-            (wait + self._full(each)) / each.weight
-            + leads.get(each.name, 0.0)
-            + (crowd * (load - fair) ** 2 if load > fair else 0.0)
-            for each, wait, load in zip(candidates, waits, loads, strict=True)
-        ]
+        stands = []
+        for each, wait, load in zip(candidates, waits, loads, strict=True):
+            if each.kv_usage > 0:
+                wait += self._full(each.kv_usage)
+            stand = wait / each.weight if wait else 0.0
+            if leads:
+                stand += leads.get(each.name, 0.0)
+            stands.append(stand + crowd * (load - fair) ** 2 if load > fair else stand)
+        return stands
 
-    def _waits(self, candidate: Candidate) -> float:
-        """Tokens that wait at the worker. What others than this gateway have sent there is known by the engine's report."""
-        return max(candidate.prefill_tokens, candidate.queued * self._prompt)
-
-    def _full(self, candidate: Candidate) -> float:
-        """What the fullness of the worker's cache weighs."""
-        usage = candidate.kv_usage
-        return self._pressure * (usage / (1.0 - usage) if usage < _FULL else 100) if usage > 0 else 0.0
+    def _full(self, usage: float) -> float:
+        """What the fullness of a worker's cache weighs, of which `usage` is in use."""
+        return self._pressure * (usage / (1.0 - usage) if usage < _FULL else 100)
 
     def _look(
         self, candidates: Sequence[Candidate], waits: Sequence[float], loads: Sequence[float], now: float
@@ -116,8 +118,3 @@ class Standing:
         """The worker has left."""
         self._means.pop(worker, None)
         self._leads.pop(worker, None)
-
-
-def _requests(candidate: Candidate) -> int:
-    """Requests at the worker, by our count or by the engine's, whichever has more."""
-    return max(candidate.in_flight, candidate.queued + candidate.running)

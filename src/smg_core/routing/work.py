@@ -64,7 +64,10 @@ class TieBreak:
             near = [at for at in near if gains[at] == best]
         last, seed, chosen = self._last, self._seed, near[0]
         if len(near) > 1:
-            chosen = min(near, key=lambda at: (last.get(names[at], -1), hash((seed, at))))
+            turns = [last.get(names[at], -1) for at in near]
+            longest = min(turns)
+            near = [at for at, turn in zip(near, turns, strict=True) if turn == longest]
+            chosen = min(near, key=lambda at: hash((seed, at)))
         self._turn += 1
         last.pop(names[chosen], None)
         last[names[chosen]] = self._turn

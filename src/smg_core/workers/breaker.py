@@ -188,6 +188,11 @@ class Breakers:
         found = tuple(each for each in workers if self._admits(each.name, now) and not self._all_out(each, now))
         return found if found or not at_least_one else workers
 
+    @property
+    def any_rank_tripped(self) -> bool:
+        """Whether there is a worker of which a rank may be left alone: `ranks_out` says which."""
+        return bool(self._ranks)
+
     def ranks_out(self, name: str, count: int, now: float) -> tuple[int, ...]:
         """The ranks of a worker with `count` of them that may not be chosen now; none where that would leave no rank."""
         tripped = self._ranks.get(name)
