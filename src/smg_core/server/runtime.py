@@ -153,9 +153,8 @@ class Runtime:
         self._further: Rows = {}
         self._beside: dict[type[Beside], Beside] = {}
         self._history, self._history_hooks, self._identity = history, history_hooks, identity
-        self.plugins = self._beside[Plugins] = Plugins(
-            self.config, self.channel, self.clock, self.call_later, self.observer
-        )
+        self.plugins = Plugins(self.config, self.channel, self.clock, self.call_later, self.observer)
+        self._beside[Plugins] = self.plugins
         self.identify: Identify = anonymous
         self.virtual_keys: VirtualKeys | None = None
         self._stack = AsyncExitStack()
