@@ -33,10 +33,10 @@ from smg_core.middleware.base import (
     TextVerdict,
 )
 from smg_core.middleware.checks import bounded_text, changed_head, changed_response, refusal_of
-from smg_core.middleware.entries import Entry
+from smg_core.middleware.entries import ASGI, Entry
 from smg_core.middleware.settings import MiddlewareConfig
 
-__all__ = ["Happened", "Identified", "Link", "PluginChain", "PluginPlan", "ReportHappened", "When"]
+__all__ = ["Happened", "Identified", "Link", "PluginChain", "PluginPlan", "ReportHappened", "When", "fault_words"]
 
 When = Literal["before_identity", "after_identity"]
 T = TypeVar("T")
@@ -45,10 +45,10 @@ T = TypeVar("T")
 @attrs.frozen
 class Happened:
     """What a plugin did other than letting something pass: `outcome` is "changed", "rejected" or "failed", with the reason of a
-    failure, which is for the operator."""
+    failure, which is for the operator. The hook of ASGI middleware is "asgi"."""
 
     plugin: str
-    hook: HookName
+    hook: HookName | Literal["asgi"]
     outcome: Literal["changed", "rejected", "failed"]
     reason: str = ""
 
@@ -82,8 +82,25 @@ class PluginPlan:
 
     def chain(self, about: About, report: ReportHappened) -> "PluginChain | None":
         """The chain of an exchange whose route is known; None where no plugin is on that route."""
-        found = [each for each in self.links if attrs.evolve(each.entry, tenants=()).applies(about)]
+        found = [
+            each
+            for each in self.links
+            if each.entry.kind != ASGI and attrs.evolve(each.entry, tenants=()).applies(about)
+        ]
         return PluginChain(found, about, self.config, report) if found else None
+
+    @property
+    def has_asgi(self) -> bool:
+        """Whether there is ASGI middleware at all."""
+        return any(each.entry.kind == ASGI for each in self.links)
+
+    def around(self, about: About, when: When) -> tuple[Link, ...]:
+        """The ASGI middleware that stands around an exchange at this time, the outermost first."""
+        return tuple(
+            each
+            for each in self.links
+            if each.entry.kind == ASGI and each.entry.when == when and each.entry.applies(about)
+        )
 
 
 @attrs.define
@@ -314,7 +331,7 @@ class PluginChain:
                 told.append(bounded_text(await _asked(active.session.on_end(end)), self._config.piece_bytes))
             except (MiddlewareFault, SmgError) as error:
                 active.failed = True
-                self._report(Happened(active.link.entry.name, "end", "failed", _reason(error)))
+                self._report(Happened(active.link.entry.name, "end", "failed", fault_words(error)))
         return "".join(told)
 
     async def error(self, failure: Failure) -> SmgError | None:
@@ -331,7 +348,7 @@ class PluginChain:
                     self._report(Happened(active.link.entry.name, "error", "changed"))
             except (MiddlewareFault, SmgError) as error:
                 active.failed = True
-                self._report(Happened(active.link.entry.name, "error", "failed", _reason(error)))
+                self._report(Happened(active.link.entry.name, "error", "failed", fault_words(error)))
         return found
 
     def close(self) -> None:
@@ -376,7 +393,7 @@ async def _asked(answer: Awaitable[T]) -> T:
     except (SmgError, MiddlewareFault):
         raise
     except Exception as error:
-        raise MiddlewareFault(_reason(error)) from error
+        raise MiddlewareFault(fault_words(error)) from error
 
 
 def _asked_now(session: PluginSession, piece: AnswerPiece) -> PieceVerdict | Awaitable[PieceVerdict]:
@@ -385,24 +402,24 @@ def _asked_now(session: PluginSession, piece: AnswerPiece) -> PieceVerdict | Awa
     except (SmgError, MiddlewareFault):
         raise
     except Exception as error:
-        raise MiddlewareFault(_reason(error)) from error
+        raise MiddlewareFault(fault_words(error)) from error
 
 
 def _begun(middleware: Middleware, about: About) -> PluginSession:
     try:
         return middleware.begin(about)
     except Exception as error:
-        raise MiddlewareFault(_reason(error)) from error
+        raise MiddlewareFault(fault_words(error)) from error
 
 
 def _closed(session: PluginSession) -> None:
     try:
         session.close()
     except Exception as error:
-        raise MiddlewareFault(_reason(error)) from error
+        raise MiddlewareFault(fault_words(error)) from error
 
 
-def _reason(error: BaseException) -> str:
+def fault_words(error: BaseException) -> str:
     """A failure in words of bounded length: its class and its message's first line."""
     if isinstance(error, MiddlewareFault):
         return error.reason

@@ -12,8 +12,10 @@ import attrs
 from smg_core.middleware.base import About
 from smg_core.settings import ConfigError, nearest
 
-__all__ = ["Entry", "Limits", "check_plugin_names", "entry_name", "entry_of_source", "parse_entries"]
+__all__ = ["ASGI", "Entry", "Limits", "check_plugins", "entry_name", "entry_of_source", "parse_entries"]
 
+ASGI = "asgi"
+"""The kind of an entry that is an ASGI middleware."""
 _GRANTS = ("clock", "random", "tenant", "wasi")
 _KINDS = {str: "a string", int: "a whole number", float: "a number", bool: "true or false", dict: "an object"}
 
@@ -54,7 +56,8 @@ class Entry:
     """One plugin. `config` is its own configuration, which it checks at the start. `routes` (patterns, with * at the end for a
     beginning), `models` and `tenants` say where it runs, all of them if empty. `on_failure`: "closed" refuses the request, "open"
     goes on without the plugin. `when`: "after_identity", or "before_identity" where nobody's name is known. `share`: whose
-    requests one instance may meet, one after the other: those of one "tenant", of "all", or one "exchange"."""
+    requests one instance may meet, one after the other: those of one "tenant", of "all", or one "exchange". `kind`: "plugin"
+    has hooks, "asgi" is a class or function that wraps an ASGI app."""
 
     source: str
     name: str = attrs.field(validator=attrs.validators.matches_re(r"[A-Za-z0-9_.\-]{1,64}"))
@@ -66,6 +69,7 @@ class Entry:
     when: str = attrs.field(default="after_identity", validator=_one_of("after_identity", "before_identity"))
     share: str = attrs.field(default="tenant", validator=_one_of("tenant", "all", "exchange"))
     grants: tuple[str, ...] = attrs.field(default=(), validator=_one_of(*_GRANTS))
+    kind: str = attrs.field(default="plugin", validator=_one_of("plugin", ASGI))
     limits: Limits = attrs.field(factory=Limits)
 
     def __attrs_post_init__(self) -> None:
@@ -73,6 +77,8 @@ class Entry:
             raise ConfigError("grants: tenant needs when: before_identity")
         if self.when == "before_identity" and (self.tenants or self.models):
             raise ConfigError("when: before_identity, neither tenant nor model is known")
+        if self.kind == ASGI and (self.models or self.grants or self.source.endswith(".wasm")):
+            raise ConfigError("kind: asgi, which is code in Python, goes with neither models nor grants")
 
     def applies(self, about: About) -> bool:
         """Whether it runs in an exchange, as far as its route and tenant say."""
@@ -97,16 +103,25 @@ def parse_entries(found: object, source: str) -> tuple[Entry, ...]:
     if not isinstance(found, list):
         raise ConfigError(f"{source}: expected a list of plugins")
     entries = [_entry(each, f"{source}: plugin {number}") for number, each in enumerate(found, 1)]
-    check_plugin_names(entries, source)
+    check_plugins(entries, source)
     return tuple(entries)
 
 
-def check_plugin_names(entries: Sequence[Entry], source: str) -> None:
-    """Raises ConfigError where two plugins have one name."""
+def check_plugins(entries: Sequence[Entry], source: str) -> None:
+    """Raises ConfigError where two plugins have one name, and where ASGI middleware is listed behind a plugin that it would
+    stand around: requests meet all in the order of the list."""
     names = [each.name for each in entries]
     twice = next((each for each in names if names.count(each) > 1), None)
     if twice is not None:
         raise ConfigError(f"{source}: two plugins are called {twice}; give them names")
+    inside = ""
+    for each in entries:
+        if each.kind != ASGI:
+            inside = inside or each.name
+        elif inside:
+            raise ConfigError(
+                f"{source}: {each.name} is of kind asgi, which stands around plugins with hooks: list it before {inside}"
+            )
 
 
 def _entry(found: object, source: str) -> Entry:

@@ -9,6 +9,7 @@ the event loop ends.
 import asyncio
 import contextlib
 import logging
+from collections.abc import Awaitable, Callable
 
 from smg_core.errors import (
     ClientGone,
@@ -19,6 +20,7 @@ from smg_core.errors import (
     UpgradeRequired,
 )
 from smg_core.hooks import ExchangeEnded, SilentObserver
+from smg_core.middleware.chain import When
 from smg_core.observability.repeats import Repeats
 from smg_core.protocols.errors import anthropic_error, anthropic_status, error_headers
 from smg_core.server.browsers import check_json_type, check_origin
@@ -28,17 +30,21 @@ from smg_core.server.exchange import Exchange, Header, Receive, Scope, Send
 from smg_core.server.identity import Identify, anonymous, permitted
 from smg_core.server.inference import internal_error
 from smg_core.server.plugged import PluggedExchange, permit_plugged
+from smg_core.server.plugins import Plugins
 from smg_core.server.proxies.forwarded import forwarding_of
 from smg_core.server.public_routes import public_table
 from smg_core.server.routes import WEBSOCKET, Routes
 from smg_core.server.runtime import Runtime
 from smg_core.server.websocket import WebSocket
+from smg_core.server.wrapping import Wrapped
 
 __all__ = ["App"]
 
 log = logging.getLogger("smg.server")
 
 
+Step = Callable[[Exchange], Awaitable[str]]
+"""What is left to do of an exchange; returns the outcome. Raises SmgError."""
 EXPOSED = (
     "retry-after",
     "retry-after-ms",
@@ -154,24 +160,12 @@ class App:
 
     async def _answered(self, exchange: Exchange) -> str:
         """Answer one request; returns the outcome. Errors after the answer has begun are raised."""
+        return await self._told(exchange, self._answered_at_route)
+
+    async def _told(self, exchange: Exchange, step: Step) -> str:
+        """Take a step of an exchange, and tell the client of its errors; returns the outcome. Raises as `_answered`."""
         try:
-            exchange.check_head(self._header_bytes)
-            if not self._gateway.started or self._beginning is not None:
-                await self._begun(exchange)
-            if self._origins:
-                self._allow_origin(exchange)
-            endpoint = self._find(exchange)
-            if not endpoint.public and self._hosts is not None:
-                self._hosts.check(exchange.scope, exchange.headers.get("host", ""))
-            if isinstance(exchange, WebSocket):
-                check_origin(exchange.headers.get("origin"), exchange.headers.get("host", ""), self._origins)
-            if endpoint.reads_json and not self._any_type:
-                check_json_type(exchange.headers.get("content-type", ""))
-            if not endpoint.public:
-                await self._permit(exchange, endpoint.needs)
-            elif self._asks_everybody:
-                exchange.discard(self._stranger_bytes)
-            await endpoint.answer(exchange)
+            return await step(exchange)
         except SmgError as error:
             if not exchange.identified and self._asks_everybody:
                 exchange.discard(self._stranger_bytes)  # a stranger's body, whatever it is refused for
@@ -184,7 +178,66 @@ class App:
                 raise
             await self._error(exchange, internal_error())
             return "error"
+
+    async def _answered_at_route(self, exchange: Exchange) -> str:
+        """Find the route of one request, check what is known without its body, and answer it. Raises SmgError."""
+        exchange.check_head(self._header_bytes)
+        if not self._gateway.started or self._beginning is not None:
+            await self._begun(exchange)
+        if self._origins:
+            self._allow_origin(exchange)
+        endpoint = self._find(exchange)
+        if not endpoint.public and self._hosts is not None:
+            self._hosts.check(exchange.scope, exchange.headers.get("host", ""))
+        if isinstance(exchange, WebSocket):
+            check_origin(exchange.headers.get("origin"), exchange.headers.get("host", ""), self._origins)
+        if endpoint.reads_json and not self._any_type:
+            check_json_type(exchange.headers.get("content-type", ""))
+        if endpoint.public:
+            if self._asks_everybody:
+                exchange.discard(self._stranger_bytes)
+        elif self._plugins is not None and self._plugins.plan.has_asgi:
+            return await self._answered_wrapped(exchange, endpoint, self._plugins)
+        else:
+            await self._permit(exchange, endpoint.needs)
+        await endpoint.answer(exchange)
         return "ok"
+
+    async def _answered_wrapped(self, exchange: Exchange, endpoint: Endpoint, plugins: Plugins) -> str:
+        """Find the caller and answer, each behind the ASGI middleware of its time. Raises SmgError."""
+
+        async def answered(exchange: Exchange) -> str:
+            await endpoint.answer(exchange)
+            return "ok"
+
+        async def permitted_and_answered(exchange: Exchange) -> str:
+            await self._permit(exchange, endpoint.needs)
+            return await self._wrapped(exchange, plugins, "after_identity", answered)
+
+        return await self._wrapped(exchange, plugins, "before_identity", permitted_and_answered)
+
+    async def _wrapped(self, exchange: Exchange, plugins: Plugins, when: When, step: Step) -> str:
+        """Take a step of an exchange behind the ASGI middleware of this time."""
+        links = plugins.plan.around(exchange.about(), when)
+        if not links:
+            return await step(exchange)
+        wrapped = Wrapped(
+            exchange,
+            links,
+            lambda: self._told(exchange, step),
+            report=plugins.report,
+            refuse=self._error,
+            headers=self._headers_of_every_answer,
+        )
+        outcome = await wrapped.run()
+        if not exchange.identified and self._asks_everybody:
+            exchange.discard(self._stranger_bytes)
+        return outcome
+
+    def _headers_of_every_answer(self, exchange: Exchange) -> list[Header]:
+        if not exchange.request_id:
+            exchange.request_id = self._gateway.ids("req-")
+        return [*exchange.always, self._gateway.id_header(exchange.name)]
 
     @property
     def _asks_everybody(self) -> bool:

@@ -351,6 +351,25 @@ class Exchange:
 
         self.write_now = counted
 
+    def ends(self) -> tuple[Scope, Receive, Send]:
+        """What this exchange reads and writes with, as an ASGI app is called with it."""
+        return self.scope, self._receive, self._send
+
+    def rebind(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Read and write with these from now on: what an ASGI middleware passes on."""
+        if scope["headers"] is not self.scope["headers"]:
+            self.headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        self.scope, self._receive, self._send = scope, receive, send
+        self._direct = direct_of(send)
+        self.write_now = self._direct.write_now if self._direct is not None else None
+
+    def settle(self, ends: tuple[Scope, Receive, Send], status: int, sent: int, *, started: bool) -> None:
+        """Read and write with `ends` again, after an answer of this status and so many bytes; status 0 is none."""
+        self.rebind(*ends)
+        self._direct = None  # it has counted what `sent` has
+        self.started, self._sent = started, sent
+        self.status = status or self.status
+
     @property
     def query(self) -> Mapping[str, tuple[str, ...]]:
         """The values of each name in the query, in order; a name without a value has an empty one."""

@@ -58,6 +58,13 @@ class PluggedExchange(Exchange):
         self._take(head)
         return identified
 
+    def rebind(self, scope: Scope, receive: Receive, send: Send) -> None:
+        super().rebind(scope, receive, send)
+        headers = tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"])
+        self._head = attrs.evolve(self._head, headers=headers)
+        if self._chain is not None and self._chain.sees_wire:
+            self.write_now = None
+
     def _take(self, head: RequestHead) -> None:
         """From now on the request has this head."""
         if self._chain is not None and self._chain.sees_wire:

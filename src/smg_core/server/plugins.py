@@ -7,7 +7,6 @@ Above: server.runtime opens, server.app asks for `plan`, server.admin.plugins ch
 
 import asyncio
 import contextlib
-import importlib
 import json
 import logging
 from collections.abc import AsyncIterator, Mapping
@@ -20,11 +19,11 @@ import msgspec
 from smg_core.auth.roles import Roles
 from smg_core.clock import CallLater, Clock
 from smg_core.config import Config
-from smg_core.errors import SmgError
 from smg_core.hooks import Observer, PluginActed, PluginChanged, PluginCounted
 from smg_core.middleware.base import Middleware
 from smg_core.middleware.chain import Happened, Link, PluginPlan
-from smg_core.middleware.entries import Entry, check_plugin_names, entry_of_source, parse_entries
+from smg_core.middleware.entries import Entry, check_plugins, entry_of_source, parse_entries
+from smg_core.middleware.python import python_middleware
 from smg_core.observability.repeats import Repeats
 from smg_core.server.channel.base import Notice
 from smg_core.server.channel.local import Channel, LocalChannel
@@ -159,7 +158,7 @@ class Plugins:
         if self._config.file is not None:
             self._file_print = _print(self._config.file)
             entries += entries_in_file(self._config.file)
-        check_plugin_names(entries, "middleware")
+        check_plugins(entries, "middleware")
         if len(entries) > self._config.most:
             raise ConfigError(f"middleware: {len(entries)} plugins, over middleware.most ({self._config.most})")
         self._listed = tuple(entries)
@@ -214,7 +213,7 @@ class Plugins:
     async def _loaded(self, entry: Entry) -> Middleware:
         """The code of an entry. Raises ConfigError."""
         if not entry.source.endswith(".wasm"):
-            return _python(entry)
+            return python_middleware(entry)
         if self._wasm is None:
             self._wasm = self._opened_wasm()
         made = await self._wasm.load(entry)
@@ -316,18 +315,6 @@ def _print(source: str) -> _Print:
     except OSError:
         return None
     return found.st_mtime_ns, found.st_size, found.st_ino
-
-
-def _python(entry: Entry) -> Middleware:
-    """The middleware of MODULE:ATTRIBUTE, which is called with the plugin's configuration. Raises ConfigError."""
-    module, _, attribute = entry.source.partition(":")
-    try:
-        made: Middleware = getattr(importlib.import_module(module), attribute)(entry.config)
-    except (ImportError, AttributeError, TypeError, ValueError, SmgError) as error:
-        raise ConfigError(f"plugin {entry.name}: {entry.source}: {type(error).__name__}: {error}") from None
-    if made.pieces == "text":
-        raise ConfigError(f"plugin {entry.name}: plugins are shown pieces of the kind wire")
-    return made
 
 
 def _close(middleware: Middleware) -> None:

@@ -27,6 +27,13 @@ class WebSocket(Exchange):
         super().__init__({**scope, "method": WEBSOCKET}, receive, send)
         self.identify: Callable[[], Awaitable[Caller]] | None = None
 
+    def ends(self) -> tuple[Scope, Receive, Send]:
+        scope, receive, send = super().ends()
+        return {name: value for name, value in scope.items() if name != "method"}, receive, send
+
+    def rebind(self, scope: Scope, receive: Receive, send: Send) -> None:
+        super().rebind({**scope, "method": WEBSOCKET}, receive, send)
+
     async def accept(self) -> None:
         """Switch to frames. The client's first message from the server is this; one that has left already is noticed by
         `read`."""

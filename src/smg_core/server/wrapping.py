@@ -1,0 +1,180 @@
+"""One exchange on its way through ASGI middleware of the operator (edge).
+
+Each middleware is called with a scope, `receive` and `send`, and calls the next one. Behind the last is the step that answers; it
+reads and writes through all of them, so there is no way around. What leaves the outermost is what is counted. If one fails before
+anything has left, the client gets an error of the gateway, through those around it; one that is "open" is left out.
+Above: server.app. Below: the exchange, `middleware`.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import cast
+
+from smg_core.errors import InternalError, SmgError
+from smg_core.middleware.asgi import STEP, AsgiMiddleware
+from smg_core.middleware.base import MiddlewareFault
+from smg_core.middleware.chain import Happened, Link, ReportHappened, fault_words
+from smg_core.server.exchange import AsgiMessage, DirectSend, Exchange, Header, Receive, Scope, Send, direct_of
+
+__all__ = ["OwnHeaders", "Refuse", "Wrapped"]
+
+Refuse = Callable[[Exchange, SmgError], Awaitable[None]]
+"""Tells the client an error, in the envelope of its API."""
+OwnHeaders = Callable[[Exchange], Sequence[Header]]
+"""The headers that every answer has."""
+_STARTS = {
+    "http.response.start": 200,
+    "websocket.accept": 101,
+    "websocket.close": 403,
+    "websocket.http.response.start": 403,
+}
+"""The messages with which an answer begins, and the status of one that names none."""
+
+
+class _Door:
+    """What one middleware is given to receive and send with: notes what has passed."""
+
+    def __init__(self, receive: Receive, send: Send) -> None:
+        self._receive, self._send = receive, send
+        self.first: AsgiMessage | None = None
+        self.started = False
+        self.status = self.written = self.fast = 0
+        self.begins: Callable[[AsgiMessage], None] | None = None
+        self.send: Send = self._pass
+        direct = direct_of(send)
+        if direct is not None:
+            self._write_now = direct.write_now
+            self.send = DirectSend(self._pass, self._pass_now, lambda: self.fast)
+
+    async def receive(self) -> AsgiMessage:
+        message = await self._receive()
+        if self.first is None:
+            self.first = message
+        return message
+
+    async def again(self) -> AsgiMessage:
+        """As `receive`, but begins with what the middleware has received: for who answers in its place."""
+        return self.first if self.first is not None else await self.receive()
+
+    async def _pass(self, message: AsgiMessage) -> None:
+        kind = message["type"]
+        if kind in _STARTS:
+            if not self.started and self.begins is not None:
+                self.begins(message)
+            self.started = True
+            self.status = message.get("status", _STARTS[kind])
+        elif kind == "http.response.body":
+            self.written += len(message.get("body", b""))
+        await self._send(message)
+
+    def _pass_now(self, data: bytes) -> bool:
+        done = self._write_now(data)
+        if done:
+            self.fast += len(data)
+        return done
+
+
+class Wrapped:
+    """One exchange and the ASGI middleware around `answer`, which is what is left to do and returns the outcome."""
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        links: tuple[Link, ...],
+        answer: Callable[[], Awaitable[str]],
+        *,
+        report: ReportHappened,
+        refuse: Refuse,
+        headers: OwnHeaders,
+    ) -> None:
+        self._exchange, self._links, self._answer = exchange, links, answer
+        self._report, self._refuse, self._headers = report, refuse, headers
+        self._ends = exchange.ends()
+        self._doors: list[_Door] = []
+        self._outcome = ""
+        self._broken: BaseException | None = None
+
+    async def run(self) -> str:
+        """Call the middleware, the outermost first, and the step behind them; returns how the exchange ended. Raises what nobody
+        can be told any more, since the answer has begun."""
+        try:
+            await self._enter(0, *self._ends)
+        finally:
+            outer = self._doors[0]
+            self._exchange.settle(self._ends, outer.status, outer.written + outer.fast, started=outer.started)
+        return self._outcome or ("ok" if outer.status < 400 else "error")
+
+    async def onward(self, middleware: AsgiMiddleware, scope: Scope, receive: Receive, send: Send) -> None:
+        """Called by a middleware for what it wraps."""
+        at = next(number for number, link in enumerate(self._links) if link.middleware is middleware)
+        if len(self._doors) > at + 1 or self._outcome:
+            raise MiddlewareFault("calls what it wraps twice")
+        await self._enter(at + 1, scope, receive, send)
+
+    async def _enter(self, at: int, scope: Scope, receive: Receive, send: Send) -> None:
+        if at == len(self._links):
+            await self._inside(scope, receive, send)
+            return
+        link, door = self._links[at], _Door(receive, send)
+        if at == 0:
+            door.begins = self._complete
+        self._doors.append(door)
+        fault = await self._called(link, door, {**scope, STEP: self})
+        if fault is None:
+            return
+        self._report(Happened(link.entry.name, "asgi", "failed", fault.reason))
+        untouched = not door.started and door.first is None and len(self._doors) == at + 1 and not self._outcome
+        if link.entry.on_failure == "open" and untouched:
+            await self._enter(at + 1, scope, receive, door.send)
+            return
+        self._outcome = "error"
+        if door.started:
+            self._broken = fault
+            raise fault
+        self._exchange.rebind(scope, door.again, door.send)
+        self._exchange.started = False
+        error = InternalError("A plugin of this gateway failed.", detail=f"{link.entry.name}: {fault.reason}")
+        await self._refuse(self._exchange, error)
+
+    async def _called(self, link: Link, door: _Door, scope: Scope) -> MiddlewareFault | None:
+        """Call one middleware; returns its fault. Raises what came from within it."""
+        fault = MiddlewareFault("sent no answer")
+        try:
+            await self._call(cast(AsgiMiddleware, link.middleware), door, scope)
+        except MiddlewareFault as found:
+            if self._broken is not None:
+                raise
+            fault = found
+        else:
+            if door.started:
+                return None
+        return None if self._exchange.gone else fault
+
+    async def _call(self, middleware: AsgiMiddleware, door: _Door, scope: Scope) -> None:
+        """Raises MiddlewareFault for whatever the middleware raises, and what came from within it as it is."""
+        try:
+            await middleware.call(scope, door.receive, door.send)
+        except Exception as error:
+            if self._broken is not None or isinstance(error, MiddlewareFault):
+                raise
+            raise MiddlewareFault(fault_words(error)) from error
+
+    async def _inside(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Behind the last: the step that answers."""
+        self._exchange.rebind(scope, receive, send)
+        try:
+            self._outcome = await self._answer()
+        except Exception as error:
+            self._broken, self._outcome = error, "error"
+            raise
+
+    def _complete(self, message: AsgiMessage) -> None:
+        """Give an answer that a middleware made by itself what every answer has: its id, and what browsers need."""
+        exchange = self._exchange
+        if self._outcome or exchange.started:
+            return
+        headers = list(message.get("headers", ()))
+        present = {name.lower() for name, _ in headers}
+        headers += [each for each in self._headers(exchange) if each[0].lower() not in present]
+        if "expect" in exchange.headers and self._doors[0].first is None:
+            headers.append((b"connection", b"close"))  # the body that waits may not be read as a request
+        message["headers"] = headers
