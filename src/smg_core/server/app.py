@@ -9,7 +9,6 @@ the event loop ends.
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable
 
 from smg_core.errors import (
     ClientGone,
@@ -20,7 +19,6 @@ from smg_core.errors import (
     UpgradeRequired,
 )
 from smg_core.hooks import ExchangeEnded, SilentObserver
-from smg_core.middleware.chain import When
 from smg_core.observability.repeats import Repeats
 from smg_core.protocols.errors import anthropic_error, anthropic_status, error_headers
 from smg_core.server.browsers import check_json_type, check_origin
@@ -29,22 +27,18 @@ from smg_core.server.envelopes import envelope_of, unknown_google_method
 from smg_core.server.exchange import Exchange, Header, Receive, Scope, Send
 from smg_core.server.identity import Identify, anonymous, permitted
 from smg_core.server.inference import internal_error
-from smg_core.server.plugged import PluggedExchange, permit_plugged
-from smg_core.server.plugins import Plugins
+from smg_core.server.plugging import Plugging, StepOfExchange
 from smg_core.server.proxies.forwarded import forwarding_of
 from smg_core.server.public_routes import public_table
 from smg_core.server.routes import WEBSOCKET, Routes
 from smg_core.server.runtime import Runtime
 from smg_core.server.websocket import WebSocket
-from smg_core.server.wrapping import Wrapped
 
 __all__ = ["App"]
 
 log = logging.getLogger("smg.server")
 
 
-Step = Callable[[Exchange], Awaitable[str]]
-"""What is left to do of an exchange; returns the outcome. Raises SmgError."""
 EXPOSED = (
     "retry-after",
     "retry-after-ms",
@@ -72,7 +66,9 @@ class App:
         self._beginning: asyncio.Task[None] | None = None
         self._ending: asyncio.Task[None] | None = None
         server = gateway.config.server
-        self._plugins = gateway.plugins if table is None else None  # none at the admin door
+        self._plugging: Plugging | None = None
+        if table is None:  # none at the admin door
+            self._plugging = Plugging(gateway.plugins, self._told, self._error, self._headers_of_every_answer)
         table = public_table(gateway) if table is None else table
         self._origins, self._hosts = table.origins, table.hosts
         self._exposed = ", ".join([gateway.config.observability.request_id_header.lower(), *EXPOSED]).encode()
@@ -87,20 +83,14 @@ class App:
         if self._forwarding is not None:
             self._forwarding.apply(scope)
         if scope["type"] == "http":
-            if self._plugins is not None and self._plugins.plan.links:
-                await self._plugged(PluggedExchange(scope, receive, send))
+            if self._plugging is not None and self._plugging.any:
+                await self._plugging.served(scope, receive, send, self._http)
             else:
                 await self._http(Exchange(scope, receive, send))
         elif scope["type"] == "lifespan":
             await self._lifespan(receive, send)
         elif scope["type"] == "websocket":
             await self._http(WebSocket(scope, receive, send))
-
-    async def _plugged(self, exchange: PluggedExchange) -> None:
-        try:
-            await self._http(exchange)
-        finally:
-            exchange.unplug()
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
@@ -162,7 +152,7 @@ class App:
         """Answer one request; returns the outcome. Errors after the answer has begun are raised."""
         return await self._told(exchange, self._answered_at_route)
 
-    async def _told(self, exchange: Exchange, step: Step) -> str:
+    async def _told(self, exchange: Exchange, step: StepOfExchange) -> str:
         """Take a step of an exchange, and tell the client of its errors; returns the outcome. Raises as `_answered`."""
         try:
             return await step(exchange)
@@ -196,14 +186,14 @@ class App:
         if endpoint.public:
             if self._asks_everybody:
                 exchange.discard(self._stranger_bytes)
-        elif self._plugins is not None and self._plugins.plan.has_asgi:
-            return await self._answered_wrapped(exchange, endpoint, self._plugins)
+        elif self._plugging is not None and self._plugging.has_asgi:
+            return await self._answered_wrapped(exchange, endpoint, self._plugging)
         else:
             await self._permit(exchange, endpoint.needs)
         await endpoint.answer(exchange)
         return "ok"
 
-    async def _answered_wrapped(self, exchange: Exchange, endpoint: Endpoint, plugins: Plugins) -> str:
+    async def _answered_wrapped(self, exchange: Exchange, endpoint: Endpoint, plugging: Plugging) -> str:
         """Find the caller and answer, each behind the ASGI middleware of its time. Raises SmgError."""
 
         async def answered(exchange: Exchange) -> str:
@@ -212,24 +202,9 @@ class App:
 
         async def permitted_and_answered(exchange: Exchange) -> str:
             await self._permit(exchange, endpoint.needs)
-            return await self._wrapped(exchange, plugins, "after_identity", answered)
+            return await plugging.around(exchange, "after_identity", answered)
 
-        return await self._wrapped(exchange, plugins, "before_identity", permitted_and_answered)
-
-    async def _wrapped(self, exchange: Exchange, plugins: Plugins, when: When, step: Step) -> str:
-        """Take a step of an exchange behind the ASGI middleware of this time."""
-        links = plugins.plan.around(exchange.about(), when)
-        if not links:
-            return await step(exchange)
-        wrapped = Wrapped(
-            exchange,
-            links,
-            lambda: self._told(exchange, step),
-            report=plugins.report,
-            refuse=self._error,
-            headers=self._headers_of_every_answer,
-        )
-        outcome = await wrapped.run()
+        outcome = await plugging.around(exchange, "before_identity", permitted_and_answered)
         if not exchange.identified and self._asks_everybody:
             exchange.discard(self._stranger_bytes)
         return outcome
@@ -246,8 +221,8 @@ class App:
 
     async def _permit(self, exchange: Exchange, needed: str) -> None:
         """Find the caller of a request. Raises AuthenticationFailed and PermissionDenied, and what plugins refuse it for."""
-        if self._plugins is not None and self._plugins.plan.links:
-            await permit_plugged(exchange, self._plugins, needed, self._identified)
+        if self._plugging is not None and self._plugging.any:
+            await self._plugging.permit(exchange, needed, self._identified)
         else:
             await self._identified(exchange, needed)
 

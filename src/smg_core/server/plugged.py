@@ -1,7 +1,7 @@
 """One HTTP exchange with plugins around it (edge).
 
 All that a handler reads and writes passes here: there is no way around, and no `write_now` while a plugin sees what leaves.
-Above: server.app makes it, in place of a plain exchange, where there are plugins. Below: the exchange, `middleware.chain`.
+Above: `plugging` makes it, in place of a plain exchange, where there are plugins. Below: the exchange, `middleware.chain`.
 """
 
 import time

@@ -3,7 +3,7 @@
 Each middleware is called with a scope, `receive` and `send`, and calls the next one. Behind the last is the step that answers; it
 reads and writes through all of them, so there is no way around. What leaves the outermost is what is counted. If one fails before
 anything has left, the client gets an error of the gateway, through those around it; one that is "open" is left out.
-Above: server.app. Below: the exchange, `middleware`.
+Above: `plugging`. Below: the exchange, `middleware`.
 """
 
 from collections.abc import Awaitable, Callable, Sequence

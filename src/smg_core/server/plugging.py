@@ -1,0 +1,69 @@
+"""Where the plugins of a gateway meet its exchanges (edge).
+
+An app asks here for an exchange that plugins see, for its caller, and for the ASGI middleware around a step of it. Above:
+server.app. Below: `plugged` and `wrapping`.
+"""
+
+from collections.abc import Awaitable, Callable
+
+from smg_core.middleware.chain import When
+from smg_core.server.exchange import Exchange, Receive, Scope, Send
+from smg_core.server.plugged import PluggedExchange, permit_plugged
+from smg_core.server.plugins import Plugins
+from smg_core.server.wrapping import OwnHeaders, Refuse, Wrapped
+
+__all__ = ["Plugging", "StepOfExchange"]
+
+StepOfExchange = Callable[[Exchange], Awaitable[str]]
+"""What is left to do of an exchange; returns the outcome. Raises SmgError."""
+Told = Callable[[Exchange, StepOfExchange], Awaitable[str]]
+
+
+class Plugging:
+    """The plugins of one app. `told` takes a step and tells the client of its errors, `refuse` tells one error, `headers` are
+    those of every answer."""
+
+    def __init__(self, plugins: Plugins, told: Told, refuse: Refuse, headers: OwnHeaders) -> None:
+        self._plugins = plugins
+        self._told, self._refuse, self._headers = told, refuse, headers
+
+    @property
+    def any(self) -> bool:
+        """Whether there are plugins now."""
+        return bool(self._plugins.plan.links)
+
+    @property
+    def has_asgi(self) -> bool:
+        """Whether there is ASGI middleware now."""
+        return self._plugins.plan.has_asgi
+
+    async def served(
+        self, scope: Scope, receive: Receive, send: Send, answer: Callable[[Exchange], Awaitable[None]]
+    ) -> None:
+        """Answer a request as an exchange that plugins see."""
+        exchange = PluggedExchange(scope, receive, send)
+        try:
+            await answer(exchange)
+        finally:
+            exchange.unplug()
+
+    async def permit(
+        self, exchange: Exchange, needed: str, identified: Callable[[Exchange, str], Awaitable[None]]
+    ) -> None:
+        """Find the caller of a request. Raises what `identified` does, and what plugins refuse it for."""
+        await permit_plugged(exchange, self._plugins, needed, identified)
+
+    async def around(self, exchange: Exchange, when: When, step: StepOfExchange) -> str:
+        """Take a step of an exchange behind the ASGI middleware of this time; returns the outcome."""
+        links = self._plugins.plan.around(exchange.about(), when)
+        if not links:
+            return await step(exchange)
+        wrapped = Wrapped(
+            exchange,
+            links,
+            lambda: self._told(exchange, step),
+            report=self._plugins.report,
+            refuse=self._refuse,
+            headers=self._headers,
+        )
+        return await wrapped.run()
