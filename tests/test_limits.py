@@ -62,7 +62,7 @@ CONSTANTS: dict[str, str] = {
         (f"wasm.running.{name}" for name in ("_CORE_INSTANCES", "_TABLES", "_TABLE_ELEMENTS", "_MEMORIES")), GUEST
     ),
     **dict.fromkeys((f"wasm.running.{name}" for name in ("_LINES_OF_CALL", "_MOST_SAID", "_COUNTERS")), GUEST),
-    "server.plugins._COUNTS": GUEST,
+    "server.plugins._COUNTERS": GUEST,
     "wasm.running._LINE": SHOWN,
     **dict.fromkeys((f"wasm.running.{name}" for name in ("_TICKS", "_QUIET_S")), COST),
     **dict.fromkeys((f"wasm.values.{name}" for name in ("CELL", "_FIELD")), FORMAT),

@@ -10,7 +10,7 @@ import attrs
 import httpx
 import pytest
 import yaml
-from tests.gateway.conftest import CHAT, House, body, over_http, settled
+from tests.gateway.conftest import CHAT, body, over_http, settled
 from tests.gateway.test_control import BASE, from_file
 
 from smg_core import Gateway
@@ -248,8 +248,8 @@ async def test_a_broken_component_keeps_the_one_before_and_says_why(tmp_path: Pa
         assert plugins.states["mine"].link is not before
 
 
-async def open_streams(house: House, count: int) -> list[asyncio.Task[bytes]]:
-    return [asyncio.create_task(streamed(house.http)) for _ in range(count)]
+async def open_streams(http: httpx.AsyncClient, count: int) -> list[asyncio.Task[bytes]]:
+    return [asyncio.create_task(streamed(http)) for _ in range(count)]
 
 
 async def test_two_versions_are_swapped_under_streams_and_no_stream_is_hurt(tmp_path: Path) -> None:
@@ -259,9 +259,13 @@ async def test_two_versions_are_swapped_under_streams_and_no_stream_is_hurt(tmp_
     config = listed(tmp_path, component(file), follow=False)
     engine = SimulatorConfig(reply_tokens=8, timing=Timing(decode_rate=16))
     config = attrs.evolve(config, workers=WorkersConfig(probe_timeout_s=30))  # a busy machine has lost no worker
-    async with over_http(engine, config=config) as house:
+    patient = {"timeout": None, "trust_env": False}  # a stream may wait long for one of 100 connections
+    async with (
+        over_http(engine, config=config) as house,
+        httpx.AsyncClient(base_url=house.url, **patient) as http,  # type: ignore[arg-type]
+    ):
         plugins = house.gateway.plugins
-        streams = await open_streams(house, 100)
+        streams = await open_streams(http, 100)
         olds = []
         for turn in range(4):
             olds.append(plugins.states["mine"].link.middleware)
@@ -270,7 +274,7 @@ async def test_two_versions_are_swapped_under_streams_and_no_stream_is_hurt(tmp_
             )
             plugins._file_print = None
             await plugins.look()
-            streams += await open_streams(house, 25)
+            streams += await open_streams(http, 25)
         said = await asyncio.gather(*streams)
         await settled(house)
 

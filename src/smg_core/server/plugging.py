@@ -16,14 +16,14 @@ __all__ = ["Plugging", "StepOfExchange"]
 
 StepOfExchange = Callable[[Exchange], Awaitable[str]]
 """What is left to do of an exchange; returns the outcome. Raises SmgError."""
-Told = Callable[[Exchange, StepOfExchange], Awaitable[str]]
+_Told = Callable[[Exchange, StepOfExchange], Awaitable[str]]
 
 
 class Plugging:
     """The plugins of one app. `told` takes a step and tells the client of its errors, `refuse` tells one error, `headers` are
     those of every answer."""
 
-    def __init__(self, plugins: Plugins, told: Told, refuse: Refuse, headers: OwnHeaders) -> None:
+    def __init__(self, plugins: Plugins, told: _Told, refuse: Refuse, headers: OwnHeaders) -> None:
         self._plugins = plugins
         self._told, self._refuse, self._headers = told, refuse, headers
 

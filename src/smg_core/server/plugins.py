@@ -40,8 +40,8 @@ log = logging.getLogger("smg.plugins")
 KIND = "plugins"
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 _Print = tuple[int, int, int] | None
-_COUNTS = 40
-"""The counts that are kept of a plugin: those that a component may have, and those of what plugins do."""
+_COUNTERS = 32
+"""The counters of its own that a component may have."""
 
 
 class _Change(msgspec.Struct, frozen=True):
@@ -53,13 +53,14 @@ class _Change(msgspec.Struct, frozen=True):
 
 @attrs.define(eq=False)
 class PluginState:
-    """One plugin: its entry, its code, the file that it was made of, and what was counted of it. `problem` says why a newer one
-    is not in its place, "" if there is none."""
+    """One plugin: its entry, its code, the file that it was made of, and what was counted of it (`counters`: a component's own).
+    `problem` says why a newer one is not in its place, "" if there is none."""
 
     link: Link
     print: _Print
     problem: str = ""
     counts: dict[str, float] = attrs.field(factory=dict)
+    counters: dict[str, float] = attrs.field(factory=dict)
 
 
 class Plugins:
@@ -208,7 +209,9 @@ class Plugins:
         outcome = "replaced" if now is not None else "loaded"
         log.info("plugin %s is %s", entry.name, outcome)
         self._observer.report(PluginChanged(entry.name, outcome))
-        return PluginState(link, printed, counts=now.counts if now is not None else {})
+        if now is None:
+            return PluginState(link, printed)
+        return PluginState(link, printed, counts=now.counts, counters=now.counters)
 
     async def _loaded(self, entry: Entry) -> Middleware:
         """The code of an entry. Raises ConfigError."""
@@ -242,10 +245,10 @@ class Plugins:
             return
         dropped = said.dropped
         for counter, by in said.counts.items():
-            if counter not in state.counts and len(state.counts) >= _COUNTS:
+            if counter not in state.counters and len(state.counters) >= _COUNTERS:
                 dropped += 1
                 continue
-            state.counts[counter] = state.counts.get(counter, 0) + by
+            state.counters[counter] = state.counters.get(counter, 0) + by
             self._observer.report(PluginCounted(name, counter, by))
         if dropped:
             state.counts["not_told"] = state.counts.get("not_told", 0) + dropped

@@ -43,11 +43,12 @@ class PluginBody(Struct, forbid_unknown_fields=True):
 
 
 class PluginRow(Struct):
-    """A plugin of this process. `busy`: exchanges that have an instance of it; `problem`: why a newer one is not in its place;
-    `counts`: what it changed, rejected and failed at, and its own counters."""
+    """A plugin of this process. `kind`: "plugin" or "asgi"; `busy`: exchanges that have an instance of it; `problem`: why a newer
+    one is not here; `counts`: what it changed, rejected and failed at; `counters`: a component's own."""
 
     name: str
     source: str
+    kind: str
     when: str
     on_failure: str
     hooks: list[str]
@@ -55,6 +56,7 @@ class PluginRow(Struct):
     busy: int
     problem: str
     counts: dict[str, float]
+    counters: dict[str, float]
 
 
 class PluginRows(Struct):

@@ -75,6 +75,7 @@ def _row(name: str, state: PluginState) -> PluginRow:
     return PluginRow(
         name=name,
         source=entry.source,
+        kind=entry.kind,
         when=entry.when,
         on_failure=entry.on_failure,
         hooks=sorted(middleware.hooks),
@@ -82,4 +83,5 @@ def _row(name: str, state: PluginState) -> PluginRow:
         busy=int(getattr(middleware, "busy", 0)),
         problem=state.problem,
         counts=state.counts,
+        counters=state.counters,
     )
