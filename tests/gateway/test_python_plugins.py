@@ -386,6 +386,58 @@ class Shouting(PythonPlugin):
         return ChangeText(piece.text.replace("chat.completion.chunk", "CHUNK"))
 
 
+class Misspelt(PythonPlugin):
+    """A plugin whose hook would never be called."""
+
+    async def on_request_headers(self, head: RequestHead) -> HeadVerdict:
+        return CONTINUE
+
+
+class Plain(PythonPlugin):
+    """A plugin whose hook is no coroutine."""
+
+    def on_request_head(self, head: RequestHead) -> HeadVerdict:  # type: ignore[override]
+        return CONTINUE
+
+
+class Uncalled:
+    """A middleware of which no app is made."""
+
+    def __init__(self, app: Any) -> None:
+        self.app = app
+
+
+class PlainSession:
+    """A middleware that is its own session, with a hook that is no coroutine and raises."""
+
+    hooks, pieces, name = frozenset({"request_head"}), "none", "plain"
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        self.config = config
+
+    def begin(self, about: Any) -> "PlainSession":
+        return self
+
+    def on_request_head(self, head: RequestHead) -> HeadVerdict:
+        raise RuntimeError("a secret of the plugin")
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(("on_failure", "status"), [("closed", 500), ("open", 200)])
+async def test_a_hook_that_is_no_coroutine_fails_as_any_other_does(
+    tmp_path: Path, on_failure: str, status: int
+) -> None:
+    async with over_http(config=listed(tmp_path, plugin("PlainSession", on_failure=on_failure))) as house:
+        answer = await house.http.post(CHAT, json=body("Hi"))
+        acted = house.observer.of(PluginActed)
+
+    assert answer.status_code == status
+    assert "secret" not in answer.text
+    assert [(each.hook, each.outcome) for each in acted] == [("request_head", "failed")]
+
+
 async def test_a_class_writes_the_hooks_that_it_wants_and_reads_its_settings(tmp_path: Path) -> None:
     Priced.freed.clear()
     entry = plugin("Priced", config={"per_million": 2.5})
@@ -420,6 +472,9 @@ async def test_a_class_sees_and_changes_bodies_and_pieces(tmp_path: Path) -> Non
         (plugin("Priced", config={"per_million": 1, "colour": 2}), "there is no colour; it takes header, per_million"),
         (plugin("Shouting", config={"loud": True}), "it takes nothing"),
         (plugin("Nobody"), "Nobody"),
+        (plugin("Misspelt"), "there is no hook on_request_headers; did you mean on_request_head?"),
+        (plugin("Plain"), "write async def on_request_head"),
+        (asgi("Uncalled"), "no ASGI app"),
         (plugin("KEY"), "a plugin is a class or a function, not str"),
         (plugin("Passing"), "kind: asgi"),
         (asgi("Passing", config={"colour": 1}), "colour"),

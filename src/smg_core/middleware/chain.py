@@ -7,7 +7,7 @@ the plugins that it began with, whatever is added or replaced meanwhile. Decides
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Literal, TypeVar
+from typing import Literal, ParamSpec, TypeVar
 
 import attrs
 
@@ -40,6 +40,7 @@ __all__ = ["Happened", "Identified", "Link", "PluginChain", "PluginPlan", "Repor
 
 When = Literal["before_identity", "after_identity"]
 T = TypeVar("T")
+P = ParamSpec("P")
 
 
 @attrs.frozen
@@ -181,7 +182,7 @@ class PluginChain:
             return head, None
         entry = active.link.entry
         try:
-            verdict: HeadVerdict = await _asked(active.session.on_request_head(head))
+            verdict: HeadVerdict = await _asked(active.session.on_request_head, head)
             change = self._change(active, "request_head", verdict, ChangeHead)
             if change is None:
                 return head, None
@@ -197,7 +198,7 @@ class PluginChain:
         if active.failed or "request_body" not in active.hooks:
             return text, head
         try:
-            verdict: TextVerdict = await _asked(active.session.on_request_body(RequestBody(text)))
+            verdict: TextVerdict = await _asked(active.session.on_request_body, RequestBody(text))
             change = self._change(active, "request_body", verdict, ChangeText)
             if change is None:
                 return text, head
@@ -248,7 +249,7 @@ class PluginChain:
         if active.failed:
             return head, text
         try:
-            of_head, of_text = await _asked(active.session.on_response(head, text))
+            of_head, of_text = await _asked(active.session.on_response, head, text)
             change = self._change(active, "response", of_head, ChangeHead)
             changed = self._change(active, "response", of_text, ChangeText)
             new_head = head if change is None else changed_response(head, change, self._config.header_bytes)
@@ -264,7 +265,7 @@ class PluginChain:
         if active.failed or "response_head" not in active.hooks:
             return head
         try:
-            verdict: HeadVerdict = await _asked(active.session.on_response_head(head))
+            verdict: HeadVerdict = await _asked(active.session.on_response_head, head)
             change = self._change(active, "response_head", verdict, ChangeHead)
             if change is not None:
                 head = changed_response(head, change, self._config.header_bytes)
@@ -301,7 +302,7 @@ class PluginChain:
     ) -> str:
         active = asked[at]
         try:
-            text = self._piece_text(active, await _asked(verdict), piece.text)
+            text = self._piece_text(active, await _asked(lambda: verdict), piece.text)
         except MiddlewareFault as fault:
             text = self._piece_failed(active, fault, piece.text)
         rest = self._piece(asked, at + 1, attrs.evolve(piece, text=text))
@@ -328,7 +329,7 @@ class PluginChain:
             if active.failed or "end" not in active.hooks:
                 continue
             try:
-                told.append(bounded_text(await _asked(active.session.on_end(end)), self._config.piece_bytes))
+                told.append(bounded_text(await _asked(active.session.on_end, end), self._config.piece_bytes))
             except (MiddlewareFault, SmgError) as error:
                 active.failed = True
                 self._report(Happened(active.link.entry.name, "end", "failed", fault_words(error)))
@@ -341,7 +342,7 @@ class PluginChain:
             if active.failed or "error" not in active.hooks:
                 continue
             try:
-                verdict = await _asked(active.session.on_error(failure))
+                verdict = await _asked(active.session.on_error, failure)
                 if isinstance(verdict, Reject):
                     found = refusal_of(verdict)
                     failure = Failure(found.status, found.code or "", found.message)
@@ -386,10 +387,10 @@ class PluginChain:
             raise InternalError("A plugin of this gateway failed.", detail=f"{entry.name}: {fault.reason}") from fault
 
 
-async def _asked(answer: Awaitable[T]) -> T:
+async def _asked(hook: Callable[P, Awaitable[T]], *args: P.args, **named: P.kwargs) -> T:
     """What a hook answers. Raises MiddlewareFault for whatever it raises, beside our own errors: those are its refusals."""
     try:
-        return await answer
+        return await hook(*args, **named)
     except (SmgError, MiddlewareFault):
         raise
     except Exception as error:

@@ -6,6 +6,7 @@ A source is MODULE:ATTRIBUTE, or the name of an entry point of the group `smg.pl
 
 import importlib
 from collections.abc import Awaitable
+from inspect import iscoroutinefunction
 from typing import Any, ClassVar
 
 import attrs
@@ -32,7 +33,7 @@ from smg_core.middleware.base import (
     TextVerdict,
 )
 from smg_core.middleware.entries import ASGI, Entry
-from smg_core.settings import ConfigError
+from smg_core.settings import ConfigError, nearest
 
 __all__ = ["ENTRY_POINTS", "PythonPlugin", "python_middleware"]
 
@@ -150,10 +151,24 @@ def _made(entry: Entry, found: Any) -> Middleware:
     if not callable(found):
         raise ConfigError(f"a plugin is a class or a function, not {type(found).__name__}")
     if entry.kind == ASGI:
-        return AsgiMiddleware(entry.name, found, entry.config)
+        wrapping = AsgiMiddleware(entry.name, found, entry.config)
+        if not callable(wrapping.call):
+            raise ConfigError("what it makes is no ASGI app: it cannot be called")
+        return wrapping
     if isinstance(found, type) and issubclass(found, PythonPlugin):
+        _check_hooks(found)
         return _PluginClass(entry.name, found, found.prepare(_settings(found, entry)))
     return _checked(found(entry.config))
+
+
+def _check_hooks(plugin: type[PythonPlugin]) -> None:
+    """Raises ConfigError for a hook that would never be called, and for one that cannot be awaited."""
+    hooks = [f"on_{hook}" for hook in HOOKS]
+    for name in dir(plugin):
+        if name.startswith("on_") and name not in hooks:
+            raise ConfigError(f"there is no hook {name}{nearest(name, hooks)}")
+        if name in hooks and name != "on_piece" and not iscoroutinefunction(getattr(plugin, name)):
+            raise ConfigError(f"{name} is no coroutine: write async def {name}")
 
 
 def _settings(plugin: type[PythonPlugin], entry: Entry) -> Any:
