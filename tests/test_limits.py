@@ -281,6 +281,7 @@ CONSTANTS: dict[str, str] = {
     "observability.tracing.spans._FAILED": FORMAT,
     "server.tracing._SPANS": COST,
     "pipeline.executor._SETTLED_S": PACE,
+    "pipeline.custom_tools._MOST_GRAMMARS": COST,
     "pipeline.formats._LIGHT_SCHEMA": PACE,
     "pipeline.formats._MOST_STEPS": PACE,
     "pipeline.formats._QUICKLY_CHECKED": PACE,
@@ -496,7 +497,8 @@ LIBRARY_CONSTANTS: dict[str, str] = {
     SCHEMA: """
         smg_parsers.coerce: _UNFOLD_LIMIT
         smg_parsers.constraints: MAX_NESTING MAX_REF_DEPTH MAX_UNION_DEPTH
-        smg_parsers.patterns: MOST_NESTING MOST_REPEATS
+        smg_parsers.lark: MOST_CHARACTERS MOST_DEFINITIONS MOST_NESTING MOST_REPEATS MOST_TOKENS _TRANSLATED
+        smg_parsers.patterns: MOST_CHARACTERS MOST_NESTING MOST_REPEATS
     """,
     CHECK: """
         smg_parsers.lab: CONSERVATION_LIMIT NASTY_LIMIT

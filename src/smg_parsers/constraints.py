@@ -2,7 +2,7 @@
 
 Decides: from a family, a request's tools and the kinds of constraint that an engine supports, the structural tag or JSON
 schema to send, or that none is needed. Above: `smg_core`, which builds an engine's sampling parameters. Below:
-`constraint_shapes`, `patterns`, `free_text`. Does not know engines, wire types, tokenizers, or how output is parsed;
+`constraint_shapes`, `patterns`, `lark`, `free_text`. Does not know engines, wire types, tokenizers, or how output is parsed;
 ``Constraint.reads`` names the family whose parser reads it.
 
 A family's calls are described by a ``Shape`` (what stands around them) and a ``Body`` (how arguments are written).
@@ -19,6 +19,7 @@ from typing import Literal
 
 from .constraint_shapes import SHAPES, Body, Shape
 from .free_text import ARGUMENT, parameters
+from .lark import LarkError, ebnf
 from .patterns import JSON, PYTHON, RAW, PatternError, Spelling, literal, spelled
 
 JsonObject = Mapping[str, object]
@@ -56,12 +57,19 @@ class FamilyConstraint:
 
 
 @dataclass(frozen=True, slots=True)
+class _TextFormat:
+    """What the whole text of a custom tool follows: a regular expression or a Lark grammar."""
+
+    syntax: Literal["regex", "lark"]
+    definition: str
+
+
+@dataclass(frozen=True, slots=True)
 class _Tool:
     name: str
     parameters: JsonObject
     strict: bool
-    pattern: str | None = None
-    """For a tool that takes free text, the regular expression that matches the whole text."""
+    text_format: _TextFormat | None = None
 
 
 def constrain(
@@ -190,21 +198,20 @@ def _read_tool(tool: object) -> _Tool | None:
     if not isinstance(name, str) or not name or any(char in '"\\<>{}[]()' or char.isspace() for char in name):
         raise ConstraintError(f"a tool's name must be a word, not {name!r}", tool=str(name))
     if kind == "custom":
-        pattern = _pattern(body.get("format"))
-        return _Tool(name, parameters(), strict=pattern is not None, pattern=pattern)
+        text_format = _text_format(body.get("format"))
+        return _Tool(name, parameters(), strict=text_format is not None, text_format=text_format)
     schema = body.get("parameters") or {"type": "object"}
     if not isinstance(schema, Mapping):
         raise ConstraintError(f"the parameters of {name!r} must be a JSON schema, not {reprlib.repr(schema)}")
     return _Tool(name, dict(schema), bool(body.get("strict", tool.get("strict", False))))
 
 
-def _pattern(form: object) -> str | None:
-    """The regular expression of a custom tool's format, None if it has none. A Lark grammar gives None too: no engine can
-    hold a part of its output to one."""
+def _text_format(form: object) -> _TextFormat | None:
+    """What a custom tool's format says of its text, None if it takes any."""
     grammar = form.get("grammar", form) if isinstance(form, Mapping) else None
-    if not isinstance(grammar, Mapping) or grammar.get("syntax") != "regex":
+    if not isinstance(grammar, Mapping) or grammar.get("syntax") not in ("regex", "lark"):
         return None
-    return str(grammar.get("definition", ""))
+    return _TextFormat(grammar["syntax"], str(grammar.get("definition", "")))
 
 
 def _tag(form: JsonObject, family: str) -> FamilyConstraint:
@@ -259,8 +266,8 @@ def _run(shape: Shape, calls: list[JsonObject], *, one: bool) -> JsonObject:
 def _call(shape: Shape, tool: _Tool, *, free: bool) -> JsonObject:
     """One call as a tag. Its beginning holds the tool's name, so that the beginnings of two tools differ."""
     begin = shape.begin.replace("{name}", tool.name)
-    if tool.pattern is not None:
-        content = _free_text(shape.body, tool.pattern)
+    if tool.text_format is not None:
+        content = _free_text(shape.body, tool.text_format)
     else:
         content = _arguments(shape.body, {"type": "object"} if free else tool.parameters)
     head, number, rest = begin.partition("{n}")
@@ -275,30 +282,33 @@ def _arguments(body: Body, schema: JsonObject) -> JsonObject:
     return _members(body, schema, schema)
 
 
-def _free_text(body: Body, pattern: str) -> JsonObject:
-    """The argument of a tool that takes free text: a text that matches the expression, spelled as the family spells strings."""
+def _free_text(body: Body, asked: _TextFormat) -> JsonObject:
+    """The argument of a tool that takes free text: a text of the format, spelled as the family spells strings."""
     if body.open is None:
-        return _spelled_text(f'{{"{ARGUMENT}": "', pattern, JSON, '"}')
+        return _spelled_text(f'{{"{ARGUMENT}": "', asked, JSON, '"}')
     begin, end = _around(body, ARGUMENT, "string")
     if body.string == "python":
         return _either(
             [
-                _spelled_text(begin + "'", pattern, PYTHON, "'" + end),
-                _spelled_text(begin + '"', pattern, JSON, '"' + end),
+                _spelled_text(begin + "'", asked, PYTHON, "'" + end),
+                _spelled_text(begin + '"', asked, JSON, '"' + end),
             ]
         )
     quote = {"raw": "", "json": '"'}.get(body.string, body.string)
-    return _spelled_text(begin + quote, pattern, JSON if body.string == "json" else RAW, quote + end)
+    return _spelled_text(begin + quote, asked, JSON if body.string == "json" else RAW, quote + end)
 
 
-def _spelled_text(begin: str, pattern: str, spelling: Spelling, end: str) -> JsonObject:
+def _spelled_text(begin: str, asked: _TextFormat, spelling: Spelling, end: str) -> JsonObject:
     """The text between ``begin`` and ``end``. The end is a part of the expression, because a matcher that reads token by
     token could otherwise take its beginning for more of the text."""
     try:
-        text = spelled(pattern, spelling)
-    except PatternError as error:
-        raise ConstraintError(f"the expression of a custom tool cannot be used: {error}") from error
-    return _sequence([_text(begin), {"type": "regex", "pattern": text + literal(end)}])
+        if asked.syntax == "lark":
+            text: JsonObject = {"type": "grammar", "grammar": ebnf(asked.definition, spelling, end)}
+        else:
+            text = {"type": "regex", "pattern": spelled(asked.definition, spelling) + literal(end)}
+    except (PatternError, LarkError) as error:
+        raise ConstraintError(f"the format of a custom tool cannot be used: {error}") from error
+    return _sequence([_text(begin), text])
 
 
 def _members(body: Body, schema: object, root: JsonObject, depth: int = 0) -> JsonObject:

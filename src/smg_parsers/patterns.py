@@ -15,6 +15,7 @@ from typing import Final
 
 Ranges = list[tuple[int, int]]
 
+MOST_CHARACTERS: Final = 16_384
 MOST_REPEATS: Final = 1000
 MOST_NESTING: Final = 32
 _LAST: Final = 0x10FFFF
@@ -32,7 +33,7 @@ class PatternError(ValueError):
     """The expression is malformed or cannot be translated; the message says why and where."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Spelling:
     """How a text is written: `escapes` maps characters to their escapes; other characters of the range `never` cannot occur."""
 
@@ -47,10 +48,10 @@ PYTHON: Final = Spelling({"'": "\\'", **_WHITE}, (0, 0x1F))
 """In single quotes; in double ones a text is spelled as in JSON."""
 
 
-def spelled(pattern: str, spelling: Spelling = RAW) -> str:
-    """The expression for the spelled text. `pattern` matches a text as a whole; classes such as \\d mean ASCII. Raises
-    PatternError."""
-    return _Translation(pattern, spelling).run()
+def spelled(pattern: str, spelling: Spelling = RAW, *, ignore_case: bool = False, dot_all: bool = False) -> str:
+    """The expression for the spelled text. `pattern` matches a text as a whole; classes such as \\d mean ASCII.
+    `ignore_case`: letters of ASCII match in both cases. `dot_all`: a dot matches a line feed too. Raises PatternError."""
+    return _Translation(pattern, spelling, ignore_case=ignore_case, dot_all=dot_all).run()
 
 
 def literal(text: str) -> str:
@@ -61,7 +62,11 @@ def literal(text: str) -> str:
 class _Translation:
     """One pass over an expression."""
 
-    def __init__(self, pattern: str, spelling: Spelling) -> None:
+    def __init__(self, pattern: str, spelling: Spelling, *, ignore_case: bool, dot_all: bool) -> None:
+        if len(pattern) > MOST_CHARACTERS:
+            raise PatternError(f"it has more than {MOST_CHARACTERS} characters")
+        self._ignore_case = ignore_case
+        self._dot: Ranges = [] if dot_all else [(0x0A, 0x0A)]
         self._source = pattern
         self._at = 1 if pattern.startswith("^") else 0
         self._size = len(pattern)
@@ -100,12 +105,12 @@ class _Translation:
         if char == "[":
             self._put(self._class())
         elif char == ".":
-            self._put(self._set([(0x0A, 0x0A)], negated=True))
+            self._put(self._set(self._dot, negated=True))
         elif char == "\\":
             found = self._escape()
-            self._put(self._literal(found) if isinstance(found, str) else self._set(*found))
+            self._put(self._letter(found) if isinstance(found, str) else self._set(*found))
         else:
-            self._put(self._literal(char))
+            self._put(self._letter(char))
 
     # ------------------------------------------------------------------------------------------------ groups, repeats
 
@@ -197,6 +202,12 @@ class _Translation:
         ranges, negated = found
         return _without([(0, _LAST)], ranges) if negated else ranges
 
+    def _letter(self, char: str) -> str:
+        """One character of the expression, in both cases where case is ignored."""
+        if self._ignore_case and char.isascii() and char.isalpha():
+            return f"[{char.upper()}{char.lower()}]"
+        return self._literal(char)
+
     def _literal(self, char: str) -> str:
         """One character, spelled."""
         if (escape := self._spelling.escapes.get(char)) is not None:
@@ -208,6 +219,8 @@ class _Translation:
 
     def _set(self, ranges: Ranges, negated: bool) -> str:
         """One character of a class, spelled: any that is written as it is, or one of the escapes."""
+        if self._ignore_case:
+            ranges = [*ranges, *_other_case(ranges)]
         allowed = _without([(0, _LAST)], ranges) if negated else ranges
         taken: Ranges = [(ord(each), ord(each)) for each in self._spelling.escapes]
         if self._spelling.never is not None:
@@ -255,6 +268,16 @@ class _Translation:
 
 def _holds(ranges: Ranges, code: int) -> bool:
     return any(low <= code <= high for low, high in ranges)
+
+
+def _other_case(ranges: Ranges) -> Ranges:
+    """The letters of ASCII in `ranges`, in the other case."""
+    found: Ranges = []
+    for low, high in ranges:
+        for first, last, away in ((0x41, 0x5A, 32), (0x61, 0x7A, -32)):
+            start, end = max(low, first), min(high, last)
+            found += [(start + away, end + away)] if start <= end else []
+    return found
 
 
 def _without(ranges: Ranges, taken: Ranges) -> Ranges:

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import lark
 import openai
 import pytest
 from tests.gateway.conftest import CHAT, House, body, in_process
@@ -135,6 +136,31 @@ async def test_the_engine_is_held_to_a_tools_expression(family: str) -> None:
     assert re.fullmatch(r'go "(north|south)" \d{2}', call["custom"]["input"])
 
 
+PATCH = r"""
+start: "*** Begin Patch" LF hunk+ "*** End Patch" LF?
+hunk: "*** Delete File: " name LF | "*** Add File: " name LF line+
+name: /[a-z]{1,8}(\.py)?/
+line: "+" /[a-z "\\]{0,8}/ LF
+%import common.LF
+"""
+
+
+def lark_tool(definition: str) -> Any:
+    grammar = {"type": "grammar", "grammar": {"syntax": "lark", "definition": definition}}
+    return {"type": "custom", "custom": {"name": "patch", "format": grammar}}
+
+
+@pytest.mark.parametrize("family", ["qwen25", "qwen3_coder", "pythonic", "harmony", "kimi_k2"])
+@pytest.mark.parametrize("stream", [False, True])
+async def test_the_engine_is_held_to_a_tools_lark_grammar(family: str, stream: bool) -> None:
+    patch = lark_tool(PATCH)
+    async with in_process(config=parsing(family)) as house, sdk(house) as client:
+        found = await asked(client, stream=stream, tools=[patch], tool_choice=named(patch), max_completion_tokens=500)
+
+    (call,) = found["message"]["tool_calls"]
+    lark.Lark(PATCH.replace("{0,8}/", "{1,8}/?")).parse(call["custom"]["input"])
+
+
 async def test_only_custom_tools_that_are_allowed_are_told_of_and_called() -> None:
     said = (("weather", {}), ("shell", {"input": "ls"}))
     allowed = {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [named(SHELL)]}}
@@ -188,6 +214,9 @@ async def test_a_server_that_knows_no_allowed_tools_is_told_of_those_alone(mode:
         ),
         ({"tools": [regex("(?=a)")]}, "tools[0].custom.format.grammar.definition"),
         ({"tools": [regex("a" * 300_000)]}, "tools"),
+        ({"tools": [regex("a" * 20_000)]}, "tools[0].custom.format.grammar.definition"),
+        ({"tools": [lark_tool("start: a")]}, "tools[0].custom.format.grammar.definition"),
+        ({"tools": [lark_tool("start: /(?!a)/")]}, "tools[0].custom.format.grammar.definition"),
     ],
 )
 async def test_what_cannot_be_done_is_refused_by_its_name(fields: dict[str, Any], param: str) -> None:

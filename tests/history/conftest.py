@@ -30,7 +30,13 @@ BACKENDS = ["memory", "encrypted", "sqlite", "postgresql", "valkey"]
 KEY = "k1=" + base64.b64encode(bytes(range(32))).decode()
 BACKENDS += ["oracle"] if "ORACLE_DSN" in os.environ else []
 BOUNDS = SqlBounds(
-    chain_links=200, chain_bytes=5_000_000, page_bytes=PAGE_BYTES, group=32, waiting_writes=4096, timeout_s=30
+    chain_links=200,
+    chain_bytes=5_000_000,
+    page_bytes=PAGE_BYTES,
+    group=32,
+    waiting_writes=4096,
+    waiting_bytes=1 << 28,
+    timeout_s=30,
 )
 
 

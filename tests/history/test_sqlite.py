@@ -18,7 +18,16 @@ from tests.history.conftest import BOUNDS, opens_sql
 
 from smg_core.clock import SystemClock
 from smg_core.errors import StoreFailed
-from smg_core.history.base import AppendEvents, AppendItems, StoredEvent
+from smg_core.history.base import (
+    AppendEvents,
+    AppendItems,
+    PutConversation,
+    PutRecord,
+    PutResponse,
+    StoredConversation,
+    StoredEvent,
+    StoredRecord,
+)
 from smg_core.history.opening import open_history
 from smg_core.history.settings import HistoryConfig
 from smg_core.history.sql import SqlStore
@@ -258,6 +267,29 @@ async def test_a_store_that_is_behind_refuses_more_than_may_wait(tmp_path: Path,
         )
         assert [type(each).__name__ for each in outcomes] == ["NoneType"] * 5 + ["StoreFailed"] * 3
         assert await store.response("acme", "resp_4") is not None
+
+
+async def test_writes_that_wait_are_bounded_in_bytes_of_every_kind_and_one_that_is_larger_is_kept(
+    tmp_path: Path, clock
+) -> None:
+    text = b'"' + b"x" * 1998 + b'"'
+    writes = [
+        PutResponse(response(clock, "resp_1").response, None),
+        PutResponse(attrs.evolve(response(clock, "resp_2").response, input=text), None),
+        PutResponse(attrs.evolve(response(clock, "resp_3").response, output=text), None),
+        PutConversation(StoredConversation(id="conv_1", created_at=0, metadata=text)),
+        AppendEvents("resp_1", (StoredEvent(1, text),)),
+        PutRecord(StoredRecord(kind="batch", id="batch_1", body=text, created_at=0)),
+    ]
+    async with opens_sql(f"sqlite:///{tmp_path}/history.db", Names(), clock, waiting_bytes=1500)() as store:
+        for first in writes[1:]:  # larger than what may wait, but nothing waits
+            outcomes = await asyncio.gather(
+                *(store.write("acme", [each]) for each in (first, *writes)), return_exceptions=True
+            )
+            assert [type(each).__name__ for each in outcomes] == ["NoneType"] + ["StoreFailed"] * len(writes)
+        # what was answered no longer counts
+        small = await asyncio.gather(*(store.write("acme", [writes[0]]) for _ in range(3)), return_exceptions=True)
+        assert small == [None] * 3
 
 
 async def test_closing_finishes_what_waits(tmp_path: Path, clock) -> None:

@@ -4,6 +4,7 @@ Structural tags are translated into llguidance's Lark dialect by the small compi
 """
 
 import json
+import re
 from typing import Any
 
 import jsonschema_rs
@@ -84,6 +85,8 @@ class Lark:
             return quote(form["value"])
         if kind == "regex":
             return f"/{form['pattern'].replace('/', chr(92) + '/')}/"
+        if kind == "grammar":
+            return self.grammar(form["grammar"])
         if kind == "json_schema":
             schema = form["json_schema"]
             return self.rule(f"%json {json.dumps({} if schema is True else schema)}")
@@ -99,6 +102,25 @@ class Lark:
             return self.separated(form)
         assert kind == "triggered_tags", f"unknown format {kind}"
         return self.triggered(form)
+
+    def grammar(self, ebnf: str) -> str:
+        """The rules of a grammar that do not call themselves, as terminals."""
+        rules = dict(line.split(" ::= ") for line in ebnf.splitlines())
+        made = {name: f"G{len(self.rules)}_{place}" for place, name in enumerate(rules)}
+        for name, body in rules.items():
+            words = re.split(r'("[^"]*"|\[[^\]]*\])', body)
+            parts = [self.leaf(word) if place % 2 else self.named(word, made) for place, word in enumerate(words)]
+            self.rules.append(f"{made[name]}: {''.join(parts)}")
+        return made["root"]
+
+    def leaf(self, written: str) -> str:
+        """A string or a class of EBNF."""
+        if written.startswith('"'):
+            return written
+        return "/" + re.sub(r"\\u(....)", r"\\x{\1}", written).replace("/", "\\/") + "/"
+
+    def named(self, written: str, made: dict[str, str]) -> str:
+        return re.sub(r"[A-Za-z_]\w*", lambda found: made[found[0]], written)
 
     def tag(self, form: dict[str, Any]) -> str:
         content = form["content"]
@@ -289,6 +311,18 @@ def custom(name: str, pattern: str | None = None) -> dict[str, Any]:
     return {"type": "custom", "custom": {"name": name, **({} if pattern is None else {"format": grammar})}}
 
 
+def in_lark(definition: str) -> dict[str, Any]:
+    """The tool `shell` with a Lark grammar."""
+    grammar = {"type": "grammar", "grammar": {"syntax": "lark", "definition": definition}}
+    return {"type": "custom", "custom": {"name": "shell", "format": grammar}}
+
+
+GRAMMAR = r"""
+start: "say " word (", " word)* (LF CNAME)?
+word: "\"" /[^"\n,]+/ "\"" | "'" INNER "'" "\\"?
+INNER: /[^'\n,]+/
+%import common (LF, CNAME)
+"""
 QUOTED = r"say [\"'][^\n\"']+[\"']\\?(\n\w+)?"
 SHELL = custom("shell", QUOTED)
 NAMED_SHELL = {"type": "custom", "custom": {"name": "shell"}}
@@ -305,6 +339,16 @@ def test_free_text_is_held_to_its_expression_however_the_family_spells_strings(f
     for text in ('say "hi"', "say 'Zürich'\\", 'say "a b"\nmore'):
         assert accepts(constraint, written(family, shell(text))), written(family, shell(text))
     for text in ("say hi", 'say "hi', 'say "hi" there', ""):
+        assert not accepts(constraint, written(family, shell(text))), written(family, shell(text))
+
+
+@pytest.mark.parametrize("family", TAGGED)
+def test_free_text_is_held_to_its_grammar_however_the_family_spells_strings(family: str) -> None:
+    constraint = constrain(family, [in_lark(GRAMMAR), *TOOLS], NAMED_SHELL)
+
+    for text in ('say "hi"', "say 'Zürich'\\", 'say "a b", "c"\nmore'):
+        assert accepts(constraint, written(family, shell(text))), written(family, shell(text))
+    for text in ("say hi", 'say "hi', 'say "hi" there', "", 'say "a",\nmore'):
         assert not accepts(constraint, written(family, shell(text))), written(family, shell(text))
 
 
@@ -327,6 +371,8 @@ def test_an_expression_holds_a_call_that_the_model_chooses_to_make(family: str) 
 def test_an_expression_that_cannot_be_used_is_an_error() -> None:
     with pytest.raises(ConstraintError, match="look-around"):
         constrain("qwen3", [custom("shell", "(?=a)")], "required")
+    with pytest.raises(ConstraintError, match="in line 1: 'a' is not defined"):
+        constrain("qwen3", [in_lark("start: a")], "required")
     flat = {"type": "custom", "name": "shell", "format": {"type": "grammar", "syntax": "regex", "definition": "a+"}}
     assert accepts(constrain("qwen3", [flat], {"type": "custom", "name": "shell"}), written("qwen3", shell("aa")))
 

@@ -30,17 +30,29 @@ class _Waiting:
     """A write or a job that waits, and the future with its result."""
 
     work: StoreWrite | Job
+    bytes: int
     answer: "asyncio.Future[Any]"
 
 
 class GroupCommit:
-    """Writes over `engine`. At most `most_waiting` wait; a transaction takes at most `seconds`."""
+    """Writes over `engine`. At most `most_waiting` wait, and at most `most_bytes` of contents, those in a transaction counted, or
+    one write that is larger; a transaction takes at most `seconds`."""
 
     def __init__(
-        self, engine: AsyncEngine, writing: Writing, clock: Clock, *, group: int, most_waiting: int, seconds: float
+        self,
+        engine: AsyncEngine,
+        writing: Writing,
+        clock: Clock,
+        *,
+        group: int,
+        most_waiting: int,
+        most_bytes: int,
+        seconds: float,
     ) -> None:
         self._engine, self._writing, self._now = engine, writing, clock.time
-        self._group, self._most_waiting, self._seconds = group, most_waiting, seconds
+        self._group, self._seconds = group, seconds
+        self._most_waiting, self._most_bytes = most_waiting, most_bytes
+        self._bytes = 0  # of the contents of all that is not answered yet
         self._waiting: deque[_Waiting] = deque()
         self._wake = asyncio.Event()
         self._closing = False
@@ -55,13 +67,24 @@ class GroupCommit:
         return found
 
     async def _ask(self, work: StoreWrite | Job) -> Any:
-        if self._closing or len(self._waiting) >= self._most_waiting:
-            why = "it is closing" if self._closing else f"{len(self._waiting)} writes wait (history.waiting_writes)"
+        size = work.bytes if isinstance(work, StoreWrite) else 0
+        if (why := self._refusal(size)) is not None:
             raise StoreFailed("failed", why)
-        waiting = _Waiting(work, asyncio.get_running_loop().create_future())
+        waiting = _Waiting(work, size, asyncio.get_running_loop().create_future())
         self._waiting.append(waiting)
+        self._bytes += size
         self._wake.set()
         return await waiting.answer
+
+    def _refusal(self, size: int) -> str | None:
+        """Why a write with so many bytes of contents cannot wait, None if it can."""
+        if self._closing:
+            return "it is closing"
+        if len(self._waiting) >= self._most_waiting:
+            return f"{len(self._waiting)} writes wait (history.waiting_writes)"
+        if self._bytes and self._bytes + size > self._most_bytes:
+            return f"writes of {self._bytes} bytes wait (history.waiting_bytes)"
+        return None
 
     async def close(self) -> None:
         """Do the writes and jobs that wait, and stop."""
@@ -79,6 +102,7 @@ class GroupCommit:
             group = [each for each in taken if not each.answer.done()]  # whose writer has left
             if group:
                 await self._commit(group)
+            self._bytes -= sum([each.bytes for each in taken])
 
     async def _commit(self, group: list[_Waiting]) -> None:
         try:

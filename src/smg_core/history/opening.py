@@ -97,6 +97,7 @@ def _sql(config: HistoryConfig, clock: Clock) -> Callable[[], Awaitable[Backend]
         page_bytes=config.page_bytes,
         group=config.group,
         waiting_writes=config.waiting_writes,
+        waiting_bytes=config.waiting_bytes,
         timeout_s=config.timeout_s,
     )
     version = SchemaVersion(names, allowed=config.migrate)

@@ -104,6 +104,13 @@ class HistoryConfig:
     waiting_writes: int = option(
         4096, "Writes of each process that wait for the store; over it they fail at once.", at_least=1, at_most=1 << 20
     )
+    waiting_bytes: int = option(
+        256 * MIB,
+        "Most bytes of contents in the writes of each process that wait for the store; over it they fail at once. One write that "
+        "is larger waits alone.",
+        at_least=MIB,
+        at_most=1 << 40,
+    )
     group: int = option(32, "Most writes that one transaction makes together.", at_least=1, at_most=10_000)
     timeout_s: float = option(
         10.0, "Seconds that the store may take for a read, or for writing.", at_least=0.1, at_most=600

@@ -52,13 +52,15 @@ _HOLDING = 1000  # responses in which an item is looked for at once
 
 @attrs.frozen
 class SqlBounds:
-    """Bounds, from settings: links and bytes of a chain, bytes of a page, writes of one transaction, those that wait, seconds."""
+    """Bounds, from settings: links and bytes of a chain, bytes of a page, writes of one transaction, those that wait and their
+    bytes, seconds."""
 
     chain_links: int
     chain_bytes: int
     page_bytes: int
     group: int
     waiting_writes: int
+    waiting_bytes: int
     timeout_s: float
 
 
@@ -79,6 +81,7 @@ class SqlStore:
             clock,
             group=bounds.group,
             most_waiting=bounds.waiting_writes,
+            most_bytes=bounds.waiting_bytes,
             seconds=bounds.timeout_s,
         )
 

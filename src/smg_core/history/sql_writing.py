@@ -55,6 +55,11 @@ class StoreWrite:
         """Whether it can be merged with others."""
         return self.lease is None and all(_plain(each) for each in self.operations)
 
+    @property
+    def bytes(self) -> int:
+        """How many bytes of contents it holds while it waits."""
+        return sum([_bytes(each) for each in self.operations])
+
 
 def _plain(operation: StoreOperation) -> bool:
     match operation:
@@ -64,6 +69,22 @@ def _plain(operation: StoreOperation) -> bool:
             return True
         case _:
             return False
+
+
+def _bytes(operation: StoreOperation) -> int:
+    match operation:
+        case PutResponse(response=kept):
+            return len(kept.body) + len(kept.input) + len(kept.output)
+        case PutConversation(conversation=conversation):
+            return len(conversation.metadata)
+        case AppendItems(items=items):
+            return sum([len(item.body) for item in items])
+        case AppendEvents(events=events):
+            return sum([len(event.data) for event in events])
+        case PutRecord(record=record):
+            return len(record.body)
+        case _:
+            return 0
 
 
 class Writing:

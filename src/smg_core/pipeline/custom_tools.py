@@ -24,21 +24,25 @@ from smg_core.request import (
 )
 from smg_core.tokenizer.messages import text_asked_for
 from smg_parsers.free_text import parameters, wrapped
+from smg_parsers.lark import LarkError, check_lark
 from smg_parsers.patterns import PatternError, spelled
 
 __all__ = ["as_functions", "check_tools", "custom_names", "described", "without_format"]
 
+_MOST_GRAMMARS = 32_768  # characters; the translation of so many takes some 20 ms of the event loop
 _SHARED = tuple(name for name in CustomTool.__struct_fields__ if name in FunctionTool.__struct_fields__)
 
 
 def check_tools(tools: Sequence[Tool]) -> None:
     """Refuse tools that cannot be called here, and tools whose calls could not be told apart."""
     custom: dict[str, bool] = {}
+    characters = 0
     for place, tool in enumerate(tools):
         if isinstance(tool, HostedTool):
             raise UnsupportedParameter(f"Tools of type '{tool.kind}' cannot be called here.", param=f"tools[{place}]")
-        if isinstance(tool, CustomTool) and tool.syntax == "regex":
-            _check_pattern(tool, place)
+        if isinstance(tool, CustomTool) and tool.grammar is not None:
+            characters += len(tool.grammar)
+            _check_grammar(tool.syntax, tool.grammar, characters, f"tools[{place}].grammar")
         kind = isinstance(tool, CustomTool)
         if tool.name in custom:
             both = "Two tools" if custom[tool.name] == kind else "A function and a custom tool"
@@ -54,11 +58,18 @@ def custom_names(request: GenerationRequest) -> frozenset[str]:
     return frozenset([tool.name for tool in request.tools if isinstance(tool, CustomTool)])
 
 
-def _check_pattern(tool: CustomTool, place: int) -> None:
+def _check_grammar(syntax: str | None, grammar: str, characters: int, param: str) -> None:
+    """Refuse a grammar that cannot be translated for engines; `characters` are those of all grammars up to this one."""
+    if characters > _MOST_GRAMMARS:
+        why = f"the grammars of the tools have more than {_MOST_GRAMMARS} characters together"
+        raise InvalidRequest(f"Invalid '{param}': {why}.", param=param)
     try:
-        spelled(tool.grammar or "")
-    except PatternError as error:
-        raise InvalidRequest(f"Invalid 'tools[{place}].grammar': {error}.", param=f"tools[{place}].grammar") from error
+        if syntax == "lark":
+            check_lark(grammar)
+        else:
+            spelled(grammar)
+    except (PatternError, LarkError) as error:
+        raise InvalidRequest(f"Invalid '{param}': {error}.", param=param) from error
 
 
 def described(tool: FunctionTool | CustomTool) -> JsonObject:
