@@ -191,6 +191,7 @@ CONSTANTS: dict[str, str] = {
     "sse._LF": FORMAT,
     "engines.http.address._FRAME_HEAD": FORMAT,
     "engines.http.client._PIECE": PACE,
+    "engines.http.llamacpp._SEEDS": FORMAT,
     "engines.http.client._WRITTEN": PACE,
     "engines.http.address._SETTINGS": FORMAT,
     "engines.openai.answers._MAX_NAMES": SHOWN,

@@ -123,9 +123,11 @@ def _simulate(args: argparse.Namespace) -> int:
     if args.listen_http is not None and not args.listen_http.rpartition(":")[2].isdecimal():
         raise ConfigError(f"--listen-http: {args.listen_http}: expected HOST:PORT")
 
+    from smg_core.engines.http.dialects import HTTP_DIALECTS
+
     def tell(engine: SimulatedEngine) -> None:
         if engine.http_target:
-            print(f"over HTTP at {engine.http_target}, with the dialects vllm-http and sglang-http", flush=True)
+            print(f"over HTTP at {engine.http_target}, with the dialects {', '.join(HTTP_DIALECTS)}", flush=True)
         print(f"listening on {engine.target}; a gateway for it: smg-gateway serve --worker {engine.target}", flush=True)
 
     try:

@@ -80,6 +80,7 @@ ENGINES: dict[str, Callable[..., Any]] = {
     "neutral": _grpc("neutral", "h2"),
     "vLLM, HTTP": _http("vllm-http"),
     "SGLang, HTTP": _http("sglang-http"),
+    "llama.cpp, HTTP": _http("llamacpp-http"),
     "chat server": chat_server,
 }
 

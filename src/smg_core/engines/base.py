@@ -149,11 +149,10 @@ class EngineLogprob:
 
 
 class EngineOutput(Struct):
-    """New tokens of one choice. `ids` holds only what is new, whatever the dialect repeats.
-
-    `logprobs` is as long as `ids` or empty. `finish` set means the choice is complete and no more output for `index`
-    follows. Counts are of the whole choice so far; `completion_tokens` None means "count the ids".
-    """
+    """New tokens of one choice. `ids` holds only what is new, whatever the dialect repeats. `text` is what `ids` say with ids
+    before them that the engine did not name, "" where it named all (see pipeline.unnamed). `logprobs` is as long as `ids` or
+    empty. `finish` set means the choice is complete and no more output for `index` follows. Counts are of the whole choice so
+    far; `completion_tokens` None means "count the ids"."""
 
     index: int = 0
     ids: Sequence[int] = ()
@@ -166,6 +165,7 @@ class EngineOutput(Struct):
     logprobs: Sequence[EngineLogprob] = ()
     prompt_logprobs: Sequence[EngineLogprob | None] = ()
     kv_transfer: str | None = None
+    text: str = ""
 
 
 @attrs.frozen
@@ -219,9 +219,9 @@ class EngineFacts:
     `wire` says how an engine that takes ids is called.
     `n`: whether a request may have more than one choice, `max_n` how many (None: no limit known), `greedy_n` whether also at
     temperature 0; `fans_out`: it gives one choice a call, so each is asked for in a call of its own. `min_tokens`: whether it can
-    be kept from ending early. `seed`, `logit_bias`: whether its protocol carries them. `stop_strings`: whether it looks for them
-    itself. `constraints`: kinds of `Constraint` it holds its output to. `logprobs`: whether it gives any, and then at most
-    `max_logprobs` alternatives (None: no limit known).
+    be kept from ending early. `seed`, `logit_bias`, `stop_token_ids`: whether its protocol carries them. `stop_strings`: whether
+    it looks for them itself. `constraints`: kinds of `Constraint` it holds its output to. `logprobs`: whether it gives any, and
+    then at most `max_logprobs` alternatives (None: no limit known).
     `media`: the kinds ("image", "video", "audio") it says it takes; None: it cannot say, the model's files decide.
     `media_together`: the kinds that one request may mix; any one kind may always come alone. `normalizes`: it rescales and
     normalises pixels itself, so it wants their bytes; `resizes`: whose arithmetic its own processor of pictures uses. `floats`:
@@ -247,6 +247,7 @@ class EngineFacts:
     min_tokens: bool = True
     seed: bool = True
     logit_bias: bool = True
+    stop_token_ids: bool = True
     stop_strings: bool = True
     constraints: frozenset[str] = frozenset()
     logprobs: bool = True

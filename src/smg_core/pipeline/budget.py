@@ -15,7 +15,8 @@ from msgspec.structs import replace
 from smg_core.engines.base import EngineOutput
 from smg_core.errors import SmgError, UnsupportedParameter
 from smg_core.events import Event
-from smg_core.pipeline.output import OutputPlan, OutputProcessor
+from smg_core.pipeline.output import OutputProcessor
+from smg_core.pipeline.output_plan import OutputPlan
 from smg_core.pipeline.served import ServedModel
 from smg_core.request import GenerationRequest
 from smg_core.tokenizer.base import Tokenizer

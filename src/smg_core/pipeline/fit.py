@@ -21,7 +21,8 @@ from smg_core.pipeline.custom_tools import as_functions, custom_names
 from smg_core.pipeline.echo import Echo
 from smg_core.pipeline.formats import constraint_of
 from smg_core.pipeline.media import refuse_mixture, refuse_unless_taken
-from smg_core.pipeline.output import OutputPlan, OutputProcessor
+from smg_core.pipeline.output import OutputProcessor
+from smg_core.pipeline.output_plan import OutputPlan
 from smg_core.pipeline.prepare import refuse_too_long
 from smg_core.pipeline.prompted import Prompted
 from smg_core.pipeline.reading import PARSER_HEADER, reading_of
@@ -256,6 +257,11 @@ def _refuse_sampling(asked: Sampling, facts: EngineFacts) -> None:
             bool(asked.logit_bias) and not facts.logit_bias,
             "This engine's protocol cannot carry a logit bias.",
             "logit_bias",
+        ),
+        (
+            bool(asked.stop_token_ids) and not facts.stop_token_ids,
+            "This engine's protocol cannot carry tokens to stop at.",
+            "stop_token_ids",
         ),
         (asked.logprobs is not None and not facts.logprobs, "This model's engine gives no logprobs.", "logprobs"),
         (

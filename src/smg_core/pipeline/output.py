@@ -8,10 +8,7 @@ are encoded, who sends them, or which engine made the tokens. One processor read
 """
 
 from array import array
-from collections.abc import Callable, Sequence
-from typing import Protocol
-
-import attrs
+from collections.abc import Sequence
 
 from smg_core.engines.base import EngineLogprob, EngineOutput
 from smg_core.errors import EngineFailed, EngineGarbled, SmgError
@@ -30,51 +27,16 @@ from smg_core.events import (
     ToolCallStart,
     Usage,
 )
-from smg_core.pipeline.conformance import Check, Conformance, OnViolation, Verdict
-from smg_core.pipeline.echo import Echo, EchoReader, readable
+from smg_core.pipeline.conformance import Conformance, Verdict
+from smg_core.pipeline.echo import EchoReader, readable
 from smg_core.pipeline.joining import joined_deltas, one_by_one
-from smg_core.tokenizer.base import Tokenizer
+from smg_core.pipeline.output_plan import OutputPlan
+from smg_core.pipeline.unnamed import with_all_ids
 from smg_core.tokenizer.stream import StopMatcher
 from smg_parsers import CallArguments, CallEnd, CallStart, Citation, Piece, Reasoning, Text
 from smg_parsers.free_text import FreeTextReader
 
-__all__ = ["OutputParser", "OutputPlan", "OutputProcessor"]
-
-
-class OutputParser(Protocol):
-    """The methods of `smg_parsers.Parser` that are used here."""
-
-    def feed(self, text: str, /) -> Sequence[Piece]: ...
-
-    def finish(self) -> Sequence[Piece]: ...
-
-
-@attrs.frozen
-class OutputPlan:
-    """How to read one turn. `copies`: how many choices of the answer each choice of the engine is copied to (greedy n > 1 is
-    sampled once: every sample would be the same). `hidden_ids` never become text. `check` returns why a complete text violates
-    its format, or None; `on_violation` decides what happens then (`conformance`), and `Finished` reports it. `single_call`: only
-    the first tool call of a choice is passed on. `free_text`: the names of tools whose calls carry free text, which the model
-    writes as the one argument of a function. `seal` makes the seal of a block of reasoning from its text. `echo` is put before
-    the text of each choice. `token_ids`: the deltas of the text have the ids of its tokens; only for choices without a parser."""
-
-    tokenizer: Tokenizer
-    prompt_tokens: int
-    choices: int = 1
-    copies: int = 1
-    stop: tuple[str, ...] = ()
-    include_stop: bool = False
-    skip_special_tokens: bool = True
-    hidden_ids: frozenset[int] = frozenset()
-    make_parser: Callable[[], OutputParser] | None = None
-    single_call: bool = False
-    free_text: frozenset[str] = frozenset()
-    logprobs: bool = False
-    check: Check | None = None
-    on_violation: OnViolation = "report"
-    seal: Callable[[str], bytes] | None = None
-    echo: Echo | None = None
-    token_ids: bool = False
+__all__ = ["OutputProcessor"]
 
 
 _NO_FORMAT = Verdict()
@@ -472,6 +434,8 @@ class OutputProcessor:
         recent = self._recent
         try:
             for output in outputs:
+                if output.text:
+                    output = with_all_ids(output, self._plan.tokenizer)
                 if output.prompt_tokens or output.cached_tokens:
                     self._count_prompt(output)
                 plain = self._plain

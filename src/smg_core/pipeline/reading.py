@@ -15,7 +15,7 @@ from smg_core.errors import InvalidRequest, UnsupportedParameter
 from smg_core.json_types import Json, JsonObject
 from smg_core.pipeline.custom_tools import described, without_format
 from smg_core.pipeline.formats import schema_validator
-from smg_core.pipeline.output import OutputParser
+from smg_core.pipeline.output_plan import OutputParser
 from smg_core.pipeline.prepare import offered
 from smg_core.pipeline.served import ServedModel
 from smg_core.request import FunctionTool, GenerationRequest, HostedTool, ToolCall, ToolChoice

@@ -1,6 +1,6 @@
-"""The HTTP doors of the embedded engine, on a port of their own: vLLM's and SGLang's servers (edge).
+"""The HTTP doors of the embedded engine, on a port of their own: the servers of vLLM, SGLang and llama.cpp (edge).
 
-Waits and sends. What is answered is decided by the engine and by the codecs of the two dialects. Above: whoever makes a
+Waits and sends. What is answered is decided by the engine and by the codecs of the dialects. Above: whoever makes a
 `SimulatedEngine` that is to have them. HTTP/1.1 with chunked answers; what a client may send is bounded.
 """
 
@@ -8,11 +8,13 @@ import asyncio
 import json
 from collections.abc import Callable, Coroutine
 from http import HTTPStatus
+from itertools import count
 from typing import Any, NoReturn, Protocol
 
 import grpc
 
 from smg_core.simulator.engine import EngineCore, SimulatorConfig
+from smg_core.simulator.llamacpp_codec import LlamaCppServerCodec
 from smg_core.simulator.refusal import Refused
 from smg_core.simulator.server_codec import EngineState
 from smg_core.simulator.sglang_http_codec import SglangHttpServerCodec, aborted_id, server_info
@@ -33,6 +35,7 @@ _STATUSES = {
     "DEADLINE_EXCEEDED": 504,
 }
 _STREAM = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+_OBJECT = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n"
 
 
 class _Engine(Protocol):
@@ -66,8 +69,9 @@ class _Ended(Exception):
 class _Context:
     """A call in flight, in the place of grpcio's context."""
 
-    def __init__(self, writer: asyncio.StreamWriter, headers: dict[str, str]) -> None:
+    def __init__(self, writer: asyncio.StreamWriter, headers: dict[str, str], codec: Any) -> None:
         self.begun = False
+        self._codec = codec
         self._writer = writer
         self._headers = headers
 
@@ -75,13 +79,14 @@ class _Context:
         return tuple(self._headers.items())
 
     async def write(self, message: bytes) -> None:
-        """Send one event; nothing for an empty message."""
+        """Send one event, or a piece of the whole answer; nothing for an empty message."""
         if not message:
             return
+        streams = self._codec.streams
         if not self.begun:
             self.begun = True
-            self._writer.write(_STREAM)
-        event = b"data: " + message + b"\n\n"
+            self._writer.write(_STREAM if streams else _OBJECT)
+        event = b"data: " + message + b"\n\n" if streams else message
         self._writer.write(b"%x\r\n%s\r\n" % (len(event), event))
         try:
             await self._writer.drain()
@@ -106,6 +111,7 @@ class HttpDoors:
         self._port = int(port)
         self._server: asyncio.Server | None = None
         self._open: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
+        self._tasks = count()  # numbers of requests that bring no id
         self._short: dict[tuple[str, str], Callable[[bytes], bytes]] = {
             ("GET", "/v1/models"): lambda _: model_list(engine.engine.model_info(), engine.engine.adapters),
             ("GET", "/get_server_info"): lambda _: server_info(engine.state()),
@@ -118,6 +124,7 @@ class HttpDoors:
         self._codecs: dict[str, Callable[[], Any]] = {
             "/v1/completions": lambda: VllmHttpServerCodec(engine.config.model),
             "/generate": lambda: SglangHttpServerCodec(incremental=engine.config.incremental_streaming),
+            "/completion": lambda: LlamaCppServerCodec(f"task-{next(self._tasks)}", engine.engine.vocabulary.decode),
         }
 
     @property
@@ -205,7 +212,7 @@ class HttpDoors:
             return await _respond(writer, _STATUSES.get(refusal.code, 500), _error(refusal.message))
 
     async def _generate(self, codec: Any, headers: dict[str, str], body: bytes, writer: asyncio.StreamWriter) -> bool:
-        context = _Context(writer, headers)
+        context = _Context(writer, headers, codec)
         try:
             await self._engine.generate(codec, body, context)
         except _Ended as ended:

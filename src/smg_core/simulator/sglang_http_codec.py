@@ -69,7 +69,7 @@ class SglangHttpServerCodec:
     service = "sglang-http"
     methods: Mapping[str, str] = {}
     unique_ids = replays = recalls = repeats_all = False
-    ends_aborted = True
+    ends_aborted = streams = True
 
     def __init__(self, *, incremental: bool) -> None:
         self._incremental = incremental

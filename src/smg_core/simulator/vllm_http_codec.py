@@ -68,7 +68,7 @@ class VllmHttpServerCodec:
     service = "vllm-http"
     methods: Mapping[str, str] = {}
     unique_ids = replays = recalls = repeats_all = False
-    ends_aborted = True
+    ends_aborted = streams = True
 
     def __init__(self, model: str) -> None:
         self._model = model
@@ -156,8 +156,14 @@ class VllmHttpServerCodec:
 
 
 def model_list(info: SimulatedModel, adapters: Adapters) -> bytes:
-    """The answer to `/v1/models`, of vLLM and of SGLang: the model, and its adapters."""
-    model = {"id": info.model, "object": "model", "root": info.tokenizer_path, "max_model_len": info.context_length}
+    """The answer to `/v1/models`, with the fields of all dialects: the model, and its adapters."""
+    model = {
+        "id": info.model,
+        "object": "model",
+        "root": info.tokenizer_path,
+        "max_model_len": info.context_length,
+        "meta": {"n_ctx": info.context_length, "n_vocab": info.vocab_size},
+    }
     held = [{"id": each.id, "object": "model", "root": each.path, "parent": info.model} for each in adapters]
     return json.dumps({"object": "list", "data": [model, *held]}).encode()
 

@@ -13,7 +13,8 @@ from tests.core.pipeline.test_output import ids_of, plan, split, tokenizer
 from smg_core.engines.base import Constraint, EngineFacts, EngineLogprob, EngineOutput, EngineRequest
 from smg_core.events import Event, ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
 from smg_core.pipeline.continuing import Rest, inexact, rest_of, within_vocabulary
-from smg_core.pipeline.output import OutputPlan, OutputProcessor
+from smg_core.pipeline.output import OutputProcessor
+from smg_core.pipeline.output_plan import OutputPlan
 from smg_core.request import Sampling
 from smg_core.tokens import TokenIds
 from smg_parsers import Parser

@@ -12,7 +12,8 @@ from smg_core.engines.base import EngineLogprob, EngineOutput
 from smg_core.engines.slices import slices
 from smg_core.events import Event, Finished, TextDelta, TokenLogprob
 from smg_core.pipeline.echo import Echo
-from smg_core.pipeline.output import OutputPlan, OutputProcessor
+from smg_core.pipeline.output import OutputProcessor
+from smg_core.pipeline.output_plan import OutputPlan
 from smg_core.tokenizer.base import Tokenizer
 from smg_core.tokenizer.loader import load_tokenizer
 from smg_core.tokens import TokenIds

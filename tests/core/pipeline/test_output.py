@@ -27,7 +27,8 @@ from smg_core.events import (
     ToolCallStart,
     Usage,
 )
-from smg_core.pipeline.output import OutputParser, OutputPlan, OutputProcessor
+from smg_core.pipeline.output import OutputProcessor
+from smg_core.pipeline.output_plan import OutputParser, OutputPlan
 from smg_core.tokenizer.base import Tokenizer
 from smg_core.tokenizer.loader import load_tokenizer
 from smg_parsers import Parser, Piece, Text

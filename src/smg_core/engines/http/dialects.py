@@ -25,5 +25,15 @@ def _sglang() -> Codec:
     return SglangHttpCodec()
 
 
-HTTP_DIALECTS: dict[str, Callable[[], Codec]] = {"vllm-http": _vllm, "sglang-http": _sglang}
+def _llamacpp() -> Codec:
+    from smg_core.engines.http.llamacpp import LlamaCppCodec
+
+    return LlamaCppCodec()
+
+
+HTTP_DIALECTS: dict[str, Callable[[], Codec]] = {
+    "vllm-http": _vllm,
+    "sglang-http": _sglang,
+    "llamacpp-http": _llamacpp,
+}
 """How a worker names its dialect, and what makes the codec: a factory, so that reading the table loads no codec."""

@@ -137,6 +137,13 @@ class Chunk(Struct, gc=False):
     code: int | str | None = None
 
 
+class MetaWire(Struct, gc=False):
+    """What llama.cpp's server says of its model: the context of one request, and the size of the vocabulary."""
+
+    n_ctx: int | None = None
+    n_vocab: int | None = None
+
+
 class ModelWire(Struct, gc=False):
     """A model of the list. `parent` names the model that an adapter belongs to, `root` what the model was loaded from."""
 
@@ -144,6 +151,7 @@ class ModelWire(Struct, gc=False):
     root: str | None = None
     max_model_len: int | None = None
     parent: str | None = None
+    meta: MetaWire | None = None
 
 
 class ModelsWire(Struct, gc=False):

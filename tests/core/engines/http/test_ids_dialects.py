@@ -1,7 +1,9 @@
-"""vLLM and SGLang over HTTP, from both sides: what our codec writes the embedded engine understands, and the other way round. And
-what real servers do that the embedded one does not."""
+"""vLLM, SGLang and llama.cpp over HTTP, from both sides: what our codec writes the embedded engine understands, and the other way
+round. And what real servers do that the embedded one does not."""
 
 import json
+import math
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from itertools import pairwise
@@ -11,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import asdict
+from tests.core.engines.captures import FOLDER
 from tests.core.engines.test_both_sides import DEFAULTS, Scored, ids_of_a_text, joined, no_text
 
 from smg_core.engines.base import Codec, Constraint, EngineOutput, EngineRequest
@@ -20,15 +23,27 @@ from smg_core.errors import EngineFailed, EngineGarbled, EngineRejected, Unsuppo
 from smg_core.request import Sampling
 from smg_core.simulator.choice_messages import ChoiceMessages
 from smg_core.simulator.engine import Choice
+from smg_core.simulator.llamacpp_codec import LlamaCppServerCodec
 from smg_core.simulator.sglang_http_codec import SglangHttpServerCodec
 from smg_core.simulator.vllm_http_codec import VllmHttpServerCodec
+from smg_core.sse import DataReader
 from smg_core.tokens import TokenIds
 
 SIDES: dict[str, tuple[Codec, Callable[[], Any]]] = {
     "vllm-http": (HTTP_DIALECTS["vllm-http"](), lambda: VllmHttpServerCodec("sim")),
     "sglang-http": (HTTP_DIALECTS["sglang-http"](), lambda: SglangHttpServerCodec(incremental=False)),
     "sglang-http, new ids only": (HTTP_DIALECTS["sglang-http"](), lambda: SglangHttpServerCodec(incremental=True)),
+    "llamacpp-http": (
+        HTTP_DIALECTS["llamacpp-http"](),
+        lambda: LlamaCppServerCodec("task", lambda ids: "x" * len(ids)),
+    ),
 }
+LACKING: dict[str, frozenset[str]] = {
+    "llamacpp-http": frozenset({"stop_token_ids", "min_tokens", "stop", "cache_salt", "regex", "structural_tag"})
+}
+"""What a dialect refuses, or is not sent since the gateway does it itself."""
+UNSAID = frozenset({"skip_special_tokens", "include_stop"})
+"""What makes no difference to the ids, so that a dialect need not carry it."""
 every = pytest.mark.parametrize("name", SIDES)
 each_dialect = pytest.mark.parametrize("name", HTTP_DIALECTS)
 
@@ -41,7 +56,7 @@ def messages(name: str, request: EngineRequest, choice: Choice, step: int) -> li
     written: list[bytes] = []
     while not made.done:
         written += made.step(step)
-    return [*written, *server.ending(request.id)]
+    return [each for message in [*written, *server.ending(request.id)] for each in message.split(b"\n\ndata: ") if each]
 
 
 @every
@@ -71,6 +86,10 @@ def test_an_answer_is_read_as_it_was_meant_however_its_messages_arrive(
 @pytest.mark.parametrize("matched", [8, "END"])
 def test_what_was_asked_for_and_ended_a_choice_is_told(name: str, matched: int | str) -> None:
     codec, _ = SIDES[name]
+    if "stop" in LACKING.get(name, ()):
+        assert not codec.facts.stop_strings  # the gateway looks for them itself
+        assert not codec.facts.stop_token_ids
+        return
     asked = EngineRequest("r", TokenIds([5]), Sampling(max_tokens=9, stop_token_ids=(8,), stop=("END",)))
     outputs = codec.decoder(asked).feed(messages(name, asked, Choice([7, 8], "stop", matched), 1))
 
@@ -109,17 +128,23 @@ def test_a_request_is_understood_as_it_was_meant(
     name: str, ids: list[int], sampling: dict[str, Any], constraint: Constraint | None, salt: str | None
 ) -> None:
     codec, other = SIDES[name]
-    request = EngineRequest("r-1", TokenIds(ids), Sampling(**sampling), constraint=constraint, cache_salt=salt)
+    lacking = LACKING.get(name, frozenset())
+    sampling = {key: value for key, value in sampling.items() if key not in lacking}
+    salt = None if "cache_salt" in lacking else salt
+    constraint = None if constraint is not None and constraint.kind in lacking else constraint
+    request = EngineRequest("r", TokenIds(ids), Sampling(**sampling), constraint=constraint, cache_salt=salt)
     got = other().request(codec.generate(request), no_text)
 
-    assert (got.id, list(got.input_ids), got.cache_salt) == ("r-1", ids, salt)
+    assert list(got.input_ids) == ids
+    assert (got.id, got.cache_salt) == ("task" if lacking else "r", salt)
     assert (got.constraint is None) is (constraint is None)
     if constraint is not None:
         assert got.constraint.kind == constraint.kind
         assert got.constraint.value.replace(" ", "") == constraint.value
     wanted = asdict(request.sampling)
     told = {key: value for key, value in asdict(got.sampling).items() if value != DEFAULTS.get(key, value)}
-    assert {key: asdict(got.sampling)[key] for key in sampling} == {key: wanted[key] for key in sampling}
+    carried = [key for key in sampling if not (lacking and key in UNSAID)]
+    assert {key: asdict(got.sampling)[key] for key in carried} == {key: wanted[key] for key in carried}
     assert all(wanted[key] == value for key, value in told.items())
 
 
@@ -129,10 +154,15 @@ def test_every_kind_of_constraint_is_carried(name: str, kind: str) -> None:
     codec, other = SIDES[name]
     constraint = Constraint(kind, "x" if kind in ("grammar", "structural_tag") else "", ("a", "b") * (kind == "choice"))
     request = EngineRequest("r", TokenIds([5]), Sampling(max_tokens=9), constraint=constraint)
+    if kind not in codec.facts.constraints:
+        assert kind in LACKING[name]
+        with pytest.raises(UnsupportedParameter):
+            codec.generate(request)
+        return
     got = other().request(codec.generate(request), no_text)
 
     assert got.constraint is not None
-    if name == "vllm-http" or kind in ("grammar", "structural_tag"):
+    if name == "vllm-http" or (name, kind) in (("sglang-http", "grammar"), ("sglang-http", "structural_tag")):
         assert got.constraint == constraint
 
 
@@ -280,16 +310,82 @@ def test_models_and_their_adapters() -> None:
     for codec, _ in SIDES.values():
         info = codec.model.parse(body)
         assert (info.model, info.tokenizer_path, info.context_length) == ("m", "/models/m", 99)
-        assert codec.adapters is not None
+        if codec.adapters is None:
+            assert not codec.facts.lora
+            continue
         assert [each.name for each in codec.adapters.parse(body)] == ["poet"]
 
 
 def test_what_is_done_for_the_operator() -> None:
     for codec, _ in SIDES.values():
         flush = codec.upkeep(FlushCache())
+        if codec.name == "llamacpp-http":
+            assert flush is None
+            continue
         assert flush is not None
         assert flush.parse(b"Cache flushed.\n").done
         assert flush.parse(b"").done
         assert not flush.parse(b'{"success": false, "message": "busy"}').done
         assert codec.upkeep(StartProfile(num_steps=3)) is not None
         assert codec.upkeep(LoadAdapter("a", "b", "c")) is None
+
+
+# What llama.cpp's server (commit 7e4c0a9) wrote, asked for 32 tokens within the grammar: root ::= "a 😀" "b"
+A_FACE = [67, 223, 175, 256, 249, 225, 68, 2]
+
+
+def llamacpp(case: str, **sampling: Any) -> list[EngineOutput]:
+    asked = EngineRequest("r", TokenIds([5]), Sampling(max_tokens=32, **sampling))
+    text = (FOLDER / "llamacpp" / case).read_bytes()
+    sent = DataReader().feed(text) if case.endswith(".sse") else [text]
+    return SIDES["llamacpp-http"][0].decoder(asked).feed(sent)
+
+
+@pytest.mark.parametrize("case", ["stream.sse", "scored.sse", "all_fields.sse"])
+def test_llamacpp_streams_the_last_id_of_a_character_and_the_text_of_all(case: str) -> None:
+    outputs = llamacpp(case, logprobs=2 if case == "scored.sse" else None)
+
+    assert [token for each in outputs for token in each.ids] == [67, 223, 225, 68, 2]
+    assert [each.text for each in outputs if 225 in each.ids] == ["😀"]
+    assert (outputs[-1].finish, outputs[-1].prompt_tokens) == ("stop", 6)
+    assert outputs[-1].cached_tokens == 5 or case == "stream.sse"
+
+
+def test_llamacpp_names_all_ids_of_a_whole_answer_and_scores_those_it_streams() -> None:
+    (output,) = llamacpp("whole.json", logprobs=2, token_ids=True)
+
+    assert (list(output.ids), output.finish, output.text) == (A_FACE, "stop", "")
+    untold = [row.token_id for row in output.logprobs if row.logprob == -math.inf]
+    assert untold == [175, 256, 249]
+    assert all(len(row.top) == 2 for row in output.logprobs if row.logprob != -math.inf)
+
+
+def test_ids_that_are_to_be_told_are_asked_for_in_one_whole_answer() -> None:
+    codec, _ = SIDES["llamacpp-http"]
+    for told in (True, False):
+        asked = EngineRequest("r", TokenIds([5]), Sampling(max_tokens=9, token_ids=told))
+        assert json.loads(codec.generate(asked))["stream"] is not told
+
+
+@pytest.mark.parametrize("case", ["too_long.json", "bad_grammar.json"])
+def test_what_llamacpp_refuses_is_rejected(case: str) -> None:
+    with pytest.raises(EngineRejected):
+        llamacpp(case)
+
+
+def test_llamacpp_says_its_model_and_context_and_no_folder() -> None:
+    info = SIDES["llamacpp-http"][0].model.parse((FOLDER / "llamacpp" / "models.json").read_bytes())
+    assert (info.model, info.tokenizer_path, info.context_length, info.vocab_size) == ("tiny.gguf", "", 2048, 4096)
+
+
+@given(st.lists(st.text(min_size=1, max_size=9), min_size=1, max_size=4))
+def test_a_choice_is_a_grammar_of_literals_that_hold_each_text(texts: list[str]) -> None:
+    codec, _ = SIDES["llamacpp-http"]
+    constraint = Constraint("choice", choices=tuple(texts))
+    asked = EngineRequest("r", TokenIds([5]), Sampling(max_tokens=9), constraint=constraint)
+    grammar = json.loads(codec.generate(asked))["grammar"]
+
+    assert "\n" not in grammar
+    literals = re.findall(r'"((?:[^"\\]|\\.)*)"', grammar)
+    escapes = {"\\n": "\n", "\\r": "\r", "\\t": "\t", '\\"': '"', "\\\\": "\\"}
+    assert [re.sub(r"\\.", lambda found: escapes[found[0]], each) for each in literals] == texts
