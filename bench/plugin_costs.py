@@ -1,15 +1,21 @@
-"""What plugins cost: CPU of a call of a component, of a new instance, and how late a guest that spins is stopped.
+"""What plugins cost: CPU of a call of a component, of an exchange with an instance, and how late a guest that spins is stopped.
+
+CPU is that of the whole process, with all its threads. The calls of an exchange are those of a gateway: on the event loop, with
+what the chain of plugins costs.
 
 python bench/plugin_costs.py
 """
 
+import asyncio
 import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from smg_core.middleware.base import MiddlewareFault
-from smg_core.middleware.entries import Limits
+from smg_core.middleware.base import About, AnswerPiece, MiddlewareFault, RequestHead
+from smg_core.middleware.chain import Link, PluginPlan
+from smg_core.middleware.entries import Limits, parse_entries
+from smg_core.wasm.loading import WasmPlugins
 from smg_core.wasm.running import Sandbox
 
 GUESTS = Path(__file__).parent.parent / "tests" / "guests"
@@ -24,6 +30,45 @@ def cost(call: Callable[[], object], times: int = TIMES) -> float:
     for _ in range(times):
         call()
     return (time.process_time() - began) / times * 1e6
+
+
+async def exchanges() -> None:
+    """What the chain of a gateway costs."""
+    plugins = WasmPlugins(lambda name, said: None, threads=4, compiled=4, most_bytes=1 << 20)
+    source = {"source": str(GUESTS / "attacks.wasm"), "config": {"do": "nothing"}, "deadline_ms": 2000}
+    links = []
+    for number in range(10):
+        (entry,) = parse_entries([{**source, "name": f"filter-{number}"}], "bench")
+        links.append(Link(entry, await plugins.load(entry)))
+    about = About("req-1", "POST", HEAD[1], HEAD[1], "tenant", "principal")
+    head = RequestHead(*HEAD)
+
+    async def exchange(count: int, pieces: int) -> None:
+        chain = PluginPlan(tuple(links[:count])).chain(about, lambda happened: None)
+        if chain is None:
+            raise AssertionError("the plugins are on every route")
+        await chain.request_head(head, "after_identity", about)
+        for _ in range(pieces):
+            text = chain.piece(AnswerPiece("a1" * 175, "wire"))
+            if not isinstance(text, str):
+                await text
+        chain.close()
+
+    async def each(count: int, pieces: int, times: int) -> float:
+        for _ in range(20):
+            await exchange(count, pieces)
+        began = time.process_time()
+        for _ in range(times):
+            await exchange(count, pieces)
+        return (time.process_time() - began) / times * 1e6
+
+    one = await each(1, 0, 1000)
+    print(f"exchange with a pooled instance, its beginning, head and end: {one:.0f} us")
+    print(f"piece of 350 B in a stream through a component: {(await each(1, 200, 100) - one) / 200:.0f} us")
+    print(f"exchange with ten components on its head: {await each(10, 0, 200):.0f} us")
+    for link in links:
+        link.middleware.close()
+    await asyncio.to_thread(plugins.close)
 
 
 def main() -> None:
@@ -62,6 +107,7 @@ def main() -> None:
         except MiddlewareFault as fault:
             print(f"deadline {deadline} ms: {fault} after {(time.perf_counter() - began) * 1000:.0f} ms")
     sandbox.close()
+    asyncio.run(exchanges())
 
 
 if __name__ == "__main__":

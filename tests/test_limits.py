@@ -57,14 +57,16 @@ CONSTANTS: dict[str, str] = {
     "middleware.checks._MESSAGE": SHOWN,
     "plugin_command._TIMES": TOLD,
     "wasm.plugin._LATE": GUEST,
+    **dict.fromkeys((f"wasm.plugin.{name}" for name in ("_SHORT", "_STEPS", "_STEPS_S", "_IN_THREADS")), COST),
     "wasm.plugin._MINUTE": SIGN,
     **dict.fromkeys(
-        (f"wasm.running.{name}" for name in ("_CORE_INSTANCES", "_TABLES", "_TABLE_ELEMENTS", "_MEMORIES")), GUEST
+        (f"wasm.running.{name}" for name in ("_CORE_INSTANCES", "_TABLES", "_TABLE_ELEMENTS", "_MEMORIES", "_ENDLESS")),
+        GUEST,
     ),
     **dict.fromkeys((f"wasm.running.{name}" for name in ("_LINES_OF_CALL", "_MOST_SAID", "_COUNTERS")), GUEST),
     "server.plugins._COUNTERS": GUEST,
     "wasm.running._LINE": SHOWN,
-    **dict.fromkeys((f"wasm.running.{name}" for name in ("_TICKS", "_QUIET_S")), COST),
+    **dict.fromkeys((f"wasm.running.{name}" for name in ("_TICKS", "_QUIET_S", "_STEP", "_OWN_STACK_MORE")), COST),
     **dict.fromkeys((f"wasm.values.{name}" for name in ("CELL", "_FIELD")), FORMAT),
     **dict.fromkeys((f"wasm.values.{name}" for name in ("_FIRST", "_KEPT")), COST),
     **dict.fromkeys(

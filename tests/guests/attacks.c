@@ -84,6 +84,7 @@ enum smg_mode wanted(void) { return is("texts") ? SMG_WANTS_TEXT : SMG_WANTS_WIR
 smg_text_verdict on_piece(smg_piece piece) {
   char *made = smg_alloc(piece.text.size);
   if (is("spin in a piece")) for (;;) sink++;
+  if (is("long in a piece")) for (int i = 0; i < 1000000; i++) sink++;
   for (size_t i = 0; i < piece.text.size; i++) {
     char c = piece.text.at[i];
     made[i] = c >= '0' && c <= '9' ? '#' : c;

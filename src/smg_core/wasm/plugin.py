@@ -1,12 +1,13 @@
-"""A component as a middleware: an instance for each exchange, and its hooks, in threads (edge).
+"""A component as a middleware: an instance for each exchange, and its hooks, on the event loop or in threads (edge).
 
-An exchange takes an instance with its first hook and gives it back at its end; a call that fails costs the instance. Guests run
-in a pool of threads, since a call blocks its thread: wasmtime-py has no asynchronous calls of components. Above: `loading`.
-Below: `instances`, `running`, `worlds`.
+An exchange takes an instance with its first hook and gives it back at its end; a call that fails costs the instance. Where its
+texts are short, a call begins on the event loop, and goes on in a pool of threads when it has not ended after a few steps; the
+next calls of that function then begin in a thread. What may wait in the host runs in threads alone. Above: `loading`. Below:
+`instances`, `running`, `worlds`.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Executor
 from typing import Any
 
@@ -53,6 +54,9 @@ Hear = Callable[[str, GuestSaid], None]
 _MINUTE = 60.0
 _LATE = 1.2
 """After so much of its deadline, a call that does not end is given up: its guest waits in the host, where no epoch stops it."""
+_SHORT = 16384  # characters of texts up to which a call begins on the event loop
+_STEPS, _STEPS_S = 5, 0.0003  # steps of a call on the event loop, and seconds in which they begin
+_IN_THREADS = 32  # calls of a function that begin in a thread after one that was too long for the event loop
 
 
 class WasmPlugin:
@@ -76,6 +80,7 @@ class WasmPlugin:
         self._config, self._threads, self._hear = config, threads, hear
         self._instances: Instances[Guest, asyncio.Future[None]] = Instances(entry.limits.instances)
         self._closed = False
+        self._in_threads: dict[str, int] = {}
         self._minute, self._lines = -_MINUTE, 0
         self.hooks = self._hooks(compiled, wanted)
 
@@ -162,6 +167,19 @@ class WasmPlugin:
         if turn is not None:
             turn.set_result(None)
 
+    def begins_here(self, name: str) -> bool:
+        """Whether the next call of a function begins on the event loop."""
+        if not self.compiled.in_steps:
+            return False
+        left = self._in_threads.get(name, 0)
+        if left:
+            self._in_threads[name] = left - 1
+        return not left
+
+    def was_long(self, name: str) -> None:
+        """A call of this function was too long for the event loop."""
+        self._in_threads[name] = _IN_THREADS
+
     def heard(self, told: GuestSaid) -> None:
         """Pass on what a guest said: so many lines a minute, of all its instances, and how many more there were."""
         if told.lines:
@@ -191,6 +209,41 @@ def configured(guest: Guest, config: str) -> Guest:
     return guest
 
 
+class _Work:
+    """Calls of one instance, one after the other. The answer is the last one's."""
+
+    __slots__ = ("_begun", "_calls", "answer", "at", "guest")
+
+    def __init__(self, guest: Guest, calls: Sequence[tuple[str, tuple[object, ...]]]) -> None:
+        self.guest = guest
+        self.answer: Any = None
+        self.at = ""
+        self._calls = [each for each in calls if guest.has(each[0])]
+        self._begun = False
+
+    def briefly(self) -> bool:
+        """On the event loop: a few steps. Returns whether all is done. Raises MiddlewareFault."""
+        guest = self.guest
+        for name, values in self._calls:
+            self.at = name
+            guest.begin(name, *values, short=True)
+            if not guest.advance(_STEPS, _STEPS_S):
+                self._begun = True
+                return False
+            self.answer = guest.answer()
+        return True
+
+    def rest(self) -> Any:
+        """In a thread: whatever is left. Blocks; returns the answer. Raises MiddlewareFault."""
+        guest, calls = self.guest, self._calls
+        if self._begun:
+            calls = calls[next(at for at, each in enumerate(calls) if each[0] == self.at) + 1 :]
+            self.answer = _rest_of(guest)()
+        for name, values in calls:
+            self.answer = guest.call(name, *values)
+        return self.answer
+
+
 class _Session:
     """A component in one exchange."""
 
@@ -203,48 +256,65 @@ class _Session:
 
     # ------------------------------------------------------------------------------------------------------------ calls
 
-    async def _call(self, name: str, *values: object) -> Any:
-        """Call a function of this exchange's instance, in a thread. Raises MiddlewareFault."""
-        plugin = self._plugin
-        if not self._has_place:
+    async def _call(self, name: str, size: int, *values: object) -> Any:
+        """Call a function of this exchange's instance with texts of so many characters. Raises MiddlewareFault."""
+        plugin, calls = self._plugin, [(name, values)]
+        new = not self._has_place
+        if new:
             self._guest = await plugin.take(self._about)
-            self._has_place, new = True, True
-        else:
-            new = False
-        if self._guest is None and not new:
-            raise MiddlewareFault("has no instance in this exchange any more")
-        work = self._begun_work if new else self._work
-        running = self._running = plugin.run(lambda: work(name, values))
+            self._has_place = True
+            calls.insert(0, ("begin", (about_value(self._about),)))
+        guest = self._guest
+        if guest is None:
+            if not new:
+                raise MiddlewareFault("has no instance in this exchange any more")
+            return await self._in_a_thread(lambda: self._made(calls).rest(), 3)
+        work = _Work(guest, calls)
+        if size <= _SHORT and plugin.begins_here(name):
+            try:
+                done = work.briefly()
+            except MiddlewareFault:
+                self._lost()
+                raise
+            if done:
+                self._heard(guest)
+                return work.answer
+            plugin.was_long(name)
+        return await self._in_a_thread(work.rest, len(calls))
+
+    def _made(self, calls: Sequence[tuple[str, tuple[object, ...]]]) -> _Work:
+        """In a thread: a new instance, which `calls` wait for."""
+        guest = self._guest = self._plugin.made()
+        return _Work(guest, calls)
+
+    async def _in_a_thread(self, work: Callable[[], Any], calls: int) -> Any:
+        """Run so many calls in a thread. Raises MiddlewareFault."""
+        running = self._running = self._plugin.run(work)
         running.add_done_callback(self._settled)
-        patience = self._deadline_s * _LATE * (3 if new else 1) + 1.0
-        done, _ = await asyncio.wait({running}, timeout=patience)
+        done, _ = await asyncio.wait({running}, timeout=self._deadline_s * _LATE * calls + 1.0)
         if not done:
             raise MiddlewareFault("waits in the host beyond its deadline")
         return running.result()
 
-    def _begun_work(self, name: str, values: tuple[object, ...]) -> Any:
-        guest = self._guest
-        if guest is None:
-            guest = self._guest = self._plugin.made()
-        if guest.has("begin"):
-            guest.call("begin", about_value(self._about))
-        return self._work(name, values)
+    def _heard(self, guest: Guest) -> None:
+        if guest.has_told:
+            self._plugin.heard(guest.tell())
 
-    def _work(self, name: str, values: tuple[object, ...]) -> Any:
-        guest = self._guest
-        if guest is None:
-            raise MiddlewareFault("has no instance in this exchange any more")
-        return guest.call(name, *values)
+    def _lost(self) -> None:
+        """A call failed: its instance is of no use any more."""
+        guest, self._guest = self._guest, None
+        if guest is not None:
+            self._heard(guest)
+            guest.close()
 
     def _settled(self, running: "asyncio.Future[Any]") -> None:
-        """On the loop, when a call is over: pass on what the guest said, and let go of one that failed."""
+        """On the loop, when a call in a thread is over: pass on what the guest said, and let go of one that failed."""
         self._running = None
         guest = self._guest
         if guest is not None:
-            self._plugin.heard(guest.tell())
-        if not running.cancelled() and running.exception() is not None and guest is not None:
-            self._guest = None
-            guest.close()
+            self._heard(guest)
+        if not running.cancelled() and running.exception() is not None:
+            self._lost()
         if self._over:
             self._let_go()
 
@@ -257,49 +327,93 @@ class _Session:
     def _let_go(self) -> None:
         if not self._has_place:
             return
-        guest = self._guest
-        if guest is not None and guest.has("finish"):
-            self._guest, self._has_place = None, False
-            running = self._plugin.run(lambda: guest.call("finish"))
-            running.add_done_callback(lambda done: self._finished(guest, done))
-            return
-        self._has_place = False
-        self._plugin.give(guest, self._about)
-
-    def _finished(self, guest: Guest, done: "asyncio.Future[Any]") -> None:
-        self._plugin.heard(guest.tell())
-        if done.cancelled() or done.exception() is not None:
-            guest.close()
-            self._plugin.give(None, self._about)
-        else:
+        guest, self._guest, self._has_place = self._guest, None, False
+        if guest is None or not guest.has("finish"):
             self._plugin.give(guest, self._about)
+            return
+        work = _Work(guest, [("finish", ())])
+        if self._plugin.begins_here("finish"):
+            try:
+                if work.briefly():
+                    self._finished(guest, failed=False)
+                    return
+            except MiddlewareFault:
+                self._finished(guest, failed=True)
+                return
+            self._plugin.was_long("finish")
+        running = self._plugin.run(work.rest)
+        running.add_done_callback(
+            lambda done: self._finished(guest, failed=done.cancelled() or done.exception() is not None)
+        )
+
+    def _finished(self, guest: Guest, *, failed: bool) -> None:
+        self._heard(guest)
+        if failed:
+            guest.close()
+        self._plugin.give(None if failed else guest, self._about)
 
     # ------------------------------------------------------------------------------------------------------------ hooks
 
     async def on_request_head(self, head: RequestHead) -> HeadVerdict:
-        return head_verdict(await self._call("request_head", head_value(head)))
+        return head_verdict(await self._call("request_head", _size_of(head), head_value(head)))
 
     async def on_request_body(self, body: RequestBody) -> TextVerdict:
-        return text_verdict(await self._call("request_body", body.text))
+        return text_verdict(await self._call("request_body", len(body.text), body.text))
 
     async def on_response_head(self, head: ResponseHead) -> HeadVerdict:
-        return head_verdict(await self._call("response_head", head_value(head)))
+        return head_verdict(await self._call("response_head", _size_of(head), head_value(head)))
 
     async def on_response(self, head: ResponseHead, body: str) -> tuple[HeadVerdict, TextVerdict]:
         raise MiddlewareFault("has no such hook")
 
     def on_piece(self, piece: AnswerPiece) -> PieceVerdict | Awaitable[PieceVerdict]:
-        return self._piece(piece)
+        """A piece is shown at once where the instance is there and the call is short: a stream of tokens then does not wait for
+        another turn of the event loop."""
+        guest, plugin = self._guest, self._plugin
+        if guest is None:
+            return self._first_piece(piece)
+        if len(piece.text) > _SHORT or not plugin.begins_here("piece"):
+            return self._long_piece(_Work(guest, [("piece", (piece_value(piece),))]).rest)
+        try:
+            guest.begin("piece", piece_value(piece), short=True)
+            if not guest.advance(_STEPS, _STEPS_S):
+                plugin.was_long("piece")
+                return self._long_piece(_rest_of(guest))
+            verdict = text_verdict(guest.answer())
+        except MiddlewareFault:
+            self._lost()
+            raise
+        self._heard(guest)
+        return verdict
 
-    async def _piece(self, piece: AnswerPiece) -> PieceVerdict:
-        return text_verdict(await self._call("piece", piece_value(piece)))
+    async def _first_piece(self, piece: AnswerPiece) -> PieceVerdict:
+        return text_verdict(await self._call("piece", len(piece.text), piece_value(piece)))
+
+    async def _long_piece(self, work: Callable[[], Any]) -> PieceVerdict:
+        return text_verdict(await self._in_a_thread(work, 1))
 
     async def on_end(self, end: End) -> str:
-        said: str = await self._call("end", end_value(end))
+        said: str = await self._call("end", 0, end_value(end))
         return said
 
     async def on_error(self, failure: Failure) -> Continue | Reject:
-        return error_verdict(await self._call("error", failure_value(failure)))
+        return error_verdict(await self._call("error", len(failure.message), failure_value(failure)))
+
+
+def _rest_of(guest: Guest) -> Callable[[], Any]:
+    """The rest of the call that a guest is in, for a thread."""
+
+    def rest() -> Any:
+        guest.prolong()
+        guest.advance()
+        return guest.answer()
+
+    return rest
+
+
+def _size_of(head: RequestHead | ResponseHead) -> int:
+    """The characters of a head's headers, of which each costs as much as some more."""
+    return sum(len(name) + len(value) + 64 for name, value in head.headers)
 
 
 class _OldSession(_Session):
@@ -332,7 +446,7 @@ class _OldSession(_Session):
 
     async def _once(self, name: str, value: tuple[Any, ...]) -> Any:
         try:
-            return await self._call(name, value)
+            return await self._call(name, _SHORT + 1, value)
         finally:
             if self._running is None and self._has_place:
                 guest, self._guest, self._has_place = self._guest, None, False

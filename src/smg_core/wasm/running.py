@@ -1,13 +1,19 @@
 """Runs guests: compiles components, makes instances, and calls them within bounds of time, memory and stack (edge).
 
-Every call blocks its thread and does not hold the interpreter's lock while the guest runs; `plugin` calls from threads of a pool
-of its own. (wasmtime-py has no asynchronous calls of components.) A guest is stopped by the epoch of its engine, which a thread
-advances while guests run. Above: `loading`, `plugin`. Below: `values`, `worlds`, wasmtime.
+A call runs in steps, on a stack of its own: the guest gives way after so many instructions, and goes on where it was with the
+next step, in any thread. So a short call can be made on the event loop, which gets back after each step, and one that takes
+longer goes on in a thread. A call that begins in a thread has long steps, which the epoch of the engine ends; a thread advances
+that while guests run. The deadline is looked at between two steps. The classes of wasmtime-py know calls without steps only, so
+the functions of its C interface are called here.
+
+Components that may wait in the host (WASI) are called without steps, in threads; a trap stops them at their deadline. Above:
+`loading`, `plugin`. Below: `values`, `worlds`, wasmtime.
 """
 
 import ctypes
 import hashlib
 import math
+import sys
 import threading
 import time
 from collections import OrderedDict
@@ -18,12 +24,12 @@ from typing import Any
 import attrs
 from wasmtime import Config, Engine, Store, WasiConfig, WasmtimeError
 from wasmtime import _ffi as ffi
-from wasmtime.component import Component, FuncType, Linker
+from wasmtime.component import Component, FuncType, Instance, Linker
 
 from smg_core.middleware.base import MiddlewareFault
 from smg_core.middleware.entries import Limits
 from smg_core.wasm.shapes import wit_of
-from smg_core.wasm.values import CELL, Arena, Malformed, read_cell
+from smg_core.wasm.values import CELL, Arena, Malformed, Type, read_cell
 from smg_core.wasm.worlds import CLOCK, HOST, OURS, RANDOM, Function, World, interface_hook, world_of
 
 __all__ = ["Compiled", "Guest", "GuestSaid", "GuestStopped", "Sandbox", "Unusable"]
@@ -35,17 +41,28 @@ _MOST_SAID = 4096  # calls of log and count in one call of a guest, which is sto
 _COUNTERS = 32  # names of counters that a plugin may have
 _TICKS = 12  # ticks of a deadline: a guest is stopped within one tick of it
 _QUIET_S = 0.5  # seconds without a call after which the epoch stands still
+_STEP = 50_000  # instructions of a step on the event loop: some 20 us
+_ENDLESS = 1 << 60  # instructions of a step in a thread, and those that an instance may run in its life: no bound
+_OWN_STACK_MORE = 1 << 20  # bytes of the stack of a call for the host's functions, beside the guest's
+_HOST_ON_ANY_STACK = sys.version_info < (3, 14)
+"""Whether Python code may run on the stack of a call: newer interpreters take another stack for an overflow of theirs."""
 
-_CALL = ctypes.CFUNCTYPE(
-    ctypes.c_void_p,
-    ctypes.c_void_p,
-    ctypes.c_void_p,
-    ctypes.c_void_p,
-    ctypes.c_size_t,
-    ctypes.c_void_p,
-    ctypes.c_size_t,
-)(("wasmtime_component_func_call", ffi.dll))
-_DELETE = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(("wasmtime_component_val_delete", ffi.dll))
+_P, _N = ctypes.c_void_p, ctypes.c_size_t
+_CALL = ctypes.CFUNCTYPE(_P, _P, _P, _P, _N, _P, _N)(("wasmtime_component_func_call", ffi.dll))
+# PYFUNCTYPE keeps the interpreter's lock: these take less than a microsecond, and no guest runs in them.
+_BEGIN = ctypes.PYFUNCTYPE(_P, _P, _P, _P, _N, _P, _N, _P)(("wasmtime_component_func_call_async", ffi.dll))
+_DELETE = ctypes.PYFUNCTYPE(None, _P)(("wasmtime_component_val_delete", ffi.dll))
+_STEP_BY_INSTRUCTIONS = ctypes.PYFUNCTYPE(_P, _P, ctypes.c_uint64)(
+    ("wasmtime_context_fuel_async_yield_interval", ffi.dll)
+)
+_STEP_BY_EPOCH = ctypes.PYFUNCTYPE(None, _P, ctypes.c_uint64)(
+    ("wasmtime_context_epoch_deadline_async_yield_and_update", ffi.dll)
+)
+_OWN_STACK = ctypes.PYFUNCTYPE(None, _P, ctypes.c_uint64)(("wasmtime_config_async_stack_size_set", ffi.dll))
+_GO_ON = ctypes.CFUNCTYPE(ctypes.c_bool, _P)(("wasmtime_call_future_poll", ffi.dll))
+_GO_ON_SHORT = ctypes.PYFUNCTYPE(ctypes.c_bool, _P)(("wasmtime_call_future_poll", ffi.dll))
+_FORGET = ctypes.CFUNCTYPE(None, _P)(("wasmtime_call_future_delete", ffi.dll))
+_INSTANTIATE = ctypes.CFUNCTYPE(_P, _P, _P, _P, _P, _P)(("wasmtime_component_linker_instantiate_async", ffi.dll))
 _ENGINE_FAULTS = (
     ("wasm trap: interrupt", "was stopped: it took longer than its deadline"),
     ("floods the log", "was stopped: it floods the log"),
@@ -62,6 +79,9 @@ class Unusable(Exception):
 
 class GuestStopped(MiddlewareFault):
     """A guest ran past its deadline."""
+
+    def __init__(self, reason: str = "was stopped: it took longer than its deadline") -> None:
+        super().__init__(reason)
 
 
 @attrs.define
@@ -176,7 +196,9 @@ class Sandbox:
             if found is None:
                 config = Config()
                 config.epoch_interruption = True
+                config.consume_fuel = True
                 config.max_wasm_stack = stack_kib * 1024
+                _OWN_STACK(_address(config.ptr()), stack_kib * 1024 + _OWN_STACK_MORE)
                 config.memory_reservation = 1 << 26
                 config.memory_guard_size = 1 << 16
                 found = self._engines[stack_kib] = Engine(config)
@@ -213,8 +235,14 @@ class Sandbox:
         self.epoch.stop()
 
 
+def _address(pointer: Any) -> int | None:
+    """The address that a pointer of wasmtime's C interface has."""
+    return ctypes.cast(pointer, ctypes.c_void_p).value
+
+
 class Compiled:
-    """A component, with what its instances may use. `hooks` are the names of `worlds` of the functions that it exports."""
+    """A component, with what its instances may use. `exported` has the functions that it exports, by their names in `worlds`;
+    `in_steps` says whether its calls run in steps."""
 
     def __init__(
         self, sandbox: Sandbox, engine: Engine, component: Component, limits: Limits, grants: Sequence[str], digest: str
@@ -230,6 +258,8 @@ class Compiled:
             raise Unusable(f"is of another world: it exports {said[:200]}, and none of our hooks")
         self.world: World = world
         self._wants_wasi = self._check_imports(grants)
+        runs_python = any(interface_hook(each) in ("host", "clock", "random") for each in self._imports)
+        self.in_steps = not self._wants_wasi and world is OURS and (_HOST_ON_ANY_STACK or not runs_python)
         self.exported = self._exported(exports)
         sandbox.epoch.knows(limits.deadline_ms / 1000)
 
@@ -287,11 +317,12 @@ class Compiled:
 
 
 class Guest:
-    """One instance of a component. It is called by one thread at a time, and is of no use any more after a call that failed."""
+    """One instance of a component. It has one call at a time, and is of no use any more after a call that failed."""
 
     def __init__(self, compiled: Compiled, component: Component, *, wasi: bool) -> None:
         self.compiled = compiled
         self.told = GuestSaid()
+        self.has_told = False
         limits = compiled.limits
         self._ticking = compiled.sandbox.epoch
         self._deadline_s = limits.deadline_ms / 1000
@@ -303,20 +334,45 @@ class Guest:
             tables=_TABLES,
             memories=_MEMORIES,
         )
+        store.set_fuel(_ENDLESS)
         if wasi:
             store.set_wasi(WasiConfig())
         self._arena = Arena()
         self._answer = (ctypes.c_char * CELL)()
         self._answer_at = ctypes.addressof(self._answer)
-        self._context = ctypes.cast(store._context(), ctypes.c_void_p).value
+        self._error = (ctypes.c_void_p * 1)()
+        self._error_at = ctypes.addressof(self._error)
+        self._context = _address(store._context())
         self._linker = compiled.linker(self)
-        self._arm()
-        try:
-            self._instance = self._linker.instantiate(store, component)
-        except WasmtimeError as error:
-            raise Unusable(f"cannot be instantiated: {_reason(error)}") from None
+        self._running: int | None = None
+        self._result: Type | None = None
+        self._ends = 0.0
+        self._step = 0
+        if compiled.in_steps:
+            _STEP_BY_EPOCH(self._context, 1)
+            self._instance = self._instantiated(component)
+        else:
+            self._arm()
+            try:
+                self._instance = self._linker.instantiate(store, component)
+            except WasmtimeError as error:
+                raise Unusable(f"cannot be instantiated: {_reason(error)}") from None
         self._functions = {name: self._function(*each) for name, each in compiled.exported.items()}
         compiled.verified = True  # its types are those of every instance
+
+    def _instantiated(self, component: Component) -> Instance:
+        """The instance of a component whose calls run in steps, since a store that has these has no other calls. Blocks."""
+        made = ffi.wasmtime_component_instance_t()
+        self._ticking.called()
+        self._ends = time.monotonic() + self._deadline_s
+        linker, code = _address(self._linker.ptr()), _address(component.ptr())
+        self._running = _INSTANTIATE(linker, self._context, code, ctypes.addressof(made), self._error_at)
+        try:
+            self.advance()
+            self._raise_error()
+        except MiddlewareFault as fault:
+            raise Unusable(f"cannot be instantiated: {fault.reason}") from None
+        return Instance._from_raw(made)
 
     def _function(self, interface: str, function: Function) -> tuple[Any, int, Function]:
         store, instance = self._store, self._instance
@@ -341,21 +397,84 @@ class Guest:
     def call(self, name: str, *values: object) -> Any:
         """Call a function; returns its result as `values` has it. Blocks until it is over, or its deadline. Raises
         MiddlewareFault."""
-        _, address, function = self._functions[name]
+        if self.compiled.in_steps:
+            self.begin(name, *values)
+            self.advance()
+            return self.answer()
+        address, function, arguments = self._lowered(name, values)
         parameters, result = function.parameters, function.result
-        arguments = self._arena.lower(parameters, values)
         self._arm()
-        failed = _CALL(
+        answer_at = self._answer_at if result is not None else None
+        failed = _CALL(address, self._context, arguments, len(parameters), answer_at, 1 if result is not None else 0)
+        self._arena.shrink()
+        if failed:
+            raise _fault(failed)
+        return self._lifted(result)
+
+    # ------------------------------------------------------------------------------------------------------------ steps
+
+    def begin(self, name: str, *values: object, short: bool = False) -> None:
+        """Begin a call of a component whose calls run in steps. `short`: its steps are as short as the event loop needs."""
+        address, function, arguments = self._lowered(name, values)
+        step = _STEP if short else _ENDLESS
+        if step != self._step:
+            _STEP_BY_INSTRUCTIONS(self._context, step)
+            self._step = step
+        self._ticking.called()
+        result = self._result = function.result
+        self._ends = time.monotonic() + self._deadline_s
+        self._running = _BEGIN(
             address,
             self._context,
             arguments,
-            len(parameters),
+            len(function.parameters),
             self._answer_at if result is not None else None,
             1 if result is not None else 0,
+            self._error_at,
         )
+
+    def prolong(self) -> None:
+        """The call goes on in a thread, and has its whole deadline there."""
+        self._ends = time.monotonic() + self._deadline_s
+
+    def advance(self, steps: int = sys.maxsize, seconds: float = math.inf) -> bool:
+        """Run the call for at most so many steps, and none that would begin after so many seconds. Returns whether it is over.
+        Raises GuestStopped at its deadline."""
+        running, until = self._running, math.inf
+        go_on = _GO_ON_SHORT if self._step == _STEP and steps < sys.maxsize else _GO_ON
+        while not go_on(running):
+            now, steps = time.monotonic(), steps - 1
+            if now >= self._ends:
+                self.abandon()
+                raise GuestStopped
+            if until == math.inf:
+                until = now + seconds
+            if steps <= 0 or now >= until:
+                return False
+        self._running = None
+        _FORGET(running)
+        return True
+
+    def answer(self) -> Any:
+        """The result of the call that is over. Raises MiddlewareFault."""
         self._arena.shrink()
-        if failed:
-            raise self._fault(failed)
+        self._raise_error()
+        return self._lifted(self._result)
+
+    def abandon(self) -> None:
+        """Give up the call that is under way; the instance is of no use any more."""
+        running, self._running = self._running, None
+        if running is not None:
+            _FORGET(running)
+
+    # ----------------------------------------------------------------------------------------------------------- values
+
+    def _lowered(self, name: str, values: Sequence[object]) -> tuple[int, Function, int]:
+        """The address of a function, the function, and where its arguments lie."""
+        _, address, function = self._functions[name]
+        return address, function, self._arena.lower(function.parameters, values)
+
+    def _lifted(self, result: "Type | None") -> Any:
         if result is None:
             return None
         try:
@@ -366,10 +485,13 @@ class Guest:
             _DELETE(self._answer_at)
             self._answer[0] = b"\0"  # the next call would free it once more
 
-    def _fault(self, failed: int) -> MiddlewareFault:
-        error = WasmtimeError._from_ptr(ctypes.cast(failed, ctypes.POINTER(ffi.wasmtime_error_t)))
-        said = _reason(error)
-        return GuestStopped(said) if "deadline" in said else MiddlewareFault(said)
+    def _raise_error(self) -> None:
+        failed = self._error[0]
+        if failed:
+            self._error[0] = None
+            raise _fault(failed)
+
+    # ------------------------------------------------------------------------------------------------------------- host
 
     def said_log(self, store: object, level: str, message: str) -> None:
         """The guest logs a line."""
@@ -383,15 +505,24 @@ class Guest:
 
     def _check_flood(self) -> None:
         """Stop a guest that only talks: each call of the host costs microseconds, with the interpreter's lock."""
+        self.has_told = True
         if self.told.dropped >= _MOST_SAID:
             raise WasmtimeError("it floods the log")
 
     def tell(self) -> GuestSaid:
         """What it has said since this was last asked."""
-        told, self.told = self.told, GuestSaid()
+        told, self.told, self.has_told = self.told, GuestSaid(), False
         return told
 
     def close(self) -> None:
         """Free its memory."""
+        self.abandon()
         self._functions = {}
         self._store.close()
+
+
+def _fault(failed: int) -> MiddlewareFault:
+    """The fault that an error of wasmtime's C interface is."""
+    error = WasmtimeError._from_ptr(ctypes.cast(failed, ctypes.POINTER(ffi.wasmtime_error_t)))
+    said = _reason(error)
+    return GuestStopped(said) if "deadline" in said else MiddlewareFault(said)

@@ -19,6 +19,7 @@ from smg_core.middleware.base import (
     ChangeHead,
     ChangeText,
     MiddlewareFault,
+    PluginSession,
     RequestBody,
     RequestHead,
     ResponseHead,
@@ -234,16 +235,83 @@ async def test_a_refusal_has_the_words_of_the_plugin(house: House) -> None:
         await asked(await house.load("refuse"))
 
 
+async def shown(session: PluginSession, text: str) -> Any:
+    """The verdict on a piece."""
+    answer = session.on_piece(AnswerPiece(text, "text"))
+    return await answer if isinstance(answer, Awaitable) else answer
+
+
 async def test_pieces_are_changed_in_order(house: House) -> None:
     plugin = await house.load("nothing")
     session = plugin.begin(about())
     assert plugin.pieces == "wire"
     assert (await house.load("texts", name="texts")).pieces == "text"
     for text, becomes in (("call 555", "call ###"), ("", ""), ("été 9", "été #")):
-        answer = session.on_piece(AnswerPiece(text, "text"))
-        assert isinstance(answer, Awaitable)
-        assert await answer == ChangeText(becomes)
+        assert await shown(session, text) == ChangeText(becomes)
     session.close()
+
+
+def counted_threads(plugin: WasmPlugin) -> list[str]:
+    """A list that grows with each call that runs in a thread."""
+    ran: list[str] = []
+    run = plugin.run
+
+    def counted(call: Any) -> Any:
+        ran.append("thread")
+        return run(call)
+
+    plugin.run = counted  # type: ignore[method-assign]
+    return ran
+
+
+async def test_short_pieces_of_an_exchange_that_has_its_instance_are_shown_on_the_event_loop(house: House) -> None:
+    plugin = await house.load("nothing")
+    session = plugin.begin(about())
+    ran = counted_threads(plugin)
+    assert await shown(session, "1") == ChangeText("#")
+    for _ in range(20):
+        assert session.on_piece(AnswerPiece("call 555", "wire")) == ChangeText("call ###")
+    assert ran == ["thread"]  # which made the instance
+    assert await shown(session, "9" * 20_000) == ChangeText("#" * 20_000)
+    assert len(ran) == 2
+    session.close()
+    again = plugin.begin(about())
+    await again.on_request_head(HEAD)
+    again.close()
+    assert len(ran) == 2
+    assert not plugin.busy
+
+
+async def test_a_call_that_takes_long_goes_on_in_a_thread_where_it_was_and_the_next_ones_begin_there(
+    house: House,
+) -> None:
+    plugin = await house.load("long in a piece")
+    session = plugin.begin(about())
+    await session.on_request_head(HEAD)
+    ran = counted_threads(plugin)
+    answers = [session.on_piece(AnswerPiece("1", "wire"))]
+    assert isinstance(answers[0], Awaitable)
+    assert await answers[0] == ChangeText("#")
+    assert ran == ["thread"]
+    for _ in range(32):
+        answer = session.on_piece(AnswerPiece("1", "wire"))
+        assert isinstance(answer, Awaitable)
+        assert await answer == ChangeText("#")
+    assert not plugin._in_threads["piece"]
+    session.close()
+    await given_back(plugin)
+
+
+async def test_a_piece_that_spins_is_stopped_though_it_began_on_the_event_loop(house: House) -> None:
+    plugin = await house.load("spin in a piece", deadline_ms=100)
+    session = plugin.begin(about())
+    await session.on_request_head(HEAD)
+    with pytest.raises(MiddlewareFault, match="longer than its deadline"):
+        await shown(session, "1")
+    with pytest.raises(MiddlewareFault, match="no instance in this exchange"):
+        await shown(session, "1")
+    session.close()
+    assert not plugin.busy
 
 
 async def test_a_session_that_is_left_while_its_guest_runs_gives_its_instance_back(house: House) -> None:
@@ -283,9 +351,7 @@ async def test_a_plugin_that_is_closed_serves_the_exchanges_that_it_has(house: H
     await session.on_request_head(HEAD)
     plugin.close()
 
-    answer = session.on_piece(AnswerPiece("1", "text"))
-    assert isinstance(answer, Awaitable)
-    assert await answer == ChangeText("#")
+    assert await shown(session, "1") == ChangeText("#")
     session.close()
     while plugin.busy:
         await asyncio.sleep(0)
@@ -369,14 +435,7 @@ async def test_a_component_of_smg_rejects_with_a_status(house: House) -> None:
 
 async def test_no_body_of_a_component_of_smg_is_moved_on_the_event_loop(house: House) -> None:
     plugin = await house.load(None, "smg_gateway")
-    ran: list[str] = []
-    run = plugin.run
-
-    def counted(call: Any) -> Any:
-        ran.append("thread")
-        return run(call)
-
-    plugin.run = counted  # type: ignore[method-assign]
+    ran = counted_threads(plugin)
     chain = chained(plugin)
     await chain.request_head(HEAD, "after_identity", about())
     await chain.request_body("x" * 5000, str, HEAD)
