@@ -191,10 +191,14 @@ class List:
 
     def __init__(self, element: Type) -> None:
         self.wit, self._element = f"list<{element.wit}>", element
+        self._texts = element.texts if isinstance(element, Record) else None
 
     def lower(self, arena: Arena, at: int, value: Any) -> None:
         start = arena.reserve(CELL * len(value))
         _CELL_PAIR.pack_into(arena.memory, at, _LIST, len(value), arena.base + start)
+        if self._texts is not None:
+            self._texts.lower_all(arena, start, value)
+            return
         for each in value:
             self._element.lower(arena, start, each)
             start += CELL
@@ -202,7 +206,9 @@ class List:
     def lift(self, cell: bytes) -> Any:
         _check(cell, _LIST, "a list")
         size, address = _PAIR.unpack_from(cell, 8)
-        cells = ctypes.string_at(address, CELL * size) if size else b""
+        if not size:
+            return ()
+        cells = ctypes.string_at(address, CELL * size)
         return tuple(self._element.lift(cells[at : at + CELL]) for at in range(0, len(cells), CELL))
 
 
@@ -216,15 +222,51 @@ class _Names:
         ]
 
 
+class _TextRecord:
+    """The fields of a record that has strings alone, such as a header. What is the same in each record is written once for a
+    whole list, and the texts are put into memory together."""
+
+    def __init__(self, names: Sequence[tuple[int, int]]) -> None:
+        self.size = _FIELD * len(names)
+        self._template = b"".join(_PAIR.pack(*pair) + bytes([_STRING]) + bytes(31) for pair in names)
+
+    def lower(self, arena: Arena, at: int, values: Sequence[Sequence[str]]) -> None:
+        """Write the fields of records one behind the other from an offset, and their texts behind what is written."""
+        end = at + self.size * len(values)
+        arena.memory[at:end] = self._template * len(values)
+        texts = [text for value in values for text in value]
+        joined = "".join(texts)
+        data = joined.encode()
+        sizes = [len(text) for text in texts] if len(data) == len(joined) else [len(text.encode()) for text in texts]
+        address, memory, pack = arena.put(data), arena.memory, _PAIR.pack_into
+        for place, size in zip(range(at + 24, end, _FIELD), sizes, strict=True):
+            pack(memory, place, size, address)
+            address += size
+
+    def lower_all(self, arena: Arena, at: int, values: Sequence[Sequence[str]]) -> None:
+        """Write the cells of a list of records at an offset, and the records behind what is written."""
+        start, count = arena.reserve(self.size * len(values)), self.size // _FIELD
+        for number in range(len(values)):
+            address = arena.base + start + self.size * number
+            _CELL_PAIR.pack_into(arena.memory, at + CELL * number, _RECORD, count, address)
+        self.lower(arena, start, values)
+
+
 class Record:
-    """A record; its values are tuples in the order of the fields."""
+    """A record; its values are tuples in the order of the fields. `texts` writes the fields of one that has strings alone."""
 
     def __init__(self, fields: Mapping[str, Type]) -> None:
         self.wit = "record{" + ", ".join(f"{name}: {each.wit}" for name, each in fields.items()) + "}"
         self._types = tuple(fields.values())
         self._names = _Names(tuple(fields))
+        self.texts = _TextRecord(self._names.pairs) if all(each is STRING for each in self._types) else None
 
     def lower(self, arena: Arena, at: int, value: Any) -> None:
+        if self.texts is not None:
+            start = arena.reserve(self.texts.size)
+            _CELL_PAIR.pack_into(arena.memory, at, _RECORD, len(self._types), arena.base + start)
+            self.texts.lower(arena, start, (value,))
+            return
         start = arena.reserve(_FIELD * len(self._types))
         _CELL_PAIR.pack_into(arena.memory, at, _RECORD, len(self._types), arena.base + start)
         for type_, pair, each in zip(self._types, self._names.pairs, value, strict=True):
