@@ -66,8 +66,6 @@ async def exchanges() -> None:
     print(f"exchange with a pooled instance, its beginning, head and end: {one:.0f} us")
     print(f"piece of 350 B in a stream through a component: {(await each(1, 200, 100) - one) / 200:.0f} us")
     print(f"exchange with ten components on its head: {await each(10, 0, 200):.0f} us")
-    for link in links:
-        link.middleware.close()
     await asyncio.to_thread(plugins.close)
 
 

@@ -15,6 +15,7 @@ from tests.gateway.test_control import BASE, from_file
 
 from smg_core import Gateway
 from smg_core.config import Config, ConfigError, WorkersConfig
+from smg_core.events import Event
 from smg_core.middleware.base import (
     CONTINUE,
     About,
@@ -23,6 +24,7 @@ from smg_core.middleware.base import (
     ChangeText,
     Continue,
     End,
+    EventVerdict,
     Failure,
     HeadVerdict,
     HookName,
@@ -31,10 +33,12 @@ from smg_core.middleware.base import (
     Reject,
     RequestBody,
     RequestHead,
+    RequestVerdict,
     ResponseHead,
     TextVerdict,
 )
 from smg_core.middleware.settings import MiddlewareConfig
+from smg_core.request import GenerationRequest
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig
 
@@ -76,6 +80,12 @@ class Recorder:
         if "replace" in self.config:
             return ChangeText(body.text.replace(*self.config["replace"]))
         return Reject(429, "Too much.") if self.config.get("refuse") == "body" else CONTINUE
+
+    async def on_request(self, request: GenerationRequest) -> RequestVerdict:
+        raise AssertionError("not one of its hooks")
+
+    def on_event(self, event: Event) -> EventVerdict:
+        raise AssertionError("not one of its hooks")
 
     async def on_response_head(self, head: ResponseHead) -> HeadVerdict:
         self.seen.append(head)

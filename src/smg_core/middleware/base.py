@@ -2,13 +2,16 @@
 
 A middleware is made once. For each exchange (one HTTP request and its answer) that it applies to, `begin` makes a session, whose
 hooks are called in the order of `HookName`. Every text is a `str`. Pure. Above: `chain`, which calls; `wasm` and Python plugins,
-which implement. Below: nothing.
+which implement. Below: the request and the events that all APIs and engines share.
 """
 
 from collections.abc import Awaitable
 from typing import Literal, Protocol
 
 import attrs
+
+from smg_core.events import Event
+from smg_core.request import GenerationRequest
 
 __all__ = [
     "CONTINUE",
@@ -19,6 +22,7 @@ __all__ = [
     "ChangeText",
     "Continue",
     "End",
+    "EventVerdict",
     "Failure",
     "HeadVerdict",
     "Headers",
@@ -32,12 +36,25 @@ __all__ = [
     "Reject",
     "RequestBody",
     "RequestHead",
+    "RequestVerdict",
     "ResponseHead",
     "TextVerdict",
 ]
 
-HookName = Literal["request_head", "request_body", "response_head", "response", "piece", "end", "error"]
-HOOKS: tuple[HookName, ...] = ("request_head", "request_body", "response_head", "response", "piece", "end", "error")
+HookName = Literal[
+    "request_head", "request_body", "request", "event", "response_head", "response", "piece", "end", "error"
+]
+HOOKS: tuple[HookName, ...] = (
+    "request_head",
+    "request_body",
+    "request",
+    "event",
+    "response_head",
+    "response",
+    "piece",
+    "end",
+    "error",
+)
 PieceKind = Literal["wire", "text", "reasoning", "arguments"]
 PieceMode = Literal["none", "wire", "text"]
 Headers = tuple[tuple[str, str], ...]
@@ -168,6 +185,8 @@ class Reject:
 HeadVerdict = Continue | ChangeHead | Reject
 TextVerdict = Continue | ChangeText | Reject
 PieceVerdict = TextVerdict
+RequestVerdict = Continue | GenerationRequest | Reject
+EventVerdict = Continue | tuple[Event, ...] | Reject
 
 
 # --------------------------------------------------------------------------------------------------------------- roles
@@ -183,6 +202,15 @@ class PluginSession(Protocol):
 
     async def on_request_body(self, body: RequestBody) -> TextVerdict:
         """When the body has come, before it is decoded."""
+        ...
+
+    async def on_request(self, request: GenerationRequest) -> RequestVerdict:
+        """When a request for generation was decoded, whatever its API. Returns the request that is answered in its place."""
+        ...
+
+    def on_event(self, event: Event) -> EventVerdict:
+        """For each event of an answer, before it is written in the words of an API. Returns the events that come in its place, ()
+        for none. A plain function."""
         ...
 
     async def on_response_head(self, head: ResponseHead) -> HeadVerdict:

@@ -12,6 +12,7 @@ from typing import Literal, ParamSpec, TypeVar
 import attrs
 
 from smg_core.errors import InternalError, SmgError
+from smg_core.events import Event
 from smg_core.middleware.base import (
     About,
     AnswerPiece,
@@ -19,6 +20,7 @@ from smg_core.middleware.base import (
     ChangeText,
     Continue,
     End,
+    EventVerdict,
     Failure,
     HeadVerdict,
     HookName,
@@ -29,14 +31,27 @@ from smg_core.middleware.base import (
     Reject,
     RequestBody,
     RequestHead,
+    RequestVerdict,
     ResponseHead,
     TextVerdict,
 )
-from smg_core.middleware.checks import bounded_text, changed_head, changed_response, refusal_of
+from smg_core.middleware.checks import bounded_text, changed_head, changed_request, changed_response, refusal_of
 from smg_core.middleware.entries import ASGI, Entry
+from smg_core.middleware.event_order import EventOrder, checked_events, is_of_choice
 from smg_core.middleware.settings import MiddlewareConfig
+from smg_core.request import GenerationRequest
 
-__all__ = ["Happened", "Identified", "Link", "PluginChain", "PluginPlan", "ReportHappened", "When", "fault_words"]
+__all__ = [
+    "Happened",
+    "Identified",
+    "Link",
+    "PluginChain",
+    "PluginPlan",
+    "ReportHappened",
+    "SaidLink",
+    "When",
+    "fault_words",
+]
 
 When = Literal["before_identity", "after_identity"]
 T = TypeVar("T")
@@ -113,6 +128,17 @@ class _Active:
     session: PluginSession
     hooks: frozenset[HookName]
     failed: bool = False
+
+
+@attrs.frozen
+class SaidLink:
+    """A plugin of an exchange that looks at what the model says: at its `events`, or at its texts. `shown` is the order of the
+    events that it was shown, `left` that of those that it has left."""
+
+    active: _Active
+    events: bool
+    shown: EventOrder = attrs.field(factory=EventOrder)
+    left: EventOrder = attrs.field(factory=EventOrder)
 
 
 class PluginChain:
@@ -223,9 +249,64 @@ class PluginChain:
         return bool(self._wire)
 
     @property
-    def sees_texts(self) -> bool:
+    def sees_said(self) -> bool:
         """Whether a plugin sees what the model says."""
-        return bool(self._said)
+        return bool(self._said) or self.wants("event")
+
+    def said(self) -> list[SaidLink]:
+        """The plugins that see what the model says, in the order in which an answer meets them; made anew for each answer."""
+        links: list[SaidLink] = []
+        for active in reversed(self._active):
+            if "event" in active.hooks:
+                links.append(SaidLink(active, events=True))
+            if active in self._said:
+                links.append(SaidLink(active, events=False))
+        return links
+
+    def said_piece(self, link: SaidLink, piece: AnswerPiece) -> str | Awaitable[str]:
+        """The text of a piece as one plugin leaves it; to be awaited if it waits."""
+        return self._piece((link.active,), 0, piece)
+
+    def event(self, link: SaidLink, event: Event) -> Sequence[Event]:
+        """The events that one plugin puts in the place of an event. One that fails where what it has left cannot be gone on with
+        ends the answer, also if it is "open"."""
+        active = link.active
+        if active.failed:
+            return (event,)
+        try:
+            verdict = _told(active.session, event)
+            changed: tuple[Event, ...] | None = None
+            if not isinstance(verdict, Continue):
+                changed = self._change(active, "event", verdict, tuple)
+            left = checked_events(event, (event,) if changed is None else changed, link.left)
+        except MiddlewareFault as fault:
+            self._failed(active, "event", fault)
+            if link.shown != link.left:
+                raise _failure(active.link.entry, fault) from fault
+            return (event,)
+        if is_of_choice(event):
+            link.shown.take(event)
+        if left != (event,):
+            self._report(Happened(active.link.entry.name, "event", "changed"))
+        return left
+
+    async def request(self, request: GenerationRequest) -> GenerationRequest:
+        """A decoded request as the plugins leave it."""
+        for active in self._active:
+            if active.failed or "request" not in active.hooks:
+                continue
+            try:
+                verdict: RequestVerdict = await _asked(active.session.on_request, request)
+                change = self._change(active, "request", verdict, GenerationRequest)
+                if change is None:
+                    continue
+                changed = changed_request(request, change, self._config.body_bytes)
+            except MiddlewareFault as fault:
+                self._failed(active, "request", fault)
+                continue
+            request = changed
+            self._report(Happened(active.link.entry.name, "request", "changed"))
+        return request
 
     async def response_head(self, head: ResponseHead) -> ResponseHead:
         """The head of an event stream as the plugins leave it."""
@@ -384,7 +465,22 @@ class PluginChain:
         """Report a failure. Raises InternalError if the plugin is "closed"."""
         self._report(Happened(entry.name, hook, "failed", fault.reason))
         if entry.on_failure == "closed":
-            raise InternalError("A plugin of this gateway failed.", detail=f"{entry.name}: {fault.reason}") from fault
+            raise _failure(entry, fault) from fault
+
+
+def _failure(entry: Entry, fault: MiddlewareFault) -> InternalError:
+    """The error that a client gets where a plugin failed."""
+    return InternalError("A plugin of this gateway failed.", detail=f"{entry.name}: {fault.reason}")
+
+
+def _told(session: PluginSession, event: Event) -> EventVerdict:
+    """What a plugin answers to an event. Raises as `_asked`."""
+    try:
+        return session.on_event(event)
+    except (SmgError, MiddlewareFault):
+        raise
+    except Exception as error:
+        raise MiddlewareFault(fault_words(error)) from error
 
 
 async def _asked(hook: Callable[P, Awaitable[T]], *args: P.args, **named: P.kwargs) -> T:

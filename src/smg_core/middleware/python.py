@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import attrs
 import msgspec
 
+from smg_core.events import Event
 from smg_core.middleware.asgi import AsgiMiddleware
 from smg_core.middleware.base import (
     CONTINUE,
@@ -20,6 +21,7 @@ from smg_core.middleware.base import (
     AnswerPiece,
     Continue,
     End,
+    EventVerdict,
     Failure,
     HeadVerdict,
     HookName,
@@ -29,10 +31,12 @@ from smg_core.middleware.base import (
     Reject,
     RequestBody,
     RequestHead,
+    RequestVerdict,
     ResponseHead,
     TextVerdict,
 )
 from smg_core.middleware.entries import ASGI, Entry
+from smg_core.request import GenerationRequest
 from smg_core.settings import ConfigError, nearest
 
 __all__ = ["ENTRY_POINTS", "PythonPlugin", "python_middleware"]
@@ -56,6 +60,8 @@ class PythonPlugin:
     """
 
     Settings: ClassVar[type] = _NoSettings
+    pieces: ClassVar[PieceMode] = "wire"
+    """What `on_piece` is shown: "wire", what leaves in the words of an API, or "text", what the model says."""
 
     def __init__(self, about: About, shared: Any) -> None:
         self.about = about
@@ -76,6 +82,12 @@ class PythonPlugin:
         return CONTINUE
 
     async def on_request_body(self, body: RequestBody) -> TextVerdict:
+        return CONTINUE
+
+    async def on_request(self, request: GenerationRequest) -> RequestVerdict:
+        return CONTINUE
+
+    def on_event(self, event: Event) -> EventVerdict:
         return CONTINUE
 
     async def on_response_head(self, head: ResponseHead) -> HeadVerdict:
@@ -106,7 +118,7 @@ class _PluginClass:
         self.hooks: frozenset[HookName] = frozenset(
             hook for hook in HOOKS if getattr(made_of, f"on_{hook}") is not getattr(PythonPlugin, f"on_{hook}")
         )
-        self.pieces: PieceMode = "wire" if "piece" in self.hooks else "none"
+        self.pieces: PieceMode = made_of.pieces if "piece" in self.hooks else "none"
 
     def begin(self, about: About) -> PythonPlugin:
         return self._class(about, self._shared)
@@ -161,14 +173,21 @@ def _made(entry: Entry, found: Any) -> Middleware:
     return _checked(found(entry.config))
 
 
+_PLAIN = ("on_piece", "on_event")  # hooks that are called for each token, and may be plain functions
+
+
 def _check_hooks(plugin: type[PythonPlugin]) -> None:
     """Raises ConfigError for a hook that would never be called, and for one that cannot be awaited."""
     hooks = [f"on_{hook}" for hook in HOOKS]
     for name in dir(plugin):
         if name.startswith("on_") and name not in hooks:
             raise ConfigError(f"there is no hook {name}{nearest(name, hooks)}")
-        if name in hooks and name != "on_piece" and not iscoroutinefunction(getattr(plugin, name)):
+        if name in hooks and name not in _PLAIN and not iscoroutinefunction(getattr(plugin, name)):
             raise ConfigError(f"{name} is no coroutine: write async def {name}")
+    if iscoroutinefunction(plugin.on_event):
+        raise ConfigError("on_event is a coroutine: write def on_event")
+    if plugin.pieces not in ("wire", "text"):
+        raise ConfigError(f"pieces: expected wire or text, not {str(plugin.pieces)[:60]}")
 
 
 def _settings(plugin: type[PythonPlugin], entry: Entry) -> Any:
@@ -201,7 +220,7 @@ def _checked(made: Any) -> Middleware:
         raise ConfigError("what it makes has no hooks and begin; derive from PythonPlugin, or say kind: asgi")
     if not hooks <= set(HOOKS):
         raise ConfigError(f"there is no hook {min(hooks - set(HOOKS))}; there are {', '.join(HOOKS)}")
-    if getattr(made, "pieces", "none") not in ("none", "wire"):
-        raise ConfigError("plugins are shown pieces of the kind wire")
+    if getattr(made, "pieces", "none") not in ("none", "wire", "text"):
+        raise ConfigError("pieces: expected none, wire or text")
     middleware: Middleware = made
     return middleware

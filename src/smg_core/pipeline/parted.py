@@ -14,14 +14,19 @@ from msgspec.structs import replace
 
 from smg_core.errors import InternalError, SmgError
 from smg_core.events import NO_USAGE, Event, Failed, Usage
-from smg_core.pipeline.answer import Answer, StreamedAnswer, WholeAnswer, Write
+from smg_core.pipeline.answer import Answer, Write
 from smg_core.pipeline.driver import Run
 from smg_core.pipeline.keep_alive import StreamKeepAlive
+from smg_core.pipeline.shown import Show, streamed_answer, whole_answer
 from smg_core.pipeline.steps import Flow, Together
 from smg_core.pipeline.turn import Turn
 from smg_core.protocols.base import StreamEncoder, WholeEncoder
 
-__all__ = ["PartedAnswer", "PerformTogether", "StreamedParts", "WholeParts"]
+__all__ = ["PartedAnswer", "PerformTogether", "ShowPart", "StreamedParts", "WholeParts"]
+
+
+ShowPart = Callable[[int], Show]
+"""`show(place)` is who is shown the events of the part at a place."""
 
 
 class PartedAnswer(Answer):
@@ -57,7 +62,8 @@ class PartedAnswer(Answer):
 
 
 class StreamedParts(PartedAnswer):
-    """A streamed response. `make_part` makes the encoder of a part, `make_end` the encoder of the response's end."""
+    """A streamed response. `make_part` makes the encoder of a part, `make_end` the encoder of the response's end; `show` is who
+    is shown events."""
 
     __slots__ = ("_encoder", "_writing")
 
@@ -71,18 +77,20 @@ class StreamedParts(PartedAnswer):
         model: str,
         high_water: int,
         keep_alive: StreamKeepAlive | None = None,
+        show: ShowPart | None = None,
     ) -> None:
         super().__init__(write, model=model)
         self._encoder = make_end()
         self._writing = asyncio.Lock()  # parts run at the same time; a socket takes one write at a time
         for place in range(count):
             self.parts.append(
-                StreamedAnswer(
+                streamed_answer(
                     lambda place=place: make_part(place),  # type: ignore[misc]
                     self._write_part,
                     model=model,
                     high_water=high_water,
                     keep_alive=keep_alive,
+                    show=None if show is None else show(place),
                 )
             )
 
@@ -117,16 +125,18 @@ class WholeParts(PartedAnswer):
         write: Write,
         *,
         model: str,
+        show: ShowPart | None = None,
     ) -> None:
         super().__init__(write, model=model)
         self._merge = merge
         self._bodies = [b""] * count
         for place in range(count):
             self.parts.append(
-                WholeAnswer(
+                whole_answer(
                     lambda place=place: make_part(place),  # type: ignore[misc]
                     self._write_of(place),
                     model=model,
+                    show=None if show is None else show(place),
                 )
             )
 

@@ -11,6 +11,7 @@ from smg_core.hooks import FormatViolation, RequestStarted
 from smg_core.pipeline.answer import Answer, StreamedAnswer, WholeAnswer, Write
 from smg_core.pipeline.keep_alive import StreamKeepAlive
 from smg_core.pipeline.parted import StreamedParts, WholeParts
+from smg_core.pipeline.shown import streamed_answer, whole_answer
 from smg_core.pipeline.trace import Trace
 from smg_core.protocols.base import Decoded
 from smg_core.protocols.explain import explanation_header
@@ -37,7 +38,6 @@ def answer_to(
 ) -> Answer:
     """The client's side of an admitted request: its encoder, and how its bytes leave. Tells that the request has started."""
     request = decoded.generation
-    parts = api.parts if api.parts is not None and api.parts.count(decoded) > 1 else None
     created = int(gateway.clock.time())
     trace.report(_started(request, api.name, trace, gateway))
     head = names_of(exchange, gateway, api)
@@ -54,27 +54,7 @@ def answer_to(
                 await api.memory.keep(decoded, streamed.encoder)
             await exchange.write(data, last)
 
-        high_water = gateway.config.limits.response_buffer_bytes
-        streamed: StreamedAnswer | StreamedParts
-        if parts is not None:
-            streamed = StreamedParts(
-                parts.count(decoded),
-                lambda place: parts.stream(decoded, created, place),
-                lambda: api.stream(decoded, created),
-                write,
-                model=request.model,
-                high_water=high_water,
-                keep_alive=keep_alive,
-            )
-        else:
-            streamed = StreamedAnswer(
-                lambda: api.stream(decoded, created),
-                write,
-                model=request.model,
-                high_water=high_water,
-                write_now=exchange.write_now,
-                keep_alive=keep_alive,
-            )
+        streamed = _streamed(exchange, decoded, created, gateway, api, write, keep_alive)
         return streamed
 
     async def write_whole(data: bytes, last: bool) -> None:
@@ -91,7 +71,7 @@ def answer_to(
         exchange.unwatch()
         await exchange.respond(200, data, [_content_type(whole.content_type), *head])
 
-    whole = _whole(decoded, created, api, write_whole)
+    whole = _whole(exchange, decoded, created, api, write_whole)
     return whole
 
 
@@ -107,16 +87,51 @@ def names_of(exchange: Exchange, gateway: Runtime, api: Api[D]) -> list[Header]:
     return [usual] if api.id_header is None else [usual, (api.id_header, exchange.name.encode())]
 
 
-def _whole(decoded: D, created: int, api: Api[D], write: Write) -> WholeAnswer | WholeParts:
-    parts, model = api.parts, decoded.generation.model
+def _streamed(
+    exchange: Exchange,
+    decoded: D,
+    created: int,
+    gateway: Runtime,
+    api: Api[D],
+    write: Write,
+    keep_alive: StreamKeepAlive,
+) -> StreamedAnswer | StreamedParts:
+    parts, request = api.parts, decoded.generation
+    show, high_water = exchange.shows(request.sampling.n), gateway.config.limits.response_buffer_bytes
     if parts is None or parts.count(decoded) == 1:
-        return WholeAnswer(lambda: api.whole(decoded, created), write, model=model)
+        return streamed_answer(
+            lambda: api.stream(decoded, created),
+            write,
+            model=request.model,
+            high_water=high_water,
+            show=None if show is None else show(0),
+            write_now=exchange.write_now,
+            keep_alive=keep_alive,
+        )
+    return StreamedParts(
+        parts.count(decoded),
+        lambda place: parts.stream(decoded, created, place),
+        lambda: api.stream(decoded, created),
+        write,
+        model=request.model,
+        high_water=high_water,
+        keep_alive=keep_alive,
+        show=show,
+    )
+
+
+def _whole(exchange: Exchange, decoded: D, created: int, api: Api[D], write: Write) -> WholeAnswer | WholeParts:
+    parts, model, show = api.parts, decoded.generation.model, exchange.shows(decoded.generation.sampling.n)
+    if parts is None or parts.count(decoded) == 1:
+        shown = None if show is None else show(0)
+        return whole_answer(lambda: api.whole(decoded, created), write, model=model, show=shown)
     return WholeParts(
         parts.count(decoded),
         lambda place: parts.whole(decoded, created, place),
         lambda bodies, usage: parts.merge(decoded, created, bodies, usage),
         write,
         model=model,
+        show=show,
     )
 
 

@@ -18,9 +18,10 @@ from smg_core.auth.credentials import Credential, presented
 from smg_core.errors import ClientGone, HeadersTooLarge, InvalidRequest, PayloadTooLarge, SmgError, UnsupportedMedia
 from smg_core.hooks import RequestFinished
 from smg_core.middleware.base import About
+from smg_core.middleware.said import Said
 from smg_core.observability.trace_context import trace_id_of
 from smg_core.observability.tracing.requests import TracedRequest
-from smg_core.request import Caller
+from smg_core.request import Caller, GenerationRequest
 from smg_core.server.bodies import Held
 from smg_core.server.envelopes import takes_key_in_query
 from smg_core.server.framing import framing_fault, ignores_upgrade
@@ -285,6 +286,15 @@ class Exchange:
     async def told(self, error: SmgError) -> SmgError:
         """The error that the client is told of instead of this one."""
         return error
+
+    async def shown(self, request: GenerationRequest) -> GenerationRequest:
+        """The request that is answered in the place of a decoded one: what plugins leave of it. Raises SmgError."""
+        return request
+
+    def shows(self, choices: int) -> Callable[[int], Said] | None:
+        """Who is shown what the model says, for each answer that makes the response together with others, of so many choices
+        each; None for nobody."""
+        return None
 
     def about(self) -> About:
         """What plugins are told of this exchange."""

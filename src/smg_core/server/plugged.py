@@ -4,6 +4,7 @@ All that a handler reads and writes passes here: there is no way around, and no 
 Above: `plugging` makes it, in place of a plain exchange, where there are plugins. Below: the exchange, `middleware.chain`.
 """
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -14,7 +15,8 @@ from smg_core.auth.roles import USER, check_permission
 from smg_core.errors import NotImplementedHere, SmgError
 from smg_core.middleware.base import AnswerPiece, End, Failure, Headers, RequestHead, ResponseHead
 from smg_core.middleware.chain import Identified, PluginChain, PluginPlan, ReportHappened, When
-from smg_core.request import Caller
+from smg_core.middleware.said import Said
+from smg_core.request import Caller, GenerationRequest
 from smg_core.server.bodies import Held
 from smg_core.server.envelopes import envelope_of
 from smg_core.server.exchange import Exchange, Header, Receive, Scope, Send
@@ -98,6 +100,16 @@ class PluggedExchange(Exchange):
             return msgspec.json.decode(text, type=_ModelOnly).model
         except (msgspec.DecodeError, UnicodeEncodeError):
             return ""
+
+    async def shown(self, request: GenerationRequest) -> GenerationRequest:
+        return request if self._chain is None else await self._chain.request(request)
+
+    def shows(self, choices: int) -> Callable[[int], Said] | None:
+        chain = self._chain
+        if chain is None or not chain.sees_said:
+            return None
+        turn = asyncio.Lock()
+        return lambda place: Said(chain, place * choices, turn)
 
     # ---------------------------------------------------------------------------------------------------------- answers
 

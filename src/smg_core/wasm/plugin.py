@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Executor
 from typing import Any
 
+from smg_core.events import Event
 from smg_core.middleware.base import (
     CONTINUE,
     About,
@@ -19,6 +20,7 @@ from smg_core.middleware.base import (
     ChangeText,
     Continue,
     End,
+    EventVerdict,
     Failure,
     HeadVerdict,
     HookName,
@@ -28,10 +30,12 @@ from smg_core.middleware.base import (
     Reject,
     RequestBody,
     RequestHead,
+    RequestVerdict,
     ResponseHead,
     TextVerdict,
 )
 from smg_core.middleware.entries import Entry
+from smg_core.request import GenerationRequest
 from smg_core.wasm.instances import Instances, Waiting
 from smg_core.wasm.running import Compiled, Guest, GuestSaid, Unusable
 from smg_core.wasm.worlds import (
@@ -364,6 +368,12 @@ class _Session:
         return head_verdict(await self._call("response_head", _size_of(head), head_value(head)))
 
     async def on_response(self, head: ResponseHead, body: str) -> tuple[HeadVerdict, TextVerdict]:
+        raise MiddlewareFault("has no such hook")
+
+    async def on_request(self, request: GenerationRequest) -> RequestVerdict:
+        raise MiddlewareFault("has no such hook")
+
+    def on_event(self, event: Event) -> EventVerdict:
         raise MiddlewareFault("has no such hook")
 
     def on_piece(self, piece: AnswerPiece) -> PieceVerdict | Awaitable[PieceVerdict]:

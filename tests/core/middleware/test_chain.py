@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smg_core.errors import InternalError, PermissionDenied, SmgError
+from smg_core.events import Event
 from smg_core.middleware.base import (
     CONTINUE,
     HOOKS,
@@ -18,6 +19,7 @@ from smg_core.middleware.base import (
     ChangeText,
     Continue,
     End,
+    EventVerdict,
     Failure,
     HeadVerdict,
     HookName,
@@ -27,6 +29,7 @@ from smg_core.middleware.base import (
     Reject,
     RequestBody,
     RequestHead,
+    RequestVerdict,
     ResponseHead,
     TextVerdict,
 )
@@ -34,6 +37,7 @@ from smg_core.middleware.chain import Happened, Link, PluginChain, PluginPlan
 from smg_core.middleware.checks import FRAMING, changed_headers
 from smg_core.middleware.entries import Entry, parse_entries
 from smg_core.middleware.settings import MiddlewareConfig
+from smg_core.request import GenerationRequest
 from smg_core.settings import ConfigError
 
 pytestmark = pytest.mark.anyio
@@ -69,6 +73,12 @@ class Scripted:
 
     async def on_request_body(self, body: RequestBody) -> TextVerdict:
         return self._say("request_body", body, CONTINUE)  # type: ignore[no-any-return]
+
+    async def on_request(self, request: GenerationRequest) -> RequestVerdict:
+        raise AssertionError("not one of its hooks")
+
+    def on_event(self, event: Event) -> EventVerdict:
+        raise AssertionError("not one of its hooks")
 
     async def on_response_head(self, head: ResponseHead) -> HeadVerdict:
         return self._say("response_head", head, CONTINUE)  # type: ignore[no-any-return]
