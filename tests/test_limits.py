@@ -56,6 +56,7 @@ CONSTANTS: dict[str, str] = {
     "sealing.cache_salts._BYTES": FORMAT,
     "middleware.checks._MESSAGE": SHOWN,
     "plugin_command._TIMES": TOLD,
+    "pipeline.shown._EVENT": COST,
     "wasm.plugin._LATE": GUEST,
     **dict.fromkeys((f"wasm.plugin.{name}" for name in ("_SHORT", "_STEPS", "_STEPS_S", "_IN_THREADS")), COST),
     "wasm.plugin._MINUTE": SIGN,

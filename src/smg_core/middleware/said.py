@@ -28,7 +28,7 @@ from smg_core.events import (
 from smg_core.middleware.base import AnswerPiece
 from smg_core.middleware.chain import PluginChain, SaidLink
 
-__all__ = ["Said"]
+__all__ = ["SaidByModel"]
 
 _Kind = Literal["text", "reasoning", "arguments"]
 _Delta = TextDelta | RefusalDelta | ReasoningDelta | ToolCallDelta
@@ -36,7 +36,7 @@ _Steps = Generator[Awaitable[str], str, list[Event]]
 _DELTAS = {TextDelta: "text", RefusalDelta: "text", ReasoningDelta: "reasoning", ToolCallDelta: "arguments"}
 
 
-class Said:
+class SaidByModel:
     """The plugins of one answer. `first_choice` is added to the choices of its events: the answers that make one response
     together, one at a time by `turn`, show plugins choices of their own."""
 

@@ -7,6 +7,8 @@ Decides which kind of answer it is (streamed or whole, one or in parts) and what
 import json
 from typing import TypeVar
 
+from msgspec.structs import replace
+
 from smg_core.hooks import FormatViolation, RequestStarted
 from smg_core.pipeline.answer import Answer, StreamedAnswer, WholeAnswer, Write
 from smg_core.pipeline.keep_alive import StreamKeepAlive
@@ -21,7 +23,7 @@ from smg_core.server.exchange import Exchange, Header
 from smg_core.server.explain import explanation
 from smg_core.server.runtime import Runtime
 
-__all__ = ["answer_to", "names_of"]
+__all__ = ["answer_to", "names_of", "shown_to_plugins"]
 
 D = TypeVar("D", bound=Decoded)
 
@@ -31,6 +33,18 @@ MIGRATED = b"x-smg-migrated"
 """How often a whole answer went on with another worker, and why it may differ from what one would have said."""
 VIOLATION = b"x-smg-format-violation"
 LONGEST_VIOLATION = 200
+
+
+async def shown_to_plugins(exchange: Exchange, decoded: D) -> D:
+    """A decoded request as the exchange's plugins leave it."""
+    several: tuple[GenerationRequest, ...] | None = getattr(decoded, "generations", None)
+    before = (decoded.generation,) if several is None else several
+    left = tuple([await exchange.shown(each) for each in before])
+    if all(one is other for one, other in zip(before, left, strict=True)):
+        return decoded
+    changes: dict[str, object] = {"generation": left[0]} if several is None else {"generations": left}
+    changed: D = replace(decoded, **changes)  # type: ignore[type-var]  # every API's is a struct
+    return changed
 
 
 def answer_to(

@@ -18,7 +18,7 @@ from smg_core.auth.credentials import Credential, presented
 from smg_core.errors import ClientGone, HeadersTooLarge, InvalidRequest, PayloadTooLarge, SmgError, UnsupportedMedia
 from smg_core.hooks import RequestFinished
 from smg_core.middleware.base import About
-from smg_core.middleware.said import Said
+from smg_core.middleware.said import SaidByModel
 from smg_core.observability.trace_context import trace_id_of
 from smg_core.observability.tracing.requests import TracedRequest
 from smg_core.request import Caller, GenerationRequest
@@ -291,7 +291,7 @@ class Exchange:
         """The request that is answered in the place of a decoded one: what plugins leave of it. Raises SmgError."""
         return request
 
-    def shows(self, choices: int) -> Callable[[int], Said] | None:
+    def shows(self, choices: int) -> Callable[[int], SaidByModel] | None:
         """Who is shown what the model says, for each answer that makes the response together with others, of so many choices
         each; None for nobody."""
         return None

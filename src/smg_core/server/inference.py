@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable
 from typing import Generic, Self, TypeVar
 
 import attrs
-from msgspec.structs import replace
 
 from smg_core.errors import ClientGone, Draining, InternalError, SmgError
 from smg_core.pipeline.answer import Answer
@@ -20,8 +19,7 @@ from smg_core.pipeline.keep_alive import StreamKeepAlive
 from smg_core.pipeline.trace import Trace
 from smg_core.protocols.base import Decoded, Incoming, Locate
 from smg_core.protocols.errors import error_headers
-from smg_core.request import GenerationRequest
-from smg_core.server.answering import answer_to, names_of
+from smg_core.server.answering import answer_to, names_of, shown_to_plugins
 from smg_core.server.apis import Api, Memory
 from smg_core.server.exchange import Exchange, Header
 from smg_core.server.outcomes import how_it_ended
@@ -73,7 +71,7 @@ class Inference(Generic[D]):
         request_id = exchange.request_id = gateway.ids(self._api.id_prefix)
         trace = account_of(exchange, gateway, self._observer)
         try:
-            decoded = await _shown(exchange, await self._admit(exchange))
+            decoded = await shown_to_plugins(exchange, await self._admit(exchange))
             timeouts = self._rules.of(decoded.generation, exchange.headers)
             if (memory := self._api.memory) is not None:
                 decoded = await memory.recall(decoded)
@@ -254,18 +252,6 @@ class Inference(Generic[D]):
             sampled=exchange.sampled,
         )
         trace.report(exchange.finished)
-
-
-async def _shown(exchange: Exchange, decoded: D) -> D:
-    """A decoded request as the exchange's plugins leave it."""
-    several: tuple[GenerationRequest, ...] | None = getattr(decoded, "generations", None)
-    before = (decoded.generation,) if several is None else several
-    left = tuple([await exchange.shown(each) for each in before])
-    if all(one is other for one, other in zip(before, left, strict=True)):
-        return decoded
-    changes: dict[str, object] = {"generation": left[0]} if several is None else {"generations": left}
-    changed: D = replace(decoded, **changes)  # type: ignore[type-var]  # every API's is a struct
-    return changed
 
 
 def refusal_headers(gateway: Runtime, error: SmgError) -> list[Header]:

@@ -15,7 +15,7 @@ from smg_core.auth.roles import USER, check_permission
 from smg_core.errors import NotImplementedHere, SmgError
 from smg_core.middleware.base import AnswerPiece, End, Failure, Headers, RequestHead, ResponseHead
 from smg_core.middleware.chain import Identified, PluginChain, PluginPlan, ReportHappened, When
-from smg_core.middleware.said import Said
+from smg_core.middleware.said import SaidByModel
 from smg_core.request import Caller, GenerationRequest
 from smg_core.server.bodies import Held
 from smg_core.server.envelopes import envelope_of
@@ -104,12 +104,12 @@ class PluggedExchange(Exchange):
     async def shown(self, request: GenerationRequest) -> GenerationRequest:
         return request if self._chain is None else await self._chain.request(request)
 
-    def shows(self, choices: int) -> Callable[[int], Said] | None:
+    def shows(self, choices: int) -> Callable[[int], SaidByModel] | None:
         chain = self._chain
         if chain is None or not chain.sees_said:
             return None
         turn = asyncio.Lock()
-        return lambda place: Said(chain, place * choices, turn)
+        return lambda place: SaidByModel(chain, place * choices, turn)
 
     # ---------------------------------------------------------------------------------------------------------- answers
 

@@ -43,7 +43,7 @@ from smg_core.middleware.base import (
 from smg_core.middleware.chain import Happened, Link, PluginChain, PluginPlan
 from smg_core.middleware.entries import Entry
 from smg_core.middleware.python import PythonPlugin, python_middleware
-from smg_core.middleware.said import Said
+from smg_core.middleware.said import SaidByModel
 
 HERE = "tests.core.middleware.test_said"
 EXAMPLE = Path(__file__).parents[3] / "examples" / "plugins" / "redaction" / "redact_numbers.py"
@@ -133,7 +133,7 @@ def _made(plugin: type[PythonPlugin], entry: Entry) -> Any:
 
 
 def left(chain: PluginChain, *batches: Sequence[Event]) -> list[Event]:
-    said = Said(chain)
+    said = SaidByModel(chain)
 
     async def shown() -> list[Event]:
         found: list[Event] = []
