@@ -19,6 +19,8 @@
 #   make chaos         engines and the network to them fail in every way under streams; writes the table of docs/reliability.md
 #   make bench         the gateway's cost per request; PEER='name=command', PEER_SMG=path or PEER_LITELLM=path adds others
 #                      (BENCH='--rounds 3 --scenario paced' passes further options)
+#   make bench-frontends   one real vLLM on the CPU behind its own server and behind ours; PEER_SMG=path adds SMG, TORCH as above
+#                      (BENCH='--minutes 25 --write' bounds it and writes bench/README.md)
 #   PYTHON=python3.13 chooses the interpreter that .venv is made with; JOBS=4 the number of test processes
 
 PYTHON ?=
@@ -30,7 +32,7 @@ ENVIRONMENT = PYTHON='$(PYTHON)' VENV='$(VENV)' sh tools/environment.sh
 BIN = $(VENV)/bin
 GENERATED = $(BIN)/python tools/config_docs.py
 
-.PHONY: help demo security test test-slow test-services test-interop test-clients test-real check lint types architecture format bench chaos proto proto-check docs docs-check matrix-check clean server-env dev-env engines-env test-engines demo-real clients-env
+.PHONY: help demo security test test-slow test-services test-interop test-clients test-real check lint types architecture format bench bench-frontends chaos proto proto-check docs docs-check matrix-check clean server-env dev-env engines-env test-engines demo-real clients-env
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -102,6 +104,10 @@ chaos: server-env
 bench: server-env
 	@$(BIN)/python bench/compare.py $(if $(PEER_SMG),--smg '$(PEER_SMG)') $(if $(PEER_LITELLM),--litellm '$(PEER_LITELLM)') \
 		$(if $(PEER),--peer '$(PEER)') $(BENCH)
+
+bench-frontends: server-env
+	@PYTHON='$(PYTHON)' TORCH='$(TORCH)' sh tools/engines.sh vllm
+	@$(BIN)/python bench/frontends.py $(if $(PEER_SMG),--smg '$(PEER_SMG)') $(BENCH)
 
 proto: dev-env
 	@$(BIN)/python tools/proto.py

@@ -9,15 +9,15 @@ whose ids are sent; they decode to prose with the characters that are hard to cu
 keeps half a character back, which looks like a pause; with `--plain` every token is text by itself.
 
 With `--trace`, every finished call appends `seed longest_gap duration` to FILE (seconds): what the engine itself took,
-for the benchmarks that ask what a gateway adds. With `--http`, the same tokens are also served as an OpenAI-compatible
-HTTP stream, for peers that cannot speak gRPC.
+for the benchmarks that ask what a gateway adds. With `--http`, the same tokens are also served over HTTP: as chat completions,
+for peers that cannot speak gRPC, and as completions with token ids, which are written as vLLM writes them.
 """
 
 import argparse
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -106,7 +106,7 @@ class Engine(rpc.VllmEngineServicer):  # type: ignore[misc]
 
 
 class HttpSide:
-    """The same tokens as chat completion chunks over HTTP (ASGI)."""
+    """The same tokens over HTTP (ASGI): chat completion chunks, and completions of token ids."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
@@ -120,41 +120,74 @@ class HttpSide:
             message = await receive()
             body += message.get("body", b"")
             more = message.get("more_body", False)
+        if scope["method"] == "GET":
+            await self.told(send, self.models())
+            return
         asked = json.loads(body or b"{}")
         wanted, pause = asked.get("max_tokens") or 100, (asked.get("seed") or 0) / 1e6
-        words = (self.engine.words * (wanted // len(self.engine.words) + 1))[:wanted]
-        if asked.get("stream"):
-            await self.stream(send, words, pause)
+        if "prompt" in asked:
+            await self.stream(send, self.completion(asked["prompt"], wanted), pause)
+        elif asked.get("stream"):
+            counted = (asked.get("stream_options") or {}).get("include_usage", False)
+            await self.stream(send, self.chat(wanted, counted=counted), pause)
         else:
-            await self.whole(send, words, pause)
+            await self.whole(send, self.words(wanted), pause)
 
-    async def stream(self, send: Any, words: list[str], pause: float) -> None:
+    def words(self, wanted: int) -> list[str]:
+        return (self.engine.words * (wanted // len(self.engine.words) + 1))[:wanted]
+
+    def models(self) -> dict[str, object]:
+        """What `GET /v1/models` tells; `GET /health` gets it too, of which the status alone is looked at."""
+        model = {"id": "mock", "object": "model", "root": self.engine.folder, "max_model_len": 131_072}
+        return {"object": "list", "data": [model]}
+
+    def chat(self, wanted: int, *, counted: bool) -> Iterator[dict[str, object]]:
+        """The chunks of a chat completion. The prompt's tokens are a fixed number: nobody has made ids of it here."""
+        head = {"id": "chatcmpl-mock", "object": "chat.completion.chunk", "created": 1, "model": "mock"}
+        for word in self.words(wanted):
+            yield {**head, "choices": [{"index": 0, "delta": {"content": word}, "finish_reason": None}]}
+        yield {**head, "choices": [{"index": 0, "delta": {}, "finish_reason": "length"}]}
+        if counted:
+            yield {**head, "choices": [], "usage": usage(100, wanted)}
+
+    def completion(self, prompt: list[int], wanted: int) -> Iterator[dict[str, object]]:
+        """The chunks of a completion with token ids, of which the first repeats the ids of the prompt, as vLLM's does."""
+        head = {"id": "cmpl-mock", "object": "text_completion", "created": 1, "model": "mock"}
+        repeated: list[int] | None = prompt
+        for order, (token, word) in enumerate(zip(self.engine.take(wanted), self.words(wanted), strict=True), 1):
+            ended = "length" if order == wanted else None
+            choice = {"index": 0, "text": word, "logprobs": None, "finish_reason": ended, "stop_reason": None}
+            yield {**head, "choices": [{**choice, "prompt_token_ids": repeated, "token_ids": [token]}], "usage": None}
+            repeated = None
+        yield {**head, "choices": [], "usage": usage(len(prompt), wanted)}
+
+    async def stream(self, send: Any, chunks: Iterator[dict[str, object]], pause: float) -> None:
         await self.start(send, b"text/event-stream")
-        for word in words:
-            await send({"type": "http.response.body", "body": self.chunk({"content": word}, None), "more_body": True})
-            if pause:
+        for chunk in chunks:
+            event = b"data: " + json.dumps(chunk).encode() + b"\n\n"
+            await send({"type": "http.response.body", "body": event, "more_body": True})
+            if pause and chunk["choices"]:
                 await asyncio.sleep(pause)
-        await send({"type": "http.response.body", "body": self.chunk({}, "length") + b"data: [DONE]\n\n"})
+        await send({"type": "http.response.body", "body": b"data: [DONE]\n\n"})
 
     async def whole(self, send: Any, words: list[str], pause: float) -> None:
         await asyncio.sleep(pause * len(words))
         message = {"role": "assistant", "content": "".join(words)}
         choice = {"index": 0, "message": message, "finish_reason": "length"}
-        usage = {"prompt_tokens": 100, "completion_tokens": len(words), "total_tokens": 100 + len(words)}
         answer = {"id": "chatcmpl-mock", "object": "chat.completion", "created": 1, "model": "mock"}
+        await self.told(send, {**answer, "choices": [choice], "usage": usage(100, len(words))})
+
+    async def told(self, send: Any, value: dict[str, object]) -> None:
         await self.start(send, b"application/json")
-        body = json.dumps({**answer, "choices": [choice], "usage": usage}).encode()
-        await send({"type": "http.response.body", "body": body})
+        await send({"type": "http.response.body", "body": json.dumps(value).encode()})
 
     @staticmethod
     async def start(send: Any, kind: bytes) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", kind)]})
 
-    @staticmethod
-    def chunk(delta: dict[str, str], finish: str | None) -> bytes:
-        choice = {"index": 0, "delta": delta, "finish_reason": finish}
-        head = {"id": "chatcmpl-mock", "object": "chat.completion.chunk", "created": 1, "model": "mock"}
-        return b"data: " + json.dumps({**head, "choices": [choice]}).encode() + b"\n\n"
+
+def usage(prompt: int, completion: int) -> dict[str, int]:
+    return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
 
 
 async def serve(port: int, engine: Engine, http_port: int | None) -> None:

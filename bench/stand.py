@@ -1,8 +1,9 @@
 """The test stand of the benchmarks: one mock engine, gateways in front of it, and what their processes cost.
 
 A gateway is a name and a command line in which `{port}` is the port to listen on, `{spare}` another free port (some want
-one for metrics), `{engine}` the engine's host:port for gRPC, `{http}` its base URL for HTTP, and `{model}` the model folder.
-CPU and memory are of the gateway's whole process tree, read from /proc, so they hold still on a machine that others use.
+one for metrics), `{engine}` the engine's host:port for gRPC, `{http}` its base URL for HTTP, `{origin}` that URL without its
+path, and `{model}` the model folder. CPU and memory are of the gateway's whole process tree, read from /proc, so they hold
+still on a machine that others use.
 """
 
 import argparse
@@ -17,9 +18,9 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 
 import make_tokenizer
 
@@ -36,6 +37,7 @@ SMG = (
     "--policy round_robin --log-level warn --prometheus-port {{spare}}"
 )
 LITELLM = "{path} --host 127.0.0.1 --port {{port}} --model openai/mock --api_base {{http}} --telemetry False"
+NOTHING: Mapping[str, object] = MappingProxyType({})
 LITELLM_ENVIRONMENT = {"OPENAI_API_KEY": "-", "LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true"}
 
 
@@ -47,6 +49,26 @@ OBSERVED = {
 """Gateways that tell of themselves: their settings as variables, and their log's level."""
 
 
+def descendants(root: int) -> list[int]:
+    """A process and all that descend from it."""
+    found, waiting = [], [root]
+    while waiting:
+        pid = waiting.pop()
+        found.append(pid)
+        for children in Path(f"/proc/{pid}/task").glob("*/children"):
+            waiting += map(int, children.read_text().split())
+    return found
+
+
+def cpu_seconds(pids: Iterable[int]) -> float:
+    """User and system time of these processes so far."""
+    ticks = 0
+    for pid in pids:
+        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+        ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
 class Gateway:
     """A running gateway."""
 
@@ -55,21 +77,11 @@ class Gateway:
 
     def tree(self) -> list[int]:
         """Its process and all descendants."""
-        found, waiting = [], [self.process.pid]
-        while waiting:
-            pid = waiting.pop()
-            found.append(pid)
-            for children in Path(f"/proc/{pid}/task").glob("*/children"):
-                waiting += map(int, children.read_text().split())
-        return found
+        return descendants(self.process.pid)
 
     def cpu_seconds(self) -> float:
         """User and system time so far."""
-        ticks = 0
-        for pid in self.tree():
-            fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-            ticks += int(fields[11]) + int(fields[12])
-        return ticks / os.sysconf("SC_CLK_TCK")
+        return cpu_seconds(self.tree())
 
     def resident_mib(self) -> float:
         kib = 0
@@ -81,9 +93,9 @@ class Gateway:
     def alive(self) -> bool:
         return self.process.poll() is None
 
-    def wait_until_it_answers(self, seconds: float) -> None:
+    def wait_until_it_answers(self, seconds: float, model: str = "mock") -> None:
         """Ask for two tokens until they come; SystemExit when they do not."""
-        body = chat(2, stream=False, text="hi")
+        body = chat(2, stream=False, text="hi", model=model)
         url = f"http://127.0.0.1:{self.port}/v1/chat/completions"
         deadline = time.monotonic() + seconds
         while True:
@@ -121,7 +133,7 @@ class Stand:
         self.chunks = chunks
         self.model = make_tokenizer.at(MODEL)
         self.gateways: dict[str, Gateway] = {}
-        self.engine_port = 0
+        self.engine_port = self.engine_pid = 0
         self._processes: list[subprocess.Popen[bytes]] = []
 
     def __enter__(self) -> "Stand":
@@ -140,12 +152,12 @@ class Stand:
         first = 20_000 + os.getpid() % 1500 * 8
         self.engine_port, http = first, first + 1
         more = ["--trace", str(self.trace)] if self.trace else []
-        if any("{http}" in command for command in self.commands.values()):
+        if any("{http}" in command or "{origin}" in command for command in self.commands.values()):
             more += ["--http", str(http)]
         more += ["--plain"] if self.plain else []
         more += ["--chunks"] if self.chunks else []
         mock = [sys.executable, str(HERE / "engine_mock.py"), str(first), str(self.model)]
-        self._start("engine", [*mock, *more])
+        self.engine_pid = self._start("engine", [*mock, *more]).pid
         self._wait_for_engine()
         for number, (name, command) in enumerate(self.commands.items(), 1):
             port = first + 2 * number
@@ -154,6 +166,7 @@ class Stand:
                 "spare": port + 1,
                 "engine": f"127.0.0.1:{first}",
                 "http": f"http://127.0.0.1:{http}/v1",
+                "origin": f"http://127.0.0.1:{http}",
                 "model": self.model,
             }
             self.gateways[name] = Gateway(name, self._start(name, shlex.split(command.format(**places))), port)
@@ -194,11 +207,19 @@ class Stand:
         return [(int(seed), float(gap), float(took)) for seed, gap, took in rows]
 
 
-def chat(tokens: int, *, stream: bool, text: str, pause_us: int = 0) -> bytes:
-    """The body of one chat completion; the mock engine reads the pause between two tokens from the seed."""
+def chat(
+    tokens: int,
+    *,
+    stream: bool,
+    text: str,
+    pause_us: int = 0,
+    model: str = "mock",
+    more: Mapping[str, object] = NOTHING,
+) -> bytes:
+    """The body of one chat completion, with `more` fields; the mock engine reads the pause between two tokens from the seed."""
     messages = [{"role": "system", "content": "You are a helpful assistant."}, {"role": "user", "content": text}]
-    asked = {"model": "mock", "stream": stream, "max_tokens": tokens, "seed": pause_us, "messages": messages}
-    return json.dumps(asked).encode()
+    asked = {"model": model, "stream": stream, "max_tokens": tokens, "seed": pause_us, "messages": messages}
+    return json.dumps({**asked, **more}).encode()
 
 
 def generate_content(tokens: int, *, text: str, pause_us: int = 0) -> bytes:

@@ -95,14 +95,15 @@ async def serving(config: SimulatorConfig, *arguments: str, upgrades: bool = Tru
     """A gateway that is ready, behind a recorder, which without `upgrades` is a proxy that passes on no WebSocket."""
     async with (
         SimulatedEngine(config) as engine,
-        _started(engine.target, *arguments) as port,
+        started(engine.target, *arguments) as port,
         recording(port, upgrades=upgrades) as relay,
     ):
         yield Served(engine, *relay)
 
 
 @asynccontextmanager
-async def _started(target: str, *arguments: str) -> AsyncIterator[int]:
+async def started(target: str, *arguments: str) -> AsyncIterator[int]:
+    """A gateway before the engine at this URL, without a recorder; yields its port when it is ready."""
     command = [sys.executable, "-m", "smg_core", "serve", "--worker", target, "--port", "0", *arguments]
     process = await asyncio.create_subprocess_exec(*command, stdin=DEVNULL, stderr=PIPE, env=NO_SETTINGS)
     assert process.stderr is not None
@@ -131,7 +132,14 @@ async def _started(target: str, *arguments: str) -> AsyncIterator[int]:
         await reading
 
 
-async def run(command: Sequence[str], folder: Path, environment: Mapping[str, str], said: bytes = b"") -> Ended:
+async def run(
+    command: Sequence[str],
+    folder: Path,
+    environment: Mapping[str, str],
+    said: bytes = b"",
+    *,
+    patience_s: float = PATIENCE_S,
+) -> Ended:
     """Run a client to its end. Of this process's environment it gets the PATH alone."""
     process = await asyncio.create_subprocess_exec(
         *command,
@@ -143,7 +151,7 @@ async def run(command: Sequence[str], folder: Path, environment: Mapping[str, st
         start_new_session=True,
     )
     try:
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(patience_s):
             out, err = await process.communicate(said)
     finally:
         if process.returncode is None:

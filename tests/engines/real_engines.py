@@ -135,6 +135,13 @@ VLLM_POOLING = attrs.evolve(
 )
 
 
+VLLM_BENCH = attrs.evolve(
+    VLLM,
+    title="vLLM, measured by its own program",
+    about="`vllm bench serve`, which is vLLM's own load generator, before a gateway before vLLM.",
+)
+
+
 def handing_over(role: str, side_port: int) -> RealEngine:
     """vLLM in one of the roles kv_producer and kv_consumer, with NIXL; other engines ask it for a cache at `side_port`."""
     told = {"kv_connector": "NixlConnector", "kv_role": role, "kv_buffer_device": "cpu"}
@@ -155,5 +162,5 @@ VLLM_PAIR = attrs.evolve(
 
 ENGINES = {engine.name: engine for engine in (MLX, VLLM, SGLANG)}
 """Those that a run may name."""
-SECTIONS = {engine.title: engine for engine in (MLX, VLLM, VLLM_PICTURES, VLLM_POOLING, VLLM_PAIR, SGLANG)}
+SECTIONS = {engine.title: engine for engine in (MLX, VLLM, VLLM_PICTURES, VLLM_POOLING, VLLM_PAIR, VLLM_BENCH, SGLANG)}
 """The sections of the page, in order."""

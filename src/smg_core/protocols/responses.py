@@ -272,6 +272,8 @@ def _refuse_unsupported(wire: ResponsesBody) -> None:
         raise InvalidRequest(
             "The 'stream_options' parameter is only allowed when 'stream' is enabled.", param="stream_options"
         )
+    if wire.stream_options is not None and wire.stream_options.include_usage is False:
+        raise _unsupported("stream_options.include_usage", " with the value false")
 
 
 def _unsupported(param: str, how: str = "") -> UnsupportedParameter:

@@ -291,7 +291,10 @@ class ConversationRef(_Item):
 
 
 class StreamOptions(_Wire):
+    """`include_usage` is Chat's: load generators send it to every API. Here the usage always comes with the last event."""
+
     include_obfuscation: bool | None = None
+    include_usage: bool | None = None
 
 
 class ReasoningWire(_Item):

@@ -324,6 +324,7 @@ USER = {"role": "user", "content": "x"}
         ({"background": True, "store": False}, "background"),
         ({"background_options": {"completion_window": "2h"}}, "background_options.completion_window"),
         ({"stream_options": {"include_obfuscation": True}}, "stream_options"),
+        ({"stream": True, "stream_options": {"include_usage": False}}, "stream_options.include_usage"),
         ({"previous_response_id": "resp_1", "conversation": "conv_1"}, "previous_response_id"),
         ({"top_logprobs": 21}, "top_logprobs"),
         ({"max_output_tokens": 0}, "max_output_tokens"),
@@ -335,6 +336,11 @@ def test_what_is_refused_is_refused_by_its_field(fields: dict[str, Any], param: 
     error = refusal(**fields)
     assert (error.status, error.param) == (400, param)
     assert error.message
+
+
+def test_usage_may_be_asked_for_as_in_chat_and_always_comes() -> None:
+    assert decode(stream=True, stream_options={"include_usage": True}).generation.stream
+
 
 
 @given(
