@@ -124,7 +124,8 @@ async def started(target: str, *arguments: str) -> AsyncIterator[int]:
     reading = asyncio.create_task(read(process.stderr))
     try:
         async with asyncio.timeout(PATIENCE_S):
-            yield await asyncio.shield(ready)
+            port = await asyncio.shield(ready)
+        yield port
     finally:
         if process.returncode is None:
             process.terminate()
