@@ -342,7 +342,6 @@ def test_usage_may_be_asked_for_as_in_chat_and_always_comes() -> None:
     assert decode(stream=True, stream_options={"include_usage": True}).generation.stream
 
 
-
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.text(),
