@@ -11,6 +11,7 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from xml.sax.saxutils import escape
 
 __all__ = ["CHART", "FIGURES", "PAGE", "chart", "section", "summary", "tables", "write"]
 
@@ -170,7 +171,7 @@ def chart(measured: Mapping[str, Any]) -> str:
 
 
 def _words(x: float, y: float, text: str, *, size: int = 11, anchor: str = "start") -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" text-anchor="{anchor}">{text}</text>'
+    return f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" text-anchor="{anchor}">{escape(text)}</text>'
 
 
 def _legend(names: Sequence[str]) -> list[str]:
