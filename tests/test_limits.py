@@ -80,6 +80,7 @@ CONSTANTS: dict[str, str] = {
     "auth.virtual_keys._ID_DIGITS": FORMAT,
     "cards.MOST_ROWS": SHOWN,
     "protocols.rerank._DOCUMENT_TOKENS": FORMAT,
+    "protocols.vectors._FLOAT16": FORMAT,
     **dict.fromkeys(
         (
             "pipeline.pool_inputs.CHARACTERS",

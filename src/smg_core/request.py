@@ -1,9 +1,9 @@
 """The first waist: the one record that every public API's request is decoded into.
 
 Chat Completions, Responses, Messages, Gemini, Interactions, Realtime and Completions are all decoded into one
-`GenerationRequest`; everything behind the decoders works on that record alone. Embeddings, rerank, score and classify are decoded
-into one `PoolRequest`. A record says what the client asked for and nothing about how it will be done: no token ids of a
-rendered prompt, no worker, no template text.
+`GenerationRequest`; everything behind the decoders works on that record alone. Embeddings, rerank, score and classify are
+decoded into one `PoolRequest`. A record says what the client asked for, not how it will be done: no token ids of a rendered
+prompt, no worker, no template text.
 
 Rules for decoders:
 - None means "the client did not say": the model's or engine's default applies. A default is never filled in here.
@@ -569,22 +569,18 @@ class GenerationRequest(Struct, frozen=True, eq=False):
     __hash__ = None  # type: ignore[assignment]  # a request holds mappings
 
 
-PoolKind = Literal["embed"]
-"""What pooled work makes of an input: a vector ("embed")."""
-
-PoolInput = str | Sequence[int]
-"""One text, or the token ids of one."""
+PoolKind = Literal["embed", "classify", "score", "next_token"]
+"""What is made of an input: a vector, shares of classes, how well a pair of texts fits, or how likely tokens are next."""
+PoolInput = str | Sequence[int]  # one text, or the token ids of one
 
 
 class PoolRequest(Struct, frozen=True):
-    """One request for pooled work: vectors instead of text.
-
-    `kind`: "embed" asks for a vector of each of `inputs`. Results come in the order of the inputs. `dimensions` shortens the
-    vectors to their first numbers, and makes their length 1 again. `truncate` keeps that many tokens of an input (-1: as many as
-    the model takes), the special tokens of the tokenizer among them; `truncate_side` is the end that is cut off. None refuses an
-    input that is too long. `tasks` is what the vectors are for ("query", "document", ...; "": not said), one for all inputs or
-    one for each, for models that want other words before an input for each. `headers` are the client's.
-    """
+    """One request for pooled work: numbers for each of `inputs`, in their order. Of kind "score" each of `pairs` names a query
+    and a document among them, and results come in the order of the pairs; at most `document_tokens` of a document are read,
+    and `instruction` says in words what is sought ("": the gateway's own). "next_token" asks about `label_ids`. `activation`
+    False: raw numbers. `dimensions` shortens vectors and makes their length 1 again. `truncate` keeps so many tokens of an
+    input, special ones among them (-1: as many as the model takes; None refuses a longer one); `truncate_side` is cut off.
+    `tasks`: what vectors are for ("query", ...; "": not said), for all inputs or one for each. `headers`: the client's."""
 
     id: str
     model: str
@@ -595,5 +591,10 @@ class PoolRequest(Struct, frozen=True):
     truncate_side: Literal["start", "end"] = "end"
     tasks: tuple[str, ...] = ()
     add_special_tokens: bool = True
+    pairs: tuple[tuple[int, int], ...] = ()
+    document_tokens: int | None = None
+    instruction: str = ""
+    label_ids: tuple[int, ...] = ()
+    activation: bool | None = None
     headers: Mapping[str, str] = {}
     caller: Caller = Caller()

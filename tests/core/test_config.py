@@ -292,26 +292,33 @@ def test_the_bound_is_said_in_words() -> None:
     assert said["server.host"] == ""
 
 
+ROWS = {
+    "model.aliases": ["a=b", "claude-*=qwen"],
+    "model.tenant_aliases": ["t:a=b", "acme:claude-*=qwen:7b"],
+    "routing.splits": ["a=b:1", "qwen=qwen:9.5,llama:0.5"],
+    "routing.fallbacks": ["a=b", "qwen=llama,mistral"],
+    "pooling.prefixes": ["query=q: ", "a/b/document=d="],
+    "pooling.scoring": ["sim=cosine", "a/b=generative"],
+    "proxies.trusted": ["10.0.0.0/8", "::1"],
+}
+"""Rows of settings that are lists of a form of their own."""
+WHOLE = {
+    "routing.shadows": [(), ("a=b:1",), ("a=b:0.25", "c=d:0.5")],
+    "pooling.rerank_labels": [("yes", "no"), ("1", "0")],
+}
+"""Values of settings that must be right as a whole."""
+
+
 def values_of(setting: Setting) -> st.SearchStrategy[object]:
     """Any value the setting may have."""
     text = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs")))
     if setting.path == "timeouts.models":
         timeout = st.sampled_from(["first_token:30", "stream:0.5", "request:"])
         return st.lists(st.builds("{}={}".format, text.filter(bool), timeout), max_size=3).map(tuple)
-    if setting.path == "model.aliases":
-        return st.lists(st.sampled_from(["a=b", "claude-*=qwen"]), max_size=2, unique=True).map(tuple)
-    if setting.path == "model.tenant_aliases":
-        return st.lists(st.sampled_from(["t:a=b", "acme:claude-*=qwen:7b"]), max_size=2, unique=True).map(tuple)
-    if setting.path == "routing.splits":
-        return st.lists(st.sampled_from(["a=b:1", "qwen=qwen:9.5,llama:0.5"]), max_size=2, unique=True).map(tuple)
-    if setting.path == "routing.shadows":
-        return st.sampled_from([(), ("a=b:1",), ("a=b:0.25", "c=d:0.5")])
-    if setting.path == "routing.fallbacks":
-        return st.lists(st.sampled_from(["a=b", "qwen=llama,mistral"]), max_size=2, unique=True).map(tuple)
-    if setting.path == "pooling.prefixes":
-        return st.lists(st.sampled_from(["query=q: ", "a/b/document=d="]), max_size=2, unique=True).map(tuple)
-    if setting.path == "proxies.trusted":
-        return st.lists(st.sampled_from(["10.0.0.0/8", "::1"]), max_size=2, unique=True).map(tuple)
+    if setting.path in ROWS:
+        return st.lists(st.sampled_from(ROWS[setting.path]), max_size=2, unique=True).map(tuple)
+    if setting.path in WHOLE:
+        return st.sampled_from(WHOLE[setting.path])
     if setting.repeated:
         if setting.choices:
             return st.lists(st.sampled_from(setting.choices), max_size=3).map(tuple)

@@ -20,6 +20,7 @@ from smg_core.pipeline.media import media_of
 from smg_core.protocols.base import Incoming
 from smg_core.protocols.chat import ChatRequest, decode_chat
 from smg_core.protocols.chat_types import ChatBody
+from smg_core.protocols.classify import ClassifyBody, decode_classify
 from smg_core.protocols.cohere_embed import CohereEmbedBody, decode_cohere_embed
 from smg_core.protocols.completions import decode_completion
 from smg_core.protocols.completions_types import CompletionBody
@@ -130,7 +131,7 @@ def leads_to(kind: Any, path: Sequence[str | int]) -> bool:
 
 
 FILES = [file for pattern in BELOW for file in sorted(SRC.glob(pattern))]
-POOLED = [file for file in FILES if file.stem in ("pool_inputs", "pooling", "pool_gathering")]
+POOLED = [file for file in FILES if file.stem in ("pool_inputs", "pair_inputs", "pooling", "pool_gathering")]
 """Modules whose paths are into `PoolRequest`."""
 FILES = [file for file in FILES if file not in POOLED]
 POSITIONS = dict(found for file in FILES for found in functions_that_take_it(file))
@@ -147,8 +148,11 @@ POOL_BODIES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "batch": (decode_batch_embed, BatchEmbedContentsBody, {"requests": [{"content": {"parts": [{"text": "a"}]}}] * 2}),
     "rerank": (decode_rerank, RerankBody, {"query": "a", "documents": ["b"]}),
     "score": (decode_score, ScoreBody, {"text_1": "a", "text_2": ["b"]}),
+    "next tokens": (decode_score, ScoreBody, {"query": "a", "items": ["b", "c"], "label_token_ids": [1]}),
+    "classify": (decode_classify, ClassifyBody, {"input": ["a", "b"]}),
 }
-NO_FIELD = {("batch", "truncate"), ("rerank", "dimensions"), ("score", "dimensions")}
+NO_FIELD = {("batch", "truncate"), ("batch", "activation"), ("embed", "activation")}
+NO_FIELD |= {(name, "dimensions") for name in ("rerank", "score", "classify", "next tokens")}
 """What an API has no field for, so that nothing of it can be refused for that."""
 
 

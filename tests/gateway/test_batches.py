@@ -251,6 +251,28 @@ async def test_other_endpoints_answer_too(client: openai.AsyncOpenAI, endpoint: 
     assert done.usage.output_tokens > 0
 
 
+async def test_a_batch_of_embeddings_has_the_vectors_and_the_usage_of_each_line() -> None:
+    async with houses(SimulatorConfig(generation_model=False, embedding_size=8)) as (house, client):
+        direct = await client.embeddings.create(model="sim", input=["One", "Two"], encoding_format="float")
+        lines = [
+            {
+                "custom_id": "two",
+                "method": "POST",
+                "url": "/v1/embeddings",
+                "body": {"model": "sim", "input": ["One", "Two"]},
+            },
+            {"custom_id": "bad", "method": "POST", "url": "/v1/embeddings", "body": {"model": "sim", "input": ""}},
+        ]
+        content = b"\n".join(json.dumps(each).encode() for each in lines)
+        done = await over(client, (await batch_of(client, content, "/v1/embeddings")).id)
+        good = (await results(client, done.output_file_id))["two"]["response"]
+        bad = (await results(client, done.error_file_id))["bad"]["response"]
+    assert [each["embedding"] for each in good["body"]["data"]] == [each.embedding for each in direct.data]
+    assert (bad["status_code"], bad["body"]["error"]["param"]) == (400, "input")
+    assert done.usage.input_tokens == good["body"]["usage"]["prompt_tokens"] == direct.usage.prompt_tokens
+    assert done.request_counts.completed == 1
+
+
 @pytest.mark.parametrize(
     ("content", "code", "place"),
     [
@@ -299,7 +321,7 @@ async def test_what_a_batch_cannot_have_is_an_error_of_its_request(client: opena
 @pytest.mark.parametrize(
     ("fields", "kind", "param"),
     [
-        ({"endpoint": "/v1/embeddings"}, openai.BadRequestError, "endpoint"),
+        ({"endpoint": "/v1/rerank"}, openai.BadRequestError, "endpoint"),
         ({"completion_window": "1h"}, openai.BadRequestError, "completion_window"),
         ({"input_file_id": "file-none"}, openai.NotFoundError, "input_file_id"),
         ({"extra_body": {"other": 1}}, openai.BadRequestError, "other"),

@@ -12,7 +12,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from tests.gateway.conftest import House, in_process
 
 from smg_core import Gateway
-from smg_core.config import Config, ServerConfig
+from smg_core.config import Config, ServerConfig, WorkersConfig
 from smg_core.protocols.chat_types import ChatBody
 from smg_core.server.app import App
 from smg_core.server.routes import WEBSOCKET
@@ -73,9 +73,11 @@ async def test_its_examples_fit_and_are_answered_by_what_it_says(house: House, d
     ran = 0
     async with in_process(SimulatorConfig(generation_model=False)) as embeds:
         ran += await ran_examples(document, embeds, {"embeddings"})
-    ran += await ran_examples(
-        document, house, {each["tags"][0] for _, _, each in operations(document).values()} - {"embeddings"}
-    )
+    classifier = SimulatorConfig(generation_model=False, pooled="classify")
+    async with in_process(classifier, config=Config(workers=WorkersConfig(dialect="neutral"))) as classifies:
+        ran += await ran_examples(document, classifies, {"classify"})
+    others = {each["tags"][0] for _, _, each in operations(document).values()} - {"embeddings", "classify"}
+    ran += await ran_examples(document, house, others)
     assert ran >= 12
 
 

@@ -130,7 +130,7 @@ async def test_scores_come_in_the_order_of_the_pairs(
         ({"text_1": "a", "text_2": []}, "text_2"),
         ({"text_1": "a", "text_2": ["b", ""]}, "text_2[1]"),
         ({"text_1": "", "text_2": "b"}, "text_1"),
-        ({"queries": "a", "documents": "b", "text_1": "c"}, "text_1"),
+        ({"queries": "a", "documents": "b", "text_1": "c"}, "queries"),
     ],
 )
 async def test_what_cannot_be_scored_is_refused_by_its_field(house: House, fields: dict[str, Any], param: str) -> None:

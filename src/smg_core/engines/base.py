@@ -171,7 +171,7 @@ class EngineOutput(Struct):
 @attrs.frozen
 class ModelInfo:
     """What an engine says of its model. 0, empty or None means it did not say. `context_length` counts prompt and output;
-    `generates`: whether it writes text, else it does pooled work."""
+    `generates`: whether it writes text; `pools`: the pooled work it does else; `labels`: names of a classifier's classes."""
 
     model: str
     tokenizer_path: str = ""
@@ -180,6 +180,8 @@ class ModelInfo:
     eos_token_ids: tuple[int, ...] = ()
     default_sampling: Mapping[str, object] = attrs.field(factory=dict)
     generates: bool | None = None
+    pools: frozenset[PoolKind] | None = None
+    labels: tuple[str, ...] = ()
 
 
 @attrs.frozen
@@ -233,8 +235,7 @@ class EngineFacts:
     `kv_events`: whether it answers these calls. `generates`: whether its model writes text. `pools`: the kinds of pooled work it
     does, empty for none; `pool_inputs`: how many inputs one such call may have. `hands_over`: the field of `EngineRequest` in
     which its dialect tells a prefill/decode hand-over; "" for none. `lora`: whether a request may name an adapter. `reported`:
-    names and values that the engine told of itself beside these (its parsers, its version), for people; facts that differ only
-    there are equal.
+    names and values that it told of itself beside these (its parsers, its version), for people, which are not compared.
     """
 
     dialect: str
@@ -466,7 +467,8 @@ class Codec(Protocol):
 
     def abort(self, request_id: str) -> Unary[None] | None: ...
 
-    def embed(self, request_id: str, ids: TokenIds) -> Unary[Vector] | None: ...
+    def embed(self, request_id: str, ids: TokenIds, types: Sequence[int] = ()) -> Unary[Vector] | None:
+        """Asks for what the model makes of `ids`: a vector, or a classifier's raw numbers. `types` as in `PoolCall`."""
 
     def kv_events(self, after: int | None) -> Unary[Iterator[KvEventBatch]] | None:
         """Asks for the changes of the KV cache, until the call is cancelled: from now on, or those after the batch of number

@@ -30,7 +30,7 @@ from smg_core.engines.base import (
 )
 from smg_core.engines.fan_out import FanOut, requests_of
 from smg_core.engines.kv_events import PART, KvEventBatch, size
-from smg_core.engines.pooling import PoolCall, Vector
+from smg_core.engines.pooling import PoolCall, Vector, activated
 from smg_core.engines.settings import EnginesConfig
 from smg_core.engines.slices import SLICE, fit_one_slice, slices
 from smg_core.engines.status import not_offered
@@ -75,7 +75,8 @@ class EngineClient:
                 if not not_offered(error):
                     raise
         if info.generates is not None:
-            pools = frozenset[PoolKind]() if info.generates else facts.pools
+            able = facts.pools if info.pools is None else facts.pools & info.pools
+            pools = frozenset[PoolKind]() if info.generates else able
             facts = attrs.evolve(facts, generates=info.generates, pools=pools)
         if not facts.context_length:
             facts = attrs.evolve(facts, context_length=info.context_length)
@@ -177,13 +178,18 @@ class EngineClient:
     async def pool(
         self, call: PoolCall, *, metadata: Sequence[tuple[str, str]] = (), timeout: float | None = None
     ) -> Sequence[Vector]:
-        """A vector for each input, one after the other. Raises UnsupportedParameter where the dialect has no such call."""
+        """The numbers for each input, one after the other; those of a classifier as shares unless the call says otherwise. Raises
+        UnsupportedParameter where the dialect has no such call, or cannot say what is asked."""
         found: list[Vector] = []
-        for ids in call.ids:
-            asked = self.codec.embed(call.id, ids)
+        for at, ids in enumerate(call.ids):
+            types = call.types[at] if call.types else ()
+            asked = self.codec.embed(call.id, ids, types) if types else self.codec.embed(call.id, ids)
             if asked is None:
                 raise UnsupportedParameter("This engine makes no embeddings.", param="model")
-            found.append(await self._ask(asked, timeout, metadata))
+            made = await self._ask(asked, timeout, metadata)
+            if call.kind == "score" and len(made.values) != 1:
+                raise EngineGarbled("The engine sent several numbers as the score of a pair.")
+            found.append(made if call.kind == "embed" or call.activation is False else activated(made))
         return found
 
     async def subscribe_kv_events(

@@ -12,7 +12,7 @@ from typing import Protocol
 import attrs
 from msgspec import Struct
 
-from smg_core.engines.pooling import PoolCall, PoolingEngine, Vector
+from smg_core.engines.pooling import PoolCall, Vector
 from smg_core.errors import (
     EngineGarbled,
     EngineStalled,
@@ -21,10 +21,13 @@ from smg_core.errors import (
     NoWorker,
     Overloaded,
     SmgError,
+    UnsupportedParameter,
 )
 from smg_core.events import Usage
 from smg_core.hooks import AttemptEnded, WorkerPicked
 from smg_core.observability.trace_context import Outgoing
+from smg_core.pipeline.next_token import pooling_engine
+from smg_core.pipeline.scoring import Method
 from smg_core.pipeline.served import ServedModel
 from smg_core.pipeline.settings import PoolingConfig
 from smg_core.pipeline.spread import Spread
@@ -38,15 +41,17 @@ from smg_core.workers.worker import PrefillLoad, Worker, WorkerPlace
 __all__ = ["EMBEDDING", "Gathering", "PoolAttempt", "PoolChoice", "PoolItem", "PoolTerms", "PoolWorkers", "Pooled"]
 
 EMBEDDING = "embedding"
-"""The role of pooled work in routing."""
+"""The role of pooled work in routing. How likely tokens are to come next is asked of workers as any text is."""
 
 
 class Pooled(Struct, frozen=True):
-    """The vectors of a request's inputs, in order, the model that made them, and the tokens that the engines counted."""
+    """The numbers for a request's inputs or pairs, in order, the model that made them, the tokens that the engines counted, and
+    how pairs were judged."""
 
     model: ServedModel
     vectors: Sequence[Vector]
     prompt_tokens: int
+    method: Method = ""
 
     @property
     def usage(self) -> Usage:
@@ -67,11 +72,16 @@ class PoolTerms:
 
 
 class PoolItem(Struct, frozen=True):
-    """One input: what the client gave, its ids (None: only its engine encodes it), and its tokens, reckoned without ids."""
+    """One input: what the client gave, its ids (None: only its engine encodes it), and its tokens, reckoned without ids. Of a
+    pair `given` is the document, `query` the other text, and `types` are those of the ids. `place` is that of the input in the
+    request."""
 
     given: PoolInput
     ids: TokenIds | None
     tokens: int
+    place: int = 0
+    query: PoolInput = ""
+    types: Sequence[int] = ()
 
     @property
     def text(self) -> str:
@@ -143,7 +153,10 @@ class Gathering:
         terms: PoolTerms,
         trace: Trace,
         items: Sequence[PoolItem],
+        method: Method = "",
     ) -> None:
+        self._method = method
+        self._role = "regular" if request.kind == "next_token" else EMBEDDING
         self._pooling, self._request, self._model = pooling, request, model
         self._terms, self._trace, self._items = terms, trace, items
         budget = terms.budgets.of(model.name)
@@ -172,7 +185,7 @@ class Gathering:
         finally:
             self._report_served()
         vectors = [each for each in self._found if each is not None]
-        return Pooled(self._model, vectors, sum(each.tokens for each in vectors))
+        return Pooled(self._model, vectors, sum(each.tokens for each in vectors), self._method)
 
     async def _lane(self) -> None:
         """Take inputs until all are done."""
@@ -188,11 +201,11 @@ class Gathering:
         try:
             picked = self._pooling.pick(self._request, self._model, self._items[place], self._spread.tried(place))
         except NoWorker as error:
-            raise _at(self._failures.get(place, error), place) from None
+            raise self._at(self._failures.get(place, error), place) from None
         except Overloaded as error:
             if self._spread.calls:
                 return False
-            raise _at(error, place) from None
+            raise self._at(error, place) from None
         group = self._spread.take(picked.worker.facts.pool_inputs)
         await self._call(picked, group)
         self._changed.set()
@@ -208,7 +221,7 @@ class Gathering:
         call: PoolAttempt | None = None
         answered = False
         try:
-            engine: PoolingEngine = worker.engine  # type: ignore[assignment]  # its facts say that it pools
+            engine = pooling_engine(worker, self._request, self._model, self._terms.settings)
             asked = engine.pool(
                 self._asked(call_id, group, worker),
                 metadata=served.outgoing.metadata,
@@ -241,15 +254,33 @@ class Gathering:
         self._report(served, type(error).__name__, self._pooling.now - began, error.detail or error.message)
         self._failures.update(dict.fromkeys(group, error))
         if not self._spread.failed(group, worker.name, error):
-            raise _at(error, group[0])
+            raise self._at(error, group[0])
 
     def _asked(self, call_id: str, group: tuple[int, ...], worker: Worker) -> PoolCall:
         """What a worker is sent for these inputs."""
-        items = [self._items[place] for place in group]
+        items, request = [self._items[place] for place in group], self._request
         if worker.facts.door == "ids":
-            return PoolCall(call_id, [each.ids for each in items if each.ids is not None])
-        request = self._request
-        return PoolCall(call_id, (), [each.given for each in items], request.truncate, request.truncate_side)
+            if request.kind == "embed" and request.activation is False:
+                raise UnsupportedParameter("This engine's protocol cannot ask for raw vectors.", param="activation")
+            return PoolCall(
+                call_id,
+                [each.ids for each in items if each.ids is not None],
+                kind=request.kind,
+                types=[each.types for each in items] if items[0].types else (),
+                activation=request.activation,
+            )
+        pairs, context = request.kind == "score", worker.facts.context_length
+        most = request.truncate or request.document_tokens
+        return PoolCall(
+            call_id,
+            (),
+            () if pairs else [each.given for each in items],
+            -1 if context and most is not None and most >= context else most,
+            request.truncate_side,
+            request.kind,
+            pairs=[(each.query, each.given) for each in items] if pairs else (),
+            activation=request.activation,
+        )
 
     def _take(self, group: tuple[int, ...], vectors: Sequence[Vector]) -> None:
         """Keep what an engine has answered. Raises EngineGarbled for another number of vectors than inputs, or of another length
@@ -293,7 +324,7 @@ class Gathering:
                     picked.policy,
                     self._attempts,
                     now,
-                    EMBEDDING,
+                    self._role,
                     None,
                     self._model.primary or self._model.name,
                     picked.worker.facts.transport,
@@ -302,6 +333,12 @@ class Gathering:
             )
         served.calls += 1
         return served
+
+    def _at(self, error: SmgError, place: int) -> SmgError:
+        """The error with the input that it belongs to, unless it names another field."""
+        if error.param is None:
+            error.param = f"inputs[{self._items[place].place}]"
+        return error
 
     def _report_served(self) -> None:
         """Tell how the calls of each worker ended that have not failed."""
@@ -324,20 +361,13 @@ class Gathering:
                 at=self._pooling.now,
                 detail=detail,
                 client_id=self._trace.client_id,
-                role=EMBEDDING,
+                role=self._role,
                 model=self._model.primary or self._model.name,
                 transport=worker.facts.transport,
                 dialect=worker.facts.dialect,
                 span_id=served.outgoing.span_id,
             )
         )
-
-
-def _at(error: SmgError, place: int) -> SmgError:
-    """The error with the input that it belongs to, unless it names another field."""
-    if error.param is None:
-        error.param = f"inputs[{place}]"
-    return error
 
 
 def _first(errors: BaseExceptionGroup[SmgError]) -> SmgError:

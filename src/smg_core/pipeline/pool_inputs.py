@@ -33,8 +33,10 @@ def check_count(request: PoolRequest, settings: PoolingConfig) -> None:
 
 
 def input_characters(request: PoolRequest) -> int:
-    """How long its inputs are, all together: characters of texts, and ids."""
-    return sum(map(len, request.inputs))
+    """How long its inputs are, all together: characters of texts, and ids. Of pairs every text counts as often as it is read."""
+    if request.kind == "embed" or not request.pairs:
+        return sum(map(len, request.inputs))
+    return sum(len(request.inputs[place]) for pair in request.pairs for place in pair)
 
 
 def ids_of(

@@ -1,19 +1,20 @@
 """Answers a pooled request: makes the ids of its inputs, and has their vectors gathered from the workers of its model (edge).
 
-What an input becomes is decided by `pool_inputs`, which worker gets it by the policy of the model for the role "embedding", what
-is under way at a time by `pool_gathering` and `spread`. Above: the handler in `server.pooling`. Below: these, routing, workers.
+What an input becomes is decided by `pool_inputs` and `pair_inputs`, how pairs are judged by `scoring`, which worker gets it by
+the policy of the model for the role "embedding", what is under way at a time by `pool_gathering` and `spread`. Above: the
+handler in `server.pooling`. Below: these, routing, workers.
 """
 
 import asyncio
 
 from smg_core.clock import Clock
-from smg_core.errors import SmgError, UnsupportedParameter
-from smg_core.hooks import EncodeDone
+from smg_core.errors import SmgError
 from smg_core.pipeline.executor import FairExecutor
+from smg_core.pipeline.pool_encoding import PoolEncoding
 from smg_core.pipeline.pool_gathering import EMBEDDING, Gathering, PoolAttempt, PoolChoice, Pooled, PoolItem, PoolTerms
-from smg_core.pipeline.pool_inputs import check_count, given_inputs, ids_of, input_characters, reckoned
+from smg_core.pipeline.pool_inputs import check_count
+from smg_core.pipeline.scoring import can_do, judged, no_such_work
 from smg_core.pipeline.served import ServedModel
-from smg_core.pipeline.settings import PoolingConfig
 from smg_core.pipeline.steps import Chosen
 from smg_core.pipeline.streaming import OnOutcome
 from smg_core.pipeline.trace import Trace
@@ -41,61 +42,45 @@ class Pooling:
         self._registry = registry
         self._policies = policies
         self._clock = clock
-        self._executor = executor
+        self._encoding = PoolEncoding(clock, executor)
         self._on_outcome = on_outcome
         self._running: dict[str, set[PoolAttempt]] = {}
         self._aborts: set[asyncio.Task[None]] = set()
 
     async def __call__(self, request: PoolRequest, model: ServedModel, terms: PoolTerms, trace: Trace) -> Pooled:
-        """The vectors for `request` of `model`. Raises what is wrong with the request, and the error of an engine; its `param` is
+        """The numbers for `request` of `model`. Raises what is wrong with the request, and the error of an engine; its `param` is
         then the input."""
-        check_count(request, terms.settings)
-        given = given_inputs(request, model, terms.settings)
-        if model.tokenizer is None:
-            inputs = [PoolItem(each, None, reckoned(each)) for each in given]
-        else:
-            ids = await self._ids(request, model, terms.settings, trace)
-            inputs = [PoolItem(each, own, len(own)) for each, own in zip(given, ids, strict=True)]
-        return await Gathering(self, request, model, terms, trace, inputs).run()
-
-    async def _ids(
-        self, request: PoolRequest, model: ServedModel, settings: PoolingConfig, trace: Trace
-    ) -> tuple[TokenIds, ...]:
-        began, size = self._clock.monotonic(), input_characters(request)
-        if size <= model.encode_inline:
-            found = ids_of(request, model, settings)
-        else:
-            found = await self._executor.run(
-                lambda given_up: ids_of(request, model, settings, given_up), size=size, caller=request.caller.tenant
-            )
-        now = self._clock.monotonic()
-        trace.report(EncodeDone(request.id, size, 0, sum(map(len, found)), now - began, now))
-        return found
+        settings = terms.settings
+        check_count(request, settings)
+        if request.kind == "score":
+            self._registry.candidates(model.name)  # raises where nobody is there to judge anything
+        request, method = judged(request, model, [each.facts for each in self._registry.of(model.name)], settings)
+        items = await self._encoding.items(request, model, settings, trace, method)
+        return await Gathering(self, request, model, terms, trace, items, method).run()
 
     def pick(self, request: PoolRequest, model: ServedModel, item: PoolItem, exclude: frozenset[str]) -> "PoolChoice":
         """The worker for one input, by the policy. Raises UnsupportedParameter where no engine of the model does such work,
         Overloaded where none has room, NoWorker."""
         name, now = model.name, self._clock.monotonic()
         known = self._registry.candidates(name, exclude)
-        found = tuple(
-            each
-            for each in known
-            if request.kind in each.facts.pools and (item.ids is not None or each.facts.door == "chat")
-        )
+        found = tuple(each for each in known if can_do(each.facts, request, has_ids=item.ids is not None))
+        if not found and request.kind == "score":  # the operator says that servers can which do not say it themselves
+            found = tuple(each for each in known if each.facts.door == "chat")
         if not found:
-            raise _no_such_work(name, {each.facts.dialect for each in known})
+            raise no_such_work(name, request, [each.facts for each in known])
         found = self._registry.admitted(found, now)
+        role = "regular" if request.kind == "next_token" else EMBEDDING
         context = RoutingContext(
             request_id=request.id,
             model=name,
             input_ids=item.ids or TokenIds(),
             text=item.text,
             headers=request.headers,
-            role=EMBEDDING,
+            role=role,
             now=now,
         )
         seen = tuple([each.record for each in found])
-        choice = self._policies.choose(model.primary or name, EMBEDDING, seen, context)
+        choice = self._policies.choose(model.primary or name, role, seen, context)
         worker = found[choice.at]
         self._registry.breakers.chosen(worker.name)
         return PoolChoice(worker, choice.policy, choice.pick.why)
@@ -129,12 +114,3 @@ class Pooling:
     @property
     def now(self) -> float:
         return self._clock.monotonic()
-
-
-def _no_such_work(model: str, dialects: set[str]) -> UnsupportedParameter:
-    engines = ", ".join(sorted(dialects))
-    return UnsupportedParameter(
-        f"The engines of the model '{model}' ({engines}) make no embeddings of it.",
-        param="model",
-        code="unsupported_model",
-    )

@@ -9,15 +9,17 @@ from collections.abc import Callable, Mapping
 
 import attrs
 
+from smg_core.engines.pooling import class_names
 from smg_core.pipeline.conformance import OnViolation
 from smg_core.pipeline.media import MediaService
 from smg_core.request import GenerationRequest
 from smg_core.sealing.cache_salts import CacheSalts
 from smg_core.sealing.reasoning import ReasoningSeals
 from smg_core.tokenizer.base import PromptTemplate, Tokenizer
+from smg_core.tokenizer.pairs import PAIR_OF_TEXTS, PairFrame
 from smg_parsers import Family
 
-__all__ = ["ServedAs", "ServedModel", "SharedOut", "as_named", "unshared"]
+__all__ = ["ServedAs", "ServedModel", "SharedOut", "as_named", "names_of_classes", "unshared"]
 
 ServedAs = Callable[[str, str], str]
 """The model that a name, which is no model's own, stands for in a request of a tenant; the name itself where it is no alias."""
@@ -30,6 +32,12 @@ SharedOut = Callable[[GenerationRequest], str]
 def unshared(request: GenerationRequest) -> str:
     """No name is shared."""
     return request.model
+
+
+def names_of_classes(model_config: Mapping[str, object]) -> tuple[str, ...]:
+    """The names of a classifier's classes in the object of its config.json; () where it has none."""
+    names = model_config.get("id2label")
+    return class_names(names) if isinstance(names, dict) else ()
 
 
 def as_named(name: str, tenant: str) -> str:
@@ -45,10 +53,11 @@ class ServedModel:
     `default_sampling` is the model's own generation config. `encode_inline`: how many characters of new text may be encoded on
     the event loop (about half a millisecond). `media` is None for a model that takes only text. `on_violation`: what happens to
     an answer that violates its format. `parser_header`: a request may name another family. `answer_bytes`: how much memory an
-    answer that is not streamed may take, 0 for no bound. `seals` seal and open its reasoning; None: nothing is sealed.
-    `salts` part the engines' caches by tenant; None: only by what clients send.
-    `adapter` is the LoRA adapter of the model that this name asks for; "" for the model itself.
-    `refuses_budget`: a budget for reasoning is refused, not ignored, if the family has no marker for the end of reasoning."""
+    answer that is not streamed may take, 0 for no bound. `seals` seal and open its reasoning; None: nothing is sealed. `salts`
+    part the engines' caches by tenant; None: only by what clients send. `pair` puts two texts together for a cross-encoder,
+    None where its tokenizer has a rule for that which makes no sense; `labels` are the names of a classifier's classes, in
+    their order. `adapter` is the LoRA adapter of the model that this name asks for; "" for the model itself. `refuses_budget`:
+    a budget for reasoning is refused, not ignored, if the family has no marker for the end of reasoning."""
 
     name: str
     tokenizer: Tokenizer | None
@@ -70,3 +79,5 @@ class ServedModel:
     salts: CacheSalts | None = None
     refuses_budget: bool = False
     adapter: str = ""
+    pair: PairFrame | None = PAIR_OF_TEXTS
+    labels: tuple[str, ...] = ()

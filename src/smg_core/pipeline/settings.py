@@ -219,6 +219,38 @@ class PoolingConfig:
     calls_at_once: int = option(
         64, "Most calls that engines work on at the same time for one request.", at_least=1, at_most=65536
     )
+    scoring: tuple[str, ...] = option(
+        (),
+        "How the models that rerank and score do it where this cannot be seen from their engines, as MODEL=cosine, "
+        "MODEL=cross_encoder or MODEL=generative; repeatable.",
+    )
+    rerank_task: str = option(
+        "Judge whether the Document meets the requirements based on the Query and the Instruct provided. "
+        'Note that the answer can only be "yes" or "no".',
+        "What a generative reranker is told in its system message; the words are those of Qwen3-Reranker.",
+    )
+    rerank_question: str = option(
+        "<Instruct>: {instruction}\\n<Query>: {query}\\n<Document>: {document}",
+        "What a generative reranker is asked for one document; {instruction}, {query} and {document} are replaced, "
+        "and a backslash with n is a line break.",
+    )
+    rerank_instruction: str = option(
+        "Given a web search query, retrieve relevant passages that answer the query",
+        "The {instruction} of requests that have none.",
+    )
+    rerank_labels: tuple[str, ...] = option(
+        ("yes", "no"), "The two answers of a generative reranker, that for a document which fits first; a token each."
+    )
+    label_alternatives: int = option(
+        20,
+        "Most likely next tokens that an engine is asked for, to find those in them that a request or a reranker asks about; an "
+        "engine's own maximum bounds it.",
+        at_least=2,
+        at_most=100_000,
+    )
+    bare_rerank: bool = option(
+        False, "Whether requests in SGLang's form of rerank are answered with a bare list, as SGLang does."
+    )
     tokens_at_once: int = option(
         65_536,
         "Most tokens that engines work on at the same time for one request; one call may always be under way.",
@@ -234,8 +266,23 @@ class PoolingConfig:
     def _prefixes(self) -> dict[str, str]:
         return {name: text for name, _, text in (row.partition("=") for row in self.prefixes)}
 
+    def method(self, model: str) -> str:
+        """How this model scores pairs, as the operator says; "" where nothing is said."""
+        return self._methods.get(model, "")
+
+    @property
+    def _methods(self) -> dict[str, str]:
+        return {name: method for name, _, method in (row.rpartition("=") for row in self.scoring)}
+
     def check(self) -> None:
-        """Raise ConfigError for a row of `prefixes` that has no known task."""
+        """Raise ConfigError for a row of `prefixes` that has no known task, for one of `scoring` without a known method, and for
+        answers of rerankers that are not two."""
+        for row in self.scoring:
+            name, equals, method = row.rpartition("=")
+            if not equals or not name or method not in METHODS:
+                raise ConfigError(f"pooling.scoring: {row}: expected MODEL=METHOD, METHOD one of {', '.join(METHODS)}")
+        if len(set(self.rerank_labels)) != 2:
+            raise ConfigError("pooling.rerank_labels: expected two different answers")
         for row in self.prefixes:
             place, equals, text = row.partition("=")
             if not equals or not text or place.rpartition("/")[2] not in TASKS:
@@ -243,6 +290,10 @@ class PoolingConfig:
                     f"pooling.prefixes: {row}: expected TASK=TEXT or MODEL/TASK=TEXT, TASK one of {', '.join(TASKS)}"
                 )
 
+
+METHODS = ("cosine", "cross_encoder", "generative")
+"""How pairs of texts are scored: by the vectors of both, by a model that reads both at once, or by how likely a model that
+writes text says yes."""
 
 TASKS = (
     *("query", "document", "classification", "clustering", "similarity"),

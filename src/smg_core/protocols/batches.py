@@ -4,7 +4,7 @@ Pure. Above: the handlers and the queue of batches. Below: decoding.
 """
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 from msgspec import Raw, Struct, field
@@ -31,7 +31,8 @@ __all__ = [
     "result_line",
 ]
 
-_Endpoint = Literal["/v1/chat/completions", "/v1/completions", "/v1/responses"]
+_Endpoint = Literal["/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/embeddings"]
+_ENDPOINTS: tuple[str, ...] = get_args(_Endpoint)
 
 
 class OutputExpiresAfter(ExpiresAfter, frozen=True):
@@ -48,9 +49,7 @@ class BatchBody(Struct, forbid_unknown_fields=True, gc=False):
     output_expires_after: OutputExpiresAfter | None = None
 
 
-_BODY = WireDecoder(
-    BatchBody, {"endpoint": ("/v1/chat/completions", "/v1/completions", "/v1/responses"), "completion_window": ("24h",)}
-)
+_BODY = WireDecoder(BatchBody, {"endpoint": _ENDPOINTS, "completion_window": ("24h",)})
 
 
 class BatchCounts(Struct, omit_defaults=True):

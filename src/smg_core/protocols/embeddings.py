@@ -4,6 +4,8 @@ Pure. Above: server.pooled_apis. Below: the decoder of bodies, request, vectors.
 EmbeddingCompletionRequest.
 """
 
+from functools import partial
+from sys import byteorder
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
@@ -13,6 +15,7 @@ from smg_core.protocols.base import Incoming
 from smg_core.protocols.chat_types import TokenId
 from smg_core.protocols.decoding import WireDecoder
 from smg_core.protocols.json_text import encode_body
+from smg_core.protocols.pool_fields import SIDES, PoolFields, check_pool_fields, named_field
 from smg_core.protocols.vectors import (
     BASE64_BYTES,
     FLOAT_BYTES,
@@ -30,23 +33,24 @@ __all__ = [
     "EmbeddingsRequest",
     "decode_embeddings",
     "embeddings_body",
+    "pool_inputs",
 ]
 
 Dimensions = Annotated[int, Meta(ge=1, le=1 << 20)]
-KeptTokens = Annotated[int, Meta(ge=-1, le=2**31 - 1)]
+NumberType = Literal["float32", "float16", "bfloat16"]
 
 
-class EmbeddingsBody(Struct, forbid_unknown_fields=True, kw_only=True):
-    """The body. `input` is a text or several, or the token ids of one or of several."""
+class EmbeddingsBody(PoolFields, forbid_unknown_fields=True, kw_only=True):
+    """The body. `input` is a text or several, or the token ids of one or of several. `embed_dtype` and `endianness` are how
+    numbers are written in base64 (float32 in the order of the machine, which is little)."""
 
     model: str
     input: str | list[str | TokenId | list[TokenId]]
     encoding_format: Literal["float", "base64"] | None = None
     dimensions: Dimensions | None = None
-    user: str | None = None
-    truncate_prompt_tokens: KeptTokens | None = None
-    truncation_side: Literal["left", "right"] | None = None
     add_special_tokens: bool | None = None
+    embed_dtype: NumberType | None = None
+    endianness: Literal["native", "big", "little"] | None = None
 
 
 class EmbeddingObject(Struct, kw_only=True):
@@ -74,7 +78,13 @@ class EmbeddingsAnswer(Struct, kw_only=True):
 
 
 _BODY: WireDecoder[EmbeddingsBody] = WireDecoder(
-    EmbeddingsBody, {"encoding_format": ("float", "base64"), "truncation_side": ("left", "right")}
+    EmbeddingsBody,
+    {
+        "encoding_format": ("float", "base64"),
+        "embed_dtype": ("float32", "float16", "bfloat16"),
+        "endianness": ("native", "big", "little"),
+        **SIDES,
+    },
 )
 
 
@@ -84,6 +94,8 @@ class EmbeddingsRequest(Struct, frozen=True):
     request: PoolRequest
     several: bool
     base64: bool
+    number_type: NumberType = "float32"
+    big: bool = False
 
     @property
     def number_bytes(self) -> int:
@@ -93,7 +105,7 @@ class EmbeddingsRequest(Struct, frozen=True):
     def locate(self, path: str) -> str:
         """The field of the body that `path` was read from."""
         if not path.startswith("inputs"):
-            return "truncate_prompt_tokens" if path == "truncate" else path
+            return named_field(path)
         return "input" + path.removeprefix("inputs") if self.several else "input"
 
 
@@ -102,7 +114,8 @@ def decode_embeddings(incoming: Incoming) -> EmbeddingsRequest:
     wire = _BODY.decode(incoming.body, incoming.limits, incoming.compat)
     if not wire.model:
         raise InvalidRequest("Missing required parameter: 'model'.", param="model", code="missing_required_parameter")
-    inputs, several = _inputs(wire.input)
+    check_pool_fields(wire)
+    inputs, several = pool_inputs(wire.input)
     return EmbeddingsRequest(
         PoolRequest(
             id=incoming.request_id,
@@ -110,18 +123,21 @@ def decode_embeddings(incoming: Incoming) -> EmbeddingsRequest:
             kind="embed",
             inputs=inputs,
             dimensions=wire.dimensions,
-            truncate=_kept(wire.truncate_prompt_tokens),
+            truncate=wire.truncate_prompt_tokens,
             truncate_side="start" if wire.truncation_side == "left" else "end",
             add_special_tokens=wire.add_special_tokens is not False,
+            activation=wire.use_activation,
             headers=incoming.headers,
             caller=incoming.caller,
         ),
         several,
         wire.encoding_format == "base64",
+        wire.embed_dtype or "float32",
+        wire.endianness == "big" or (wire.endianness == "native" and byteorder == "big"),
     )
 
 
-def _inputs(given: str | list[str | int | list[int]]) -> tuple[tuple[PoolInput, ...], bool]:
+def pool_inputs(given: str | list[str | int | list[int]]) -> tuple[tuple[PoolInput, ...], bool]:
     """The inputs, and whether they were a list. Raises InvalidRequest for a list of several kinds, and for an empty one."""
     if isinstance(given, str):
         return (given,), False
@@ -139,19 +155,9 @@ def _inputs(given: str | list[str | int | list[int]]) -> tuple[tuple[PoolInput, 
     return tuple([each for each in given if not isinstance(each, int)]), True
 
 
-def _kept(asked: int | None) -> int | None:
-    if asked == 0:
-        raise InvalidRequest(
-            "Invalid 'truncate_prompt_tokens': expected -1, or 1 or more.",
-            param="truncate_prompt_tokens",
-            code="integer_below_min_value",
-        )
-    return asked
-
-
 def embeddings_body(decoded: EmbeddingsRequest, made: PooledVectors) -> bytes:
     """The answer."""
-    write = as_base64 if decoded.base64 else as_floats
+    write = partial(as_base64, kind=decoded.number_type, big=decoded.big) if decoded.base64 else as_floats
     dimensions = decoded.request.dimensions
     return encode_body(
         {

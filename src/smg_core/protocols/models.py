@@ -22,8 +22,9 @@ _PAGE, _LONGEST_PAGE = 20, 1000
 
 @attrs.frozen
 class ModelCard:
-    """One model. `created` is seconds since the epoch; `max_model_len` the context in tokens; `root` the base model
-    of an alias, `parent` the model that an adapter belongs to."""
+    """One model. `created` is seconds since the epoch; `max_model_len` the context in tokens; `root` the base model of an
+    alias, `parent` the model that an adapter belongs to. `pools` are the kinds of pooled work that its engines do, `scores_by`
+    how it judges pairs of texts ("cosine", "cross_encoder", "generative"; "": it does not)."""
 
     id: str
     created: int
@@ -31,6 +32,8 @@ class ModelCard:
     max_model_len: int | None = None
     root: str | None = None
     parent: str | None = None
+    pools: Sequence[str] = ()
+    scores_by: str = ""
 
 
 def model_body(card: ModelCard) -> bytes:
@@ -56,6 +59,9 @@ def _model_object(card: ModelCard) -> JsonObject:
         found["parent"] = card.parent
     if card.max_model_len is not None:
         found["max_model_len"] = card.max_model_len
+    found["pools"] = list(card.pools)
+    if card.scores_by:
+        found["scores_by"] = card.scores_by
     return found
 
 

@@ -1,8 +1,7 @@
-"""Rerank: the bodies of Jina, vLLM and Cohere, and one answer that has the fields of all.
+"""Rerank: the bodies of Jina, vLLM, Cohere and SGLang, and one answer that has the fields of all.
 
-The score of a document is the cosine of its vector and the query's: what vLLM does too where a model makes vectors. Pure. Above:
-server.pooled_apis. Below: the decoder of bodies, request, vectors. Source: the API references of Jina and Cohere; vLLM's
-RerankRequest.
+How a document is judged is decided by the pipeline. Pure. Above: server.pooled_apis. Below: the decoder of bodies, request,
+vectors. Source: the API references of Jina and Cohere; vLLM's RerankRequest; SGLang's V1RerankReqInput.
 """
 
 from collections.abc import Sequence
@@ -15,10 +14,19 @@ from smg_core.json_types import JsonObject
 from smg_core.protocols.base import Incoming
 from smg_core.protocols.decoding import WireDecoder
 from smg_core.protocols.json_text import encode_body
-from smg_core.protocols.vectors import PooledVectors, likeness
+from smg_core.protocols.pool_fields import SIDES, PoolFields, check_pool_fields, named_field
+from smg_core.protocols.vectors import PooledVectors, pair_scores
 from smg_core.request import PoolRequest
 
-__all__ = ["RerankAnswer", "RerankBody", "RerankDecoded", "decode_rerank", "decode_rerank_v2", "rerank_body"]
+__all__ = [
+    "RerankAnswer",
+    "RerankBody",
+    "RerankDecoded",
+    "bare_rerank_body",
+    "decode_rerank",
+    "decode_rerank_v2",
+    "rerank_body",
+]
 
 HELD_BYTES = 4
 """What a number takes while the vectors are compared."""
@@ -32,20 +40,21 @@ class DocumentText(Struct, forbid_unknown_fields=True):
     text: str
 
 
-class RerankBody(Struct, forbid_unknown_fields=True, kw_only=True):
-    """The body. `top_n` 0: all."""
+class RerankBody(PoolFields, forbid_unknown_fields=True, kw_only=True):
+    """The body. `top_n` 0: all. `instruct` is what the documents are sought for, in words, for models that read such. Without
+    `model` the only one is meant."""
 
-    model: str
+    model: str = ""
     query: str
     documents: Annotated[list[str | DocumentText], Meta(min_length=1)]
     top_n: Annotated[int, Meta(ge=0)] | None = None
     return_documents: bool | None = None
     max_tokens_per_doc: Annotated[int, Meta(ge=1)] | None = None
-    truncate_prompt_tokens: Annotated[int, Meta(ge=-1)] | None = None
+    instruct: str | None = None
 
 
 class RankedDocument(Struct, kw_only=True):
-    """A document's place in the request, and how well it fits the query: -1 to 1."""
+    """A document's place in the request, and how well it fits the query: 0 to 1, of a model that makes vectors -1 to 1."""
 
     index: int
     relevance_score: float
@@ -63,7 +72,7 @@ class RerankAnswer(Struct, kw_only=True):
     meta: JsonObject
 
 
-_BODY: WireDecoder[RerankBody] = WireDecoder(RerankBody, {})
+_BODY: WireDecoder[RerankBody] = WireDecoder(RerankBody, SIDES)
 
 
 class RerankDecoded(Struct, frozen=True):
@@ -86,7 +95,8 @@ class RerankDecoded(Struct, frozen=True):
             return "query"
         if path.startswith("inputs["):
             return f"documents[{int(path[7:].partition(']')[0]) - 1}]"
-        return {"inputs": "documents", "truncate": "max_tokens_per_doc"}.get(path, path)
+        known = {"inputs": "documents", "document_tokens": "max_tokens_per_doc", "instruction": "instruct"}
+        return known.get(path) or named_field(path)
 
 
 def decode_rerank(incoming: Incoming) -> RerankDecoded:
@@ -107,16 +117,18 @@ def _decoded(incoming: Incoming, version: str, *, returns: bool, most_tokens: in
         if not text.strip():
             param = f"documents[{place - 1}]" if place else "query"
             raise InvalidRequest(f"Invalid '{param}': the text is empty.", param=param, code="empty_string")
-    if wire.truncate_prompt_tokens == 0:
-        param = "truncate_prompt_tokens"
-        raise InvalidRequest(f"Invalid '{param}': expected -1, or 1 or more.", param=param)
+    check_pool_fields(wire)
     request = PoolRequest(
         id=incoming.request_id,
         model=wire.model,
-        kind="embed",
+        kind="score",
         inputs=(wire.query, *documents),
-        truncate=wire.max_tokens_per_doc or wire.truncate_prompt_tokens or most_tokens,
-        tasks=("query", *["document"] * len(documents)),
+        pairs=tuple([(0, at) for at in range(1, len(documents) + 1)]),
+        truncate=wire.truncate_prompt_tokens,
+        truncate_side="start" if wire.truncation_side == "left" else "end",
+        document_tokens=wire.max_tokens_per_doc or (None if wire.truncate_prompt_tokens else most_tokens),
+        instruction=wire.instruct or "",
+        activation=wire.use_activation,
         headers=incoming.headers,
         caller=incoming.caller,
     )
@@ -126,16 +138,14 @@ def _decoded(incoming: Incoming, version: str, *, returns: bool, most_tokens: in
 
 def rerank_body(decoded: RerankDecoded, made: PooledVectors) -> bytes:
     """The answer: the best first, of equal ones the first."""
-    query, *others = made.vectors
-    scores = [likeness(query, each) for each in others]
-    order = sorted(range(len(scores)), key=lambda at: (-scores[at], at))
+    scores, order = _ranked(decoded, made)
     results: list[JsonObject] = [
         {
             "index": at,
             "relevance_score": scores[at],
             **({"document": {"text": decoded.documents[at]}} if decoded.returns else {}),
         }
-        for at in order[: decoded.most or len(order)]
+        for at in order
     ]
     tokens = made.prompt_tokens
     return encode_body(
@@ -148,3 +158,27 @@ def rerank_body(decoded: RerankDecoded, made: PooledVectors) -> bytes:
             "meta": {"api_version": {"version": decoded.version}, "billed_units": {"search_units": 1}},
         }
     )
+
+
+def bare_rerank_body(decoded: RerankDecoded, made: PooledVectors) -> bytes:
+    """The answer as SGLang has it: the bare list."""
+    scores, order = _ranked(decoded, made)
+    return encode_body(
+        [
+            {
+                "score": scores[at],
+                **({"document": decoded.documents[at]} if decoded.returns else {}),
+                "index": at,
+                "meta_info": {"id": decoded.request.id},
+            }
+            for at in order
+        ]
+    )
+
+
+def _ranked(decoded: RerankDecoded, made: PooledVectors) -> tuple[list[float], list[int]]:
+    """The score of each document, and those that the answer has, the best first."""
+    request = decoded.request
+    scores = pair_scores(made, request.pairs, raw=request.activation is False)
+    order = sorted(range(len(scores)), key=lambda at: (-scores[at], at))
+    return scores, order[: decoded.most or len(order)]

@@ -23,6 +23,7 @@ _ERRORS = {
     "/v1/chat/completions": ("chat", openai_error),
     "/v1/completions": ("completions", openai_error),
     "/v1/responses": ("responses", responses_error),
+    "/v1/embeddings": ("embeddings", openai_error),
     "/v1/messages": ("messages", anthropic_error),
 }
 """Of each path that requests of batches go to: the permission that its callers need, and the envelope of its errors."""

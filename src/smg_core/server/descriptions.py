@@ -71,15 +71,18 @@ class HealthStatus(msgspec.Struct):
 
 class ModelObject(msgspec.Struct):
     """A model that is served. `created` is seconds since the epoch, `max_model_len` its context in tokens, `root` the model that
-    an alias names, `parent` the model that an adapter belongs to."""
+    an alias names, `parent` the model that an adapter belongs to. `pools` are the kinds of pooled work that its engines do,
+    `scores_by` how it judges pairs of texts."""
 
     id: str
     object: Literal["model"]
     created: int
     owned_by: str
+    pools: list[str]
     root: str | msgspec.UnsetType = msgspec.UNSET
     parent: str | msgspec.UnsetType = msgspec.UNSET
     max_model_len: int | msgspec.UnsetType = msgspec.UNSET
+    scores_by: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class ModelList(msgspec.Struct):

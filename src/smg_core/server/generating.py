@@ -37,7 +37,10 @@ def generating_routes(gateway: Runtime) -> tuple[Route[Endpoint], ...]:
     )
     kept, responses = remembering_routes(gateway)
     messages = Endpoint(Inference(gateway, MESSAGES), "messages", reads_json=True, about=descriptions.MESSAGES)
+    pooled = pooling_routes(gateway)
+    embeddings = next(each.target for each in pooled if each.pattern == "/v1/embeddings")
     batched: dict[str, Handler] = {
+        "/v1/embeddings": embeddings.answer,
         "/v1/chat/completions": chat.answer,
         "/v1/completions": completions.answer,
         "/v1/responses": responses,
@@ -49,7 +52,7 @@ def generating_routes(gateway: Runtime) -> tuple[Route[Endpoint], ...]:
     detokenize = Endpoint(tokenizing.detokenize, "tokenize", reads_json=True, about=descriptions.DETOKENIZE)
     return (
         *gemini_routes(gateway),
-        *pooling_routes(gateway),
+        *pooled,
         Route("POST", "/tokenize", tokenize),
         Route("POST", "/v1/tokenize", _again(tokenize)),
         Route("POST", "/detokenize", detokenize),

@@ -23,7 +23,7 @@ from smg_core.config import Config
 from smg_core.engines.base import Engine, ModelInfo
 from smg_core.errors import InternalError, SmgError, WorkerGone
 from smg_core.pipeline.media import suggests_media
-from smg_core.pipeline.served import ServedModel
+from smg_core.pipeline.served import ServedModel, names_of_classes
 from smg_core.server.config_check import check, named_parsers
 from smg_core.server.document_reading import document_reading
 from smg_core.server.memory import trim
@@ -205,6 +205,8 @@ class ModelLoader:
             seals=self.sealing.seals(family.name if family is not None else name),
             salts=self._salts,
             refuses_budget=self._config.messages.budget == "refuse",
+            pair=bundle.pair,
+            labels=info.labels or names_of_classes(bundle.model_config),
         )
 
     def without_tokenizer(self, name: str, info: ModelInfo) -> ServedModel:

@@ -11,18 +11,21 @@ import attrs
 
 from smg_core.errors import SmgError
 from smg_core.protocols.base import ErrorEncoder, Incoming
+from smg_core.protocols.classify import classify_body, decode_classify
 from smg_core.protocols.cohere_embed import cohere_embed_body, decode_cohere_embed, decode_cohere_embed_v1
 from smg_core.protocols.embeddings import decode_embeddings, embeddings_body
 from smg_core.protocols.errors import cohere_error, gemini_error, openai_error
 from smg_core.protocols.gemini_embed import decode_batch_embed, decode_embed_content, gemini_embed_body
-from smg_core.protocols.rerank import decode_rerank, decode_rerank_v2, rerank_body
+from smg_core.protocols.rerank import bare_rerank_body, decode_rerank, decode_rerank_v2, rerank_body
 from smg_core.protocols.score import decode_score, score_body
 from smg_core.protocols.vectors import PooledVectors
 from smg_core.request import PoolRequest
 from smg_core.server.apis import usual_status
 
 __all__ = [
+    "BARE_RERANK",
     "BATCH_EMBED",
+    "CLASSIFY",
     "COHERE_EMBED",
     "COHERE_EMBED_V1",
     "EMBEDDINGS",
@@ -72,5 +75,7 @@ COHERE_EMBED_V1 = PoolApi("embed", "embd-", decode_cohere_embed_v1, cohere_embed
 EMBED_CONTENT = PoolApi("embed_content", "", decode_embed_content, gemini_embed_body, gemini_error)
 BATCH_EMBED = PoolApi("embed_content", "", decode_batch_embed, gemini_embed_body, gemini_error)
 RERANK = PoolApi("rerank", "rerank-", decode_rerank, rerank_body, openai_error)
+BARE_RERANK = PoolApi("rerank", "rerank-", decode_rerank, bare_rerank_body, openai_error)
 RERANK_V2 = PoolApi("rerank", "rerank-", decode_rerank_v2, rerank_body, cohere_error)
 SCORE = PoolApi("score", "score-", decode_score, score_body, openai_error)
+CLASSIFY = PoolApi("classify", "classify-", decode_classify, classify_body, openai_error)

@@ -6,7 +6,10 @@ in `server.pooled_apis`.
 """
 
 import asyncio
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from smg_core.errors import ClientGone, DeadlineExceeded, SmgError
 from smg_core.hooks import RequestStarted
@@ -23,6 +26,7 @@ from smg_core.server.pooled_apis import PoolApi, PoolDecoded
 from smg_core.server.request_traces import account_of, observer_of, traced
 from smg_core.server.runtime import Runtime
 from smg_core.server.timeouts import CurrentTimeouts, Timeouts
+from smg_core.server.tokenizing import only_model
 
 __all__ = ["PoolInference"]
 
@@ -54,7 +58,7 @@ class PoolInference(Generic[D]):
         failure: SmgError | None = None
         over = False
         try:
-            decoded = await self._admit(exchange)
+            decoded = self._with_model(await self._admit(exchange), exchange)
             pooled, failure = await self._answer(exchange, decoded, trace)
             over = failure is None
         except SmgError as error:
@@ -88,6 +92,14 @@ class PoolInference(Generic[D]):
             finally:
                 gateway.admission.leave()
                 exchange.unwatch()
+
+    def _with_model(self, decoded: D, exchange: Exchange) -> D:
+        """The request with the model that is meant where its body names none. Raises InvalidRequest where there are several."""
+        if decoded.request.model:
+            return decoded
+        name = only_model(self._gateway, "", exchange.caller)
+        found = replace(cast("Struct", decoded), request=replace(decoded.request, model=name))
+        return cast("D", found)  # what decoders return is a Struct each
 
     async def _answer(self, exchange: Exchange, decoded: D, trace: Trace) -> tuple[Pooled | None, SmgError | None]:
         """Answer an admitted request: what was made of it, or the error that its client was told."""
@@ -132,7 +144,15 @@ class PoolInference(Generic[D]):
     async def _written(self, decoded: D, pooled: Pooled) -> bytes:
         """The answer's body, made off the event loop where it is large."""
         vectors = [each.values for each in pooled.vectors]
-        made = PooledVectors(decoded.request.model, vectors, pooled.prompt_tokens, int(self._gateway.clock.time()))
+        made = PooledVectors(
+            decoded.request.model,
+            vectors,
+            pooled.prompt_tokens,
+            int(self._gateway.clock.time()),
+            pooled.method,
+            pooled.model.labels,
+            [each.label for each in pooled.vectors],
+        )
         size = sum(map(len, made.vectors)) * decoded.number_bytes
         return await worked(self._gateway, decoded.request.caller.tenant, size, lambda: self._api.body(decoded, made))
 

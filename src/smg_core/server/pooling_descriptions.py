@@ -4,6 +4,7 @@ One `Operation` for each route, as in `server.descriptions`. Above: server.pooli
 """
 
 from smg_core.json_types import JsonObject
+from smg_core.protocols.classify import ClassifyAnswer, ClassifyBody
 from smg_core.protocols.cohere_embed import CohereEmbedBody, CohereEmbeddings, CohereError
 from smg_core.protocols.embeddings import EmbeddingsAnswer, EmbeddingsBody
 from smg_core.protocols.gemini_answer_types import GeminiError
@@ -19,6 +20,7 @@ from smg_core.protocols.score import ScoreAnswer, ScoreBody
 
 __all__ = [
     "BATCH_EMBED",
+    "CLASSIFY",
     "COHERE_EMBED",
     "COHERE_EMBED_V1",
     "EMBEDDINGS",
@@ -82,7 +84,7 @@ BATCH_EMBED = Operation(
 _RANKED: JsonObject = {"model": "MODEL", "query": "Sheep", "documents": ["One sheep", "A dog"], "top_n": 1}
 RERANK = Operation(
     "rerank",
-    "Documents in the order in which they fit a query, by a model that makes vectors.",
+    "Documents in the order in which they fit a query.",
     _TAG,
     RerankBody,
     (OperationResponse(200, "The documents that fit best first.", RerankAnswer),),
@@ -99,9 +101,19 @@ RERANK_V2 = Operation(
 )
 SCORE = Operation(
     "score",
-    "How alike texts are, by a model that makes vectors.",
+    "How well texts fit each other, or how likely tokens are to come next.",
     _TAG,
     ScoreBody,
     (OperationResponse(200, "The scores, in the order of the pairs.", ScoreAnswer),),
-    {"one to many": {"model": "MODEL", "text_1": "Sheep", "text_2": ["One sheep", "A dog"]}},
+    {
+        "one to many": {"model": "MODEL", "text_1": "Sheep", "text_2": ["One sheep", "A dog"]},
+    },
+)
+CLASSIFY = Operation(
+    "classify",
+    "How likely each class of the model is for each input.",
+    "classify",
+    ClassifyBody,
+    (OperationResponse(200, "The classes, in the order of the inputs.", ClassifyAnswer),),
+    {"text": {"model": "MODEL", "input": "Hello"}, "several": {"model": "MODEL", "input": ["One", "Two"]}},
 )

@@ -9,7 +9,9 @@ from smg_core.protocols.operation import Operation
 from smg_core.server import pooling_descriptions as descriptions
 from smg_core.server.endpoint import Endpoint, Handler
 from smg_core.server.pooled_apis import (
+    BARE_RERANK,
     BATCH_EMBED,
+    CLASSIFY,
     COHERE_EMBED,
     COHERE_EMBED_V1,
     EMBED_CONTENT,
@@ -35,12 +37,16 @@ def pooling_routes(gateway: Runtime) -> list[Route[Endpoint]]:
         Route("POST", "/v2/embed", _endpoint(PoolInference(gateway, COHERE_EMBED), descriptions.COHERE_EMBED)),
     ]
     rerank, score = PoolInference(gateway, RERANK), PoolInference(gateway, SCORE)
+    first = PoolInference(gateway, BARE_RERANK) if gateway.config.pooling.bare_rerank else rerank
+    classify = PoolInference(gateway, CLASSIFY)
     for version in ("", "_v1"):
         path = version.replace("_", "/")
         about = attrs.evolve(descriptions.RERANK, name=f"{descriptions.RERANK.name}{version}")
-        found.append(Route("POST", f"{path}/rerank", _endpoint(rerank, about)))
+        found.append(Route("POST", f"{path}/rerank", _endpoint(first if version else rerank, about)))
         about = attrs.evolve(descriptions.SCORE, name=f"{descriptions.SCORE.name}{version}")
         found.append(Route("POST", f"{path}/score", _endpoint(score, about)))
+        about = attrs.evolve(descriptions.CLASSIFY, name=f"{descriptions.CLASSIFY.name}{version}")
+        found.append(Route("POST", f"{path}/classify", _endpoint(classify, about)))
     found.append(Route("POST", "/v2/rerank", _endpoint(PoolInference(gateway, RERANK_V2), descriptions.RERANK_V2)))
     one, batch = PoolInference(gateway, EMBED_CONTENT), PoolInference(gateway, BATCH_EMBED)
     for version in GEMINI_VERSIONS:

@@ -5,6 +5,7 @@ Above: server.app puts the routes into its table. Below: the records of models, 
 
 from smg_core.auth.roles import PUBLIC
 from smg_core.errors import ModelNotFound, Overloaded
+from smg_core.pipeline.scoring import method_of
 from smg_core.protocols.models import (
     ModelCard,
     anthropic_model_body,
@@ -89,12 +90,15 @@ class Status:
         model = self._gateway.served(name, caller)
         if model is None:
             raise ModelNotFound(name)
+        kinds = [each.facts for each in self._gateway.registry.of(model.name)]
         return ModelCard(
             id=name,
             created=model.created,
             max_model_len=model.context_length or None,
             root=model.root or name,
             parent=model.primary if model.adapter else None,
+            pools=sorted(frozenset[str]().union(*(each.pools for each in kinds))),
+            scores_by=method_of(model, kinds, self._gateway.config.pooling),
         )
 
     async def liveness(self, exchange: Exchange) -> None:

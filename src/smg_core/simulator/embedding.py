@@ -50,8 +50,8 @@ class Embedding:
         engine = self._engine
         fault = await engine.admitted(context)
         try:
-            ids = codec.embed_request(message)
-            vector = engine.engine.embedding(ids)
+            ids, types = codec.embed_request(message)
+            vector = engine.engine.pooled(ids, types)
             engine.clockwork.check_room()
             if fault is not None and not await self._meet(fault, context):
                 return _GARBAGE

@@ -16,7 +16,7 @@ import attrs
 
 from smg_core.engines.base import EngineLogprob, EngineRequest
 from smg_core.events import FinishReason
-from smg_core.request import Sampling
+from smg_core.request import PoolKind, Sampling
 from smg_core.simulator.adapters import Adapters
 from smg_core.simulator.chain import chained
 from smg_core.simulator.clockwork import Timing
@@ -59,7 +59,9 @@ class SimulatorConfig:
     hand the cache of a prompt to another engine, or take one over, in the role `kv_role`; an "encoder" makes embeddings of media
     for another engine (TokenSpeed alone has such), and no text. With `api_key`, calls that do not
     bring it as a bearer token are refused. `tls_*` are paths of PEM files; with `tls_client_ca` clients must show a
-    certificate that it signed. `generation_model` False makes it an embedding model. `vllm_servicer` chooses the servicer
+    certificate that it signed. `generation_model` False makes it a model that does the `pooled` work: it makes vectors, or is a
+    classifier with `labels`, or a cross-encoder ("score"). `alternatives` are token ids that are always among the logprobs of a
+    position, if so many are asked for. `vllm_servicer` chooses the servicer
     that it imitates in the vLLM dialect, `incremental_streaming` makes SGLang's HTTP server send new ids only, instead of all so
     far in each chunk, where `normalizes` makes it ask for pixels as bytes; `encoder_dtype` is the type of
     floats that it says its encoder works with.
@@ -87,6 +89,9 @@ class SimulatorConfig:
     kv_batches: int = 1024
     embedding_size: int = 64
     generation_model: bool = True
+    pooled: PoolKind = "embed"
+    labels: tuple[str, ...] = ("negative", "neutral", "positive")
+    alternatives: tuple[int, ...] = ()
     vllm_servicer: Literal["python", "rust"] = "python"
     incremental_streaming: bool = False
     normalizes: bool = False
@@ -150,6 +155,8 @@ class SimulatedModel:
     eos_token_ids: tuple[int, ...]
     pad_token_id: int | None
     is_generation: bool
+    pooled: PoolKind
+    labels: tuple[str, ...]
     supports_vision: bool
     media: frozenset[str]
     default_sampling: Mapping[str, object]
@@ -172,6 +179,7 @@ class EngineCore:
     def model_info(self) -> SimulatedModel:
         """The facts about its model."""
         words = self.vocabulary
+        pooled: PoolKind = "embed" if self.config.generation_model else self.config.pooled
         defaults = {
             name: words.generation[name] for name in ("temperature", "top_p", "top_k") if name in words.generation
         }
@@ -179,12 +187,14 @@ class EngineCore:
             model=self.config.model,
             tokenizer_path=self.config.model_folder,
             model_type=words.model_type,
-            architectures=words.architectures,
+            architectures=words.architectures if pooled == "embed" else ("SimForSequenceClassification",),
             context_length=self.context_length,
             vocab_size=words.size,
             eos_token_ids=words.eos_ids,
             pad_token_id=words.generation.get("pad_token_id"),
             is_generation=self.config.generation_model,
+            pooled=pooled,
+            labels=self.config.labels if pooled == "classify" else ("LABEL_0",) if pooled == "score" else (),
             supports_vision=words.sees,
             media=frozenset(words.kinds),
             default_sampling=defaults,
@@ -419,20 +429,33 @@ class EngineCore:
         share = 0.35 + 0.6 * rng.random()
         value = _log(share)
         top, left = [(token, value)], 1 - share
+        named = list(self.config.alternatives)
         while len(top) < most:
-            other = rng.randrange(self.vocabulary.size)
+            named_one = bool(named)
+            other = named.pop(0) if named else rng.randrange(self.vocabulary.size)
             if any(other == known for known, _ in top):
                 continue
-            taken = left * 0.5
+            taken = left * (0.2 + 0.6 * rng.random() if named_one else 0.5)
             left -= taken
             top.append((other, _log(min(taken, share * 0.99))))
         return EngineLogprob(token, value, tuple(sorted(top, key=lambda pair: -pair[1])) if most > 0 else ())
 
     # -------------------------------------------------------------------------------------------------------- embeddings
 
+    def pooled(self, ids: Sequence[int], types: Sequence[int] = ()) -> list[float]:
+        """What its model makes of a prompt: a vector, or the raw numbers of its classes or of a pair, of which `types` tells
+        the two texts apart. Raises Refused when it writes text, and for types that are not as many as the ids."""
+        if self.config.generation_model or self.config.pooled == "embed":
+            return self.embedding(ids)
+        if types and (len(types) != len(ids) or not set(types) <= {0, 1}):
+            raise Refused("token_type_ids must be 0 or 1, one for each id")
+        self.check_prompt(ids[:-1] if len(ids) == self.context_length else ids)
+        rng = Random(blake2b(bytes(str((list(ids), list(types))), "ascii"), digest_size=8).hexdigest())
+        return [rng.gauss(0, 1) for _ in self.model_info().labels]
+
     def embedding(self, ids: Sequence[int]) -> list[float]:
         """A vector of norm 1 that depends on the ids alone. Raises Refused when it is no embedding model."""
-        if self.config.generation_model:
+        if self.config.generation_model or self.config.pooled != "embed":
             raise Refused("This model does not support the 'embed' task")
         self.check_prompt(
             ids[:-1] if len(ids) == self.context_length else ids

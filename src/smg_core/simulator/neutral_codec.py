@@ -139,7 +139,10 @@ class NeutralServerCodec:
             eos_token_ids=info.eos_token_ids,
             default_sampling_json=json.dumps(dict(info.default_sampling)),
             generates=info.is_generation,
-            embeds=not info.is_generation,
+            embeds=not info.is_generation and info.pooled == "embed",
+            classifies=not info.is_generation and info.pooled == "classify",
+            scores=not info.is_generation and info.pooled == "score",
+            labels=info.labels,
             sees_images=info.supports_vision,
         )
         if info.pad_token_id is not None:
@@ -166,8 +169,9 @@ class NeutralServerCodec:
         )
         return bytes(pb.GetLoadsResponse(ranks=[row]).SerializeToString())
 
-    def embed_request(self, message: bytes) -> TokenIds:
-        return TokenIds(parse_message(pb.EmbedRequest, message).input_ids[:])
+    def embed_request(self, message: bytes) -> tuple[TokenIds, Sequence[int]]:
+        request = parse_message(pb.EmbedRequest, message)
+        return TokenIds(request.input_ids[:]), request.token_type_ids[:]
 
     def embed_answer(self, values: Sequence[float], tokens: int) -> bytes:
         return bytes(pb.EmbedResponse(values=values, prompt_tokens=tokens).SerializeToString())

@@ -140,6 +140,7 @@ class SglangServerCodec(SharedAnswers):
         return bytes(pb.HealthCheckResponse(healthy=healthy, message=message).SerializeToString())
 
     def model_info(self, info: SimulatedModel, state: EngineState) -> bytes:
+        labels = info.labels or ("LABEL_0", "LABEL_1")  # what transformers makes up for a model that is no classifier
         message = pb.GetModelInfoResponse(
             model_path=info.tokenizer_path,
             tokenizer_path=info.tokenizer_path,
@@ -151,6 +152,8 @@ class SglangServerCodec(SharedAnswers):
             supports_vision=info.supports_vision,
             model_type=info.model_type,
             architectures=info.architectures,
+            id2label_json=json.dumps({str(at): name for at, name in enumerate(labels)}),
+            num_labels=len(labels),
             max_req_input_len=info.context_length - 6,
             default_sampling_params_json=json.dumps(dict(info.default_sampling)),
         )
@@ -192,8 +195,9 @@ class SglangServerCodec(SharedAnswers):
         )
         return bytes(message.SerializeToString())
 
-    def embed_request(self, message: bytes) -> TokenIds:
-        return TokenIds(parse_message(pb.EmbedRequest, message).tokenized.input_ids[:])
+    def embed_request(self, message: bytes) -> tuple[TokenIds, Sequence[int]]:
+        request = parse_message(pb.EmbedRequest, message)
+        return TokenIds(request.tokenized.input_ids[:]), request.token_type_ids[:]
 
     def embed_answer(self, values: Sequence[float], tokens: int) -> bytes:
         message = pb.EmbedResponse(embedding=values, prompt_tokens=tokens, embedding_dim=len(values))

@@ -176,8 +176,8 @@ class VllmServerCodec(SharedAnswers):
         message = pb.GetLoadsResponse(timestamp=moment, version="simulator", dp_rank_count=1, loads=[row])
         return bytes(message.SerializeToString())
 
-    def embed_request(self, message: bytes) -> TokenIds:
-        return TokenIds(parse_message(pb.EmbedRequest, message).tokenized.input_ids[:])
+    def embed_request(self, message: bytes) -> tuple[TokenIds, Sequence[int]]:
+        return TokenIds(parse_message(pb.EmbedRequest, message).tokenized.input_ids[:]), ()
 
     def embed_answer(self, values: Sequence[float], tokens: int) -> bytes:
         message = pb.EmbedResponse(embedding=values, prompt_tokens=tokens, embedding_dim=len(values))

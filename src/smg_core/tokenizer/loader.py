@@ -8,6 +8,7 @@ prover, tiktoken, cache, chat_template. It decides nothing about tokens.
 
 import hashlib
 import io
+import logging
 import stat
 import threading
 import zipfile
@@ -22,11 +23,14 @@ from smg_core.tokenizer.base import Tokenizer
 from smg_core.tokenizer.cache import CachedTokenizer
 from smg_core.tokenizer.chat_template import ChatTemplate
 from smg_core.tokenizer.huggingface import HuggingFaceTokenizer, eos_ids
+from smg_core.tokenizer.pairs import PAIR_OF_TEXTS, PairFrame, pair_frame
 from smg_core.tokenizer.prover import prove
 from smg_core.tokenizer.settings import TokenizerConfig
 from smg_core.tokenizer.tiktoken import load_tiktoken
 
 __all__ = ["TokenizerBundle", "TokenizerFolderError", "load_tokenizer", "same_vocabulary", "unpack_archive"]
+
+log = logging.getLogger("smg.tokenizer")
 
 VOCABULARIES = ("tokenizer.json", "tiktoken.model")
 """Files that make token ids, the one that is taken first in front."""
@@ -43,8 +47,8 @@ class TokenizerFolderError(ValueError):
 @attrs.frozen
 class TokenizerBundle:
     """What a model folder holds: the tokenizer, the chat template if there is one, and the objects of config.json and
-    generation_config.json. `sha256` is a digest of the names and contents of the files read: equal folders have equal
-    digests."""
+    generation_config.json. `pair` is how two texts are put together, None where the rule for that makes no sense. `sha256` is a
+    digest of the names and contents of the files read: equal folders have equal digests."""
 
     tokenizer: Tokenizer
     template: ChatTemplate | None
@@ -52,6 +56,7 @@ class TokenizerBundle:
     generation_config: Mapping[str, object]
     folder: Path
     sha256: str
+    pair: PairFrame | None = PAIR_OF_TEXTS
 
 
 class _Folder:
@@ -123,6 +128,7 @@ def load_tokenizer(
             files, config, model_config, eos_ids(model_config, generation_config), fast, proof_timeout_s
         )
         template = _template(files, config, tokenizer, clock, media)
+        pair = _pair(files)
     except (msgspec.DecodeError, ValueError) as fault:
         if isinstance(fault, TokenizerFolderError):
             raise
@@ -143,7 +149,17 @@ def load_tokenizer(
         generation_config=generation_config,
         folder=folder,
         sha256=files.digest(),
+        pair=pair,
     )
+
+
+def _pair(files: _Folder) -> PairFrame | None:
+    text = files.text("tokenizer.json")
+    try:
+        return PAIR_OF_TEXTS if text is None else pair_frame(text)
+    except ValueError as fault:  # such a model may still do everything but look at pairs
+        log.warning("%s: %s, so that it cannot score pairs of texts", files.path, fault)
+        return None
 
 
 def _named_specials(table: Mapping[str, object]) -> dict[str, object]:

@@ -24,7 +24,8 @@ def test_the_dialects_that_make_vectors_say_so_and_no_others():
         codec = dialect(name).codec()
         call = codec.embed("r", TokenIds([1]))
         assert (call is None) == (name in MAKES_NONE)
-        assert codec.facts.pools == (frozenset() if call is None else {"embed"})
+        carried = {"embed"} if name == "vllm" else {"embed", "classify", "score"}
+        assert codec.facts.pools == (frozenset() if call is None else carried)
 
 
 @pytest.mark.parametrize("name", sorted(set(DIALECTS) - MAKES_NONE))
@@ -38,7 +39,7 @@ def test_ids_and_vectors_pass_the_wire_unchanged(name, ids, values):
     _, service, method = call.path.split("/")
     server = SERVERS[service]
     assert method == server.methods["embed"]
-    assert list(server.embed_request(call.message)) == ids
+    assert (list(server.embed_request(call.message)[0]), list(server.embed_request(call.message)[1])) == (ids, [])
     found = call.parse(server.embed_answer(values, len(ids)))
     assert (found.values, found.tokens) == (array("f", values), len(ids))
 

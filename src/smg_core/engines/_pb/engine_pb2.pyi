@@ -316,6 +316,9 @@ class Model(Message):
     generates: bool
     embeds: bool
     sees_images: bool
+    classifies: bool
+    scores: bool
+    labels: MutableSequence[str]
     def __init__(
         self,
         *,
@@ -334,6 +337,9 @@ class Model(Message):
         generates: bool | None = ...,
         embeds: bool | None = ...,
         sees_images: bool | None = ...,
+        classifies: bool | None = ...,
+        scores: bool | None = ...,
+        labels: Iterable[str] | None = ...,
     ) -> None: ...
 
 
@@ -450,11 +456,13 @@ class TokenizerChunk(Message):
 class EmbedRequest(Message):
     request_id: str
     input_ids: MutableSequence[int]
+    token_type_ids: MutableSequence[int]
     def __init__(
         self,
         *,
         request_id: str | None = ...,
         input_ids: Iterable[int] | None = ...,
+        token_type_ids: Iterable[int] | None = ...,
     ) -> None: ...
 
 

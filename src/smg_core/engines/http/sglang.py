@@ -135,7 +135,7 @@ class SglangHttpCodec:
         body = msgspec.json.encode({"rid": request_id})
         return Unary("POST /abort_request", body, lambda _: None)
 
-    def embed(self, request_id: str, ids: TokenIds) -> None:
+    def embed(self, request_id: str, ids: TokenIds, types: Sequence[int] = ()) -> None:
         return None
 
     def kv_events(self, after: int | None) -> Unary[Iterator[KvEventBatch]] | None:

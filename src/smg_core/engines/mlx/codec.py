@@ -9,7 +9,7 @@ crashes on an empty prompt and on ids outside of the vocabulary, and goes on pas
 a request is made (`pipeline.prepare`).
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from functools import partial
 
 from smg_grpc_proto.generated import mlx_engine_pb2 as pb
@@ -58,7 +58,7 @@ class MlxCodec:
     def abort(self, request_id: str) -> Unary[None]:
         return calls.abort(request_id)
 
-    def embed(self, request_id: str, ids: TokenIds) -> None:
+    def embed(self, request_id: str, ids: TokenIds, types: Sequence[int] = ()) -> None:
         return None
 
     def kv_events(self, after: int | None) -> None:

@@ -5,11 +5,14 @@ field by field: an engine lacks what it does not declare, with one exception tha
 means no limit).
 """
 
+from collections.abc import Sequence
+
 from smg_core.engines._pb import engine_pb2 as pb
 from smg_core.engines.answers import json_object, parse
 from smg_core.engines.base import EngineFacts, Loads, ModelInfo, ProcessFacts, RankLoad, Unary
 from smg_core.engines.pooling import Vector, vector_of
 from smg_core.engines.wire import tagged, varints_of
+from smg_core.request import PoolKind
 from smg_core.tokens import TokenIds
 
 __all__ = ["DESCRIBES", "FACTS", "HEALTH", "INPUT_IDS", "LOADS", "MODEL", "SERVICE", "TOKENIZER", "abort", "embed"]
@@ -29,7 +32,7 @@ FACTS = EngineFacts(
     media=frozenset(),
     media_together=frozenset(_MEDIA.values()),
     hands_over="kv_transfer",
-    pools=frozenset({"embed"}),
+    pools=frozenset({"embed", "classify", "score"}),
 )
 """Everything that the contract can carry. What one engine has of it is in its `Capabilities`."""
 
@@ -47,12 +50,13 @@ def _model(message: bytes) -> ModelInfo:
         vocab_size=model.vocab_size,
         eos_token_ids=tuple(model.eos_token_ids),
         default_sampling=json_object(model.default_sampling_json),
+        labels=tuple(model.labels),
     )
 
 
 def _facts(message: bytes) -> EngineFacts:
     answer = parse(pb.GetModelResponse, message)
-    able, engine = answer.capabilities, answer.engine
+    able, engine, pools = answer.capabilities, answer.engine, _pools(answer.model)
     return EngineFacts(
         dialect=FACTS.dialect,
         n=not able.HasField("max_n") or able.max_n > 1,
@@ -73,9 +77,18 @@ def _facts(message: bytes) -> EngineFacts:
         process=ProcessFacts(engine.instance_id, engine.uptime_seconds),
         loads=able.loads,
         kv_events=able.kv_events,
-        generates=answer.model.generates or not answer.model.embeds,
-        pools=FACTS.pools if answer.model.embeds else frozenset(),
+        generates=answer.model.generates or not pools,
+        pools=pools,
     )
+
+
+def _pools(model: pb.Model) -> frozenset[PoolKind]:
+    said: tuple[tuple[PoolKind, bool], ...] = (
+        ("embed", model.embeds),
+        ("classify", model.classifies),
+        ("score", model.scores),
+    )
+    return frozenset([kind for kind, able in said if able])
 
 
 def _loads(message: bytes) -> Loads:
@@ -118,7 +131,7 @@ def abort(request_id: str) -> Unary[None]:
     return Unary(f"/{SERVICE}/Abort", pb.AbortRequest(request_ids=[request_id]).SerializeToString(), lambda _: None)
 
 
-def embed(request_id: str, ids: TokenIds) -> Unary[Vector]:
-    """Asks for the embedding of `ids`."""
-    head: bytes = pb.EmbedRequest(request_id=request_id).SerializeToString()
+def embed(request_id: str, ids: TokenIds, types: Sequence[int] = ()) -> Unary[Vector]:
+    """Asks for the numbers of `ids`: a vector, or the raw numbers of a classifier."""
+    head: bytes = pb.EmbedRequest(request_id=request_id, token_type_ids=types).SerializeToString()
     return Unary(f"/{SERVICE}/Embed", head + tagged(INPUT_IDS, varints_of(ids)), _embedding)

@@ -101,8 +101,8 @@ class NeutralCodec:
     def abort(self, request_id: str) -> Unary[None]:
         return calls.abort(request_id)
 
-    def embed(self, request_id: str, ids: TokenIds) -> Unary[Vector]:
-        return calls.embed(request_id, ids)
+    def embed(self, request_id: str, ids: TokenIds, types: Sequence[int] = ()) -> Unary[Vector]:
+        return calls.embed(request_id, ids, types)
 
     def kv_events(self, after: int | None) -> Unary[Iterator[KvEventBatch]]:
         return kv_events(after)

@@ -53,6 +53,10 @@ def write_embeddings(call: PoolCall, *, model: str, extras: bool) -> bytes:
             body["truncation_side"] = "left"
     elif call.truncate not in (None, -1):
         raise UnsupportedParameter("This engine cannot cut an input.", param="truncate")
+    if call.activation is not None:
+        if not extras:
+            raise UnsupportedParameter("This engine cannot be asked for raw vectors.", param="activation")
+        body["use_activation"] = call.activation
     return msgspec.json.encode(body)
 
 

@@ -10,14 +10,16 @@ it. `pause` stops reading it.
 import asyncio
 from collections.abc import Sequence
 
+import attrs
+
 from smg_core.engines.base import Call, EngineFacts, EngineSink, Loads, ModelInfo
 from smg_core.engines.http.address import HTTP2_PREFACE, is_http2
 from smg_core.engines.http.answer import HttpReply
 from smg_core.engines.http.client import HttpCall, HttpClient
 from smg_core.engines.openai.answers import adapters_of, error_from_http_status, model_served, retry_after
 from smg_core.engines.openai.body import write_body
-from smg_core.engines.openai.embeddings import read_embeddings, write_embeddings
 from smg_core.engines.openai.events import ChatDecoder
+from smg_core.engines.openai.pooled import PooledWork
 from smg_core.engines.pooling import PoolCall, Vector
 from smg_core.engines.secrets import SecretHeaders
 from smg_core.engines.settings import EnginesConfig
@@ -62,6 +64,7 @@ class OpenAiEngine:
         self._model = model
         self._extras = extras
         self._limits = limits
+        self._pooled = PooledWork(self._http, self.address.api, limits, extras=extras)
 
     async def chat(
         self,
@@ -108,6 +111,9 @@ class OpenAiEngine:
         that speaks gRPC is named as such."""
         try:
             answer = await self._get(f"{self.address.api}/models", self._limits.question_timeout_s)
+            if answer.status == 404 and (info := await self._pooled.described_by_info()) is not None:
+                self._model = self._model or info.model
+                return attrs.evolve(info, model=self._model), self._facts(info.context_length)
         except (EngineGarbled, WorkerGone):
             if await self._speaks_http2():
                 raise EngineGarbled(
@@ -118,7 +124,9 @@ class OpenAiEngine:
         found = model_served(self._ok(answer), self._model)
         self._model = found.id
         context = found.max_model_len or 0
-        return ModelInfo(model=found.id, context_length=context), self._facts(context)
+        routes = await self._pooled.learn(answer.body, found.id)
+        info = ModelInfo(model=found.id, context_length=context, labels=routes.labels)
+        return info, self._facts(context or routes.context)
 
     def _facts(self, context_length: int) -> EngineFacts:
         return EngineFacts(
@@ -131,25 +139,16 @@ class OpenAiEngine:
             context_length=context_length,
             loads=False,
             kv_events=False,
-            pools=frozenset({"embed"}),
-            pool_inputs=self._limits.http_inputs,
+            pools=self._pooled.routes.pools,
+            pool_inputs=self._pooled.inputs,
             lora=True,
         )
 
     async def pool(
         self, call: PoolCall, *, metadata: Sequence[tuple[str, str]] = (), timeout: float | None = None
     ) -> Sequence[Vector]:
-        """A vector for each input, by the server's Embeddings API."""
-        body = write_embeddings(call, model=self._model, extras=self._extras)
-        answer = await self._http.ask(
-            "POST",
-            f"{self.address.api}/embeddings",
-            body,
-            timeout=timeout or self._limits.question_timeout_s,
-            headers=[("content-type", "application/json"), ("x-request-id", call.id), *metadata],
-            most=self._limits.http_vectors_bytes,
-        )
-        return read_embeddings(self._ok(answer), len(call.given))
+        """The numbers for each input or pair, by the server's API for such work."""
+        return await self._pooled.pool(call, self._model, metadata=metadata, timeout=timeout)
 
     async def health(self, timeout: float | None = None) -> bool:
         """Whether the server says that it is well: by `/health`, or where it has no such thing by listing its models."""

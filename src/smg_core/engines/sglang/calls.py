@@ -6,12 +6,14 @@ report the size of the whole KV cache as the context length, and of some models 
 bounds it too).
 """
 
+from collections.abc import Sequence
+
 import attrs
 from smg_grpc_proto.generated import sglang_scheduler_pb2 as pb
 
 from smg_core.engines.answers import json_object, parse
 from smg_core.engines.base import EngineFacts, ModelInfo, ProcessFacts, Unary
-from smg_core.engines.pooling import Vector, vector_of
+from smg_core.engines.pooling import Vector, class_names, pools_of, vector_of
 from smg_core.engines.shared_calls import (
     health_call,
     kv_of_arguments,
@@ -61,7 +63,7 @@ FACTS = EngineFacts(
     media=frozenset({"image"}),
     resizes="torch",  # transformers takes that backend where torchvision is installed, which SGLang needs
     hands_over="bootstrap",
-    pools=frozenset({"embed"}),
+    pools=frozenset({"embed", "classify", "score"}),
     lora=True,
 )
 """What SGLang can be asked. Its servicers number the choices of a whole answer wrongly and abort none of several, so each choice
@@ -72,6 +74,7 @@ def _model(message: bytes) -> ModelInfo:
     info = parse(pb.GetModelInfoResponse, message)
     longest = info.max_req_input_len + _KEPT_FREE if info.max_req_input_len > 0 else 0
     contexts = [each for each in (info.max_context_length, longest) if each > 0]
+    labels = class_names(json_object(info.id2label_json))
     return ModelInfo(
         model=info.served_model_name or info.model_path,
         tokenizer_path=info.tokenizer_path or info.model_path,
@@ -80,6 +83,8 @@ def _model(message: bytes) -> ModelInfo:
         eos_token_ids=tuple(info.eos_token_ids),
         default_sampling=json_object(info.default_sampling_params_json or info.preferred_sampling_params),
         generates=info.is_generation,
+        pools=pools_of(info.architectures, info.num_labels or len(labels)),
+        labels=labels,
     )
 
 
@@ -145,9 +150,12 @@ def abort(request_id: str) -> Unary[None]:
     return Unary(f"/{SERVICE}/Abort", message, lambda _: None)
 
 
-def embed(request_id: str, ids: TokenIds) -> Unary[Vector]:
-    """Asks for the embedding of `ids`. The engine wants sampling settings here too, and zeros are not neutral ones."""
+def embed(request_id: str, ids: TokenIds, types: Sequence[int] = ()) -> Unary[Vector]:
+    """Asks for the numbers of `ids`: a vector, or what the head of a classifier gives. The engine wants sampling settings here
+    too, and zeros are not neutral ones. `types` says to which text of a pair each id belongs."""
     neutral = pb.SamplingParams(temperature=1.0, top_p=1.0, top_k=-1, repetition_penalty=1.0, n=1)
-    head: bytes = pb.EmbedRequest(request_id=request_id, sampling_params=neutral).SerializeToString()
+    head: bytes = pb.EmbedRequest(
+        request_id=request_id, sampling_params=neutral, token_type_ids=types, is_cross_encoder=bool(types)
+    ).SerializeToString()
     message = head + tagged(TOKENIZED, tagged(INPUT_IDS, varints_of(ids)))
     return Unary(f"/{SERVICE}/Embed", message, _embedding)

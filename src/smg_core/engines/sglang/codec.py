@@ -9,7 +9,7 @@ The engine crashes on an empty prompt and on ids outside of the vocabulary, and 
 prevented before a request is made (`pipeline.prepare`, and ids of the gateway's own).
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 
 import attrs
@@ -81,8 +81,8 @@ class SglangCodec:
     def abort(self, request_id: str) -> Unary[None]:
         return calls.abort(request_id)
 
-    def embed(self, request_id: str, ids: TokenIds) -> Unary[Vector]:
-        return calls.embed(request_id, ids)
+    def embed(self, request_id: str, ids: TokenIds, types: Sequence[int] = ()) -> Unary[Vector]:
+        return calls.embed(request_id, ids, types)
 
     def kv_events(self, after: int | None) -> Unary[Iterator[KvEventBatch]]:
         return kv_events_call(calls.SERVICE, after)

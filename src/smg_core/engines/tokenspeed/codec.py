@@ -7,7 +7,7 @@ Sampling fields have presence here. A call gives one choice; `engines.fan_out` m
 token out of the ids unless it is told to keep it, which it always is: the gateway's reader expects it there.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 
 import attrs
@@ -84,7 +84,7 @@ class TokenSpeedCodec:
     def abort(self, request_id: str) -> Unary[None]:
         return calls.abort(request_id)
 
-    def embed(self, request_id: str, ids: TokenIds) -> None:
+    def embed(self, request_id: str, ids: TokenIds, types: Sequence[int] = ()) -> None:
         return None
 
     def kv_events(self, after: int | None) -> Unary[Iterator[KvEventBatch]]:

@@ -102,7 +102,7 @@ class TrtllmCodec:
     def abort(self, request_id: str) -> Unary[None]:
         return calls.abort(request_id)
 
-    def embed(self, request_id: str, ids: TokenIds) -> None:
+    def embed(self, request_id: str, ids: TokenIds, types: Sequence[int] = ()) -> None:
         return None
 
     def kv_events(self, after: int | None) -> Unary[Iterator[KvEventBatch]]:

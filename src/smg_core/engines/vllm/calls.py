@@ -11,7 +11,7 @@ from smg_grpc_proto.generated import vllm_engine_pb2 as pb
 
 from smg_core.engines.answers import json_object, parse
 from smg_core.engines.base import EngineFacts, KvFacts, ModelInfo, ProcessFacts, Unary
-from smg_core.engines.pooling import Vector, vector_of
+from smg_core.engines.pooling import Vector, pools_of, vector_of
 from smg_core.engines.shared_calls import (
     health_call,
     loads_call,
@@ -67,6 +67,7 @@ def _model(message: bytes) -> ModelInfo:
         eos_token_ids=tuple(info.eos_token_ids),
         default_sampling=json_object(info.default_sampling_params_json),
         generates=info.is_generation,
+        pools=pools_of(info.architectures, 0),
     )
 
 
@@ -106,7 +107,7 @@ def abort(request_id: str) -> Unary[None]:
 
 
 def embed(request_id: str, ids: TokenIds) -> Unary[Vector]:
-    """Asks for the embedding of `ids`."""
+    """Asks for the embedding of `ids`. The contract has no word for any other pooled work."""
     head: bytes = pb.EmbedRequest(request_id=request_id).SerializeToString()
     message = head + tagged(TOKENIZED, tagged(INPUT_IDS, varints_of(ids)))
     return Unary(f"/{SERVICE}/Embed", message, _embedding)

@@ -9,7 +9,7 @@ engine then uses a fixed default. So a value that cannot be expressed is refused
 The servicers differ in what they repeat; `engines.decoding` has the one rule that covers them.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from smg_grpc_proto.generated import vllm_engine_pb2 as pb
 
@@ -76,7 +76,7 @@ class VllmCodec:
     def abort(self, request_id: str) -> Unary[None]:
         return calls.abort(request_id)
 
-    def embed(self, request_id: str, ids: TokenIds) -> Unary[Vector]:
+    def embed(self, request_id: str, ids: TokenIds, types: Sequence[int] = ()) -> Unary[Vector]:
         return calls.embed(request_id, ids)
 
     def kv_events(self, after: int | None) -> Unary[Iterator[KvEventBatch]]:
