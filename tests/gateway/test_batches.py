@@ -252,7 +252,7 @@ async def test_other_endpoints_answer_too(client: openai.AsyncOpenAI, endpoint: 
 
 
 async def test_a_batch_of_embeddings_has_the_vectors_and_the_usage_of_each_line() -> None:
-    async with houses(SimulatorConfig(generation_model=False, embedding_size=8)) as (house, client):
+    async with houses(SimulatorConfig(generation_model=False, embedding_size=8)) as (_, client):
         direct = await client.embeddings.create(model="sim", input=["One", "Two"], encoding_format="float")
         lines = [
             {
