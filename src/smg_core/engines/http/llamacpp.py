@@ -111,7 +111,7 @@ class LlamaCppCodec:
         """None: the server stops when its connection is closed."""
         return None
 
-    def embed(self, request_id: str, ids: TokenIds) -> None:
+    def embed(self, request_id: str, ids: TokenIds, types: Sequence[int] = ()) -> None:
         return None
 
     def kv_events(self, after: int | None) -> Unary[Iterator[KvEventBatch]] | None:
