@@ -218,24 +218,23 @@ class EngineFacts:
     """What one engine is and can do: as the engine itself reports it, or by the dialect's table for facts that the dialect
     cannot report. What an engine cannot do is refused with a 400 that names the parameter. Hashable, so that it can be a key.
 
-    `wire` says how an engine that takes ids is called.
-    `n`: whether a request may have more than one choice, `max_n` how many (None: no limit known), `greedy_n` whether also at
-    temperature 0; `fans_out`: it gives one choice a call, so each is asked for in a call of its own. `min_tokens`: whether it can
-    be kept from ending early. `seed`, `logit_bias`, `stop_token_ids`: whether its protocol carries them. `stop_strings`: whether
-    it looks for them itself. `constraints`: kinds of `Constraint` it holds its output to. `logprobs`: whether it gives any, and
-    then at most `max_logprobs` alternatives (None: no limit known).
+    `wire` says how an engine that takes ids is called. `n`: whether a request may have more than one choice, `max_n` how many
+    (None: no limit known), `greedy_n` whether also at temperature 0; `fans_out`: it gives one choice a call, so each is asked
+    for in a call of its own. `min_tokens`: whether it can be kept from ending early. `seed`, `logit_bias`, `stop_token_ids`:
+    whether its protocol carries them. `stop_strings`: whether it looks for them itself. `constraints`: kinds of `Constraint` it
+    holds its output to. `logprobs`: whether it gives any, and then at most `max_logprobs` alternatives (None: no limit known).
     `media`: the kinds ("image", "video", "audio") it says it takes; None: it cannot say, the model's files decide.
     `media_together`: the kinds that one request may mix; any one kind may always come alone. `normalizes`: it rescales and
     normalises pixels itself, so it wants their bytes; `resizes`: whose arithmetic its own processor of pictures uses. `floats`:
     how wide tensors of floats are best sent; a narrower type than float32 is one that it rounds them to anyway.
     `shared_memory`: id of the shared memory that it can open, "" for none. `kv` is of this engine alone: two engines are of one
-    kind whatever it says, and a worker has it apart (`Worker.kv`). `process` is of this engine alone, too.
-    `custom_tools`: it takes tools of free text as such, which only an engine that speaks chat can.
-    `context_length` and `block_size` are tokens, 0 where it did not say; `ranks` its data-parallel ranks. `loads`,
-    `kv_events`: whether it answers these calls. `generates`: whether its model writes text. `pools`: the kinds of pooled work it
-    does, empty for none; `pool_inputs`: how many inputs one such call may have. `hands_over`: the field of `EngineRequest` in
-    which its dialect tells a prefill/decode hand-over; "" for none. `lora`: whether a request may name an adapter. `reported`:
-    names and values that it told of itself beside these (its parsers, its version), for people, which are not compared.
+    kind whatever it says, and a worker has it apart (`Worker.kv`). `process` is of this engine alone, too. `custom_tools`: it
+    takes tools of free text as such, which only an engine that speaks chat can. `context_length` and `block_size` are tokens, 0
+    where it did not say; `ranks` its data-parallel ranks. `loads`, `kv_events`: whether it answers these calls. `generates`:
+    whether its model writes text. `pools`: the kinds of pooled work it does, empty for none; `pool_inputs`: how many inputs one
+    such call may have. `hands_over`: the field of `EngineRequest` in which its dialect tells a prefill/decode hand-over; "" for
+    none. `lora`: whether a request may name an adapter. `reported`: names and values that it told of itself beside these (its
+    parsers, its version), for people, which are not compared.
     """
 
     dialect: str
