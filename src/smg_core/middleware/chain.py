@@ -6,12 +6,12 @@ the plugins that it began with, whatever is added or replaced meanwhile. Decides
 `server`. Below: `base`, `checks`, `entries`.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Literal, ParamSpec, TypeVar
 
 import attrs
 
-from smg_core.errors import InternalError, SmgError
+from smg_core.errors import InternalError, SmgError, UnsupportedMedia
 from smg_core.events import Event
 from smg_core.middleware.base import (
     About,
@@ -151,6 +151,7 @@ class PluginChain:
         self._config = config
         self._report = report
         self._active: list[_Active] = []
+        self._model: str | None = None  # that the body names, None before it was read
         self._wire: list[_Active] = []
         self._said: list[_Active] = []
 
@@ -173,9 +174,44 @@ class PluginChain:
             identified = said if said is not None else identified
         return head, identified
 
+    def join(self, about: About) -> None:
+        """Begin the plugins before identity, whose head hook is for those who come to the door: this exchange is a request within
+        another one, of a caller who is known."""
+        self._about = about
+        for at, link in enumerate(self._links):
+            if link.entry.when == "before_identity" and link.entry.applies(about):
+                self._begin(at, link)
+
+    def join_all(self, about: About) -> None:
+        """Begin all plugins of an answer that is made for nobody who waits, by the tenant and the model in `about`."""
+        self._about, self._model = about, about.model
+        for at, link in enumerate(self._links):
+            if link.entry.applies(about) and (not link.entry.models or about.model in link.entry.models):
+                self._begin(at, link)
+
+    def _join_unnamed(self) -> None:
+        """Begin the plugins for some models at an answer to a request that names none: it may be what one of them has said."""
+        if self._model:
+            return
+        self._model = self._model or "?"
+        for at, link in enumerate(self._links):
+            if link.entry.models and link.entry.applies(self._about) and all(each.at != at for each in self._active):
+                self._begin(at, link)
+
+    def unseen(self, hooks: Collection[HookName]) -> None:
+        """Something comes that cannot be shown to plugins that have one of these hooks. Raises UnsupportedMedia unless all of
+        them let it pass."""
+        for active in self._active:
+            if active.hooks & set(hooks) and not active.failed and active.link.entry.unseen == "refuse":
+                self._report(Happened(active.link.entry.name, next(iter(active.hooks & set(hooks))), "rejected"))
+                raise UnsupportedMedia(
+                    "This gateway has plugins that could not be shown this: it is no UTF-8, or too large."
+                )
+
     async def request_body(self, text: str, model_of: ModelOf, head: RequestHead) -> tuple[str, RequestHead]:
         """The body and the head as the plugins leave them. Those for some models are asked from here on, for the head too;
         `model_of` reads the model of a body."""
+        self._model = model_of(text)
         for at, link in enumerate(self._links):
             active = next((each for each in self._active if each.at == at), None)
             if link.entry.models and active is None and model_of(text) in link.entry.models:
@@ -246,7 +282,7 @@ class PluginChain:
     @property
     def sees_wire(self) -> bool:
         """Whether a plugin sees the answer as it leaves."""
-        return bool(self._wire)
+        return bool(self._wire) or self.wants("response")
 
     @property
     def sees_said(self) -> bool:
@@ -310,12 +346,14 @@ class PluginChain:
 
     async def response_head(self, head: ResponseHead) -> ResponseHead:
         """The head of an event stream as the plugins leave it."""
+        self._join_unnamed()
         for active in reversed(self._active):
             head = await self._response_head(active, head)
         return head
 
     async def response(self, head: ResponseHead, text: str) -> tuple[ResponseHead, str]:
         """An answer that is sent whole, as the plugins leave it. `response_head` and `piece` are not called for it."""
+        self._join_unnamed()
         for active in reversed(self._active):
             if "response" in active.hooks:
                 head, text = await self._response(active, head, text)

@@ -54,10 +54,12 @@ class Limits:
 @attrs.frozen
 class Entry:
     """One plugin. `config` is its own configuration, which it checks at the start. `routes` (patterns, with * at the end for a
-    beginning), `models` and `tenants` say where it runs, all of them if empty. `on_failure`: "closed" refuses the request, "open"
+    beginning), `models` and `tenants` say where it runs, all of them if empty; one for some models runs at answers to requests
+    that name none, too. `on_failure`: "closed" refuses the request, "open"
     goes on without the plugin. `when`: "after_identity", or "before_identity" where nobody's name is known. `share`: whose
     requests one instance may meet, one after the other: those of one "tenant", of "all", or one "exchange". `kind`: "plugin"
-    has hooks, "asgi" is a class or function that wraps an ASGI app."""
+    has hooks, "asgi" is a class or function that wraps an ASGI app. `unseen`: what the plugin has a hook for and cannot be shown,
+    since it is no UTF-8 or too large, is refused ("refuse") or goes by ("pass")."""
 
     source: str
     name: str = attrs.field(validator=attrs.validators.matches_re(r"[A-Za-z0-9_.\-]{1,64}"))
@@ -70,6 +72,7 @@ class Entry:
     share: str = attrs.field(default="tenant", validator=_one_of("tenant", "all", "exchange"))
     grants: tuple[str, ...] = attrs.field(default=(), validator=_one_of(*_GRANTS))
     kind: str = attrs.field(default="plugin", validator=_one_of("plugin", ASGI))
+    unseen: str = attrs.field(default="refuse", validator=_one_of("refuse", "pass"))
     limits: Limits = attrs.field(factory=Limits)
 
     def __attrs_post_init__(self) -> None:

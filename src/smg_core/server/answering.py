@@ -5,6 +5,7 @@ Decides which kind of answer it is (streamed or whole, one or in parts) and what
 """
 
 import json
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from msgspec.structs import replace
@@ -23,7 +24,7 @@ from smg_core.server.exchange import Exchange, Header
 from smg_core.server.explain import explanation
 from smg_core.server.runtime import Runtime
 
-__all__ = ["answer_to", "names_of", "shown_to_plugins"]
+__all__ = ["answer_to", "names_of", "with_generations"]
 
 D = TypeVar("D", bound=Decoded)
 
@@ -35,11 +36,11 @@ VIOLATION = b"x-smg-format-violation"
 LONGEST_VIOLATION = 200
 
 
-async def shown_to_plugins(exchange: Exchange, decoded: D) -> D:
-    """A decoded request as the exchange's plugins leave it."""
+async def with_generations(decoded: D, shown: Callable[[GenerationRequest], Awaitable[GenerationRequest]]) -> D:
+    """A decoded request with what `shown` leaves of each request for generation that it makes."""
     several: tuple[GenerationRequest, ...] | None = getattr(decoded, "generations", None)
     before = (decoded.generation,) if several is None else several
-    left = tuple([await exchange.shown(each) for each in before])
+    left = tuple([await shown(each) for each in before])
     if all(one is other for one, other in zip(before, left, strict=True)):
         return decoded
     changes: dict[str, object] = {"generation": left[0]} if several is None else {"generations": left}

@@ -125,7 +125,7 @@ def _no_turn(decoded: Decoded, found: JsonObject) -> list[AppendItems]:
 
 @attrs.frozen
 class BackgroundApi(Generic[D]):
-    """One API whose answers can be made in the background; its ids begin with the API's prefix.
+    """One API whose answers can be made in the background; its ids begin with the API's prefix. `path` is its route.
 
     `body` is the request's body as it is kept, `headers` the headers that are kept beside those by which it is routed. `prompt`
     is what is prepared to find out whether a request can be answered. `stored(decoded, object, pending)` makes the record of an
@@ -133,6 +133,7 @@ class BackgroundApi(Generic[D]):
     """
 
     api: Api[D]
+    path: str
     memory: BackgroundMemory[D]
     words: StoredWords
     stream: Callable[[D, int], StoredStream]

@@ -12,12 +12,13 @@ from typing import Generic, TypeVar
 from smg_core.errors import Conflict, ModelNotFound, SmgError, StoreFailed
 from smg_core.history.base import LeaseLost, StaleVersion
 from smg_core.hooks import Observer, RequestStarted
-from smg_core.pipeline.answer import Answer, StreamedAnswer, WholeAnswer
+from smg_core.pipeline.answer import Answer, WholeAnswer
 from smg_core.pipeline.driver import Run
 from smg_core.pipeline.flow import Terms
 from smg_core.pipeline.keep_alive import StreamKeepAlive
 from smg_core.protocols.base import Decoded
 from smg_core.server.background_api import BackgroundApi, StoredStream, StoredWhole
+from smg_core.server.background_plugins import RunPlugins
 from smg_core.server.background_store import PendingResponse
 from smg_core.server.outcomes import how_it_ended
 from smg_core.server.request_traces import account_of_run
@@ -86,10 +87,17 @@ class BackgroundRun(Generic[D]):
         except SmgError as error:
             await pending.fail(error)
             return True
+        plugins = RunPlugins(self._gateway.plugins, decoded.generation, self._api.path)
         try:
+            decoded = await plugins.left_of(decoded)
+        except SmgError as error:
+            await pending.fail(error)
+            return True
+        else:
             await pending.take()
-            return await self._run(decoded)
+            return await self._run(decoded, plugins)
         finally:
+            plugins.close()
             await self._memory.forget(decoded)
 
     def _may_wait(self) -> bool:
@@ -97,13 +105,13 @@ class BackgroundRun(Generic[D]):
         waited = self._gateway.clock.time() - self._pending.found.created_at
         return waited < self._gateway.config.responses.pending_s
 
-    async def _run(self, decoded: D) -> bool:
+    async def _run(self, decoded: D, plugins: RunPlugins) -> bool:
         gateway, generation, name = self._gateway, decoded.generation, self._api.api.name
         trace, traced = account_of_run(generation, name, self._pending.found.created_at, gateway, self._observer)
         trace.report(
             RequestStarted(generation.id, name, generation.model, generation.stream, trace.started, trace.started)
         )
-        answer = self._answer(decoded)
+        answer = self._answer(decoded, plugins)
         run = Run(answer, trace, self._timeouts.of(generation, generation.headers))
         failure: SmgError | None = None
         try:
@@ -160,10 +168,10 @@ class BackgroundRun(Generic[D]):
             return
         await answer.fail(error, in_band=True)
 
-    def _answer(self, decoded: D) -> Answer:
+    def _answer(self, decoded: D, plugins: RunPlugins) -> Answer:
         """The side of the answer that would be the client's: everything is kept."""
         gateway, log, created = self._gateway, self._pending.log, int(self._pending.found.created_at)
-        api, model = self._api, decoded.generation.model
+        api = self._api
         following = self._pending.following
 
         def streamed() -> StoredStream:
@@ -193,9 +201,9 @@ class BackgroundRun(Generic[D]):
         if decoded.generation.stream:
             silence = StreamKeepAlive(gateway.call_later, gateway.config.timeouts.silence_s)
             high_water = gateway.config.limits.response_buffer_bytes
-            answer = StreamedAnswer(streamed, write, model=model, high_water=high_water, keep_alive=silence)
+            answer = plugins.streamed(streamed, write, high_water, silence)
         else:
-            answer = WholeAnswer(lambda: api.whole(decoded, created), write, model=model)
+            answer = plugins.whole(lambda: api.whole(decoded, created), write)
         return answer
 
     async def _gathered(self) -> None:

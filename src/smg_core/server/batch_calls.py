@@ -6,16 +6,19 @@ the runs of batches. Below: the handlers.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 import attrs
 
+from smg_core.errors import SmgError
 from smg_core.observability.faults import FaultLog
 from smg_core.protocols.base import ErrorEncoder
 from smg_core.request import Caller
 from smg_core.server.endpoint import Handler
 from smg_core.server.exchange import DISCONNECT, AsgiMessage, Disconnect, Exchange
 from smg_core.server.inference import internal_error
+from smg_core.server.plugged import exchange_within
+from smg_core.server.plugins import Plugins
 
 __all__ = ["BatchAnswer", "BatchEndpoint", "called"]
 
@@ -40,9 +43,16 @@ class BatchAnswer:
 
 
 async def called(
-    endpoint: BatchEndpoint, body: bytes, headers: Mapping[str, str], caller: Caller, faults: FaultLog
+    endpoint: BatchEndpoint,
+    body: bytes,
+    headers: Mapping[str, str],
+    caller: Caller,
+    *,
+    faults: FaultLog,
+    plugins: Plugins,
 ) -> BatchAnswer:
-    """The answer to a request. A fault of the gateway is told to `faults`, and is an answer too."""
+    """The answer to a request, which `plugins` are shown as any other. A fault of the gateway is told to `faults`, and is an
+    answer too."""
     gathered: list[bytes] = []
     waiting = [body]
 
@@ -63,14 +73,14 @@ async def called(
         "client": None,
         DISCONNECT: Disconnect(),
     }
-    exchange = Exchange(scope, receive, send)
-    exchange.caller = caller
-    handling = asyncio.ensure_future(endpoint.handler(exchange))
+    exchange, join = exchange_within(plugins, scope, receive, send, caller)
+    handling = asyncio.ensure_future(_handled(endpoint, exchange, join))
     try:
         await asyncio.wait([handling])
     finally:
         handling.cancel()
         await asyncio.gather(handling, return_exceptions=True)
+        exchange.unplug()
     if handling.cancelled():
         return BatchAnswer(0, b"", exchange.request_id)
     fault = handling.exception()
@@ -79,3 +89,15 @@ async def called(
         error = internal_error()
         return BatchAnswer(error.status, endpoint.error(error, exchange.request_id), exchange.request_id)
     return BatchAnswer(exchange.status, b"".join(gathered), exchange.request_id)
+
+
+async def _handled(endpoint: BatchEndpoint, exchange: Exchange, join: Callable[[], Awaitable[None]]) -> None:
+    """Answer a request, also with what plugins refuse it for."""
+    try:
+        await join()
+        await endpoint.handler(exchange)
+    except SmgError as error:
+        if exchange.started:
+            raise
+        told = await exchange.told(error)
+        await exchange.respond(told.status, endpoint.error(told, exchange.request_id), ())

@@ -217,7 +217,10 @@ class BatchRun:
                 return None
             try:
                 caller = Caller(tenant, job.principal, job.grants)
-                answer = await called(endpoint, body, job.headers, caller, self._gateway.faults)
+                gateway = self._gateway
+                answer = await called(
+                    endpoint, body, job.headers, caller, faults=gateway.faults, plugins=gateway.plugins
+                )
             finally:
                 self._turns.leave(tenant)
             if answer.status == _NOT_THERE:

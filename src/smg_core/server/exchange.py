@@ -296,6 +296,9 @@ class Exchange:
         each; None for nobody."""
         return None
 
+    def unplug(self) -> None:
+        """The exchange is over for its plugins, if it has any."""
+
     def about(self) -> About:
         """What plugins are told of this exchange."""
         caller = self.caller

@@ -19,7 +19,7 @@ from smg_core.pipeline.keep_alive import StreamKeepAlive
 from smg_core.pipeline.trace import Trace
 from smg_core.protocols.base import Decoded, Incoming, Locate
 from smg_core.protocols.errors import error_headers
-from smg_core.server.answering import answer_to, names_of, shown_to_plugins
+from smg_core.server.answering import answer_to, names_of, with_generations
 from smg_core.server.apis import Api, Memory
 from smg_core.server.exchange import Exchange, Header
 from smg_core.server.outcomes import how_it_ended
@@ -71,7 +71,9 @@ class Inference(Generic[D]):
         request_id = exchange.request_id = gateway.ids(self._api.id_prefix)
         trace = account_of(exchange, gateway, self._observer)
         try:
-            decoded = await shown_to_plugins(exchange, await self._admit(exchange))
+            decoded = await self._admit(exchange)
+            if self._detach is None or not decoded.generation.background:  # those are shown where they are run
+                decoded = await with_generations(decoded, exchange.shown)
             timeouts = self._rules.of(decoded.generation, exchange.headers)
             if (memory := self._api.memory) is not None:
                 decoded = await memory.recall(decoded)

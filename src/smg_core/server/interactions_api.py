@@ -71,6 +71,7 @@ def background_interactions(
     """Interactions in the background, by the row `api`; the rest as for that. The revision is kept with the request."""
     return BackgroundApi(
         api=api,
+        path="/v1beta/interactions",
         memory=memory,
         words=INTERACTION_WORDS,
         stream=lambda decoded, created: InteractionStreamEncoder(decoded, created, now),

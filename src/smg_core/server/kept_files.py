@@ -191,6 +191,8 @@ async def send_contents(
                 await _write(exchange, piece)
         await exchange.write(b"", True)
     except SmgError:
+        if not exchange.started:
+            raise
         return  # the server closes a connection whose answer is not complete, so the client sees the cut
     except asyncio.CancelledError:
         if not exchange.gone:

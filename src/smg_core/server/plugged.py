@@ -6,14 +6,14 @@ Above: `plugging` makes it, in place of a plain exchange, where there are plugin
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 import attrs
 import msgspec
 
 from smg_core.auth.roles import USER, check_permission
-from smg_core.errors import NotImplementedHere, SmgError
-from smg_core.middleware.base import AnswerPiece, End, Failure, Headers, RequestHead, ResponseHead
+from smg_core.errors import SmgError
+from smg_core.middleware.base import AnswerPiece, End, Failure, Headers, HookName, RequestHead, ResponseHead
 from smg_core.middleware.chain import Identified, PluginChain, PluginPlan, ReportHappened, When
 from smg_core.middleware.said import SaidByModel
 from smg_core.request import Caller, GenerationRequest
@@ -23,10 +23,12 @@ from smg_core.server.exchange import Exchange, Header, Receive, Scope, Send
 from smg_core.server.plugins import Plugins
 from smg_core.server.websocket import WebSocket
 
-__all__ = ["PluggedExchange", "permit_plugged"]
+__all__ = ["PluggedExchange", "exchange_within", "permit_plugged"]
 
 _STREAM = "text/event-stream"
 _FRAMED = frozenset({"content-length", "connection", "transfer-encoding"})
+_OF_BODIES: tuple[HookName, ...] = ("request_body",)
+_OF_ANSWERS: tuple[HookName, ...] = ("piece", "response")
 
 
 class _ModelOnly(msgspec.Struct):
@@ -36,13 +38,17 @@ class _ModelOnly(msgspec.Struct):
 class PluggedExchange(Exchange):
     """An exchange whose plugins are those of a plan, from when its route is known."""
 
-    __slots__ = ("_began", "_chain", "_head", "_over", "_streams", "refused")
+    __slots__ = ("_began", "_chain", "_head", "_most", "_over", "_streams", "_whole", "refused")
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         super().__init__(scope, receive, send)
         self._chain: PluginChain | None = None
         self._head = RequestHead(self.method, self.path, scope.get("query_string", b"").decode("latin-1"), ())
         self._streams = self._over = False
+        self._most = 0
+        self._whole: tuple[int, Sequence[Header], list[bytes]] | None = (
+            None  # an answer that is gathered before it leaves
+        )
         self._began = time.monotonic()
         self.refused: SmgError | None = None
 
@@ -50,7 +56,7 @@ class PluggedExchange(Exchange):
         """Meet these plugins from now on. Called once, when the route is known."""
         headers = tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in self.scope["headers"])
         self._head = attrs.evolve(self._head, headers=headers)
-        self._chain = plan.chain(self.about(), report)
+        self._chain, self._most = plan.chain(self.about(), report), plan.config.body_bytes
 
     async def meet(self, when: When) -> Identified:
         """Show the head to the plugins of this time. Raises SmgError."""
@@ -78,16 +84,48 @@ class PluggedExchange(Exchange):
         raw = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in head.headers]
         self.scope = {**self.scope, "headers": raw}
 
+    async def join(self, plugins: Plugins) -> None:
+        """Meet the plugins as a request within another exchange, of a caller who is known. Raises SmgError."""
+        self.plug(plugins.plan, plugins.report)
+        if self._chain is not None:
+            self._chain.join(self.about())
+            await self.meet("after_identity")
+
     async def body(self, limit: int, held: Held | None = None) -> bytes:
-        """The body as the plugins leave it. One that is no UTF-8 is not shown to them."""
-        found = await super().body(limit, held)
-        if self._chain is None:
-            return found
+        """The body as the plugins leave it. Raises UnsupportedMedia for one that cannot be shown to them."""
+        return await self._shown_body(await super().body(limit, held))
+
+    async def pieces(self, limit: int) -> AsyncIterator[bytes]:
+        """The body, whole if plugins are to be shown it. Raises as `body`."""
+        chain = self._chain
+        if chain is None or not chain.wants("request_body"):
+            async for piece in super().pieces(limit):
+                yield piece
+            return
+        gathered, size = list[bytes](), 0
+        async for piece in super().pieces(limit):
+            gathered.append(piece)
+            size += len(piece)
+            if size > self._most:
+                chain.unseen(_OF_BODIES)
+                for each in gathered:
+                    yield each
+                gathered.clear()
+        if size <= self._most:
+            yield await self._shown_body(b"".join(gathered))
+        elif gathered:
+            yield b"".join(gathered)
+
+    async def _shown_body(self, body: bytes) -> bytes:
+        chain = self._chain
+        if chain is None:
+            return body
         try:
-            text = found.decode()
+            text = body.decode()
         except UnicodeDecodeError:
-            return found
-        text, head = await self._chain.request_body(text, self._model_of, self._head)
+            chain.unseen(_OF_BODIES)
+            return body
+        text, head = await chain.request_body(text, self._model_of, self._head)
         self._take(head)
         return text.encode()
 
@@ -120,6 +158,9 @@ class PluggedExchange(Exchange):
             return
         shown, framed = _parted(headers)
         self._streams = any(name == "content-type" and value.startswith(_STREAM) for name, value in shown)
+        if not self._streams and chain.sees_wire and self.method != "HEAD":
+            self._whole = status, headers, []
+            return
         try:
             head = await chain.response_head(ResponseHead(status, shown))
         except SmgError as error:
@@ -129,6 +170,9 @@ class PluggedExchange(Exchange):
 
     async def write(self, data: bytes, last: bool) -> None:
         chain = self._chain
+        if self._whole is not None:
+            await self._gather(data, last=last)
+            return
         if chain is None or not self._streams or self._over:
             if not self._over:
                 await super().write(data, last)
@@ -147,7 +191,25 @@ class PluggedExchange(Exchange):
         if data or last:
             await super().write(data, last)
 
+    async def _gather(self, data: bytes, *, last: bool) -> None:
+        """Keep a part of an answer that is no stream of events: plugins are shown it whole. One that is too large for that goes
+        by, if they all let it."""
+        if self._whole is None:
+            return
+        status, headers, gathered = self._whole
+        gathered.append(data)
+        if sum(map(len, gathered)) > self._most and self._chain is not None:
+            self._whole = None
+            self._chain.unseen(_OF_ANSWERS)
+            await super().start(status, headers)
+            await super().write(b"".join(gathered), last)
+        elif last:
+            self._whole = None
+            framing = (b"content-length", b"transfer-encoding")
+            await self.respond(status, b"".join(gathered), [each for each in headers if each[0].lower() not in framing])
+
     async def respond(self, status: int, body: bytes, headers: Sequence[Header]) -> None:
+        self._whole = None
         chain = self._chain
         if chain is None or self.refused is not None:
             self._chain = None
@@ -173,6 +235,7 @@ class PluggedExchange(Exchange):
         try:
             text = body.decode()
         except UnicodeDecodeError:
+            chain.unseen(_OF_ANSWERS)
             head = await chain.response_head(head)
         else:
             head, text = await chain.response(head, text)
@@ -199,12 +262,13 @@ class PluggedExchange(Exchange):
 async def permit_plugged(
     exchange: Exchange, plugins: Plugins, needed: str, identified: Callable[[Exchange, str], Awaitable[None]]
 ) -> None:
-    """Find the caller of a request with plugins: those that see the head before it is known, `identified`, and those after.
-    Raises what they refuse it for, and NotImplementedHere for a WebSocket, whose frames no plugin would see."""
+    """Find the caller of a request with plugins: those that see the head before it is known, `identified`, and those after. Of a
+    WebSocket that head is the handshake; each request in its frames is an exchange of its own. Raises what they refuse it for."""
     if not isinstance(exchange, PluggedExchange):
-        if isinstance(exchange, WebSocket) and plugins.plan.chain(exchange.about(), plugins.report) is not None:
-            raise NotImplementedHere("This gateway has plugins, which do not see the frames of a WebSocket; use HTTP.")
-        await identified(exchange, needed)
+        if isinstance(exchange, WebSocket):
+            await _permit_handshake(exchange, plugins, needed, identified)
+        else:
+            await identified(exchange, needed)
         return
     exchange.plug(plugins.plan, plugins.report)
     said = await exchange.meet("before_identity")
@@ -215,6 +279,43 @@ async def permit_plugged(
         check_permission(grants, needed, exchange.headers)
         exchange.caller = Caller(said.tenant, said.principal or "", grants)
     await exchange.meet("after_identity")
+
+
+async def _permit_handshake(
+    socket: WebSocket, plugins: Plugins, needed: str, identified: Callable[[Exchange, str], Awaitable[None]]
+) -> None:
+    """As `permit_plugged`: the plugins meet the handshake as a request, of which the socket takes what they leave."""
+    scope, receive, send = socket.ends()
+    handshake = PluggedExchange({**scope, "type": "http", "method": "GET"}, receive, send)
+    handshake.request_id, handshake.client_id = socket.request_id, socket.client_id
+    handshake.route = socket.route
+
+    async def found(exchange: Exchange, permission: str) -> None:
+        socket.headers = exchange.headers
+        await identified(socket, permission)
+        exchange.caller = socket.caller
+
+    try:
+        await permit_plugged(handshake, plugins, needed, found)
+    finally:
+        handshake.unplug()
+    socket.caller, socket.headers = handshake.caller, handshake.headers
+    socket.scope = {**socket.scope, "headers": handshake.scope["headers"]}
+
+
+def exchange_within(
+    plugins: Plugins, scope: Scope, receive: Receive, send: Send, caller: Caller
+) -> tuple[Exchange, Callable[[], Awaitable[None]]]:
+    """An exchange for a request within another one, such as a line of a batch, and what has its plugins see its head, which is
+    called first. `unplug` ends it. Where there are no plugins, both do nothing."""
+    exchange = (PluggedExchange if plugins.plan.links else Exchange)(scope, receive, send)
+    exchange.caller, exchange.route = caller, exchange.path
+
+    async def join() -> None:
+        if isinstance(exchange, PluggedExchange):
+            await exchange.join(plugins)
+
+    return exchange, join
 
 
 def _parted(headers: Sequence[Header]) -> tuple[Headers, list[Header]]:

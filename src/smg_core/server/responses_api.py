@@ -79,6 +79,7 @@ def background_responses(
     """Responses in the background, by the row `api`; the rest as for that."""
     return BackgroundApi(
         api=api,
+        path="/v1/responses",
         memory=memory,
         words=RESPONSES_WORDS,
         stream=lambda decoded, created: ResponsesStreamEncoder(decoded, created, now, seal),

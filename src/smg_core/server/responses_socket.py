@@ -8,6 +8,7 @@ handler of the API, the frames, the connection's memory.
 """
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 import attrs
 
@@ -18,6 +19,7 @@ from smg_core.protocols.responses import ResponsesRequest
 from smg_core.protocols.responses_frames import ClientFrame, error_frame, event_frames, read_frame, steer_failed
 from smg_core.server.exchange import DISCONNECT, AsgiMessage, Disconnect, Exchange, Header
 from smg_core.server.inference import DECODED_INLINE, Inference, internal_error
+from smg_core.server.plugged import exchange_within
 from smg_core.server.remembering import ResponseMemory
 from smg_core.server.routes import WEBSOCKET
 from smg_core.server.runtime import Runtime
@@ -139,9 +141,12 @@ class _Connection:
             await asyncio.wait([earlier])
         if not await self._permitted(frame):
             return
-        exchange = self._exchange(frame, lane)
+        exchange, join = self._exchange(frame, lane)
         started = gateway.clock.monotonic()
-        await self._inference(exchange)
+        try:
+            await self._made(exchange, join)
+        finally:
+            exchange.unplug()
         finished = exchange.finished
         if finished is None:
             return
@@ -176,8 +181,19 @@ class _Connection:
             return False
         return True
 
-    def _exchange(self, frame: ClientFrame, lane: _Lane) -> Exchange:
-        """The request by HTTP that the frame is: its body, with the head of the handshake."""
+    async def _made(self, exchange: Exchange, join: Callable[[], Awaitable[None]]) -> None:
+        """Make one response, or tell what plugins refuse it for."""
+        try:
+            await join()
+            await self._inference(exchange)
+        except SmgError as error:
+            if exchange.started:
+                raise
+            told = await exchange.told(error)
+            await exchange.respond(told.status, responses_error(told, exchange.request_id), error_headers(told))
+
+    def _exchange(self, frame: ClientFrame, lane: _Lane) -> tuple[Exchange, Callable[[], Awaitable[None]]]:
+        """The request by HTTP that the frame is: its body, with the head of the handshake; and what has plugins meet it."""
         socket, stream_id = self._socket, frame.stream_id
         status, head, refused = 0, list[Header](), b""
 
@@ -205,9 +221,9 @@ class _Connection:
             if each[0] not in _OF_THE_CONNECTION and not each[0].startswith(_PREFIXES)
         ]
         made = {**socket.scope, "type": "http", "method": "POST", "headers": headers, DISCONNECT: lane.disconnect}
-        exchange = Exchange(made, receive, send)
-        exchange.caller, exchange.client_id = socket.caller, socket.client_id
-        return exchange
+        exchange, join = exchange_within(self._gateway.plugins, made, receive, send, socket.caller)
+        exchange.client_id = socket.client_id
+        return exchange, join
 
     async def _refuse(self, error: SmgError, stream_id: str | None) -> None:
         """Tell an error that no response has."""

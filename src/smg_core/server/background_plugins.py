@@ -1,0 +1,60 @@
+"""The plugins of an answer that is made in the background, by their order and failure as where a client waits (edge).
+
+They are shown the decoded request and what the model says. Heads and bodies were shown when the request came, and are when its
+answer is read. Above: `background_run`. Below: the rooms `middleware` and `pipeline`.
+"""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from smg_core.middleware.base import About
+from smg_core.middleware.said import SaidByModel
+from smg_core.pipeline.answer import StreamedAnswer, WholeAnswer, Write
+from smg_core.pipeline.keep_alive import StreamKeepAlive
+from smg_core.pipeline.shown import streamed_answer, whole_answer
+from smg_core.protocols.base import Decoded, StreamEncoder, WholeEncoder
+from smg_core.request import GenerationRequest
+from smg_core.server.answering import with_generations
+from smg_core.server.plugins import Plugins
+
+__all__ = ["RunPlugins"]
+
+D = TypeVar("D", bound=Decoded)
+
+
+class RunPlugins:
+    """The plugins of one run. `path` is the route by which the request came."""
+
+    def __init__(self, plugins: Plugins, generation: GenerationRequest, path: str) -> None:
+        caller = generation.caller
+        about = About(generation.id, "POST", path, path, caller.tenant, caller.principal, generation.model)
+        self._about, self._model = about, generation.model
+        self._chain = plugins.plan.chain(about, plugins.report)
+
+    async def left_of(self, decoded: D) -> D:
+        """The decoded request as the plugins leave it. Raises SmgError."""
+        if self._chain is None:
+            return decoded
+        self._chain.join_all(self._about)
+        return await with_generations(decoded, self._chain.request)
+
+    def streamed(
+        self, make_encoder: Callable[[], StreamEncoder], write: Write, high_water: int, keep_alive: StreamKeepAlive
+    ) -> StreamedAnswer:
+        """A streamed answer whose events the plugins are shown."""
+        return streamed_answer(
+            make_encoder, write, model=self._model, high_water=high_water, show=self._show(), keep_alive=keep_alive
+        )
+
+    def whole(self, make_encoder: Callable[[], WholeEncoder], write: Write) -> WholeAnswer:
+        """An answer that leaves whole whose events the plugins are shown."""
+        return whole_answer(make_encoder, write, model=self._model, show=self._show())
+
+    def _show(self) -> SaidByModel | None:
+        chain = self._chain
+        return SaidByModel(chain) if chain is not None and chain.sees_said else None
+
+    def close(self) -> None:
+        """The run is over."""
+        if self._chain is not None:
+            self._chain.close()
