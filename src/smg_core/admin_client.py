@@ -7,6 +7,7 @@ is never a flag, since everybody on a machine can read those: it comes from SMG_
 
 import argparse
 import contextlib
+import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -39,7 +40,11 @@ HTTP_ERRORS = 400
 HERE = "http://localhost"
 """The base of a URL at a Unix socket, whose requests need a host too."""
 
-_ARGUMENTS = {"adapter": "the name by which clients ask for it", "path": "its folder, on the engines' machines"}
+_ARGUMENTS = {
+    "adapter": "the name by which clients ask for it",
+    "path": "its folder, on the engines' machines",
+    "step": "connect, begin, update, end or disconnect",
+}
 
 Request = tuple[str, str, Mapping[str, object] | None]
 """Method, path and body of what a command asks for."""
@@ -84,7 +89,7 @@ def workers_flags(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(
         required=True,
         metavar="list | show | add | update | drain | undrain | remove | loads | flush-cache | start-profile | stop-profile | "
-        "load-adapter | unload-adapter",
+        "load-adapter | unload-adapter | pause | resume | load-weights | transfer-weights",
     )
     roster_flags(commands)
     loads = _of_workers(commands, "loads", "print the load of engines, as they say it now")
@@ -105,6 +110,29 @@ def workers_flags(parser: argparse.ArgumentParser) -> None:
     _upkeep(load, "load_adapter", lambda args: {"name": args.adapter, "path": args.path, "pinned": args.pinned})
     unload = _of_workers(commands, "unload-adapter", "have engines let go of a LoRA adapter", "adapter")
     _upkeep(unload, "unload_adapter", lambda args: {"name": args.adapter})
+    _weights_flags(commands)
+
+
+def _weights_flags(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """The commands for whoever trains the model that is served."""
+    pause = _of_workers(commands, "pause", "have engines stop generating until they are resumed")
+    pause.add_argument(
+        "--mode",
+        choices=("abort", "keep", "wait", "retract"),
+        default="abort",
+        help="what becomes of requests that run: they end, go on later, or end by themselves first (default: abort)",
+    )
+    _upkeep(pause, "pause", lambda args: {"mode": args.mode})
+    _upkeep(_of_workers(commands, "resume", "have engines generate again"), "resume", lambda args: {})
+    load = _of_workers(commands, "load-weights", "have engines load the weights of a checkpoint, in place", "path")
+    load.add_argument("--version", default="", help="a name for these weights")
+    _upkeep(load, "load_weights", lambda args: {"path": args.path, "version": args.version})
+    transfer = _of_workers(
+        commands, "transfer-weights", "have engines do one step of taking weights from a trainer", "step"
+    )
+    transfer.add_argument("--info", default="{}", help="the engine's own description of the step, in JSON")
+    transfer.add_argument("--version", default="", help="a name for these weights")
+    _upkeep(transfer, "transfer_weights", _transfer)
 
 
 def drain_flags(parser: argparse.ArgumentParser) -> None:
@@ -245,6 +273,14 @@ def _upkeep(
 
 def _profile(args: argparse.Namespace) -> dict[str, object]:
     return {"output_dir": args.output_dir, "num_steps": args.steps, "activities": args.activity}
+
+
+def _transfer(args: argparse.Namespace) -> dict[str, object]:
+    try:
+        info = json.loads(args.info)
+    except ValueError as error:
+        raise ConfigError(f"--info: {error}") from error
+    return {"step": args.step, "info": info, "version": args.version}
 
 
 def _named(workers: list[str]) -> str:

@@ -19,6 +19,7 @@ A response is an ordered stream of events:
   response, the numbers run on.
 - A block that is cut off is closed all the same (a call with `valid` False), then the choice has its `Finished` with `cut`.
   After its `Finished` a choice has nothing more.
+- `SampledIds` may stand before any event of its choice, within a block too.
 - `Usage` comes once, as the second last event; the end comes once, as the last.
 - Before `Done` every choice has its `Finished`, and there is at least one. `Failed` and `Cancelled` may come at any
   time: blocks may then be open and choices without `Finished`. `Usage` comes before them too.
@@ -55,6 +56,7 @@ __all__ = [
     "ReasoningDelta",
     "ReasoningEnd",
     "RefusalDelta",
+    "SampledIds",
     "Started",
     "TextDelta",
     "TextEnd",
@@ -103,13 +105,15 @@ class EditedContext(Struct, frozen=True):
 class Started(Struct, frozen=True):
     """An engine has taken the request. `cached_tokens` is the part of the prompt that it does not have to compute, None
     while that is not known; `model` is the name of the model that answers. `dropped` is what was left out of the prompt,
-    `edits` what was made shorter, in the order of the edits that were asked for."""
+    `edits` what was made shorter, in the order of the edits that were asked for. `prompt_ids` are the ids of the prompt,
+    where the request asks for token ids."""
 
     prompt_tokens: int
     cached_tokens: int | None
     model: str
     dropped: tuple[DroppedReasoning, ...] = ()
     edits: tuple[EditedContext, ...] = ()
+    prompt_ids: tuple[int, ...] = ()
 
 
 class TopLogprob(Struct, frozen=True):
@@ -143,6 +147,14 @@ class TextDelta(Struct, frozen=True):
     logprobs: tuple[TokenLogprob, ...] = ()
     ids: tuple[int, ...] = ()
     echo: bool = False
+
+
+class SampledIds(Struct, frozen=True):
+    """The ids of tokens that the engine made for a choice, before the events that they become: where the request asks for token
+    ids and the output is parsed, so that a token may be part of a call or a marker. Joined they are as those of `TextDelta`."""
+
+    index: int
+    ids: tuple[int, ...]
 
 
 class TextEnd(Struct, frozen=True):
@@ -314,6 +326,7 @@ class Cancelled(Struct, frozen=True):
 
 Event = (
     Started
+    | SampledIds
     | TextDelta
     | TextEnd
     | RefusalDelta

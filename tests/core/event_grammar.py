@@ -22,6 +22,7 @@ from smg_core.events import (
     ReasoningDelta,
     ReasoningEnd,
     RefusalDelta,
+    SampledIds,
     Started,
     TextDelta,
     TextEnd,
@@ -44,6 +45,7 @@ CLOSED, TEXT, REFUSAL, REASONING, CALL, HOSTED = (
 FINISHED = "the choice is finished"
 
 NEXT: dict[type, dict[str, str]] = {
+    SampledIds: {state: state for state in (CLOSED, TEXT, REFUSAL, REASONING, CALL, HOSTED)},
     TextDelta: {CLOSED: TEXT, TEXT: TEXT},
     Annotation: {TEXT: TEXT},
     RefusalDelta: {CLOSED: REFUSAL, REFUSAL: REFUSAL},

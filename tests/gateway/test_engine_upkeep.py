@@ -16,6 +16,7 @@ from smg_core.cli import main
 from smg_core.config import AdminConfig, Config
 from smg_core.engines.base import EngineRequest
 from smg_core.engines.dialects import DIALECTS
+from smg_core.engines.http.dialects import HTTP_DIALECTS
 from smg_core.errors import SmgError
 from smg_core.request import Sampling
 from smg_core.server.admin.listening import admin_listener, close_listener
@@ -23,6 +24,7 @@ from smg_core.server.admin.running import administered
 from smg_core.server.gateway import Gateway
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.faults import Fault
+from smg_core.simulator.http_server import http_doors
 from smg_core.simulator.server import SimulatedEngine
 from smg_core.tokens import TokenIds
 from smg_core.workers.worker import WorkerSpec
@@ -153,6 +155,10 @@ async def test_the_ranks_of_one_engine_share_one_call() -> None:
         ("flush_cache", {"worker": "vllm"}, 400, "worker"),
         ("start_profile", {"num_steps": 0}, 400, "num_steps"),
         ("stop_profile", {"why": 1}, 400, "why"),
+        ("pause", {"mode": "later"}, 400, "mode"),
+        ("load_weights", {}, 400, "path"),
+        ("transfer_weights", {"step": "send"}, 400, "step"),
+        ("transfer_weights", {"step": "update", "info": []}, 400, "info"),
     ],
 )
 async def test_what_is_wrong_with_a_request_is_said_by_name(
@@ -163,6 +169,152 @@ async def test_what_is_wrong_with_a_request_is_said_by_name(
 
     assert answer.status_code == status
     assert named in answer.text
+
+
+@asynccontextmanager
+async def http_fleet() -> AsyncIterator[Fleet]:
+    """A gateway before one engine of every dialect over HTTP that takes ids, one over gRPC, and a client of its admin door."""
+    config = Config(admin=AdminConfig(port=0))
+    listener = admin_listener(config)
+    assert listener is not None
+    async with AsyncExitStack() as stack:
+        stack.callback(close_listener, config, listener)
+        doors = {name: http_doors("127.0.0.1:0") for name in HTTP_DIALECTS} | {"vllm": None}
+        engines = {
+            name: await stack.enter_async_context(SimulatedEngine(SimulatorConfig(chained=1000), doors=door))
+            for name, door in doors.items()
+        }
+        specs = [WorkerSpec(each.http_target or each.target, name, dialect=name) for name, each in engines.items()]
+        gateway = await stack.enter_async_context(Gateway(workers=specs, config=config))
+        await eventually(lambda: all(worker.state == "ready" for worker in gateway.registry))
+        await stack.enter_async_context(administered(gateway, config, listener, table()))
+        base = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        http = await stack.enter_async_context(httpx.AsyncClient(base_url=base, timeout=60, trust_env=False))
+        yield Fleet(gateway, engines, http)
+
+
+LACKS = {"llamacpp-http": 501, "vllm": 501}
+PAUSES = {
+    "abort": {"vllm-http": 200, "sglang-http": 200, **LACKS},
+    "keep": {"vllm-http": 200, "sglang-http": 200, **LACKS},
+    "wait": {"vllm-http": 200, "sglang-http": 501, **LACKS},
+    "retract": {"vllm-http": 501, "sglang-http": 200, **LACKS},
+}
+
+
+@pytest.mark.parametrize("mode", PAUSES)
+async def test_engines_pause_as_they_can_and_the_others_are_named(mode: str) -> None:
+    async with http_fleet() as ops:
+        told = await ops.post("pause", mode=mode)
+        modes = {name: engine.clockwork.pausing.mode for name, engine in ops.engines.items()}
+        resumed = await ops.post("resume")
+        after = {engine.clockwork.pausing.mode for engine in ops.engines.values()}
+
+    assert statuses(told) == PAUSES[mode]
+    assert {name for name, found in modes.items() if found == mode} == {
+        name for name, status in PAUSES[mode].items() if status == 200
+    }
+    assert statuses(resumed) == PAUSES["abort"]
+    assert after == {""}
+
+
+@attrs.define
+class Heard:
+    """Counts the tokens of an answer, and keeps how it ended."""
+
+    tokens: int = 0
+    finish: object = None
+    error: SmgError | None = None
+    over: bool = False
+
+    def push(self, outputs: Any) -> None:
+        self.tokens += sum(len(each.ids) for each in outputs)
+        self.finish = outputs[-1].finish or self.finish
+
+    def closed(self, error: SmgError | None) -> None:
+        self.error, self.over = error, True
+
+
+@pytest.mark.parametrize("name", ["vllm-http", "sglang-http"])
+@pytest.mark.parametrize("mode", ["abort", "keep"])
+async def test_a_request_that_runs_ends_with_the_pause_or_goes_on_after_it(name: str, mode: str) -> None:
+    async with http_fleet() as ops:
+        engine = ops.engines[name]
+        engine.inject(Fault("stall", after=3, seconds=0.0))
+        worker = ops.gateway.registry.get(name)
+        assert worker is not None
+        await ops.post("pause", mode="keep", workers=[name])
+        heard = Heard()
+        asked = EngineRequest("r-1", TokenIds([5, 6, 7]), Sampling(max_tokens=9, ignore_eos=True))
+        await worker.engine.generate(asked, heard)  # type: ignore[attr-defined]
+        await eventually(lambda: engine.active)
+        assert heard.tokens == 0
+        if mode == "abort":
+            await ops.post("pause", mode="abort", workers=[name])
+            await eventually(lambda: heard.over)
+        await ops.post("resume", workers=[name])
+        await eventually(lambda: heard.over)
+
+    assert (heard.tokens, heard.finish) == ((0, "abort") if mode == "abort" else (9, "length"))
+
+
+async def test_a_paused_engine_that_takes_nothing_is_asked_again_elsewhere() -> None:
+    async with http_fleet() as ops:
+        await ops.post("pause", workers=["vllm-http", "sglang-http"])
+        async with ops.gateway.http_client(httpx, base_url="http://gateway") as http:
+            asked = {"model": "sim", "prompt": [5, 6, 7], "max_tokens": 3}
+            answers = [(await http.post("/v1/completions", json=asked)).status_code for _ in range(8)]
+        assert answers == [200] * 8
+        assert len(ops.engines["llamacpp-http"].requests) + len(ops.engines["vllm"].requests) >= 8
+
+
+async def test_weights_are_loaded_and_transferred_in_each_engines_own_words() -> None:
+    steps = ("connect", "begin", "update", "end", "disconnect")
+    async with http_fleet() as ops:
+        for engine in ops.engines.values():
+            engine.engine.cache.store(range(64))
+        loaded = await ops.post("load_weights", path="/checkpoints/7", version="7")
+        moved = [await ops.post("transfer_weights", step=each, info={"names": ["w"]}, version="8") for each in steps]
+        got = {
+            name: [(path, json.loads(body or b"{}")) for path, body in engine.clockwork.pausing.weights]
+            for name, engine in ops.engines.items()
+        }
+
+    assert statuses(loaded) == PAUSES["abort"]
+    assert [statuses(each) for each in moved] == [PAUSES["abort"]] * len(steps)
+    assert got["vllm-http"] == [
+        ("/collective_rpc", {"method": "reload_weights", "kwargs": {"weights_path": "/checkpoints/7"}}),
+        ("/init_weight_transfer_engine", {"init_info": {"names": ["w"]}}),
+        ("/start_weight_update", {}),
+        ("/update_weights", {"update_info": {"names": ["w"]}}),
+        ("/finish_weight_update", {"weight_version": "8"}),
+        ("/shutdown_weight_transfer_engine", {}),
+    ]
+    assert got["sglang-http"] == [
+        ("/update_weights_from_disk", {"model_path": "/checkpoints/7", "weight_version": "7"}),
+        ("/init_weights_update_group", {"names": ["w"]}),
+        ("/begin_weight_update", {"names": ["w"]}),
+        ("/update_weights_from_distributed", {"names": ["w"], "weight_version": "8"}),
+        ("/end_weight_update", {"names": ["w"]}),
+        ("/destroy_weights_update_group", {"names": ["w"]}),
+    ]
+    assert got["llamacpp-http"] == got["vllm"] == []
+
+
+async def test_the_command_line_pauses_engines_and_gives_them_weights(capsys: pytest.CaptureFixture[str]) -> None:
+    async with http_fleet() as ops:
+        admin = ("--admin", str(ops.http.base_url))
+
+        async def run(*words: str) -> tuple[int, set[int]]:
+            status = await asyncio.to_thread(main, ["workers", *words, *admin])
+            return status, {row["status"] for row in json.loads(capsys.readouterr().out)["workers"]}
+
+        some = ("vllm-http", "sglang-http")
+        assert await run("pause", *some, "--mode", "keep") == (0, {200})
+        assert await run("load-weights", "/checkpoints/7", *some, "--version", "7") == (0, {200})
+        assert await run("transfer-weights", "update", *some, "--info", '{"names": []}') == (0, {200})
+        assert await run("resume", *some) == (0, {200})
+        assert await run("resume") == (1, {200, 501})
 
 
 async def test_only_who_may_ask_engines_is_let_in() -> None:

@@ -1,8 +1,11 @@
-"""What an operator may have an engine do beside serving: empty its cache, take a profile of itself, load and unload adapters.
+"""What an operator may have an engine do beside serving: empty its cache, take a profile of itself, load and unload adapters,
+stop generating for a while, take new weights.
 
 Records only; pure. Above: engines.base, whose `Codec.upkeep` writes such a request in a dialect, and the admin door, which asks
 all workers.
 """
+
+from typing import Literal
 
 import attrs
 
@@ -12,10 +15,19 @@ __all__ = [
     "EngineTask",
     "FlushCache",
     "LoadAdapter",
+    "LoadWeights",
+    "PauseGeneration",
+    "PauseMode",
+    "ResumeGeneration",
     "StartProfile",
     "StopProfile",
+    "TransferStep",
+    "TransferWeights",
     "UnloadAdapter",
 ]
+
+PauseMode = Literal["abort", "keep", "wait", "retract"]
+TransferStep = Literal["connect", "begin", "update", "end", "disconnect"]
 
 
 @attrs.frozen
@@ -65,7 +77,51 @@ class UnloadAdapter:
     id: str
 
 
-EngineTask = FlushCache | StartProfile | StopProfile | LoadAdapter | UnloadAdapter
+@attrs.frozen
+class PauseGeneration:
+    """Stop generating until `ResumeGeneration`. What becomes of the requests that run: "abort" ends them, "keep" lets them go on
+    afterwards with the cache that they have, "wait" waits for their ends, "retract" lets them go on with a cache made anew. An
+    engine that lacks a mode has no such call."""
+
+    mode: PauseMode = "abort"
+
+
+@attrs.frozen
+class ResumeGeneration:
+    """Generate again."""
+
+
+@attrs.frozen
+class LoadWeights:
+    """Load the weights of the checkpoint in the folder `path` of the engine's machine, in place. `version` names them ("": as
+    before)."""
+
+    path: str
+    version: str = ""
+
+
+@attrs.frozen
+class TransferWeights:
+    """One step of taking weights from a trainer over a network of their own: to `connect`, to `begin`, to `update` some weights
+    (repeated), to `end`, to `disconnect`. `info` is the engine's own description of the step, in JSON; `version` names the
+    weights once they are all there."""
+
+    step: TransferStep
+    info: bytes = b"{}"
+    version: str = ""
+
+
+EngineTask = (
+    FlushCache
+    | StartProfile
+    | StopProfile
+    | LoadAdapter
+    | UnloadAdapter
+    | PauseGeneration
+    | ResumeGeneration
+    | LoadWeights
+    | TransferWeights
+)
 
 
 @attrs.frozen

@@ -52,9 +52,9 @@ async def _nowhere(data: bytes, last: bool) -> None:
 
 class Answer:
     """One response to one client. `model` is what the client asked for; `unwritten` is how many bytes wait to be written;
-    `dropped` is what was left out of the prompt and `edits` what was made shorter, which `Started` tells. `leading` are the
-    events of the flow before its first attempt, which come behind `Started`; `hidden` are the numbers of the calls of tools that
-    run here, which the client does not get as calls."""
+    `dropped` is what was left out of the prompt, `edits` what was made shorter, and `prompt_ids` its ids where they are asked
+    for, all of which `Started` tells. `leading` are the events of the flow before its first attempt, which come behind `Started`;
+    `hidden` are the numbers of the calls of tools that run here, which the client does not get as calls."""
 
     __slots__ = (
         "_attempt",
@@ -70,6 +70,7 @@ class Answer:
         "failure",
         "hidden",
         "leading",
+        "prompt_ids",
         "state",
         "unwritten",
     )
@@ -80,6 +81,7 @@ class Answer:
         self.dropped: tuple[DroppedReasoning, ...] = ()
         self.edits: tuple[EditedContext, ...] = ()
         self.leading: tuple[Event, ...] = ()
+        self.prompt_ids: tuple[int, ...] = ()
         self.hidden: frozenset[int] = frozenset()
         self.unwritten = 0
         self._calls = 0
@@ -229,7 +231,7 @@ class Answer:
         self._started = True
         reader = self._attempt.reader
         counts = reader.prompt_tokens, reader.cached_tokens
-        return [Started(*counts, self._model, self.dropped, self.edits), *self.leading, *events]
+        return [Started(*counts, self._model, self.dropped, self.edits, self.prompt_ids), *self.leading, *events]
 
     def _led(self, events: Sequence[Event]) -> bool:
         """Keep events that the flow tells before its first attempt until that has output; returns whether they are kept."""

@@ -226,6 +226,8 @@ def _refuse_unsupported(prompted: Prompted, facts: EngineFacts) -> None:
         refuse_too_long(request, len(prompted.ids), facts.context_length)
     if request.prompt is not None and facts.door == "chat":
         raise UnsupportedParameter("This model's engine takes messages, and no prompt as it stands.", param="prompt")
+    if asked.token_ids and facts.door == "chat":
+        raise UnsupportedParameter("This model's engine tells no token ids.", param="sampling.token_ids")
     _refuse_sampling(asked, facts)
     if prompted.model.adapter and not facts.lora:
         raise UnsupportedParameter("This engine's protocol cannot carry an adapter.", param="model")

@@ -19,6 +19,7 @@ from smg_core.events import (
     FinishReason,
     ReasoningDelta,
     ReasoningEnd,
+    SampledIds,
     TextDelta,
     TextEnd,
     TokenLogprob,
@@ -110,8 +111,8 @@ class _Choice:
             ids = [each for each in ids if each not in self.plan.hidden_ids]
         if self.plan.logprobs:
             self._note_logprobs(output.logprobs)
-        if self.plan.token_ids:
-            self.ids += output.ids
+        if self.plan.token_ids and output.ids:
+            self._note_ids(output.ids, events)
         if self.parser is None or len(ids) < 2:
             self._take(ids, output, events)
             return
@@ -308,6 +309,13 @@ class _Choice:
                 events.append(ToolCallDelta(self.index, call, text))
         else:
             self.close(events, valid=True, repaired=piece.repaired)
+
+    def _note_ids(self, ids: Sequence[int], events: list[Event]) -> None:
+        """Tell the ids with the text that they become, or ahead of what a parser makes of them."""
+        if self.parser is None:
+            self.ids += ids
+        else:
+            events.append(SampledIds(self.index, tuple(ids)))
 
     def _note_logprobs(self, logprobs: Sequence[EngineLogprob]) -> None:
         for each in logprobs:

@@ -28,7 +28,8 @@ class OutputPlan:
     its format, or None; `on_violation` decides what happens then (`conformance`), and `Finished` reports it. `single_call`: only
     the first tool call of a choice is passed on. `free_text`: the names of tools whose calls carry free text, which the model
     writes as the one argument of a function. `seal` makes the seal of a block of reasoning from its text. `echo` is put before
-    the text of each choice. `token_ids`: the deltas of the text have the ids of its tokens; only for choices without a parser."""
+    the text of each choice. `token_ids`: the ids of the tokens are told, by the deltas of the text, or by events
+    of their own where there is a parser."""
 
     tokenizer: Tokenizer
     prompt_tokens: int

@@ -103,6 +103,8 @@ class Preparing:
         prompted = await self.prepare(step.request, run.trace, step.model)
         run.answer.dropped = prompted.dropped
         run.answer.edits = prompted.edits
+        if prompted.request.sampling.token_ids:
+            run.answer.prompt_ids = tuple(prompted.ids)
         return prompted
 
     def _name(self, request: GenerationRequest, instead: str) -> str:

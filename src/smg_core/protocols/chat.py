@@ -91,6 +91,10 @@ def decode_chat(incoming: Incoming) -> ChatRequest:
     if len(wire.messages) > limits.messages:
         raise too_many("messages", len(wire.messages), limits.messages, "messages")
     tools = read_tools(wire, limits, len(incoming.body), incoming.hosted)
+    if wire.return_token_ids and any(isinstance(tool, HostedTool) for tool in tools):
+        raise _unsupported(
+            "return_token_ids", " together with tools that run here: their turns have prompts of their own"
+        )
     conversation = _messages(wire, limits, tools, incoming.hosted)
     continues = wire.continue_final_message is True
     stream = wire.stream is True
@@ -177,7 +181,8 @@ def _unsupported(param: str, how: str = "") -> UnsupportedParameter:
 
 
 def _sampling(wire: ChatBody, limits: LimitsConfig) -> Sampling:
-    return read_sampling(wire, limits, max_tokens=_max_tokens(wire), logprobs=_logprobs(wire, limits))
+    sampling = read_sampling(wire, limits, max_tokens=_max_tokens(wire), logprobs=_logprobs(wire, limits))
+    return msgspec.structs.replace(sampling, token_ids=True) if wire.return_token_ids else sampling
 
 
 def _max_tokens(wire: ChatBody) -> int | None:

@@ -83,6 +83,7 @@ class AnswerChoice(_Answer):
     finish_reason: AnswerFinishReason | None
     logprobs: ChoiceLogprobs | None
     stop_reason: str | int | UnsetType | None = UNSET
+    token_ids: list[int] | UnsetType = UNSET
 
 
 class PromptTokensDetails(_Answer):
@@ -119,6 +120,7 @@ class ChatCompletion(_Answer):
     usage: AnswerUsage | UnsetType = UNSET
     service_tier: str | UnsetType = UNSET
     system_fingerprint: str | UnsetType = UNSET
+    prompt_token_ids: list[int] | UnsetType = UNSET
     metadata: dict[str, str] | UnsetType = UNSET
 
 
@@ -152,6 +154,7 @@ class ChunkChoice(_Answer):
     logprobs: ChoiceLogprobs | None
     finish_reason: AnswerFinishReason | None
     stop_reason: str | int | UnsetType | None = UNSET
+    token_ids: list[int] | UnsetType = UNSET
 
 
 class ChatCompletionChunk(_Answer):
@@ -166,6 +169,7 @@ class ChatCompletionChunk(_Answer):
     service_tier: str | UnsetType = UNSET
     system_fingerprint: str | UnsetType = UNSET
     obfuscation: str | UnsetType = UNSET
+    prompt_token_ids: list[int] | UnsetType = UNSET
 
 
 class ErrorDetail(_Answer):

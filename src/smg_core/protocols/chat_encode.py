@@ -13,12 +13,15 @@ What the API leaves open is decided so:
 - Calls of tools that run here are `mcp_calls` and `mcp_approval_requests` (`chat_mcp`).
 - What the API cannot express is left out: begin and end of blocks, progress of hosted tools, annotations, namespaces.
 - `stop_reason` is the stop string or token id that ended a choice, if one did.
+- With `return_token_ids` the answer has `prompt_token_ids`, in a stream its first chunk, and each choice `token_ids`, those of a
+  chunk being the new ones (vLLM's fields).
 
 Pure. Above: the server. Below: events, chat, errors, json_text. It knows no engine.
 """
 
 import base64
 import copy
+from array import array
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -41,6 +44,7 @@ from smg_core.events import (
     ReasoningDelta,
     ReasoningEnd,
     RefusalDelta,
+    SampledIds,
     Started,
     TextDelta,
     TextEnd,
@@ -122,6 +126,10 @@ class ChatStreamEncoder:
         self._text_suffix = b'},"logprobs":null,"finish_reason":null}' + self._close
         self._text_prefix: dict[int, bytes] = {}
         self._plain = not request.obfuscate
+        self._tells_ids = request.generation.sampling.token_ids
+        self._fast = self._plain and not self._tells_ids
+        self._prompt_ids = b""
+        self._ids: dict[int, list[int]] = {}  # sampled, and not told yet
         self._custom_calls: set[tuple[int, int]] = set()
         self._opaque_count: dict[int, int] = {}
         self._hosted = HostedCalls(response_id)
@@ -140,13 +148,13 @@ class ChatStreamEncoder:
         """The frames of `events`, in order; nothing after a `Done`, `Failed` or `Cancelled`."""
         if self._ended:
             return b""
-        if len(events) == 1 and type(event := events[0]) is TextDelta and self._plain and not event.logprobs:
+        if len(events) == 1 and type(event := events[0]) is TextDelta and self._fast and not event.logprobs:
             prefix = self._text_prefix.get(event.index)
             if prefix is not None:  # the fast path: one more token
                 return prefix + encode_text(event.text) + self._text_suffix if event.text else b""
         frames: list[bytes] = []
         for event in events:
-            if type(event) is TextDelta and self._plain and not event.logprobs:
+            if type(event) is TextDelta and self._fast and not event.logprobs:
                 if not event.text:
                     continue
                 prefix = self._text_prefix.get(event.index) or self._first(event.index, frames)
@@ -164,9 +172,28 @@ class ChatStreamEncoder:
         of choice `index`."""
         for one in range(len(self._text_prefix), max(self._request.generation.sampling.n, index + 1)):
             opening = b'{"index":%d,"delta":{' % one
-            frames += (self._open, opening, b'"role":"assistant","content":"","refusal":null', self._text_suffix)
+            close = self._text_suffix if one else self._first_close()
+            frames += (self._open, opening, b'"role":"assistant","content":"","refusal":null', close)
             self._text_prefix[one] = self._open + opening + b'"content":'
         return self._text_prefix[index]
+
+    def _first_close(self) -> bytes:
+        """The end of the first chunk of all, which tells the prompt's ids where they are asked for."""
+        at = len(self._text_suffix) - len(self._close) + 1
+        return self._text_suffix[:at] + self._prompt_ids + self._text_suffix[at:]
+
+    def _ids_of(self, index: int) -> bytes:
+        """The field of the ids of choice `index` that were not told yet."""
+        ids = self._ids.pop(index, None)
+        return b"" if ids is None else b',"token_ids":' + msgspec.json.encode(ids)
+
+    def _started(self, event: Started, frames: list[bytes]) -> None:
+        if self._tells_ids:
+            self._prompt_ids = b',"prompt_token_ids":' + msgspec.json.encode(event.prompt_ids)
+
+    def _sampled(self, event: SampledIds, frames: list[bytes]) -> None:
+        if self._tells_ids:
+            self._ids.setdefault(event.index, []).extend(event.ids)
 
     def _chunk(self, index: int, delta: bytes, frames: list[bytes], logprobs: bytes = b"null") -> None:
         if index not in self._text_prefix:
@@ -177,7 +204,9 @@ class ChatStreamEncoder:
             delta,
             b'},"logprobs":',
             logprobs,
-            b',"finish_reason":null}',
+            b',"finish_reason":null',
+            self._ids_of(index) if self._ids else b"",
+            b"}",
             self._padded(delta),
         )
 
@@ -189,6 +218,8 @@ class ChatStreamEncoder:
         return self._close[:-3] + b',"obfuscation":"' + filler + b'"}\n\n'
 
     def _text(self, event: TextDelta, frames: list[bytes]) -> None:
+        if event.ids and self._tells_ids:
+            self._ids.setdefault(event.index, []).extend(event.ids)
         if not event.text and not event.logprobs:
             return
         logprobs = _logprobs_json(event.logprobs) if event.logprobs else b"null"
@@ -250,6 +281,7 @@ class ChatStreamEncoder:
             self._first(event.index, frames)
         reason = encode_text(_finish_reason(event, self._request, asks=bool(self._hosted.asked) and not self._called))
         matched = b"" if event.matched is None else b',"stop_reason":' + msgspec.json.encode(event.matched)
+        matched += self._ids_of(event.index)
         choice = b'{"index":%d,"delta":{},"logprobs":null,"finish_reason":%b%b}' % (event.index, reason, matched)
         frames += (self._open, choice, self._close)
 
@@ -270,7 +302,8 @@ class ChatStreamEncoder:
 
 
 _STREAM_WRITERS: dict[type, Callable[[ChatStreamEncoder, Any, list[bytes]], None]] = {
-    Started: ChatStreamEncoder._skip,
+    Started: ChatStreamEncoder._started,
+    SampledIds: ChatStreamEncoder._sampled,
     TextDelta: ChatStreamEncoder._text,
     TextEnd: ChatStreamEncoder._skip,
     RefusalDelta: ChatStreamEncoder._refusal,
@@ -295,14 +328,14 @@ _STREAM_WRITERS: dict[type, Callable[[ChatStreamEncoder, Any, list[bytes]], None
 # -------------------------------------------------------------------------------------------------------- whole bodies
 
 
-_OF_THE_RESPONSE = frozenset({Usage, Done, Failed, Cancelled})
-_SKIPPED = frozenset({Started, TextEnd})
+_OF_THE_RESPONSE = frozenset({Started, Usage, Done, Failed, Cancelled})
+_SKIPPED = frozenset({TextEnd})
 
 
 class _Choice:
     """The events of one choice so far, by kind."""
 
-    __slots__ = ("calls", "finished", "hosted", "logprobs", "opaque", "reasoning", "refusal", "text")
+    __slots__ = ("calls", "finished", "hosted", "ids", "logprobs", "opaque", "reasoning", "refusal", "text")
 
     def __init__(self, hosted: HostedCalls) -> None:
         self.hosted = hosted
@@ -313,10 +346,12 @@ class _Choice:
         self.calls: dict[int, tuple[ToolCallStart, list[str]]] = {}
         self.opaque: list[OpaqueBlock] = []
         self.finished: Finished | None = None
+        self.ids = array("Q")  # of its tokens, where they are asked for
 
     def fork(self) -> "_Choice":
         """An independent copy."""
         other = _Choice(self.hosted.fork())
+        other.ids = self.ids[:]
         other.text, other.refusal, other.reasoning = self.text.copy(), self.refusal.copy(), self.reasoning.copy()
         other.logprobs, other.opaque, other.finished = self.logprobs.copy(), self.opaque.copy(), self.finished
         other.calls = {index: (call, arguments.copy()) for index, (call, arguments) in self.calls.items()}
@@ -325,6 +360,8 @@ class _Choice:
     def add(self, event: Event) -> None:
         """Take in one event of this choice other than text; events that this API cannot express are ignored."""
         match event:
+            case SampledIds():
+                self.ids.extend(event.ids)
             case ReasoningDelta():
                 self.reasoning.append(event.text)
             case RefusalDelta():
@@ -361,6 +398,7 @@ class ChatWholeEncoder:
         self._choices: dict[int, _Choice] = {
             index: _Choice(HostedCalls(response_id)) for index in range(request.generation.sampling.n)
         }
+        self._prompt_ids: tuple[int, ...] = ()
         self._usage: Usage | None = None
         self._error: SmgError | None = None
         self._ended = False
@@ -375,6 +413,8 @@ class ChatWholeEncoder:
                 choice.text.append(event.text)
                 if event.logprobs:
                     choice.logprobs.append(_logprobs_list(event.logprobs))
+                if event.ids:
+                    choice.ids.extend(event.ids)
             elif type(event) in _OF_THE_RESPONSE:
                 self._add_to_response(event)
                 if self._ended:
@@ -391,6 +431,8 @@ class ChatWholeEncoder:
     def _add_to_response(self, event: Event) -> None:
         """Take in an event of the whole response."""
         match event:
+            case Started():
+                self._prompt_ids = event.prompt_ids
             case Usage():
                 self._usage = event
             case Failed():
@@ -409,6 +451,8 @@ class ChatWholeEncoder:
         if self._usage is not None:
             found["usage"] = usage_object(self._usage)
         found.update(self._head.trailing())
+        if self._request.generation.sampling.token_ids:
+            found["prompt_token_ids"] = self._prompt_ids
         if self._request.generation.metadata:
             found["metadata"] = self._request.generation.metadata
         return encode_body(found)
@@ -423,6 +467,8 @@ class ChatWholeEncoder:
         }
         if choice.finished is not None and choice.finished.matched is not None:
             found["stop_reason"] = choice.finished.matched
+        if self._request.generation.sampling.token_ids:
+            found["token_ids"] = choice.ids.tolist()
         return found
 
     def _ending(self, choice: _Choice, finished: Finished) -> str:

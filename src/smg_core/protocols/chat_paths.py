@@ -24,6 +24,7 @@ _FIELDS: Mapping[str, str] = {
     "response_format.strict": "response_format.json_schema.strict",
     "sampling.include_stop": "include_stop_str_in_output",
     "sampling.logprobs": "top_logprobs",
+    "sampling.token_ids": "return_token_ids",
     "template": "chat_template",
     "tool_choice.parallel": "parallel_tool_calls",
 }

@@ -463,6 +463,7 @@ class OpenaiBody(Struct, forbid_unknown_fields=True, gc=False, kw_only=True):
     prompt_logprobs: Annotated[int, Meta(ge=-1, le=2**31 - 1)] | None = None
     regex: str | None = None
     repetition_penalty: Annotated[float, Meta(gt=0, le=2)] | None = None
+    return_token_ids: bool | None = None
     skip_special_tokens: bool | None = None
     stop_token_ids: list[TokenId] | None = None
     structured_outputs: StructuredOutputs | None = None

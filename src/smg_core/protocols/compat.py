@@ -65,7 +65,6 @@ _VLLM: Mapping[str, ForeignField] = {
     "logits_processors": ForeignField("vLLM", ([],)),
     "mm_processor_kwargs": ForeignField("vLLM", ({},)),
     "request_id": ForeignField("vLLM", hint=True),
-    "return_token_ids": ForeignField("vLLM", (False,)),
     "return_tokens_as_token_ids": ForeignField("vLLM", (False,)),
     "spaces_between_special_tokens": ForeignField("vLLM", (True,)),
     "truncate_prompt_tokens": ForeignField("vLLM"),

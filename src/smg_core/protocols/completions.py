@@ -70,6 +70,7 @@ _FIELDS = {
     "response_format.schema": "response_format.json_schema.schema",
     "sampling.include_stop": "include_stop_str_in_output",
     "sampling.prompt_logprobs": "echo",
+    "sampling.token_ids": "return_token_ids",
     "sampling.truncate_prompt": "truncate_prompt_tokens",
 }
 """Paths whose fields have another name in Completions."""
@@ -182,6 +183,7 @@ def _sampling(wire: CompletionBody, limits: LimitsConfig) -> tuple[int, Sampling
         echo=echo,
         prompt_logprobs=wire.logprobs if echo else None,
         suffix=wire.suffix or None,
+        token_ids=wire.return_token_ids is True,
         truncate_prompt=wire.truncate_prompt_tokens,
     )
 

@@ -34,6 +34,8 @@ class CompletionChoice(_Answer):
     logprobs: CompletionLogprobs | None
     finish_reason: Literal["stop", "length", "content_filter", "abort", "error"] | None
     stop_reason: str | int | UnsetType = UNSET
+    prompt_token_ids: list[int] | UnsetType = UNSET
+    token_ids: list[int] | UnsetType = UNSET
 
 
 class Completion(_Answer):

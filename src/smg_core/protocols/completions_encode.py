@@ -4,18 +4,31 @@ The answer to a body with several prompts is put together from parts, one for ea
 of one for a stream, `CompletionChoices` the choices of one for a whole answer, and `merge_choices` puts those into one body.
 With `best_of`, the likeliest choices are kept, by the mean logprob of their tokens.
 
-What the API cannot express is left out: reasoning, refusals, calls, annotations. Pure. Above: the server. Below: events,
-completions, json_text.
+With `return_token_ids` each choice has `prompt_token_ids`, in a stream its first chunk, and `token_ids`, those of a chunk being
+the new ones (vLLM's fields). What the API cannot express is left out: reasoning, refusals, calls, annotations. Pure. Above: the
+server. Below: events, completions, json_text.
 """
 
 import codecs
 import copy
+from array import array
 from collections.abc import Sequence
 
 import msgspec
 
 from smg_core.errors import ClientGone, SmgError
-from smg_core.events import Cancelled, Done, Event, Failed, Finished, FinishReason, TextDelta, TokenLogprob, Usage
+from smg_core.events import (
+    Cancelled,
+    Done,
+    Event,
+    Failed,
+    Finished,
+    FinishReason,
+    Started,
+    TextDelta,
+    TokenLogprob,
+    Usage,
+)
 from smg_core.json_types import JsonObject
 from smg_core.protocols.chat_encode import usage_object
 from smg_core.protocols.completions import CompletionRequest
@@ -66,6 +79,7 @@ class CompletionPart:
         self._text_suffix = b',"logprobs":null,"finish_reason":null}' + self._close
         self._text_prefix: dict[int, bytes] = {}
         self._tokens: dict[int, _Tokens] = {}
+        self._prompt_ids = b""  # the field that tells them, where they are asked for
         self._ended = False
 
     def start(self) -> bytes:
@@ -86,25 +100,32 @@ class CompletionPart:
                 self._text(event, frames)
             elif type(event) is Finished:
                 self._finished(event, frames)
+            elif type(event) is Started:
+                if self._request.generation.sampling.token_ids:
+                    self._prompt_ids = b',"prompt_token_ids":' + msgspec.json.encode(event.prompt_ids)
             elif type(event) in (Usage, Done, Failed, Cancelled):
                 self._end(event, frames)
         return b"".join(frames)
 
     def _text(self, event: TextDelta, frames: list[bytes]) -> None:
-        prefix = self._text_prefix.get(event.index)
+        prefix, ids = self._text_prefix.get(event.index), b""
         if prefix is None:
             number = self._part * self._request.n + event.index
             prefix = self._text_prefix[event.index] = self._open + b'{"index":%d,"text":' % number
+            ids = self._prompt_ids
+        if event.ids and self._prompt_ids:
+            ids += b',"token_ids":' + msgspec.json.encode(event.ids)
         if not event.logprobs:
-            if event.text:
-                frames += (prefix, encode_text(event.text), self._text_suffix)
+            if event.text or ids:
+                frames += (prefix, encode_text(event.text), ids, self._text_suffix)
             return
         tokens = self._tokens.get(event.index)
         if tokens is None:
             tokens = self._tokens[event.index] = _Tokens(_first_offset(self._request, self._part))
         tokens.add(event.logprobs)
         logprobs = tokens.take()
-        frames += (prefix, encode_text(event.text), b',"logprobs":', logprobs, b',"finish_reason":null}', self._close)
+        frames += (prefix, encode_text(event.text), ids)
+        frames += (b',"logprobs":', logprobs, b',"finish_reason":null}', self._close)
 
     def _finished(self, event: Finished, frames: list[bytes]) -> None:
         choice: JsonObject = {
@@ -143,18 +164,19 @@ class CompletionStreamEncoder(CompletionPart):
 class _Choice:
     """The events of one choice so far; `total` and `count` are of the logprobs of its tokens, the prompt's not among them."""
 
-    __slots__ = ("count", "finished", "text", "tokens", "total")
+    __slots__ = ("count", "finished", "ids", "text", "tokens", "total")
 
     def __init__(self, offset: int) -> None:
         self.text: list[str] = []
         self.tokens = _Tokens(offset)
         self.finished: Finished | None = None
         self.total, self.count = 0.0, 0
+        self.ids = array("Q")  # of its tokens, where they are asked for
 
     def fork(self) -> "_Choice":
         """An independent copy."""
         other = copy.copy(self)
-        other.text, other.tokens = self.text.copy(), self.tokens.fork()
+        other.text, other.tokens, other.ids = self.text.copy(), self.tokens.fork(), self.ids[:]
         return other
 
     @property
@@ -174,6 +196,7 @@ class CompletionChoices:
         self._part = part
         offset, asked = _first_offset(request, part), request.generation.sampling
         self._choices = [_Choice(offset) for _ in range(asked.n)]
+        self._prompt_ids: tuple[int, ...] = ()
         self._usage: Usage | None = None
         self._error: SmgError | None = None
 
@@ -181,6 +204,8 @@ class CompletionChoices:
         """Take in events."""
         for event in events:
             match event:
+                case Started():
+                    self._prompt_ids = event.prompt_ids
                 case TextDelta():
                     self._text(event, self._choices[event.index])
                 case Finished():
@@ -194,6 +219,8 @@ class CompletionChoices:
 
     def _text(self, event: TextDelta, choice: _Choice) -> None:
         choice.text.append(event.text)
+        if event.ids:
+            choice.ids.extend(event.ids)
         if self._request.logprobs is not None:
             choice.tokens.add(event.logprobs)
         if not event.echo:
@@ -222,7 +249,11 @@ class CompletionChoices:
             "text": "".join(choice.text),
             "logprobs": None if self._request.logprobs is None else msgspec.Raw(choice.tokens.take()),
             **(_ending(choice.finished) if choice.finished is not None else {"finish_reason": None}),
+            **(self._ids(choice) if self._request.generation.sampling.token_ids else {}),
         }
+
+    def _ids(self, choice: _Choice) -> JsonObject:
+        return {"prompt_token_ids": self._prompt_ids, "token_ids": choice.ids.tolist()}
 
 
 class CompletionWholeEncoder(CompletionChoices):

@@ -33,6 +33,7 @@ from smg_core.events import (
     ReasoningDelta,
     ReasoningEnd,
     RefusalDelta,
+    SampledIds,
     Started,
     TextDelta,
     TextEnd,
@@ -416,6 +417,9 @@ class ResponseBuilder:
         other._pending = None if self._pending is None else dict(self._pending)
         return other
 
+    def sampled(self, event: SampledIds) -> None:
+        """The API has no field for token ids."""
+
     def started(self, event: Started) -> None:
         """An engine has taken the request. What it says of reasoning that was left out is in every object from now on."""
         if event.dropped:
@@ -514,6 +518,7 @@ class ResponseBuilder:
 
 _WRITERS: dict[type, Callable[[ResponseBuilder, Any], None]] = {
     Started: ResponseBuilder.started,
+    SampledIds: ResponseBuilder.sampled,
     TextDelta: ResponseBuilder.text,
     TextEnd: ResponseBuilder.text_end,
     RefusalDelta: ResponseBuilder.refusal,

@@ -10,6 +10,7 @@ from collections import deque
 import attrs
 
 from smg_core.clock import Clock
+from smg_core.simulator.pausing import Pausing
 from smg_core.simulator.refusal import Refused
 
 __all__ = ["Clockwork", "Ticket", "Timing"]
@@ -55,6 +56,7 @@ class Clockwork:
     `leave` for every request, `advance` after every step."""
 
     def __init__(self, timing: Timing, clock: Clock) -> None:
+        self.pausing = Pausing()
         self.timing = timing
         self._clock = clock
         self._epoch = clock.monotonic()

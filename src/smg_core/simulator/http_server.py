@@ -6,13 +6,18 @@ Waits and sends. What is answered is decided by the engine and by the codecs of 
 
 import asyncio
 import json
+from collections import deque
 from collections.abc import Callable, Coroutine
+from functools import partial
 from http import HTTPStatus
 from itertools import count
 from typing import Any, NoReturn, Protocol
+from urllib.parse import parse_qs
 
 import grpc
 
+from smg_core.engines.base import EngineRequest
+from smg_core.simulator.clockwork import Clockwork
 from smg_core.simulator.engine import EngineCore, SimulatorConfig
 from smg_core.simulator.llamacpp_codec import LlamaCppServerCodec
 from smg_core.simulator.refusal import Refused
@@ -34,6 +39,12 @@ _STATUSES = {
     "UNAVAILABLE": 503,
     "DEADLINE_EXCEEDED": 504,
 }
+_WEIGHTS = (
+    *("/collective_rpc", "/init_weight_transfer_engine", "/start_weight_update", "/update_weights"),
+    *("/finish_weight_update", "/shutdown_weight_transfer_engine", "/update_weights_from_disk"),
+    *("/init_weights_update_group", "/begin_weight_update", "/update_weights_from_distributed"),
+    *("/end_weight_update", "/destroy_weights_update_group"),
+)
 _STREAM = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
 _OBJECT = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n"
 
@@ -55,6 +66,12 @@ class _Engine(Protocol):
     def emptied(self) -> bool: ...
 
     def profiled(self, *, start: bool) -> bool: ...
+
+    clockwork: Clockwork
+    requests: deque[EngineRequest]
+
+    @property
+    def active(self) -> int: ...
 
 
 class _Ended(Exception):
@@ -121,6 +138,9 @@ class HttpDoors:
             ("POST", "/start_profile"): lambda _: self._done(engine.profiled(start=True), "a profile is being taken"),
             ("POST", "/stop_profile"): lambda _: self._done(engine.profiled(start=False), "no profile is being taken"),
         }
+        self._short |= {("POST", path): partial(self._weights, path) for path in _WEIGHTS}
+        for path in ("/resume", "/continue_generation"):
+            self._short["POST", path] = self._resume
         self._codecs: dict[str, Callable[[], Any]] = {
             "/v1/completions": lambda: VllmHttpServerCodec(engine.config.model),
             "/generate": lambda: SglangHttpServerCodec(incremental=engine.config.incremental_streaming),
@@ -203,10 +223,13 @@ class HttpDoors:
             return await self._generate(self._codecs[path](), headers, body, writer)
         if (method, path) == ("GET", "/health"):
             return await _respond(writer, 200 if self._engine.healthy else 503, b"")
+        path, _, query = path.partition("?")
         answer = self._short.get((method, path))
-        if answer is None:
-            return await _respond(writer, 404, _error("there is no such path"))
         try:
+            if method == "POST" and path in ("/pause", "/pause_generation"):
+                return await _respond(writer, 200, await self._pause(path, query, body))
+            if answer is None:
+                return await _respond(writer, 404, _error("there is no such path"))
             return await _respond(writer, 200, answer(body))
         except Refused as refusal:
             return await _respond(writer, _STATUSES.get(refusal.code, 500), _error(refusal.message))
@@ -228,6 +251,34 @@ class HttpDoors:
     def _abort(self, body: bytes) -> bytes:
         self._engine.abort_named({aborted_id(body)})
         return b""
+
+    def _resume(self, body: bytes) -> bytes:
+        self._engine.clockwork.pausing.resume()
+        return b'{"status":"resumed"}'
+
+    def _weights(self, path: str, body: bytes) -> bytes:
+        self._engine.clockwork.pausing.weights.append((path, body))
+        return b'{"success":true,"message":"done"}'
+
+    async def _pause(self, path: str, query: str, body: bytes) -> bytes:
+        """Pause as the two servers do, each with its words for what becomes of requests that run."""
+        if path == "/pause":
+            mode = parse_qs(query).get("mode", ["abort"])[0]
+            modes = {each: each for each in ("abort", "wait", "keep")}
+        else:
+            mode = json.loads(body or b"{}").get("mode", "abort")
+            modes = {"abort": "abort", "in_place": "keep", "retract": "retract"}
+        if mode not in modes:
+            raise Refused(f"there is no mode {mode!r}")
+        pausing = self._engine.clockwork.pausing
+        pausing.mode = modes[mode]
+        if mode == "abort":
+            self._engine.abort_named({each.id for each in self._engine.requests})
+        elif mode == "wait" and self._engine.active:
+            idle = asyncio.Event()
+            pausing.when_idle(idle.set)
+            await idle.wait()
+        return b'{"status":"paused"}'
 
     def _done(self, done: bool, otherwise: str) -> bytes:
         if not done:

@@ -226,6 +226,7 @@ class SimulatedEngine:
             request = codec.request(message, self.engine.vocabulary.encode)
             self.requests.append(request)
             self._check_id(codec, request.id)
+            self.clockwork.pausing.check()
             self.clockwork.check_room()
             plan = self.engine.plan(request)
             request, cached = await self.exchange.admit(request, self.engine.cached_tokens(request))
@@ -278,6 +279,8 @@ class SimulatedEngine:
                 return
             if run.ticket.due > self.timer.monotonic():
                 await self._sleep(run, run.ticket.due)
+            while not run.aborted and self.clockwork.pausing.holds(run.wake_up):
+                await self._sleep(run, None)
             if run.aborted:
                 break
             if first:
@@ -343,6 +346,7 @@ class SimulatedEngine:
 
     def _leave(self, run: _GenerateCall) -> None:
         del self._runs[run]
+        self.clockwork.pausing.left(len(self._runs))
         following = self.clockwork.leave(run.ticket)
         if following is not None:
             for other in self._runs:

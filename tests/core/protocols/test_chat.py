@@ -88,6 +88,7 @@ SAMPLING = [
     ("ignore_eos", True, "ignore_eos", True),
     ("stop_token_ids", [1, 2], "stop_token_ids", (1, 2)),
     ("skip_special_tokens", False, "skip_special_tokens", False),
+    ("return_token_ids", True, "token_ids", True),
     ("include_stop_str_in_output", True, "include_stop", True),
     ("no_stop_trim", True, "include_stop", True),
 ]

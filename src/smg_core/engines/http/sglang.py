@@ -27,24 +27,17 @@ from smg_core.engines.carried import refusing
 from smg_core.engines.http.json_decoding import (
     alternatives,
     decode,
-    done_reply,
     ids_json,
     raise_error,
     said_so,
     set_sampling,
 )
+from smg_core.engines.http.upkeep import sglang_task
 from smg_core.engines.kv_events import KvEventBatch
 from smg_core.engines.loads import Loads
 from smg_core.engines.openai.answers import adapters_of, model_served
 from smg_core.engines.openai.chunks import ErrorWire
-from smg_core.engines.upkeep import (
-    Adapter,
-    EngineReply,
-    EngineTask,
-    FlushCache,
-    StartProfile,
-    StopProfile,
-)
+from smg_core.engines.upkeep import Adapter, EngineReply, EngineTask
 from smg_core.engines.wire import any_of
 from smg_core.errors import EngineGarbled, UnsupportedParameter
 from smg_core.events import FinishReason
@@ -142,29 +135,7 @@ class SglangHttpCodec:
         return None
 
     def upkeep(self, asked: EngineTask) -> Unary[EngineReply] | None:
-        match asked:
-            case FlushCache():
-                return Unary("POST /flush_cache", b"", done_reply)
-            case StartProfile():
-                return Unary("POST /start_profile", msgspec.json.encode(_profile(asked)), done_reply)
-            case StopProfile():
-                return Unary("POST /stop_profile", b"", done_reply)
-            case _:
-                return None
-
-
-def _profile(asked: StartProfile) -> dict[str, object]:
-    body: dict[str, object] = {name: True for name in ("with_stack", "record_shapes") if getattr(asked, name)}
-    if asked.by_stage:
-        body["profile_by_stage"] = True
-    if asked.output_dir:
-        body["output_dir"] = asked.output_dir
-    if asked.activities:
-        body["activities"] = list(asked.activities)
-    for name in ("start_step", "num_steps"):
-        if (value := getattr(asked, name)) is not None:
-            body[name] = value
-    return body
+        return sglang_task(asked)
 
 
 def _sampling(request: EngineRequest) -> dict[str, object]:

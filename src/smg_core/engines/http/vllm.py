@@ -26,24 +26,17 @@ from smg_core.engines.carried import refusing
 from smg_core.engines.http.json_decoding import (
     alternatives,
     decode,
-    done_reply,
     ids_json,
     raise_error,
     said_so,
     set_sampling,
 )
+from smg_core.engines.http.upkeep import vllm_task
 from smg_core.engines.kv_events import KvEventBatch
 from smg_core.engines.loads import Loads
 from smg_core.engines.openai.answers import adapters_of, model_served
 from smg_core.engines.openai.chunks import ErrorWire, ModelsWire, UsageWire
-from smg_core.engines.upkeep import (
-    Adapter,
-    EngineReply,
-    EngineTask,
-    FlushCache,
-    StartProfile,
-    StopProfile,
-)
+from smg_core.engines.upkeep import Adapter, EngineReply, EngineTask
 from smg_core.errors import EngineGarbled, UnsupportedParameter
 from smg_core.events import FinishReason
 from smg_core.request import Sampling
@@ -129,15 +122,7 @@ class VllmHttpCodec:
         return None
 
     def upkeep(self, asked: EngineTask) -> Unary[EngineReply] | None:
-        match asked:
-            case FlushCache():
-                return Unary("POST /reset_prefix_cache", b"", done_reply)
-            case StartProfile():
-                return Unary("POST /start_profile", b"", done_reply)
-            case StopProfile():
-                return Unary("POST /stop_profile", b"", done_reply)
-            case _:
-                return None
+        return vllm_task(asked)
 
 
 def _rare(body: dict[str, object], asked: Sampling) -> None:

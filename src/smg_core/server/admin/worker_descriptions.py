@@ -1,23 +1,32 @@
 """The input and output of the admin door's routes of workers, for its `/admin/openapi.json`. Above: the routes. Pure."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from smg_core.engines.upkeep import PauseMode, TransferStep
 from smg_core.protocols.operation import Operation, OperationResponse
 
 __all__ = [
     "FLUSH_CACHE",
     "LOAD_ADAPTER",
+    "LOAD_WEIGHTS",
+    "PAUSE",
+    "RESUME",
     "START_PROFILE",
     "STOP_PROFILE",
+    "TRANSFER_WEIGHTS",
     "UNLOAD_ADAPTER",
     "WORKER_LOADS",
     "FlushCacheBody",
     "LoadAdapterBody",
+    "LoadWeightsBody",
+    "PauseBody",
     "RankRow",
+    "ResumeBody",
     "StartProfileBody",
     "StopProfileBody",
+    "TransferWeightsBody",
     "UnloadAdapterBody",
     "WorkerAnswer",
     "WorkerAnswers",
@@ -73,6 +82,32 @@ class UnloadAdapterBody(WorkersBody, kw_only=True):
     name: _Name
 
 
+class PauseBody(WorkersBody, kw_only=True):
+    """What becomes of requests that run: "abort" ends them, "keep" lets them go on after the pause, "wait" waits for their ends,
+    "retract" lets them go on with a cache made anew."""
+
+    mode: PauseMode = "abort"
+
+
+class ResumeBody(WorkersBody, kw_only=True):
+    """Which workers are to generate again."""
+
+
+class LoadWeightsBody(WorkersBody, kw_only=True):
+    """The folder of a checkpoint on the engines' machines, and a name for these weights."""
+
+    path: Annotated[str, Meta(min_length=1, max_length=4096)]
+    version: Annotated[str, Meta(max_length=256)] = ""
+
+
+class TransferWeightsBody(WorkersBody, kw_only=True):
+    """One step of taking weights from a trainer; `info` describes it in the engine's own words."""
+
+    step: TransferStep
+    info: dict[str, Any] = {}
+    version: Annotated[str, Meta(max_length=256)] = ""
+
+
 class RankRow(Struct):
     """The load of one data-parallel rank. `token_usage` is the share of its KV cache in use, 0 to 1."""
 
@@ -119,4 +154,10 @@ FLUSH_CACHE = _about("flushCaches", "Have engines empty their KV caches.", Flush
 START_PROFILE = _about("startProfiles", "Have engines take a profile of themselves.", StartProfileBody)
 STOP_PROFILE = _about("stopProfiles", "End the profiles.", StopProfileBody)
 LOAD_ADAPTER = _about("loadAdapter", "Have engines load a LoRA adapter, which is then a model.", LoadAdapterBody)
+PAUSE = _about("pauseGeneration", "Have engines stop generating until they are resumed.", PauseBody)
+RESUME = _about("resumeGeneration", "Have engines generate again.", ResumeBody)
+LOAD_WEIGHTS = _about("loadWeights", "Have engines load the weights of a checkpoint, in place.", LoadWeightsBody)
+TRANSFER_WEIGHTS = _about(
+    "transferWeights", "Have engines do one step of taking weights from a trainer.", TransferWeightsBody
+)
 UNLOAD_ADAPTER = _about("unloadAdapter", "Have engines let go of a LoRA adapter.", UnloadAdapterBody)

@@ -1,4 +1,5 @@
-"""What an operator may ask of all engines at once, at the admin door: load, caches, profiles, LoRA adapters (edge).
+"""What an operator may ask of all engines at once, at the admin door: load, caches, profiles, LoRA adapters, pauses,
+weights (edge).
 
 Every worker that is asked has a row in the answer, with an HTTP status of its own: 200 where its engine did it, 409 where it
 refused, 501 where it has no such call, 503 where the worker is not there, and the status of the error where the call failed;
@@ -17,22 +18,41 @@ import attrs
 import msgspec
 
 from smg_core.engines.base import Engine
-from smg_core.engines.upkeep import EngineTask, FlushCache, LoadAdapter, StartProfile, StopProfile, UnloadAdapter
+from smg_core.engines.upkeep import (
+    EngineTask,
+    FlushCache,
+    LoadAdapter,
+    LoadWeights,
+    PauseGeneration,
+    ResumeGeneration,
+    StartProfile,
+    StopProfile,
+    TransferWeights,
+    UnloadAdapter,
+)
 from smg_core.errors import InvalidRequest, NotFound, SmgError
 from smg_core.protocols.operation import Operation
 from smg_core.server.admin.bodies import decode_body
 from smg_core.server.admin.worker_descriptions import (
     FLUSH_CACHE,
     LOAD_ADAPTER,
+    LOAD_WEIGHTS,
+    PAUSE,
+    RESUME,
     START_PROFILE,
     STOP_PROFILE,
+    TRANSFER_WEIGHTS,
     UNLOAD_ADAPTER,
     WORKER_LOADS,
     FlushCacheBody,
     LoadAdapterBody,
+    LoadWeightsBody,
+    PauseBody,
     RankRow,
+    ResumeBody,
     StartProfileBody,
     StopProfileBody,
+    TransferWeightsBody,
     UnloadAdapterBody,
     WorkerAnswer,
     WorkerAnswers,
@@ -64,6 +84,10 @@ def worker_routes(gateway: Runtime) -> tuple[Route[Endpoint], ...]:
         ("/admin/workers/stop_profile", workers.stop_profile, STOP_PROFILE),
         ("/admin/workers/load_adapter", workers.load_adapter, LOAD_ADAPTER),
         ("/admin/workers/unload_adapter", workers.unload_adapter, UNLOAD_ADAPTER),
+        ("/admin/workers/pause", workers.pause, PAUSE),
+        ("/admin/workers/resume", workers.resume, RESUME),
+        ("/admin/workers/load_weights", workers.load_weights, LOAD_WEIGHTS),
+        ("/admin/workers/transfer_weights", workers.transfer_weights, TRANSFER_WEIGHTS),
     )
     return (
         Route("GET", "/admin/workers/loads", Endpoint(workers.loads, NEEDED, about=WORKER_LOADS)),
@@ -94,6 +118,23 @@ class _Workers:
 
     async def stop_profile(self, exchange: Exchange) -> None:
         await self._upkeep(exchange, await self._body(exchange, StopProfileBody), StopProfile())
+
+    async def pause(self, exchange: Exchange) -> None:
+        body = await self._body(exchange, PauseBody)
+        await self._upkeep(exchange, body, PauseGeneration(body.mode))
+
+    async def resume(self, exchange: Exchange) -> None:
+        await self._upkeep(exchange, await self._body(exchange, ResumeBody), ResumeGeneration())
+
+    async def load_weights(self, exchange: Exchange) -> None:
+        body = await self._body(exchange, LoadWeightsBody)
+        exchange.subject = body.version or body.path
+        await self._upkeep(exchange, body, LoadWeights(body.path, body.version))
+
+    async def transfer_weights(self, exchange: Exchange) -> None:
+        body = await self._body(exchange, TransferWeightsBody)
+        exchange.subject = body.version
+        await self._upkeep(exchange, body, TransferWeights(body.step, msgspec.json.encode(body.info), body.version))
 
     async def load_adapter(self, exchange: Exchange) -> None:
         body = await self._body(exchange, LoadAdapterBody)
@@ -132,7 +173,8 @@ class _Workers:
             return _LACKS
         if isinstance(asked, LoadAdapter | UnloadAdapter):
             await self._gateway.adapter_changes.made(worker, engine, asked.name)
-        if isinstance(asked, FlushCache) and reply.done:
+        if isinstance(asked, FlushCache | LoadWeights | TransferWeights) and reply.done:
+            # What other weights have computed is of no use; engines drop it, or are to be told to.
             await self._gateway.cache_losses.emptied(worker)
         return HTTPStatus.OK if reply.done else HTTPStatus.CONFLICT, reply.message, None
 

@@ -5,6 +5,7 @@ import json
 from itertools import pairwise
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -82,6 +83,9 @@ HELLOS: dict[str, bytes] = {
     ),
     "content in parts": sse(chunk({"content": [{"type": "text", "text": "Hel"}, {"type": "text", "text": "lo"}]}), END),
     "fields that nobody knows": sse({**HELLO, "x_groq": {"id": 1}, "provider": "x", "timings": {"n": 1}}, END),
+    "characters that are written out": sse(HELLO, {**END, "note": "h\N{LATIN SMALL LETTER E WITH ACUTE}"}).replace(
+        b"\\u00e9", "\N{GRINNING FACE}".encode()
+    ),
     "numbers as fractions": sse({**HELLO, "created": 1.5}, END),
 }
 USAGES: dict[str, bytes] = {
@@ -206,6 +210,23 @@ def test_what_is_no_answer_is_an_error_whatever_its_status_was(
 
     assert type(error) is kind
     assert text_of(events) in ("", "Hello")
+
+
+CORPUS = {**HELLOS, **USAGES, **CALLS, **{name: data for name, (data, _) in ERRORS.items()}}
+
+
+@pytest.mark.parametrize("data", CORPUS.values(), ids=CORPUS)
+def test_a_stream_is_read_the_same_at_whichever_byte_it_is_cut(data: bytes) -> None:
+    def outline(cuts: list[int]) -> tuple[str, list[Any], list[Any], str]:
+        events, error = read(data, cuts)
+        calls = "".join([each.arguments for each in events if isinstance(each, ToolCallDelta)])
+        ends = [each for each in events if isinstance(each, Finished | Usage | ToolCallStart)]
+        return text_of(events), [calls], [msgspec.structs.astuple(each) for each in ends], type(error).__name__
+
+    whole = outline([])
+    for cut in range(1, len(data)):
+        assert outline([cut]) == whole, cut
+    assert outline(list(range(len(data)))) == whole  # byte by byte
 
 
 @given(cuts=cut_anywhere, text=st.text(max_size=40))
