@@ -194,11 +194,12 @@ async def http_fleet() -> AsyncIterator[Fleet]:
 
 
 LACKS = {"llamacpp-http": 501, "vllm": 501}
+VLLM = ("vllm-http", "vllm-tokens-http")
 PAUSES = {
-    "abort": {"vllm-http": 200, "sglang-http": 200, **LACKS},
-    "keep": {"vllm-http": 200, "sglang-http": 200, **LACKS},
-    "wait": {"vllm-http": 200, "sglang-http": 501, **LACKS},
-    "retract": {"vllm-http": 501, "sglang-http": 200, **LACKS},
+    "abort": {**dict.fromkeys(VLLM, 200), "sglang-http": 200, **LACKS},
+    "keep": {**dict.fromkeys(VLLM, 200), "sglang-http": 200, **LACKS},
+    "wait": {**dict.fromkeys(VLLM, 200), "sglang-http": 501, **LACKS},
+    "retract": {**dict.fromkeys(VLLM, 501), "sglang-http": 200, **LACKS},
 }
 
 
@@ -260,7 +261,7 @@ async def test_a_request_that_runs_ends_with_the_pause_or_goes_on_after_it(name:
 
 async def test_a_paused_engine_that_takes_nothing_is_asked_again_elsewhere() -> None:
     async with http_fleet() as ops:
-        await ops.post("pause", workers=["vllm-http", "sglang-http"])
+        await ops.post("pause", workers=[*VLLM, "sglang-http"])
         async with ops.gateway.http_client(httpx, base_url="http://gateway") as http:
             asked = {"model": "sim", "prompt": [5, 6, 7], "max_tokens": 3}
             answers = [(await http.post("/v1/completions", json=asked)).status_code for _ in range(8)]
@@ -282,14 +283,18 @@ async def test_weights_are_loaded_and_transferred_in_each_engines_own_words() ->
 
     assert statuses(loaded) == PAUSES["abort"]
     assert [statuses(each) for each in moved] == [PAUSES["abort"]] * len(steps)
-    assert got["vllm-http"] == [
-        ("/collective_rpc", {"method": "reload_weights", "kwargs": {"weights_path": "/checkpoints/7"}}),
-        ("/init_weight_transfer_engine", {"init_info": {"names": ["w"]}}),
-        ("/start_weight_update", {}),
-        ("/update_weights", {"update_info": {"names": ["w"]}}),
-        ("/finish_weight_update", {"weight_version": "8"}),
-        ("/shutdown_weight_transfer_engine", {}),
-    ]
+    assert (
+        got["vllm-http"]
+        == got["vllm-tokens-http"]
+        == [
+            ("/collective_rpc", {"method": "reload_weights", "kwargs": {"weights_path": "/checkpoints/7"}}),
+            ("/init_weight_transfer_engine", {"init_info": {"names": ["w"]}}),
+            ("/start_weight_update", {}),
+            ("/update_weights", {"update_info": {"names": ["w"]}}),
+            ("/finish_weight_update", {"weight_version": "8"}),
+            ("/shutdown_weight_transfer_engine", {}),
+        ]
+    )
     assert got["sglang-http"] == [
         ("/update_weights_from_disk", {"model_path": "/checkpoints/7", "weight_version": "7"}),
         ("/init_weights_update_group", {"names": ["w"]}),

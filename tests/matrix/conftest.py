@@ -79,6 +79,7 @@ ENGINES: dict[str, Callable[..., Any]] = {
     "TokenSpeed": _grpc("tokenspeed", "h2"),
     "neutral": _grpc("neutral", "h2"),
     "vLLM, HTTP": _http("vllm-http"),
+    "vLLM, HTTP tokens": _http("vllm-tokens-http"),
     "SGLang, HTTP": _http("sglang-http"),
     "llama.cpp, HTTP": _http("llamacpp-http"),
     "chat server": chat_server,

@@ -23,7 +23,7 @@ from smg_core.simulator.llamacpp_codec import LlamaCppServerCodec
 from smg_core.simulator.refusal import Refused
 from smg_core.simulator.server_codec import EngineState
 from smg_core.simulator.sglang_http_codec import SglangHttpServerCodec, aborted_id, server_info
-from smg_core.simulator.vllm_http_codec import VllmHttpServerCodec, model_list
+from smg_core.simulator.vllm_http_codec import VllmHttpServerCodec, VllmTokensServerCodec, aborted_ids, model_list
 
 __all__ = ["HttpDoors", "http_doors"]
 
@@ -132,7 +132,8 @@ class HttpDoors:
         self._short: dict[tuple[str, str], Callable[[bytes], bytes]] = {
             ("GET", "/v1/models"): lambda _: model_list(engine.engine.model_info(), engine.engine.adapters),
             ("GET", "/get_server_info"): lambda _: server_info(engine.state()),
-            ("POST", "/abort_request"): self._abort,
+            ("POST", "/abort_request"): lambda body: self._abort({aborted_id(body)}),
+            ("POST", "/inference/v1/abort_requests"): lambda body: self._abort(aborted_ids(body)),
             ("POST", "/flush_cache"): lambda _: self._done(engine.emptied(), "requests are in flight"),
             ("POST", "/reset_prefix_cache"): lambda _: self._done(engine.emptied(), "requests are in flight"),
             ("POST", "/start_profile"): lambda _: self._done(engine.profiled(start=True), "a profile is being taken"),
@@ -143,6 +144,7 @@ class HttpDoors:
             self._short["POST", path] = self._resume
         self._codecs: dict[str, Callable[[], Any]] = {
             "/v1/completions": lambda: VllmHttpServerCodec(engine.config.model),
+            "/inference/v1/generate": lambda: VllmTokensServerCodec(engine.config.model),
             "/generate": lambda: SglangHttpServerCodec(incremental=engine.config.incremental_streaming),
             "/completion": lambda: LlamaCppServerCodec(f"task-{next(self._tasks)}", engine.engine.vocabulary.decode),
         }
@@ -248,8 +250,8 @@ class HttpDoors:
         await writer.drain()
         return True
 
-    def _abort(self, body: bytes) -> bytes:
-        self._engine.abort_named({aborted_id(body)})
+    def _abort(self, named: set[str]) -> bytes:
+        self._engine.abort_named(named)
         return b""
 
     def _resume(self, body: bytes) -> bytes:

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from smg_core.engines.base import Constraint, EngineRequest
+from smg_core.engines.base import Constraint, EngineLogprob, EngineRequest
 from smg_core.request import Sampling
 from smg_core.simulator.adapters import Adapters
 from smg_core.simulator.engine import SimulatedModel
@@ -19,7 +19,7 @@ from smg_core.simulator.refusal import Refused
 from smg_core.simulator.server_codec import ChoiceSlice
 from smg_core.tokens import TokenIds
 
-__all__ = ["VllmHttpServerCodec", "model_list"]
+__all__ = ["VllmHttpServerCodec", "VllmTokensServerCodec", "aborted_ids", "model_list"]
 
 
 class _StreamOptions(Struct, forbid_unknown_fields=True):
@@ -153,6 +153,104 @@ class VllmHttpServerCodec:
 
     def _name(self, token: int) -> str:
         return f"token_id:{token}" if self._by_id else "?"
+
+
+class _Params(Struct, forbid_unknown_fields=True):
+    """The sampling parameters of `/inference/v1/generate` that are read here."""
+
+    detokenize: bool = True
+    max_tokens: int = 16
+    min_tokens: int = 0
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = 0
+    min_p: float = 0.0
+    frequency_penalty: float = 0.0
+    presence_penalty: float = 0.0
+    repetition_penalty: float = 1.0
+    seed: int | None = None
+    n: int = 1
+    stop: list[str] = []
+    stop_token_ids: list[int] = []
+    ignore_eos: bool = False
+    include_stop_str_in_output: bool = False
+    logit_bias: dict[int, float] | None = None
+    logprobs: int | None = None
+    structured_outputs: dict[str, Any] | None = None
+
+
+class _TokensBody(Struct, forbid_unknown_fields=True):
+    request_id: str
+    token_ids: list[int]
+    sampling_params: _Params
+    model: str | None = None
+    stream: bool = False
+    stream_options: _StreamOptions | None = None
+    cache_salt: str | None = None
+
+
+_TOKENS_BODIES = msgspec.json.Decoder(_TokensBody)
+
+
+class VllmTokensServerCodec(VllmHttpServerCodec):
+    """`/inference/v1/generate` for one request."""
+
+    service = "vllm-tokens-http"
+
+    def request(self, message: bytes, encode: Callable[[str], Sequence[int]]) -> EngineRequest:
+        try:
+            got = _TOKENS_BODIES.decode(message)
+        except msgspec.DecodeError as error:
+            raise Refused(str(error)) from error
+        asked = got.sampling_params
+        if asked.stop and not asked.detokenize:
+            raise Refused("stop strings are only supported when detokenize is True")
+        if asked.n > 1 and asked.temperature == 0:
+            raise Refused(f"n must be 1 when using greedy sampling, got {asked.n}.")
+        if not got.stream:
+            raise Refused("only streams are answered here")
+        return EngineRequest(
+            id=got.request_id,
+            input_ids=TokenIds(got.token_ids),
+            sampling=Sampling(
+                max_tokens=asked.max_tokens,
+                min_tokens=asked.min_tokens or None,
+                temperature=asked.temperature,
+                top_p=asked.top_p,
+                top_k=asked.top_k or None,
+                min_p=asked.min_p or None,
+                frequency_penalty=asked.frequency_penalty or None,
+                presence_penalty=asked.presence_penalty or None,
+                repetition_penalty=asked.repetition_penalty,
+                seed=asked.seed,
+                stop=tuple(asked.stop),
+                stop_token_ids=tuple(asked.stop_token_ids),
+                ignore_eos=asked.ignore_eos,
+                include_stop=asked.include_stop_str_in_output,
+                logit_bias=asked.logit_bias,
+                n=asked.n,
+                logprobs=asked.logprobs,
+            ),
+            constraint=_constraint(asked.structured_outputs),
+            cache_salt=got.cache_salt,
+            lora=None if got.model in (None, self._model) else got.model,
+        )
+
+    def _logprobs(self, piece: ChoiceSlice) -> dict[str, object]:
+        return {"content": [_row(row) for row in piece.logprobs]}
+
+
+def _row(row: EngineLogprob) -> dict[str, object]:
+    top = [{"token_id": token, "logprob": value, "rank": None} for token, value in row.top]
+    return {"token_id": row.token_id, "logprob": row.logprob, "rank": None, "top_logprobs": top}
+
+
+def aborted_ids(message: bytes) -> set[str]:
+    """The requests that a body of `/inference/v1/abort_requests` names. Raises Refused."""
+    try:
+        return set(msgspec.json.decode(message, type=dict[str, list[str]])["request_ids"])
+    except (msgspec.DecodeError, KeyError) as error:
+        raise Refused("requests to abort are named by request_ids") from error
 
 
 def model_list(info: SimulatedModel, adapters: Adapters) -> bytes:

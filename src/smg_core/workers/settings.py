@@ -51,8 +51,8 @@ class WorkersConfig:
     dialect: str = option(
         "auto",
         "Contract of the engines: vllm, neutral, mlx, sglang, trtllm, tokenspeed, or a package's; auto asks each engine. Of "
-        "http:// engines: vllm-http, sglang-http and llamacpp-http take token ids; openai (or auto) is any server of Chat "
-        "Completions.",
+        "http:// engines: vllm-http, vllm-tokens-http, sglang-http and llamacpp-http take token ids; openai (or auto) is any "
+        "server of Chat Completions.",
     )
     tls_ca: str | None = option(
         None, "File of certificates (PEM) that engines are checked against that bring none of their own."

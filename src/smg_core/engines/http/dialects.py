@@ -19,6 +19,12 @@ def _vllm() -> Codec:
     return VllmHttpCodec()
 
 
+def _vllm_tokens() -> Codec:
+    from smg_core.engines.http.vllm import VllmTokensCodec
+
+    return VllmTokensCodec()
+
+
 def _sglang() -> Codec:
     from smg_core.engines.http.sglang import SglangHttpCodec
 
@@ -33,6 +39,7 @@ def _llamacpp() -> Codec:
 
 HTTP_DIALECTS: dict[str, Callable[[], Codec]] = {
     "vllm-http": _vllm,
+    "vllm-tokens-http": _vllm_tokens,
     "sglang-http": _sglang,
     "llamacpp-http": _llamacpp,
 }

@@ -1,4 +1,5 @@
-"""vLLM over its own HTTP server: `/v1/completions` with token ids in and, by `return_token_ids`, out.
+"""vLLM over its own HTTP server: `/v1/completions` with token ids in and, by `return_token_ids`, out; and
+`/inference/v1/generate`, which knows ids alone.
 
 Decides how an `EngineRequest` is written and what the chunks mean; pure. Above: engines.client. The fields are listed in
 docs/http-engines.md.
@@ -9,6 +10,7 @@ the last choice. So the ends of choices are held back until that chunk, or the e
 
 from collections.abc import Iterator, Sequence
 
+import attrs
 import msgspec
 from msgspec import Struct, field
 
@@ -43,7 +45,7 @@ from smg_core.request import Sampling
 from smg_core.sse import DONE
 from smg_core.tokens import TokenIds
 
-__all__ = ["VllmHttpCodec"]
+__all__ = ["VllmHttpCodec", "VllmTokensCodec"]
 
 FACTS = EngineFacts(
     dialect="vllm-http",
@@ -59,7 +61,11 @@ FACTS = EngineFacts(
 )
 """Facts of vLLM behind its HTTP server, which reports none of them."""
 
-_refuse = refusing({"constraint", "lora", "cache_salt", "n", "seed", "stop", "min_tokens", "logit_bias"})
+TOKENS_FACTS = attrs.evolve(FACTS, dialect="vllm-tokens-http", stop_strings=False)
+"""Of its tokens-only call: nothing is made text there, so stop strings are the gateway's to find."""
+
+_CARRIED = frozenset({"constraint", "lora", "cache_salt", "n", "seed", "stop", "min_tokens", "logit_bias"})
+_refuse, _refuse_tokens = refusing(_CARRIED), refusing(_CARRIED - {"stop"})
 _PLAIN = {
     name: name for name in ("temperature", "top_p", "top_k", "min_p", "frequency_penalty", "presence_penalty", "seed")
 } | {"repetition_penalty": "repetition_penalty", "max_tokens": "max_tokens", "logprobs": "logprobs"}
@@ -125,6 +131,41 @@ class VllmHttpCodec:
         return vllm_task(asked)
 
 
+class VllmTokensCodec(VllmHttpCodec):
+    """The same server by its tokens-only call, which newer vLLMs have, also those that were started with `--tokens-only`."""
+
+    name = "vllm-tokens-http"
+    facts = TOKENS_FACTS
+    generate_path = "POST /inference/v1/generate"
+
+    def generate(self, request: EngineRequest) -> bytes:
+        """The body. Raises as that of `VllmHttpCodec`."""
+        _refuse_tokens(request)
+        asked = request.sampling
+        sampling: dict[str, object] = {"detokenize": False}
+        set_sampling(sampling, asked, _PLAIN)
+        _rare(sampling, asked)
+        sampling.pop("return_tokens_as_token_ids", None)
+        if request.constraint is not None:
+            sampling["structured_outputs"] = _constraint(request)
+        body: dict[str, object] = {
+            "request_id": request.id,
+            "token_ids": ids_json(request.input_ids),
+            "sampling_params": sampling,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+        }
+        if request.lora is not None:
+            body["model"] = request.lora
+        if request.cache_salt is not None:
+            body["cache_salt"] = request.cache_salt
+        return msgspec.json.encode(body)
+
+    def abort(self, request_id: str) -> Unary[None]:
+        body = msgspec.json.encode({"request_ids": [request_id]})
+        return Unary("POST /inference/v1/abort_requests", body, lambda _: None)
+
+
 def _rare(body: dict[str, object], asked: Sampling) -> None:
     """Write the fields that most requests do not set."""
     if asked.n != 1:
@@ -162,7 +203,19 @@ def _constraint(request: EngineRequest) -> dict[str, object]:
 # ------------------------------------------------------------------------------------------------------ what comes back
 
 
+class _CandidateWire(Struct, gc=False):
+    token_id: int
+    logprob: float | None = None
+
+
+class _RowWire(_CandidateWire, gc=False):
+    top_logprobs: list[_CandidateWire] = field(default_factory=list)
+
+
 class _LogprobsWire(Struct, gc=False):
+    """Of completions four lists, of the tokens-only call `content`."""
+
+    content: list[_RowWire] | None = None
     tokens: list[str] = field(default_factory=list)
     token_logprobs: list[float | None] = field(default_factory=list)
     top_logprobs: list[dict[str, float] | None] | None = None
@@ -241,6 +294,8 @@ class _Decoder:
 
 
 def _scores(wire: _LogprobsWire | None, ids: Sequence[int], most: int) -> list[EngineLogprob]:
+    if wire is not None and wire.content is not None:
+        return _rows(wire.content, ids, most)
     if wire is None or len(wire.token_logprobs) != len(ids):
         raise EngineGarbled(f"The engine sent other logprobs than those of its {len(ids)} tokens.")
     tops: Sequence[dict[str, float] | None] = wire.top_logprobs or [None] * len(ids)
@@ -249,6 +304,19 @@ def _scores(wire: _LogprobsWire | None, ids: Sequence[int], most: int) -> list[E
             token, logprob or 0.0, alternatives([(_id_of(name), value) for name, value in (top or {}).items()], most)
         )
         for token, logprob, top in zip(ids, wire.token_logprobs, tops, strict=True)
+    ]
+
+
+def _rows(content: list[_RowWire], ids: Sequence[int], most: int) -> list[EngineLogprob]:
+    if [row.token_id for row in content] != list(ids):
+        raise EngineGarbled(f"The engine sent other logprobs than those of its {len(ids)} tokens.")
+    return [
+        EngineLogprob(
+            row.token_id,
+            row.logprob or 0.0,
+            alternatives([(each.token_id, each.logprob or 0.0) for each in row.top_logprobs], most),
+        )
+        for row in content
     ]
 
 

@@ -25,12 +25,13 @@ from smg_core.simulator.choice_messages import ChoiceMessages
 from smg_core.simulator.engine import Choice
 from smg_core.simulator.llamacpp_codec import LlamaCppServerCodec
 from smg_core.simulator.sglang_http_codec import SglangHttpServerCodec
-from smg_core.simulator.vllm_http_codec import VllmHttpServerCodec
+from smg_core.simulator.vllm_http_codec import VllmHttpServerCodec, VllmTokensServerCodec
 from smg_core.sse import DataReader
 from smg_core.tokens import TokenIds
 
 SIDES: dict[str, tuple[Codec, Callable[[], Any]]] = {
     "vllm-http": (HTTP_DIALECTS["vllm-http"](), lambda: VllmHttpServerCodec("sim")),
+    "vllm-tokens-http": (HTTP_DIALECTS["vllm-tokens-http"](), lambda: VllmTokensServerCodec("sim")),
     "sglang-http": (HTTP_DIALECTS["sglang-http"](), lambda: SglangHttpServerCodec(incremental=False)),
     "sglang-http, new ids only": (HTTP_DIALECTS["sglang-http"](), lambda: SglangHttpServerCodec(incremental=True)),
     "llamacpp-http": (
@@ -39,7 +40,8 @@ SIDES: dict[str, tuple[Codec, Callable[[], Any]]] = {
     ),
 }
 LACKING: dict[str, frozenset[str]] = {
-    "llamacpp-http": frozenset({"stop_token_ids", "min_tokens", "stop", "cache_salt", "regex", "structural_tag"})
+    "vllm-tokens-http": frozenset({"stop"}),
+    "llamacpp-http": frozenset({"stop_token_ids", "min_tokens", "stop", "cache_salt", "regex", "structural_tag"}),
 }
 """What a dialect refuses, or is not sent since the gateway does it itself."""
 UNSAID = frozenset({"skip_special_tokens", "include_stop"})
@@ -86,9 +88,14 @@ def test_an_answer_is_read_as_it_was_meant_however_its_messages_arrive(
 @pytest.mark.parametrize("matched", [8, "END"])
 def test_what_was_asked_for_and_ended_a_choice_is_told(name: str, matched: int | str) -> None:
     codec, _ = SIDES[name]
-    if "stop" in LACKING.get(name, ()):
-        assert not codec.facts.stop_strings  # the gateway looks for them itself
-        assert not codec.facts.stop_token_ids
+    lacking = LACKING.get(name, frozenset())
+    if ("stop_token_ids" if isinstance(matched, int) else "stop") in lacking:
+        assert not (codec.facts.stop_token_ids if isinstance(matched, int) else codec.facts.stop_strings)
+        return
+    if "stop" in lacking:
+        asked = EngineRequest("r", TokenIds([5]), Sampling(max_tokens=9, stop_token_ids=(8,)))
+        outputs = codec.decoder(asked).feed(messages(name, asked, Choice([7, 8], "stop", matched), 1))
+        assert outputs[-1].matched == matched
         return
     asked = EngineRequest("r", TokenIds([5]), Sampling(max_tokens=9, stop_token_ids=(8,), stop=("END",)))
     outputs = codec.decoder(asked).feed(messages(name, asked, Choice([7, 8], "stop", matched), 1))
@@ -136,7 +143,7 @@ def test_a_request_is_understood_as_it_was_meant(
     got = other().request(codec.generate(request), no_text)
 
     assert list(got.input_ids) == ids
-    assert (got.id, got.cache_salt) == ("task" if lacking else "r", salt)
+    assert (got.id, got.cache_salt) == ("task" if name == "llamacpp-http" else "r", salt)
     assert (got.constraint is None) is (constraint is None)
     if constraint is not None:
         assert got.constraint.kind == constraint.kind
@@ -162,7 +169,7 @@ def test_every_kind_of_constraint_is_carried(name: str, kind: str) -> None:
     got = other().request(codec.generate(request), no_text)
 
     assert got.constraint is not None
-    if name == "vllm-http" or (name, kind) in (("sglang-http", "grammar"), ("sglang-http", "structural_tag")):
+    if name.startswith("vllm") or (name, kind) in (("sglang-http", "grammar"), ("sglang-http", "structural_tag")):
         assert got.constraint == constraint
 
 
@@ -176,7 +183,8 @@ def test_what_the_wire_has_no_field_for_is_refused(name: str, more: dict[str, An
     codec, _ = SIDES[name]
     request = EngineRequest(**{"id": "r", "input_ids": TokenIds([5]), "sampling": Sampling(max_tokens=3), **more})
     if "sampling" in more and codec.facts.n and not codec.facts.fans_out:
-        assert json.loads(codec.generate(request))["n"] == 2
+        written = json.loads(codec.generate(request))
+        assert written.get("sampling_params", written)["n"] == 2
     else:
         with pytest.raises(UnsupportedParameter):
             codec.generate(request)
@@ -389,3 +397,33 @@ def test_a_choice_is_a_grammar_of_literals_that_hold_each_text(texts: list[str])
     literals = re.findall(r'"((?:[^"\\]|\\.)*)"', grammar)
     escapes = {"\\n": "\n", "\\r": "\r", "\\t": "\t", '\\"': '"', "\\\\": "\\"}
     assert [re.sub(r"\\.", lambda found: escapes[found[0]], each) for each in literals] == texts
+
+
+def test_vllms_tokens_call_gives_logprobs_by_ids() -> None:
+    rows = [
+        {
+            "token_id": 1,
+            "logprob": -2.0,
+            "top_logprobs": [{"token_id": 1, "logprob": -2.0}, {"token_id": 9, "logprob": -1.0}],
+        }
+    ]
+    choice = {"index": 0, "token_ids": [1], "finish_reason": "stop", "logprobs": {"content": rows}}
+    asked = EngineRequest("r", TokenIds([5]), Sampling(max_tokens=9, logprobs=2))
+    decoder = SIDES["vllm-tokens-http"][0].decoder(asked)
+    (output, *_) = decoder.feed([json.dumps({"request_id": "r", "choices": [choice]}).encode(), b"[DONE]"])
+    assert [(row.token_id, row.logprob, row.top) for row in output.logprobs] == [(1, -2.0, ((9, -1.0), (1, -2.0)))]
+
+    wrong = json.dumps({"choices": [{**choice, "token_ids": [7]}]}).encode()
+    with pytest.raises(EngineGarbled):
+        SIDES["vllm-tokens-http"][0].decoder(asked).feed([wrong])
+
+
+def test_vllms_tokens_call_makes_no_text_and_can_be_aborted_by_name() -> None:
+    codec, _ = SIDES["vllm-tokens-http"]
+    asked = EngineRequest("r", TokenIds([5]), Sampling(max_tokens=9))
+    assert json.loads(codec.generate(asked))["sampling_params"] == {"detokenize": False, "max_tokens": 9}
+    call = codec.abort("r")
+    assert call is not None
+    assert (call.path, json.loads(call.message)) == ("POST /inference/v1/abort_requests", {"request_ids": ["r"]})
+    with pytest.raises(UnsupportedParameter):
+        codec.generate(EngineRequest("r", TokenIds([5]), Sampling(max_tokens=9, stop=("x",))))
