@@ -272,6 +272,8 @@ CONSTANTS: dict[str, str] = {
     ),
     "observability.metrics.series._CELLS_EACH": COST,
     "observability.access_lines.LONGEST_WORD": SHOWN,
+    "observability.access_lines.TEMPLATES": COST,
+    "observability.metrics.recording._FEW": COST,
     "observability.trace_context._SAMPLED": FORMAT,
     **dict.fromkeys((f"observability.tracing.content.{name}" for name in ("_LEAST", "_LONGEST_ID")), SHOWN),
     **dict.fromkeys((f"observability.tracing.exporting.{name}" for name in ("_LEFT_S", "_NAMED")), PACE),
@@ -459,6 +461,7 @@ DEFAULTS: dict[str, str] = {
         for store in ("base", "guard", "memory", "redis", "sql")
         for method in ("abandoned", "events", "items", "records", "sweep")
     },
+    "observability.metrics.recording.__init__.batch": SET,
     "pipeline.executor.__init__.large": PACE,
     "pipeline.preparing.__init__.render_inline": PACE,
     "protocols.compat.__init__.most_warnings": SET,

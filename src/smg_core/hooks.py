@@ -5,8 +5,8 @@ Logs and metrics are observers: `server.request_traces` adds `FailureLog` to the
 Observers must not raise and must not wait; one with slow work needs a queue of its own.
 """
 
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
 from msgspec import Struct
 
@@ -20,6 +20,7 @@ __all__ = [
     "FormatViolation",
     "Hedged",
     "JoinEnded",
+    "Listeners",
     "MediaLoaded",
     "Migrating",
     "Moment",
@@ -31,6 +32,7 @@ __all__ = [
     "ProcessSampled",
     "ReasoningLeftOut",
     "Rendered",
+    "Reporter",
     "RequestFinished",
     "RequestStarted",
     "Retrying",
@@ -359,10 +361,12 @@ class TracesDropped(Struct, frozen=True):
 
 
 class BreakerChanged(Struct, frozen=True):
-    """The breaker of a worker changed its `state` to "open" (it gets no requests), "half_open" (a few), or "closed"."""
+    """The breaker of a worker, or of one `rank` of its engine, changed its `state` to "open" (it gets no requests), "half_open"
+    (a few), or "closed"."""
 
     worker: str
     state: str
+    rank: int | None = None
 
 
 class PolicyFailed(Struct, frozen=True):
@@ -458,7 +462,8 @@ Moment = (
 
 class Observer(Protocol):
     """Receives every moment of a gateway. One with an attribute `hears`, a collection of classes of moments, is only sure to get
-    those: a gateway with several observers spares it the others."""
+    those: a gateway with several observers spares it the others. One with a method `reporter_of` is asked, once for each class,
+    what takes its moments in place of `report`."""
 
     def report(self, moment: Moment) -> None:
         """Called once for each moment; must return at once and never raise."""
@@ -474,34 +479,55 @@ class SilentObserver:
         pass
 
 
-class _FanOut:
-    """Passes moments on. Who hears one kind is found once for each kind."""
+Reporter = Callable[[Any], None]
+"""Takes the moments of one class, for one observer."""
 
-    __slots__ = ("_told", "observers")
+
+class _Reporters(dict[type, tuple[Reporter, ...]]):
+    """For each class of moments who is told of them, found when the first one comes."""
+
+    __slots__ = ("_observers",)
 
     def __init__(self, observers: tuple[Observer, ...]) -> None:
-        self.observers = observers
-        self._told: dict[type, tuple[Callable[[Moment], None], ...]] = {}
+        super().__init__()
+        self._observers = observers
+
+    def __missing__(self, kind: type) -> tuple[Reporter, ...]:
+        hearing = [each for each in self._observers if kind in getattr(each, "hears", (kind,))]
+        found = self[kind] = tuple([_reporter_of(each, kind) for each in hearing])
+        return found
+
+
+def _reporter_of(observer: Observer, kind: type) -> Reporter:
+    """What takes an observer's moments of one class."""
+    asked: Callable[[type], Reporter] | None = getattr(observer, "reporter_of", None)
+    return observer.report if asked is None else asked(kind)
+
+
+class Listeners:
+    """Passes moments on to all of `observers` that hear them, in order. `reporters` has, for each class of moments, what is to be
+    called with each one: whoever reports many looks there."""
+
+    __slots__ = ("observers", "reporters")
+
+    def __init__(self, *observers: Observer) -> None:
+        heard: list[Observer] = []
+        for each in observers:
+            if isinstance(each, Listeners):
+                heard += each.observers
+            elif not isinstance(each, SilentObserver):
+                heard.append(each)
+        self.observers: tuple[Observer, ...] = tuple(heard)
+        self.reporters: Mapping[type, tuple[Reporter, ...]] = _Reporters(self.observers)
 
     def report(self, moment: Moment) -> None:
-        told = self._told.get(type(moment))
-        if told is None:
-            told = self._told[type(moment)] = self._hearing(type(moment))
-        for tell in told:
-            tell(moment)
-
-    def _hearing(self, kind: type[Moment]) -> tuple[Callable[[Moment], None], ...]:
-        return tuple([each.report for each in self.observers if kind in getattr(each, "hears", (kind,))])
+        for report in self.reporters[type(moment)]:
+            report(moment)
 
 
 def fan_out(*observers: Observer) -> Observer:
     """One observer that passes every moment to all of `observers` that hear it, in order; silent ones are left out."""
-    heard: list[Observer] = []
-    for each in observers:
-        if isinstance(each, _FanOut):
-            heard += each.observers
-        elif not isinstance(each, SilentObserver):
-            heard.append(each)
-    if not heard:
+    found = Listeners(*observers)
+    if not found.observers:
         return SilentObserver()
-    return heard[0] if len(heard) == 1 else _FanOut(tuple(heard))
+    return found.observers[0] if len(found.observers) == 1 else found

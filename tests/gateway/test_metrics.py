@@ -17,7 +17,7 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
 from prometheus_client.parser import text_string_to_metric_families as prometheus
 from tests.gateway.conftest import CHAT, House, body, eventually, in_process, over_http, settled
-from tests.gateway.fleet import fleet
+from tests.gateway.fleet import Member, Prefer, fleet
 from tests.gateway.test_discovery import QUICK as FILE_QUICK
 from tests.gateway.test_discovery import named
 from tests.gateway.test_hedging import late
@@ -33,7 +33,15 @@ from tests.gateway.vision_models import image_part, picture, qwen2_vl
 
 from smg_core import Config, Gateway
 from smg_core.clock import SystemClock
-from smg_core.config import AdminConfig, AuthConfig, LimitsConfig, MetricsConfig, TracesConfig, WorkersConfig
+from smg_core.config import (
+    AdminConfig,
+    AuthConfig,
+    BreakerConfig,
+    LimitsConfig,
+    MetricsConfig,
+    TracesConfig,
+    WorkersConfig,
+)
 from smg_core.hooks import Moment, PluginActed, PluginChanged, PluginCounted, Shadowed, SourceChanged, SourceSampled
 from smg_core.middleware.entries import parse_entries
 from smg_core.observability.logs import AccessLog
@@ -99,7 +107,7 @@ async def everything(tmp_path_factory: pytest.TempPathFactory) -> list[Moment]:
             await client.responses.create(model="sim", input="2 + 3?", tools=[NOTES])
         moments += house.observer.moments
     moments += [*await faults(), *await another_model(), *await workers_of_a_file(folder), *await two_for_one()]
-    moments += await plugins_that_act(folder)
+    moments += [*await plugins_that_act(folder), *await lost_engines()]
     gone = TracesConfig(endpoint="http://127.0.0.1:1", queue=1, delay_s=300.0, stop_s=0.0)
     async with in_process(config=Config(traces=gone)) as house:
         for _ in range(2):  # the spans of the second find no room
@@ -159,6 +167,21 @@ async def two_for_one() -> list[Moment]:
         await house.chat(model="one", max_tokens=5)
         moments += house.observer.moments
     return moments
+
+
+async def lost_engines() -> list[Moment]:
+    """The moments of an answer that goes on with another engine, and of a worker whose breaker opens."""
+    config = Config(breaker=BreakerConfig(failures=3, open_s=3600.0))
+    moments: list[Moment] = []
+    async with fleet(Member("a"), Member("b"), policy=Prefer("a")) as house:
+        house.engine.inject(Fault("cut", after=3))
+        await house.chat(stream=True, max_tokens=20, ignore_eos=True)
+        moments += house.observer.moments
+    async with fleet(Member("a"), Member("b"), config=config, policy=Prefer("a")) as house:
+        house.engine.inject(*[Fault("refuse")] * 3)
+        for _ in range(3):
+            await house.chat()
+        return [*moments, *house.observer.moments]
 
 
 async def plugins_that_act(folder: Path) -> list[Moment]:

@@ -62,10 +62,10 @@ async def test_a_rank_whose_calls_fail_is_left_alone_and_the_others_of_its_worke
         house.engine.inject(*[Fault("error")] * 3)
         failed = [(await house.chat(max_tokens=2)).status_code for _ in range(3)]
         found = [(await asked(house))["worker"] for _ in range(4)]
-        changed = [(each.worker, each.state) for each in house.observer.of(BreakerChanged)]
+        changed = [(each.worker, each.rank, each.state) for each in house.observer.of(BreakerChanged)]
 
         assert 200 not in failed
-        assert changed == [("gpu@1", "open")]
+        assert changed == [("gpu", 1, "open")]
         assert sorted(found) == ["gpu@0", "gpu@0", "gpu@2", "gpu@2"]
         assert [each.data_parallel_rank for each in house.engine.requests][:3] == [1, 1, 1]
 

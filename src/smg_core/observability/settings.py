@@ -120,9 +120,16 @@ class MetricsConfig:
     )
     sample_s: float = option(
         1.0,
-        "Seconds between two looks at what gauges show: requests in flight, workers, connections.",
+        "Seconds between two looks at what gauges show: requests in flight, workers, connections; so late may other processes' "
+        "counts be.",
         at_least=0.05,
         at_most=300,
+    )
+    batch: int = option(
+        256,
+        "Moments of one kind that are gathered, for at most sample_s, and then counted together: it costs less than one by one.",
+        at_least=1,
+        at_most=1024,
     )
 
     @property

@@ -14,13 +14,14 @@ from smg_core.hooks import (
     FirstToken,
     FormatViolation,
     Hedged,
+    Listeners,
     MediaLoaded,
     Migrating,
     Moment,
     Observer,
     Rendered,
+    Reporter,
     RequestStarted,
-    SilentObserver,
     WorkerPicked,
 )
 from smg_core.observability.trace_context import Outgoing, Propagation
@@ -66,7 +67,7 @@ class Trace:
     not the one that ended last."""
 
     __slots__ = (
-        "_tell",
+        "_reporters",
         "attempts",
         "client_id",
         "content",
@@ -101,21 +102,23 @@ class Trace:
         self.ended: AttemptEnded | None = None
         self.attempts = self.violations = 0
         self.stream = self.outrun = False
-        self._tell = None if isinstance(observer, SilentObserver) else observer.report
+        listeners = observer if isinstance(observer, Listeners) else Listeners(observer)
+        self._reporters: Mapping[type, tuple[Reporter, ...]] = listeners.reporters
 
     def report(self, moment: Moment) -> None:
+        kind = type(moment)
         self.moments.append(moment)
-        if type(moment) in _NOTED:
+        if kind in _NOTED:
             self._note(moment)
-        if self._tell is not None:
-            self._tell(moment)
+        for report in self._reporters[kind]:
+            report(moment)
 
     def note_beside(self, moment: AttemptEnded) -> None:
         """Keep the end of a call that was made beside the one that answers, as far as is known yet."""
         self.moments.append(moment)
         self.attempts += 1
-        if self._tell is not None:
-            self._tell(moment)
+        for report in self._reporters[AttemptEnded]:
+            report(moment)
 
     def _note(self, moment: Moment) -> None:
         if isinstance(moment, FirstToken):
@@ -124,10 +127,10 @@ class Trace:
             if not self.outrun:
                 self.ended = moment
             self.attempts += 1
-        elif isinstance(moment, FormatViolation):
-            self.violations += 1
+        elif isinstance(moment, RequestStarted):
+            self.stream = moment.stream
         else:
-            self.stream = isinstance(moment, RequestStarted) and moment.stream
+            self.violations += 1
 
     def last(self, kind: type[M]) -> M | None:
         """The latest moment of one kind, None when there was none."""

@@ -144,7 +144,7 @@ class App:
             tenant=exchange.caller.tenant,
             principal=exchange.caller.principal,
             route=exchange.route,
-            trace_id=exchange.trace_id,
+            trace_id=exchange.trace_id if finished is None else finished.trace_id,
             sampled=exchange.sampled,
         )
 

@@ -87,7 +87,9 @@ class ProcessReports:
         return managed(server, self.control)
 
     def close(self) -> None:
-        """Write what is left of the access log. Called when the process ends."""
+        """Record and write what is left of the metrics and the access log. Called when the process ends."""
+        if self.meter is not None:
+            self.meter.recorder.flush()
         if self._writer is not None:
             self._writer.close()
 

@@ -230,7 +230,7 @@ class Monitor:
         if state is not None:
             name = worker.name if rank is None else f"{worker.name}@{rank}"
             log.warning("worker %s: its breaker is %s", name, state.replace("_", "-"))
-            self._observer.report(BreakerChanged(name, state))
+            self._observer.report(BreakerChanged(worker.name, state, rank))
         if isinstance(error, WorkerGone | EngineStalled):
             self.wake(worker)
 

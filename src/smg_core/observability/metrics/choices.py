@@ -23,7 +23,7 @@ CHOICES = (
         WorkerPicked,
         ("model", "basis"),
         labels_of=lambda picked: (label(picked.model), picked.cached[1]),
-        amount=lambda picked: 1 if picked.cached else None,
+        when=lambda picked: picked.cached is not None,
     ),
     Metric(
         "smg_router_policy_failures",

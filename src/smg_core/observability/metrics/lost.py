@@ -3,10 +3,8 @@
 Pure. Above: `table`. Below: `metric`, hooks.
 """
 
-from operator import attrgetter
-
 from smg_core.hooks import TracesDropped
-from smg_core.observability.metrics.metric import Metric
+from smg_core.observability.metrics.metric import Metric, of
 
 __all__ = ["TRACES"]
 
@@ -19,6 +17,6 @@ TRACES = (
         TracesDropped,
         ("reason",),
         labels_of=lambda dropped: (dropped.why,),
-        amount=attrgetter("requests"),
+        amount=of("requests"),
     ),
 )

@@ -1,25 +1,30 @@
 """The observer that writes the numbers of metrics.
 
 Decides which metrics a moment belongs to, what its labels are, and which series are given up: those of workers that are gone. It
-never raises and never waits. Where there is no room for a series, the recording is dropped and counted. What a request costs here
-is a few additions: where these go is kept for each shape of a moment (`shapes`). Above: server.metrics. Below: the tables,
-`series`.
+never raises and never waits. Where there is no room for a series, the recording is dropped and counted.
+
+Of the moments that every request has, some are gathered and recorded together, since a number of them costs little more than one:
+those with the same labels are a few additions. They are recorded when there are many, before any other moment, and when `flush`
+is called: before a text is made of the numbers, and when the process ends. Above: server.metrics. Below: the tables, `series`,
+`shapes`.
 """
 
-from bisect import bisect_left
-from collections.abc import Callable, Hashable, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
 import attrs
+from msgspec.structs import astuple
 
-from smg_core.hooks import Moment, ProcessSampled
-from smg_core.observability.metrics.metric import OTHER, WORKER, Amount, Labels, Metric, one
+from smg_core.hooks import Moment, ProcessSampled, Reporter
+from smg_core.observability.metrics.metric import OTHER, WORKER, Amount, FromFields, Labels, Metric, one
 from smg_core.observability.metrics.series import SeriesTable
 from smg_core.observability.metrics.shapes import SHAPES
 
 __all__ = ["MetricsRecorder", "with_tenant"]
 
-_TENANT = "tenant"
+_FEW = 8  # amounts that are counted one by one, since ordering them takes longer
+_TENANT, _TRACE_ID, _SAMPLED = "tenant", "trace_id", "sampled"
 
 
 def with_tenant(metrics: Sequence[Metric]) -> tuple[Metric, ...]:
@@ -38,52 +43,108 @@ class _Row:
 
 @attrs.define(eq=False)
 class _Step:
-    """One recording of the moments of a shape. `first` is the first cell of the series, -1 before there is one; `total` is where
-    a histogram's sum is behind it."""
+    """One recording of the moments of a shape. `columns` are the places of the fields that say the amount, none for a counter of
+    moments. `first` is the first cell of the series, -1 before there is one; `total` is where a histogram's sum is behind it."""
 
     row: _Row
     part: Labels
-    amount: Amount
+    columns: tuple[int, ...]
+    function: Callable[..., float | None] | None
     bounds: tuple[float, ...]
     total: int
     exemplars: bool
     first: int = -1
 
+    def amounts(self, columns: "_Columns") -> Sequence[float | None]:
+        """What moments with these values say."""
+        if self.function is None:
+            return columns[self.columns[0]]
+        return list(map(self.function, *[columns[each] for each in self.columns]))
+
+
+_Columns = Sequence[tuple[Any, ...]]
+"""The values of each field of some moments of one class."""
+
 
 @attrs.define(eq=False)
 class _Plan:
-    """What is recorded of a moment of one shape. Once settled, `ones` are the cells that each moment adds one to."""
+    """What is recorded of moments of one shape. Of counters whose series are there, `ones` are the cells that the number of
+    moments is added to, and `sums` those that the values of a field are, with the field's place."""
 
     steps: list[_Step]
     ones: list[int] = attrs.field(factory=list)
-    settled: bool = False
+    sums: list[tuple[int, int]] = attrs.field(factory=list)
 
     def settle(self) -> None:
-        """Called after the first moment, when the series are known."""
-        self.ones = [step.first for step in self.steps if step.amount is one and step.first >= 0]
-        self.steps = [step for step in self.steps if step.amount is not one or step.first < 0]
-        self.settled = True
+        """Called after a recording, when more of the series may be there."""
+        left: list[_Step] = []
+        for step in self.steps:
+            if step.first < 0 or step.bounds or step.function is not None:
+                left.append(step)
+            elif step.columns:
+                self.sums.append((step.columns[0], step.first))
+            else:
+                self.ones.append(step.first)
+        self.steps = left
 
 
-@attrs.define(eq=False)
 class _Kind:
-    """A class of moments: the metrics recorded from it and, where moments have a shape, what is done for each shape. `by_tenant`:
-    the tenant's label is a part of the shape."""
+    """A class of moments: the metrics recorded from it and, where moments have a shape, what is done for each shape and the
+    moments that wait to be recorded. `tenant`: where the tenant is a part of the shape, its place among the fields."""
 
-    shape: Callable[[Any], Hashable] | None
-    rows: list[_Row] = attrs.field(factory=list)
-    by_tenant: bool = False
-    plans: dict[Hashable, _Plan] = attrs.field(factory=dict)
+    def __init__(self, moments: type[Moment]) -> None:
+        names: tuple[str, ...] = moments.__struct_fields__
+        shape = SHAPES.get(moments)
+        self.gathers = shape is not None
+        self.names = names
+        self.rows: list[_Row] = []
+        self.plans: dict[Hashable, _Plan] = {}
+        self.waiting: list[Moment] = []
+        self.tenant = -1
+        self.trace_id, self.sampled = (names.index(each) if each in names else -1 for each in (_TRACE_ID, _SAMPLED))
+        self._fields = [(names.index(each), shape.parts.get(each)) for each in shape.fields] if shape else []
+
+    def columns(self, moments: Sequence[Moment]) -> _Columns:
+        """The values of each field of some moments of this class."""
+        return list(zip(*map(astuple, moments), strict=True))
+
+    def shapes(self, columns: _Columns) -> list[Hashable]:
+        """The shapes of moments with these values."""
+        found = [columns[each] if part is None else map(part, columns[each]) for each, part in self._fields]
+        return list(zip(*found, strict=True)) if found else [()] * len(columns[0])
+
+    def step(self, row: _Row, part: Labels, amount: Amount) -> _Step:
+        """How an amount of a metric is recorded."""
+        metric = row.metric
+        columns: tuple[int, ...] = ()
+        function = None
+        if isinstance(amount, FromFields):
+            columns, function = tuple(map(self.names.index, amount.fields)), amount.function
+        elif amount is not one:
+            raise TypeError(f"{metric.name}: the amount of a moment with a shape is `one` or made by `of`")
+        return _Step(row, part, columns, function, metric.bounds, len(metric.bounds) + 1, metric.exemplars)
 
 
 class MetricsRecorder:
     """Writes to `table`. `tenants` is how many tenants get series of their own (0: none, the label is not there); `now` is the
-    time, in seconds since the epoch, for exemplars."""
+    time, in seconds since the epoch, for exemplars. `batch` is how many moments of one class are gathered at most."""
 
-    __slots__ = ("_away", "_kinds", "_most_tenants", "_now", "_of_workers", "_rows", "_table", "_tenants", "hears")
+    __slots__ = (
+        "_away",
+        "_batch",
+        "_gathered",
+        "_kinds",
+        "_most_tenants",
+        "_now",
+        "_of_workers",
+        "_rows",
+        "_table",
+        "_tenants",
+        "hears",
+    )
 
-    def __init__(self, table: SeriesTable, now: Callable[[], float], tenants: int = 0) -> None:
-        self._table, self._now = table, now
+    def __init__(self, table: SeriesTable, now: Callable[[], float], tenants: int = 0, batch: int = 256) -> None:
+        self._table, self._now, self._batch = table, now, batch
         self._most_tenants = tenants
         self._tenants: set[str] = set()
         self._away: frozenset[str] = frozenset()
@@ -91,64 +152,148 @@ class MetricsRecorder:
         self._rows = [_Row(number, each) for number, each in enumerate(table.metrics)]
         self._kinds: dict[type, _Kind] = {}
         for row in self._rows:
-            kind = self._kinds.setdefault(row.metric.moment, _Kind(SHAPES.get(row.metric.moment)))
+            kind = self._kinds.setdefault(row.metric.moment, _Kind(row.metric.moment))
             kind.rows.append(row)
-            kind.by_tenant = kind.by_tenant or (tenants > 0 and row.metric.by_tenant)
+            if tenants and row.metric.by_tenant:
+                kind.tenant = kind.names.index(_TENANT)
+        self._gathered = [kind for kind in self._kinds.values() if kind.gathers]
         self.hears = frozenset(self._kinds)
         for number, labels in table.known():
             self._cell(self._rows[number], labels)
 
     def report(self, moment: Moment) -> None:
+        """Record a moment at once."""
         kind = self._kinds.get(type(moment))
         if kind is None:
             return
-        if kind.shape is None:
+        if kind.gathers:
+            kind.waiting.append(moment)
+        self.flush()
+        if not kind.gathers:
             self._record_rare(kind, moment)
+
+    def reporter_of(self, moments: type) -> Reporter:
+        """What takes the moments of one class: of those that every request has, it gathers some and records them together."""
+        kind = self._kinds[moments]
+        if not kind.gathers:
+            return self.report
+        gather, waiting, most, flush = kind.waiting.append, kind.waiting, self._batch, self.flush
+
+        def gathered(moment: Moment) -> None:
+            gather(moment)
+            if len(waiting) >= most:
+                flush()
+
+        return gathered
+
+    def flush(self) -> None:
+        """Record the moments that were gathered."""
+        for kind in self._gathered:
+            if kind.waiting:
+                moments = kind.waiting[:]
+                kind.waiting.clear()
+                self._record(kind, moments)
+
+    def _record(self, kind: _Kind, moments: list[Moment]) -> None:
+        """Record moments of one class, those of the same shape together."""
+        columns = kind.columns(moments)
+        shapes = kind.shapes(columns)
+        if kind.tenant >= 0:
+            shapes = list(zip(shapes, map(self._tenant, columns[kind.tenant]), strict=True))
+        if shapes.count(shapes[0]) == len(shapes):
+            self._record_alike(kind, shapes[0], moments[0], columns)
             return
-        shape = kind.shape(moment)
-        if kind.by_tenant:
-            shape = shape, self._tenant(getattr(moment, _TENANT))
+        alike: dict[Hashable, list[Moment]] = {}
+        for shape, moment in zip(shapes, moments, strict=True):
+            others = alike.get(shape)
+            if others is None:
+                alike[shape] = [moment]
+            else:
+                others.append(moment)
+        for shape, others in alike.items():
+            self._record_alike(kind, shape, others[0], kind.columns(others))
+
+    def _record_alike(self, kind: _Kind, shape: Hashable, moment: Moment, columns: _Columns) -> None:
+        """Record moments of one shape, of which `moment` is one."""
+        values, count = self._table.values, len(columns[0])
         plan = kind.plans.get(shape)
         if plan is None:
-            plan = self._planned(kind, shape)
-        values = self._table.values
+            plan = self._planned(kind, shape, moment)
         for first in plan.ones:
-            values[first] += 1
+            values[first] += count
+        for column, first in plan.sums:
+            total = sum(columns[column])
+            if total:
+                values[first] += total
+        settles = False
         for step in plan.steps:
-            value = step.amount(moment)
-            if value is None:
-                continue
-            first = step.first
-            if first < 0 and (first := self._found(step, moment)) < 0:
-                continue
-            if not step.bounds:
-                values[first] += value
-                continue
-            bucket = bisect_left(step.bounds, value)
-            values[first + bucket] += 1
-            values[first + step.total] += value
-            if step.exemplars:
-                self._keep_exemplar(step.row, first, bucket, value, moment)
-        if not plan.settled:
+            if step.bounds:
+                self._observe(kind, step, moment, columns)
+            else:
+                self._add(step, moment, columns)
+                settles = settles or (step.first >= 0 and step.function is None)
+        if settles:
             plan.settle()
 
-    def _planned(self, kind: _Kind, shape: Hashable) -> _Plan:
-        """What is done for moments of a shape. Of shapes there are about as many as series, and no more are kept."""
+    def _add(self, step: _Step, moment: Moment, columns: _Columns) -> None:
+        """Add to a counter whose series was not there before, or whose amounts are made of several fields."""
+        count = len(columns[0])
+        amounts = [each for each in step.amounts(columns) if each is not None] if step.columns else [1] * count
+        total = sum(amounts)
+        if not amounts or (not total and step.row.metric.skips_zero):
+            return
+        first = step.first if step.first >= 0 else self._found(step, moment, len(amounts))
+        if first >= 0:
+            self._table.values[first] += total
+
+    def _observe(self, kind: _Kind, step: _Step, moment: Moment, columns: _Columns) -> None:
+        """Count amounts in the buckets of a histogram."""
+        found = step.amounts(columns)
+        amounts: Sequence[float] = [each for each in found if each is not None] if None in found else found  # type: ignore[assignment]
+        if not amounts:
+            return
+        first = step.first if step.first >= 0 else self._found(step, moment, len(amounts))
+        if first < 0:
+            return
+        values, bounds = self._table.values, step.bounds
+        if len(amounts) < _FEW:
+            for amount in amounts:
+                values[first + bisect_left(bounds, amount)] += 1
+        else:
+            for bucket, begin, end in _buckets(bounds, sorted(amounts)):
+                values[first + bucket] += end - begin
+        values[first + step.total] += sum(amounts)
+        if step.exemplars and any(columns[kind.trace_id]):
+            self._keep_exemplars(kind, step, found, columns)
+
+    def _keep_exemplars(self, kind: _Kind, step: _Step, amounts: Sequence[float | None], columns: _Columns) -> None:
+        """Keep a trace for each bucket, of the moments that have one that may be recorded: the one with the highest amount."""
+        found = zip(amounts, columns[kind.trace_id], columns[kind.sampled], strict=True)
+        traced = {amount: trace for amount, trace, sampled in found if trace and sampled and amount is not None}
+        ordered, now = sorted(traced), self._now()
+        for bucket, _, end in _buckets(step.bounds, ordered):
+            highest = ordered[end - 1]
+            self._table.keep_exemplar(step.row.number, step.first, bucket, traced[highest], highest, now)
+
+    def _planned(self, kind: _Kind, shape: Hashable, moment: Moment) -> _Plan:
+        """What is done for moments of a shape, of which this is one. Of shapes there are about as many as series, and no more are
+        kept."""
         steps = [
-            _Step(row, part, amount, row.metric.bounds, len(row.metric.bounds) + 1, row.metric.exemplars)
+            kind.step(row, part, amount)
             for row in kind.rows
+            if row.metric.when is None or row.metric.when(moment)
             for part, amount in row.metric.counted
         ]
-        plan = _Plan(steps)
         if len(kind.plans) >= self._table.most:
             kind.plans.clear()
-        kind.plans[shape] = plan
+        plan = kind.plans[shape] = _Plan(steps)
         return plan
 
-    def _found(self, step: _Step, moment: Moment) -> int:
-        """The first cell of a step's series; -1 where there is no room for it."""
+    def _found(self, step: _Step, moment: Moment, recordings: int) -> int:
+        """The first cell of a step's series; -1 where there is no room for it, and so many recordings are dropped."""
         row = step.row
-        step.first = self._cell(row, self._labels(row.metric, (*row.metric.labels_of(moment), *step.part), moment))
+        labels = self._labels(row.metric, (*row.metric.labels_of(moment), *step.part), moment)
+        step.first = self._cell(row, labels, recordings)
         return step.first
 
     def _record_rare(self, kind: _Kind, moment: Moment) -> None:
@@ -164,34 +309,22 @@ class MetricsRecorder:
                 elif row.metric.kind == "counter":
                     values[first] += value
                 else:
-                    self._observe(row, first, value, moment)
+                    bounds = row.metric.bounds
+                    values[first + bisect_left(bounds, value)] += 1
+                    values[first + len(bounds) + 1] += value
         if isinstance(moment, ProcessSampled):
             self._forget_workers(frozenset([each.name for each in moment.workers]))
-
-    def _observe(self, row: _Row, first: int, value: float, moment: Moment) -> None:
-        """Count a value in its bucket."""
-        values, bounds = self._table.values, row.metric.bounds
-        bucket = bisect_left(bounds, value)
-        values[first + bucket] += 1
-        values[first + len(bounds) + 1] += value
-        if row.metric.exemplars:
-            self._keep_exemplar(row, first, bucket, value, moment)
-
-    def _keep_exemplar(self, row: _Row, first: int, bucket: int, value: float, moment: Any) -> None:
-        """Keep the trace of a moment, where it has one that may be recorded."""
-        if moment.trace_id and moment.sampled:
-            self._table.keep_exemplar(row.number, first, bucket, moment.trace_id, value, self._now())
 
     def _labels(self, metric: Metric, labels: Labels, moment: Any) -> Labels:
         """The values of all labels of a series, the tenant's too."""
         return (*labels, self._tenant(moment.tenant)) if self._most_tenants and metric.by_tenant else labels
 
-    def _cell(self, row: _Row, labels: Labels) -> int:
-        """The first cell of a series; -1 where there is no room for it."""
+    def _cell(self, row: _Row, labels: Labels, recordings: int = 1) -> int:
+        """The first cell of a series; -1 where there is no room for it, and so many recordings are dropped."""
         first = row.cells.get(labels, -1)
         if first >= 0:
             return first
-        first = self._table.cell(row.number, labels)
+        first = self._table.cell(row.number, labels, recordings)
         if first >= 0:
             row.cells[labels] = first
             if row.metric.of_worker:
@@ -217,3 +350,13 @@ class MetricsRecorder:
             for kind in self._kinds.values():
                 kind.plans.clear()  # they have cells that are now free
         self._away = away
+
+
+def _buckets(bounds: Sequence[float], ordered: Sequence[float]) -> Iterator[tuple[int, int, int]]:
+    """The buckets that amounts in ascending order fall into: each bucket's number, and from which to which amount."""
+    begin = 0
+    while begin < len(ordered):
+        bucket = bisect_left(bounds, ordered[begin])
+        end = bisect_right(ordered, bounds[bucket], begin) if bucket < len(bounds) else len(ordered)
+        yield bucket, begin, end
+        begin = end

@@ -124,16 +124,17 @@ class SeriesTable:
         """How many series the fullest process has, or had at once before some were given up."""
         return max(column.head[_USED] for column in self._columns)
 
-    def cell(self, number: int, labels: Labels) -> int:
-        """The first cell of a series of this process, made if there is none; -1 where there is no room for it."""
+    def cell(self, number: int, labels: Labels, recordings: int = 1) -> int:
+        """The first cell of a series of this process, made if there is none; -1 where there is no room for it, and so many
+        recordings are dropped."""
         found = self._found.get((number, labels))
-        return self._made(number, labels) if found is None else found[1]
+        return self._made(number, labels, recordings) if found is None else found[1]
 
-    def _made(self, number: int, labels: Labels) -> int:
+    def _made(self, number: int, labels: Labels, recordings: int) -> int:
         key = _key(labels)
         place, first = self._room(self._widths[number])
         if len(key) > _KEY or place < 0:
-            self._mine.head[_DROPPED] += 1
+            self._mine.head[_DROPPED] += recordings
             return -1
         at = place * _ENTRY + _FIELDS.size
         self._mine.entries[at : at + len(key)] = key

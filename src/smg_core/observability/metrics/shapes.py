@@ -1,13 +1,14 @@
 """What of a moment the labels of its metrics depend on, for the moments that every request has.
 
-Two moments of one shape have the same labels in every metric, so these are found once a shape and not at each recording. A test
-holds the tables to that. There are few shapes, whoever sends requests. Other moments are rare, and have no shape. Pure. Above:
-`recording`. Below: `metric`, hooks.
+Two moments of one shape have the same labels in every metric, so these are found once a shape and not at each recording, and
+moments of one shape are recorded together. A test holds the tables to that. There are few shapes, whoever sends requests. Other
+moments are rare, and have no shape. Pure. Above: `recording`. Below: `metric`, hooks.
 """
 
 from collections.abc import Callable, Hashable, Mapping
-from operator import attrgetter
 from typing import Any
+
+import attrs
 
 from smg_core.hooks import (
     AttemptEnded,
@@ -18,29 +19,36 @@ from smg_core.hooks import (
     RequestStarted,
     WorkerPicked,
 )
-from smg_core.observability.metrics.metric import method_label
+from smg_core.observability.metrics.metric import METHODS
 
-__all__ = ["SHAPES"]
-
-
-def _picked(picked: WorkerPicked) -> tuple[str, ...]:
-    basis = picked.cached[1] if picked.cached else ""
-    return picked.model, picked.policy, picked.role, picked.transport, basis
+__all__ = ["SHAPES", "Shape"]
 
 
-def _ended(ended: ExchangeEnded) -> tuple[str, str, int, str]:
-    return method_label(ended.method), ended.route, ended.status, ended.outcome
+@attrs.frozen
+class Shape:
+    """The `fields` of a moment that labels depend on; of those in `parts`, only what the function there says of the value."""
+
+    fields: tuple[str, ...] = ()
+    parts: Mapping[str, Callable[[Any], Hashable]] = attrs.field(factory=dict)
+
+    def __call__(self, moment: Any) -> tuple[Hashable, ...]:
+        """The shape of one moment."""
+        values = [(field, getattr(moment, field)) for field in self.fields]
+        return tuple([self.parts[field](value) if field in self.parts else value for field, value in values])
 
 
-def _alike(moment: Any) -> Hashable:
-    return ()
+def _basis(cached: tuple[int, str] | None) -> str:
+    return "" if cached is None else cached[1]
 
 
-SHAPES: Mapping[type[Moment], Callable[[Any], Hashable]] = {
-    RequestStarted: attrgetter("api", "stream"),
-    EncodeDone: _alike,
-    WorkerPicked: _picked,
-    AttemptEnded: attrgetter("worker", "model", "role", "outcome", "transport"),
-    RequestFinished: attrgetter("served", "api", "transport", "outcome", "status", "stream", "attempts"),
-    ExchangeEnded: _ended,
+_KNOWN_METHOD: Callable[[str], Hashable] = {method: method for method in METHODS}.get
+"""The method of a request; None for one that only a stranger names."""
+
+SHAPES: Mapping[type[Moment], Shape] = {
+    RequestStarted: Shape(("api", "stream")),
+    EncodeDone: Shape(),
+    WorkerPicked: Shape(("model", "policy", "role", "transport", "cached"), {"cached": _basis}),
+    AttemptEnded: Shape(("worker", "model", "role", "outcome", "transport")),
+    RequestFinished: Shape(("served", "api", "transport", "outcome", "status", "stream", "attempts")),
+    ExchangeEnded: Shape(("method", "route", "status", "outcome"), {"method": _KNOWN_METHOD}),
 }

@@ -43,7 +43,7 @@ SMG_ABSENT: tuple[tuple[str, str], ...] = (
     *_each(
         "worker",
         "cb_state cb_transitions_total cb_outcomes_total",
-        "`smg_worker_state_changes_total`, `smg_worker_calls_total`",
+        "`smg_worker_breaker_changes_total`, `smg_worker_calls_total` by outcome",
     ),
     *_each("worker", "cb_consecutive_failures cb_consecutive_successes", "Not measured"),
     *_each("worker", "retries_exhausted_total", "`smg_worker_calls_total` by outcome"),

@@ -5,8 +5,6 @@ words: a request by gRPC is of the backend "regular" in the connection mode "grp
 `metric`, `table`, hooks.
 """
 
-from operator import attrgetter
-
 from smg_core.hooks import (
     AttemptEnded,
     ExchangeEnded,
@@ -18,8 +16,8 @@ from smg_core.hooks import (
     ToolCalled,
     WorkerPicked,
 )
-from smg_core.observability.metrics.metric import OTHER, Metric, label, method_label
-from smg_core.observability.metrics.table import refused_by_a_limit, workers_in_flight, workers_ready
+from smg_core.observability.metrics.metric import OTHER, Metric, label, method_label, of
+from smg_core.observability.metrics.table import refused_by_a_limit, seconds_per_token, workers_in_flight, workers_ready
 
 __all__ = ["SMG_METRICS"]
 
@@ -51,10 +49,6 @@ def _routed(done: RequestFinished) -> tuple[str, ...]:
     return router, backend, router, label(done.served), _endpoint(done)
 
 
-def _failed(done: RequestFinished) -> int | None:
-    return None if done.outcome in ("ok", "client_gone") else 1
-
-
 def _error_type(done: RequestFinished) -> str:
     if done.outcome in ("NoWorker", "ModelNotFound"):
         return "no_workers"
@@ -65,22 +59,16 @@ def _error_type(done: RequestFinished) -> str:
     return "backend_error" if done.attempts else "internal_error"
 
 
+def _is_streamed(done: RequestFinished) -> bool:
+    return done.stream
+
+
 def _streamed(done: RequestFinished) -> tuple[str, ...]:
     return (*_where(done), label(done.served), _endpoint(done))
 
 
-def _first_token(done: RequestFinished) -> float | None:
-    return done.first_seconds if done.stream else None
-
-
-def _per_token(done: RequestFinished) -> float | None:
-    if not done.stream or done.first_seconds is None or done.completion_tokens < 2:
-        return None
-    return max(0.0, done.seconds - done.first_seconds) / (done.completion_tokens - 1)
-
-
-def _generation(done: RequestFinished) -> float | None:
-    return done.seconds if done.stream and done.first_seconds is not None else None
+def _generation(seconds: float, first_seconds: float | None) -> float | None:
+    return None if first_seconds is None else seconds
 
 
 def _upstream(ended: AttemptEnded) -> tuple[str, ...]:
@@ -125,7 +113,7 @@ SMG_METRICS = (
         BUCKETS,
         exemplars=True,
         labels_of=_asked,
-        amount=attrgetter("seconds"),
+        amount=of("seconds"),
     ),
     Metric(
         "smg_http_responses",
@@ -142,7 +130,7 @@ SMG_METRICS = (
         "Open connections.",
         "http",
         ProcessSampled,
-        amount=attrgetter("connections"),
+        amount=of("connections"),
     ),
     Metric(
         "smg_http_rate_limit",
@@ -174,7 +162,7 @@ SMG_METRICS = (
         BUCKETS,
         exemplars=True,
         labels_of=_routed,
-        amount=attrgetter("seconds"),
+        amount=of("seconds"),
     ),
     Metric(
         "smg_router_request_errors",
@@ -184,7 +172,7 @@ SMG_METRICS = (
         RequestFinished,
         (*_ROUTED, "error_type"),
         labels_of=lambda done: (*_routed(done), _error_type(done)),
-        amount=_failed,
+        when=lambda done: done.outcome not in ("ok", "client_gone"),
     ),
     Metric(
         "smg_router_upstream_responses",
@@ -206,7 +194,8 @@ SMG_METRICS = (
         BUCKETS,
         exemplars=True,
         labels_of=_streamed,
-        amount=_first_token,
+        when=_is_streamed,
+        amount=of("first_seconds"),
     ),
     Metric(
         "smg_router_tpot_seconds",
@@ -218,7 +207,8 @@ SMG_METRICS = (
         "seconds",
         BUCKETS,
         labels_of=_streamed,
-        amount=_per_token,
+        when=_is_streamed,
+        amount=of("seconds", "first_seconds", "completion_tokens", function=seconds_per_token),
     ),
     Metric(
         "smg_router_generation_duration_seconds",
@@ -230,7 +220,8 @@ SMG_METRICS = (
         "seconds",
         BUCKETS,
         labels_of=_streamed,
-        amount=_generation,
+        when=_is_streamed,
+        amount=of("seconds", "first_seconds", function=_generation),
     ),
     Metric(
         "smg_router_tokens",
@@ -240,11 +231,9 @@ SMG_METRICS = (
         RequestFinished,
         (*_STREAMED, "token_type"),
         by_tenant=True,
+        skips_zero=True,
         labels_of=_streamed,
-        parts=(
-            ("input", lambda done: done.prompt_tokens or None),
-            ("output", lambda done: done.completion_tokens or None),
-        ),
+        parts=(("input", of("prompt_tokens")), ("output", of("completion_tokens"))),
     ),
     Metric(
         "smg_worker_requests_active",
@@ -283,7 +272,7 @@ SMG_METRICS = (
         AttemptEnded,
         ("worker_type", "connection_mode", "model", "error_type"),
         labels_of=lambda ended: (ended.role, ended.transport or "grpc", label(ended.model), ended.outcome),
-        amount=lambda ended: None if ended.outcome in ("ok", "abandoned", "outrun") else 1,
+        when=lambda ended: ended.outcome not in ("ok", "abandoned", "outrun"),
     ),
     Metric(
         "smg_worker_retries",
@@ -333,7 +322,7 @@ SMG_METRICS = (
         "seconds",
         BUCKETS,
         labels_of=lambda called: (OTHER, _tool(called)),
-        amount=attrgetter("seconds"),
+        amount=of("seconds"),
     ),
     Metric(
         "smg_db_operations",
@@ -354,7 +343,7 @@ SMG_METRICS = (
         "seconds",
         BUCKETS,
         labels_of=lambda called: ("history", called.method),
-        amount=attrgetter("seconds"),
+        amount=of("seconds"),
     ),
 )
 """The table under SMG's names."""

@@ -6,38 +6,36 @@ requests: models are those that are served, routes are patterns, and what only a
 server.metrics, tools. Below: `metric`, hooks.
 """
 
-from operator import attrgetter
+from operator import sub
 
 from smg_core.hooks import (
     AttemptEnded,
+    BreakerChanged,
     EncodeDone,
     ExchangeEnded,
     FellBack,
     FormatViolation,
-    JoinEnded,
     MediaLoaded,
+    Migrating,
     ProcessSampled,
     ReasoningLeftOut,
     RequestFinished,
     RequestStarted,
     Retrying,
-    SourceAnswered,
-    SourceChanged,
-    SourceSampled,
     StoreCalled,
     ToolCalled,
     WorkerStateChanged,
 )
 from smg_core.observability.metrics.choices import CHOICES
+from smg_core.observability.metrics.joining import DISCOVERY
 from smg_core.observability.metrics.lost import TRACES
-from smg_core.observability.metrics.metric import DURATIONS, OTHER, Metric, Readings, label, method_label
+from smg_core.observability.metrics.metric import DURATIONS, OTHER, Metric, Readings, label, method_label, of
 from smg_core.observability.metrics.plugins import PLUGINS
 from smg_core.observability.metrics.second_calls import SECOND_CALLS
 
-__all__ = ["METRICS", "refused_by_a_limit", "workers_in_flight", "workers_ready"]
+__all__ = ["METRICS", "refused_by_a_limit", "seconds_per_token", "workers_in_flight", "workers_ready"]
 
 _LIMITS = frozenset({408, 413, 414, 429, 431, 503})
-_STATES = ("joining", "ready", "unreachable", "draining")
 
 
 def refused_by_a_limit(status: int) -> bool:
@@ -57,10 +55,11 @@ def _called(done: RequestFinished) -> tuple[str, str, str]:
     return label(done.served), done.api, done.transport or "none"
 
 
-def _per_token(done: RequestFinished) -> float | None:
-    if done.first_seconds is None or done.completion_tokens < 2:
+def seconds_per_token(seconds: float, first_seconds: float | None, tokens: int) -> float | None:
+    """The mean time between two of an answer's tokens; None where there were not two."""
+    if first_seconds is None or tokens < 2:
         return None
-    return max(0.0, done.seconds - done.first_seconds) / (done.completion_tokens - 1)
+    return max(0.0, seconds - first_seconds) / (tokens - 1)
 
 
 def _worker(ended: AttemptEnded) -> tuple[str]:
@@ -85,11 +84,6 @@ def workers_in_flight(sampled: ProcessSampled) -> Readings:
     return tuple([((each.name,), each.in_flight) for each in sampled.workers])
 
 
-def _states(sampled: ProcessSampled) -> Readings:
-    states = [each.state for each in sampled.workers]
-    return tuple([((state,), states.count(state)) for state in _STATES])
-
-
 HTTP = (
     Metric(
         "smg_http_requests",
@@ -111,7 +105,7 @@ HTTP = (
         DURATIONS,
         exemplars=True,
         labels_of=_route,
-        amount=attrgetter("seconds"),
+        amount=of("seconds"),
     ),
     Metric(
         "smg_http_response_body_bytes",
@@ -122,7 +116,7 @@ HTTP = (
         ("route",),
         "bytes",
         labels_of=_route,
-        amount=attrgetter("sent"),
+        amount=of("sent"),
     ),
     Metric(
         "smg_http_clients_gone",
@@ -132,7 +126,7 @@ HTTP = (
         ExchangeEnded,
         ("route",),
         labels_of=_route,
-        amount=lambda ended: 1 if ended.outcome == "client_gone" else None,
+        when=lambda ended: ended.outcome == "client_gone",
     ),
     Metric(
         "smg_http_connections",
@@ -140,7 +134,7 @@ HTTP = (
         "Open connections.",
         "http",
         ProcessSampled,
-        amount=attrgetter("connections"),
+        amount=of("connections"),
     ),
     Metric(
         "smg_http_requests_in_flight",
@@ -148,7 +142,7 @@ HTTP = (
         "Requests to models that are being answered now.",
         "http",
         ProcessSampled,
-        amount=attrgetter("in_flight"),
+        amount=of("in_flight"),
     ),
 )
 
@@ -183,6 +177,15 @@ ROUTER = (
         labels_of=lambda retry: (retry.error,),
     ),
     Metric(
+        "smg_router_migrations",
+        "counter",
+        "Answers that had begun and went on with another worker, by the error of the first.",
+        "router",
+        Migrating,
+        ("error",),
+        labels_of=lambda moved: (moved.error,),
+    ),
+    Metric(
         "smg_router_fallbacks",
         "counter",
         "Requests that another model was asked for, by why the first could not answer.",
@@ -200,7 +203,7 @@ ROUTER = (
         (),
         "seconds",
         DURATIONS,
-        amount=attrgetter("seconds"),
+        amount=of("seconds"),
     ),
     Metric(
         "smg_router_prompt_characters",
@@ -210,8 +213,8 @@ ROUTER = (
         EncodeDone,
         ("source",),
         parts=(
-            ("cache", attrgetter("cached_characters")),
-            ("tokenizer", lambda done: done.characters - done.cached_characters),
+            ("cache", of("cached_characters")),
+            ("tokenizer", of("characters", "cached_characters", function=sub)),
         ),
     ),
     Metric(
@@ -220,7 +223,7 @@ ROUTER = (
         "Pictures, clips and recordings that were placed in prompts.",
         "router",
         MediaLoaded,
-        amount=attrgetter("count"),
+        amount=of("count"),
     ),
     Metric(
         "smg_router_format_violations",
@@ -262,7 +265,7 @@ WORKERS = (
         "seconds",
         DURATIONS,
         labels_of=lambda ended: (ended.worker, ended.role),
-        amount=attrgetter("seconds"),
+        amount=of("seconds"),
     ),
     Metric(
         "smg_worker_time_to_first_token_seconds",
@@ -274,7 +277,7 @@ WORKERS = (
         "seconds",
         DURATIONS,
         labels_of=_worker,
-        amount=attrgetter("first_seconds"),
+        amount=of("first_seconds"),
     ),
     Metric(
         "smg_worker_output_tokens",
@@ -284,7 +287,7 @@ WORKERS = (
         AttemptEnded,
         ("worker",),
         labels_of=_worker,
-        amount=attrgetter("completion_tokens"),
+        amount=of("completion_tokens"),
     ),
     Metric(
         "smg_worker_state_changes",
@@ -294,6 +297,15 @@ WORKERS = (
         WorkerStateChanged,
         ("worker", "state"),
         labels_of=lambda changed: (changed.worker, changed.after),
+    ),
+    Metric(
+        "smg_worker_breaker_changes",
+        "counter",
+        "Changes of a worker's breaker, or of those of its engine's ranks, by the new state.",
+        "worker",
+        BreakerChanged,
+        ("worker", "state"),
+        labels_of=lambda changed: (changed.worker, changed.state),
     ),
     Metric(
         "smg_worker_ready",
@@ -340,7 +352,7 @@ INFERENCE = (
         DURATIONS,
         exemplars=True,
         labels_of=_called,
-        amount=attrgetter("first_seconds"),
+        amount=of("first_seconds"),
     ),
     Metric(
         "smg_inference_time_per_output_token_seconds",
@@ -352,7 +364,7 @@ INFERENCE = (
         "seconds",
         (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5),
         labels_of=_called,
-        amount=_per_token,
+        amount=of("seconds", "first_seconds", "completion_tokens", function=seconds_per_token),
     ),
     Metric(
         "smg_inference_request_duration_seconds",
@@ -365,7 +377,8 @@ INFERENCE = (
         DURATIONS,
         exemplars=True,
         labels_of=_called,
-        amount=lambda done: done.seconds if done.attempts else None,
+        when=lambda done: done.attempts > 0,
+        amount=of("seconds"),
     ),
     Metric(
         "smg_inference_tokens",
@@ -375,96 +388,14 @@ INFERENCE = (
         RequestFinished,
         (*_CALLED, "type"),
         by_tenant=True,
+        skips_zero=True,
         labels_of=_called,
         parts=(
-            ("input", lambda done: done.prompt_tokens or None),
-            ("output", lambda done: done.completion_tokens or None),
-            ("cached", lambda done: done.cached_tokens or None),
-            ("reasoning", lambda done: done.reasoning_tokens or None),
+            ("input", of("prompt_tokens")),
+            ("output", of("completion_tokens")),
+            ("cached", of("cached_tokens")),
+            ("reasoning", of("reasoning_tokens")),
         ),
-    ),
-)
-
-DISCOVERY = (
-    Metric(
-        "smg_discovery_joins",
-        "counter",
-        "Attempts of workers to join, by how they ended.",
-        "discovery",
-        JoinEnded,
-        ("outcome",),
-        labels_of=lambda joined: (joined.outcome,),
-    ),
-    Metric(
-        "smg_discovery_join_duration_seconds",
-        "histogram",
-        "Time of an attempt to join.",
-        "discovery",
-        JoinEnded,
-        (),
-        "seconds",
-        DURATIONS,
-        amount=attrgetter("seconds"),
-    ),
-    Metric(
-        "smg_discovery_workers",
-        "gauge",
-        "Workers by state, as the process sees it that has most in it.",
-        "discovery",
-        ProcessSampled,
-        ("state",),
-        merge="max",
-        any_number=_states,
-    ),
-    Metric(
-        "smg_discovery_models",
-        "gauge",
-        "Names of models that every process serves.",
-        "discovery",
-        ProcessSampled,
-        merge="min",
-        amount=attrgetter("models"),
-    ),
-    Metric(
-        "smg_discovery_answers",
-        "counter",
-        "Answers of sources of workers: ok, or failed.",
-        "discovery",
-        SourceAnswered,
-        ("source", "outcome"),
-        labels_of=lambda answered: (answered.source, answered.outcome),
-    ),
-    Metric(
-        "smg_discovery_changes",
-        "counter",
-        "Workers that were changed since their source says so.",
-        "discovery",
-        SourceChanged,
-        ("source", "change"),
-        labels_of=lambda changed: (changed.source, changed.change),
-    ),
-    Metric(
-        "smg_discovery_source_age_seconds",
-        "gauge",
-        "Time since a source of workers last answered, in the process where that is longest.",
-        "discovery",
-        SourceSampled,
-        ("source",),
-        "seconds",
-        merge="max",
-        labels_of=lambda sampled: (sampled.source,),
-        amount=attrgetter("age"),
-    ),
-    Metric(
-        "smg_discovery_source_workers",
-        "gauge",
-        "Workers that a source named last.",
-        "discovery",
-        SourceSampled,
-        ("source",),
-        merge="max",
-        labels_of=lambda sampled: (sampled.source,),
-        amount=attrgetter("workers"),
     ),
 )
 
@@ -488,7 +419,7 @@ STORAGE = (
         "seconds",
         DURATIONS,
         labels_of=lambda called: (called.method,),
-        amount=attrgetter("seconds"),
+        amount=of("seconds"),
     ),
 )
 
@@ -501,7 +432,7 @@ LIMITS = (
         ExchangeEnded,
         ("route", "reason"),
         labels_of=lambda ended: (label(ended.route), ended.outcome),
-        amount=lambda ended: 1 if refused_by_a_limit(ended.status) else None,
+        when=lambda ended: refused_by_a_limit(ended.status),
     ),
 )
 
@@ -525,7 +456,7 @@ MCP = (
         "seconds",
         DURATIONS,
         labels_of=lambda called: (_server(called),),
-        amount=attrgetter("seconds"),
+        amount=of("seconds"),
     ),
 )
 
@@ -536,7 +467,7 @@ PROCESS = (
         "Pieces of work that wait for a thread.",
         "process",
         ProcessSampled,
-        amount=attrgetter("waiting"),
+        amount=of("waiting"),
     ),
     Metric(
         "smg_process_event_loop_lag_seconds",
@@ -547,7 +478,7 @@ PROCESS = (
         (),
         "seconds",
         merge="max",
-        amount=attrgetter("lag"),
+        amount=of("lag"),
     ),
     Metric(
         "smg_process_event_loop_blocks",
@@ -555,7 +486,7 @@ PROCESS = (
         "Blocks of the event loop longer than watchdog_s.",
         "process",
         ProcessSampled,
-        amount=attrgetter("blocked"),
+        amount=of("blocked"),
     ),
     Metric(
         "smg_process_gc_collections",
@@ -574,7 +505,7 @@ PROCESS = (
         ProcessSampled,
         (),
         "seconds",
-        amount=attrgetter("collecting_s"),
+        amount=of("collecting_s"),
     ),
 )
 

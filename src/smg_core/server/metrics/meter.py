@@ -42,13 +42,14 @@ class Meter:
         self, settings: MetricsConfig, clock: Clock, memory: memoryview, *, processes: int = 1, own: int = 0
     ) -> None:
         table = SeriesTable(metrics_of(settings), memory, series=settings.series, columns=processes, own=own)
-        self.recorder = MetricsRecorder(table, clock.time, settings.tenants)
+        self.recorder = MetricsRecorder(table, clock.time, settings.tenants, settings.batch)
         self._exposition = Exposition(table)
         self._lock = asyncio.Lock()  # held while a text is made
 
     async def text(self, content_type: str) -> bytes:
         """All series of all processes, in the format of `content_type`."""
         async with self._lock:
+            self.recorder.flush()
             return await asyncio.to_thread(self._text, content_type)
 
     def _text(self, content_type: str) -> bytes:

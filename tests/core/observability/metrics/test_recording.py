@@ -12,6 +12,7 @@ from smg_core.hooks import (
     AttemptEnded,
     EncodeDone,
     ExchangeEnded,
+    Listeners,
     Moment,
     ProcessSampled,
     RequestFinished,
@@ -79,6 +80,22 @@ def recorded(
     return table, recorder
 
 
+def gathered(
+    metrics: tuple[Metric, ...], moments: list[Moment], batch: int, flushes: set[int]
+) -> tuple[SeriesTable, MetricsRecorder]:
+    """As `recorded`, by what a gateway tells of each class of moments; it is flushed after some of them."""
+    table = table_of(metrics)
+    tenants = TENANTS if "tenant" in {label for each in metrics for label in each.labels} else 0
+    recorder = MetricsRecorder(table, lambda: 0.0, tenants, batch)
+    listeners = Listeners(recorder)
+    for number, moment in enumerate(moments):
+        listeners.report(moment)
+        if number in flushes:
+            recorder.flush()
+    recorder.flush()
+    return table, recorder
+
+
 def expected(metrics: tuple[Metric, ...], moments: list[Moment]) -> dict[tuple[str, Labels], tuple[int, float]]:
     """How often each series is recorded, and the sum of the amounts, as the table says of each moment."""
     counts: Counter[tuple[str, Labels]] = Counter()
@@ -114,6 +131,62 @@ def test_what_is_recorded_is_what_the_table_says_of_each_moment(names: str, mome
         assert len(numbers) == 1 or sum(numbers[:-1]) == count
 
 
+@pytest.mark.parametrize("names", TABLES)
+@given(MOMENTS, st.integers(1, 12), st.sets(st.integers(0, 30)))
+def test_what_is_gathered_and_recorded_together_is_what_is_recorded_one_by_one(
+    names: str, moments: list[Moment], batch: int, flushes: set[int]
+) -> None:
+    metrics = TABLES[names]
+    together, alone = gathered(metrics, moments, batch, flushes)[0], recorded(metrics, moments)[0]
+    found, wanted = (
+        {(number, series.labels): series for number, series in table.read()} for table in (together, alone)
+    )
+
+    assert set(found) == set(wanted)
+    for key, series in wanted.items():
+        assert found[key].numbers[:-1] == series.numbers[:-1]
+        assert found[key].numbers[-1] == pytest.approx(series.numbers[-1])
+        kept = zip(found[key].exemplars, series.exemplars, strict=True)
+        assert all((one is None) == (other is None) for one, other in kept)
+
+
+def test_no_more_moments_of_a_class_wait_than_may_be_gathered_and_other_moments_have_them_recorded() -> None:
+    table = table_of(METRICS)
+    recorder = MetricsRecorder(table, lambda: 0.0, batch=4)
+    listeners = Listeners(recorder)
+
+    def calls() -> float:
+        return sum(series.numbers[0] for number, series in table.read() if METRICS[number].name == "smg_worker_calls")
+
+    counts = []
+    for _ in range(9):
+        listeners.report(ended("a"))
+        counts.append(calls())
+    listeners.report(sampled("a"))
+
+    assert counts == [0, 0, 0, 4, 4, 4, 4, 8, 8]
+    assert calls() == 9
+
+
+def test_of_what_falls_into_a_bucket_together_the_slowest_is_its_exemplar() -> None:
+    table = table_of(METRICS)
+    recorder = MetricsRecorder(table, lambda: 7.0)
+    for number, seconds in enumerate((0.3, 0.4, 0.35, 2.0, 0.45)):
+        done = ExchangeEnded("p", "GET", "/", 200, 0, seconds, "ok", trace_id=f"{number + 1:032x}", sampled=number != 4)
+        recorder.reporter_of(ExchangeEnded)(done)
+    recorder.flush()
+    (kept,) = [
+        series.exemplars
+        for number, series in table.read()
+        if METRICS[number].name == "smg_http_request_duration_seconds"
+    ]
+
+    assert [(each.trace_id, each.value, each.at) for each in kept if each] == [
+        (f"{2:032x}", 0.4, 7.0),
+        (f"{4:032x}", 2.0, 7.0),
+    ]
+
+
 class Looked:
     """A moment that notes which of its fields are looked at."""
 
@@ -139,6 +212,10 @@ def test_no_label_looks_at_a_field_that_the_shape_of_its_moment_leaves_out(
             labels = Looked(moment)
             metric.labels_of(labels)
             assert labels.fields <= shape.fields | ({"tenant"} if metric.by_tenant else set())
+        if metric.moment is kind and metric.when is not None:
+            whether = Looked(moment)
+            metric.when(whether)
+            assert whether.fields <= shape.fields
 
 
 def test_metrics_of_a_moment_with_a_shape_are_counters_and_histograms_of_one_number_each() -> None:
@@ -146,8 +223,11 @@ def test_metrics_of_a_moment_with_a_shape_are_counters_and_histograms_of_one_num
         each.name for metrics in TABLES.values() for each in metrics if each.moment in SHAPES and each.kind == "gauge"
     ]
     many = [each.name for metrics in TABLES.values() for each in metrics if each.moment in SHAPES and each.any_number]
+    exemplars = [
+        each.name for metrics in TABLES.values() for each in metrics if each.exemplars and each.moment not in SHAPES
+    ]
 
-    assert (odd, many) == ([], [])
+    assert (odd, many, exemplars) == ([], [], [])
 
 
 def ended(worker: str) -> AttemptEnded:

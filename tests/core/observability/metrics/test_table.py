@@ -2,10 +2,21 @@
 
 import re
 from collections import Counter
+from typing import get_args
 
 import pytest
 
-from smg_core.hooks import AttemptEnded, ExchangeEnded, ProcessSampled, RequestFinished, ToolCalled, WorkerSampled
+from smg_core.hooks import (
+    AttemptEnded,
+    ExchangeEnded,
+    FirstToken,
+    Moment,
+    ProcessSampled,
+    Rendered,
+    RequestFinished,
+    ToolCalled,
+    WorkerSampled,
+)
 from smg_core.observability.metrics.metric import Metric
 from smg_core.observability.metrics.recording import MetricsRecorder, with_tenant
 from smg_core.observability.metrics.series import SeriesTable
@@ -52,6 +63,18 @@ def test_a_metric_is_named_as_prometheus_asks(names: str, metric: Metric) -> Non
 @pytest.mark.parametrize("names", TABLES)
 def test_no_name_is_declared_twice(names: str) -> None:
     assert [name for name, count in Counter(metric.sample for metric in TABLES[names]).items() if count > 1] == []
+
+
+NOT_RECORDED = {
+    Rendered: "smg_router_encode_duration_seconds begins there, and a template takes less than what follows",
+    FirstToken: "smg_inference_time_to_first_token_seconds is recorded when the request has ended, which has the number",
+}
+
+
+def test_every_kind_of_moment_is_recorded_or_stands_here_with_the_reason() -> None:
+    recorded = {metric.moment for metric in METRICS}
+
+    assert set(get_args(Moment)) - recorded == set(NOT_RECORDED)
 
 
 def test_our_names_say_their_layer() -> None:
