@@ -279,6 +279,8 @@ CONSTANTS: dict[str, str] = {
     **dict.fromkeys((f"observability.tracing.exporting.{name}" for name in ("_LEFT_S", "_NAMED")), PACE),
     **dict.fromkeys((f"observability.tracing.encoding.{name}" for name in ("_LARGEST", "_WHOLE")), FORMAT),
     "observability.tracing.encoding._SHORT": COST,
+    **dict.fromkeys((f"observability.tracing.encoding.{name}" for name in ("_MOST_KEPT", "_LONGEST_KEPT")), COST),
+    "observability.tracing.spans._IDS": PACE,
     **dict.fromkeys(
         (f"workers.candidate.{name}_WEIGHT" for name in ("LEAST", "MOST")),
         "loads are divided by weights: the sums and quotients of all policies stay numbers within them",

@@ -35,6 +35,7 @@ OPERATIONS: Mapping[str, str] = {
 EVENTS: Mapping[str, str] = {
     "retry": "The call failed, and another worker is asked",
     "migration": "The answer goes on with another worker",
+    "hedge": "The answer was late, and another worker was asked too",
     "format_violation": "The text of a choice broke the format that was asked for",
     "reasoning_left_out": "Sealed reasoning did not open, and is not in the prompt",
 }
@@ -77,6 +78,7 @@ ATTRIBUTES: Mapping[str, str] = {
     "smg.call.attempt": "Number of the try, from 1",
     "smg.choice": "Index of the choice",
     "smg.client_request_id": "The client's own id of the request",
+    "smg.delay": "Seconds after which an answer was late",
     "smg.inexact": "Why the rest may differ from what the first engine would have said",
     "smg.media.count": "How many media",
     "smg.mended": "Whether the text was mended",
@@ -91,6 +93,7 @@ ATTRIBUTES: Mapping[str, str] = {
     "smg.spans.dropped": "Spans of this request that are over `traces.spans`",
     "smg.store.method": "Method of the history",
     "smg.tenant": "The caller's tenant",
+    "smg.to": "Name of the worker that was asked too",
     "smg.tokens": "Tokens that had come",
     "smg.transport": "`grpc` or `http`",
     "smg.turn": "Number of the turn or the prompt, from 1",

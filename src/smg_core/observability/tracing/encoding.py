@@ -24,6 +24,8 @@ _REMOTE = b"\x85\x01\x00\x03\x00\x00"  # and it is
 _LINKED = b"\x35\x00\x03\x00\x00"  # the flags of a link to another service's span
 _LARGEST = (1 << 63) - 1  # of a signed integer of 64 bits
 _WHOLE = (1 << 64) - 1
+_MOST_KEPT = 4096
+_LONGEST_KEPT = 128  # bytes
 
 
 def _long_varint(number: int) -> bytes:
@@ -92,13 +94,63 @@ def _told(value: Attribute) -> bytes:
     return _sized(b"\x12", _value(value))
 
 
+def _pair(tag: bytes, name: str, value: Attribute) -> bytes:
+    """One attribute, as a field with this tag."""
+    pair = (_NAMES.get(name) or _sized(b"\x0a", _text(name))) + _told(value)
+    return tag + _varint(len(pair)) + pair
+
+
 def _attributes(tag: bytes, attributes: Mapping[str, Attribute]) -> bytes:
     """Attributes, each as a field with this tag."""
+    return b"".join([_pair(tag, name, value) for name, value in attributes.items()])
+
+
+_OF_SPAN = b"\x4a"  # the tag of a span's attribute
+_UNLIKE = frozenset({"gen_ai.response.id", "smg.request_id", "smg.client_request_id"})
+"""Attributes that have another value for each request."""
+_DOUBLES = {name: _pair(_OF_SPAN, name, 0.0)[:-8] for name in ATTRIBUTES}
+"""What stands before the number of an attribute that is a double."""
+_PACKED = Layout("<d").pack
+
+_kept: dict[tuple[str, type, Attribute], bytes] = {}
+"""Short attributes as fields of a span: most requests have many of the same. Spans are written by the thread that sends them."""
+_heads: dict[tuple[str, str], bytes] = {}
+"""The names of spans, with their kinds."""
+
+
+def _of_span(attributes: Mapping[str, Attribute]) -> list[bytes]:
+    """The attributes of a span."""
     written: list[bytes] = []
     for name, value in attributes.items():
-        pair = (_NAMES.get(name) or _sized(b"\x0a", _text(name))) + _told(value)
-        written += (tag, _varint(len(pair)), pair)
-    return b"".join(written)
+        kind = type(value)
+        if kind is float:
+            head = _DOUBLES.get(name)
+            written.append(_pair(_OF_SPAN, name, value) if head is None else head + _PACKED(value))
+        elif name in _UNLIKE or (kind is int and value >= len(_NUMBERS)):  # type: ignore[operator]
+            written.append(_pair(_OF_SPAN, name, value))
+        else:
+            written.append(_kept.get((name, kind, value)) or _keep(name, value))
+    return written
+
+
+def _keep(name: str, value: Attribute) -> bytes:
+    """An attribute of a span, kept for the next one unless it is long."""
+    pair = _pair(_OF_SPAN, name, value)
+    if len(pair) <= _LONGEST_KEPT:
+        if len(_kept) >= _MOST_KEPT:
+            _kept.clear()
+        _kept[name, type(value), value] = pair
+    return pair
+
+
+def _head(name: str, kind: str) -> bytes:
+    """The name and the kind of a span, kept for the next one unless the name is long."""
+    head = _sized(b"\x2a", _text(name)) + _HEADS[kind]
+    if len(head) <= _LONGEST_KEPT:
+        if len(_heads) >= _MOST_KEPT:
+            _heads.clear()
+        _heads[name, kind] = head
+    return head
 
 
 def _event(event: SpanEvent) -> bytes:
@@ -113,17 +165,19 @@ def _link(link: RemoteSpan) -> bytes:
 
 def encoded_span(span: TraceSpan) -> bytes:
     """A span, as a field of its scope."""
-    written = [b"\x0a\x10", bytes.fromhex(span.trace_id), b"\x12\x08", bytes.fromhex(span.span_id)]
+    written = [bytes.fromhex(f"0a10{span.trace_id}1208{span.span_id}")]
     if span.state:
         written.append(_sized(b"\x1a", _text(span.state)))
     if span.parent_id:
-        written += (b"\x22\x08", bytes.fromhex(span.parent_id))
-    name = _text(span.name)
-    written += (b"\x2a", _varint(len(name)), name, _HEADS[span.kind], _TIMES(0x39, span.start, 0x41, span.end))
+        written.append(bytes.fromhex(f"2208{span.parent_id}"))
+    written.append(_heads.get((span.name, span.kind)) or _head(span.name, span.kind))
+    written.append(_TIMES(0x39, span.start, 0x41, span.end))
     if span.attributes:
-        written.append(_attributes(b"\x4a", span.attributes))
-    written += [_event(each) for each in span.events]
-    written += [_link(each) for each in span.links]
+        written += _of_span(span.attributes)
+    if span.events:
+        written += [_event(each) for each in span.events]
+    if span.links:
+        written += [_link(each) for each in span.links]
     if span.error:
         written.append(_ERROR)
     written.append(_REMOTE if span.remote else _LOCAL)

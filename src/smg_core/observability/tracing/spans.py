@@ -7,6 +7,7 @@ error status, as the conventions for servers have it. Pure: random bits are hand
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from msgspec import Struct
 
@@ -14,6 +15,7 @@ from smg_core.hooks import (
     AttemptEnded,
     EncodeDone,
     ExchangeEnded,
+    FirstToken,
     FormatViolation,
     Hedged,
     MediaLoaded,
@@ -40,7 +42,13 @@ LONGEST_TEXT = 256  # characters of a text from a client
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE", "QUERY"})
 _FAILED = 500  # the lowest status that is the server's fault
 _NO_FAULT = frozenset({"ok", "abandoned", "outrun", "client_gone", "cancelled"})
-_PREPARED = (Rendered, EncodeDone, MediaLoaded, WorkerPicked)
+_CALLED = frozenset({AttemptEnded, ToolCalled})
+_OF_A_STAGE = frozenset({Rendered, EncodeDone, MediaLoaded, WorkerPicked}) | _CALLED
+"""The moments that end a stage."""
+_OF_THE_REQUEST = frozenset({RequestStarted, RequestFinished})
+"""The moments that no prompt has of its own."""
+_IDS = 16  # span ids that are drawn at once
+_NO_ATTRIBUTES: Attributes = {}
 
 
 class SpanEvent(Struct, frozen=True):
@@ -75,10 +83,9 @@ def spans_of(request: TracedRequest, bits: Callable[[int], int], most: int) -> l
     """The spans of a request that has ended, its own first, at most `most`. `bits` gives random bits, for ids."""
     making = _Making(request, bits, most)
     root = making.root()
-    started = next((each for each in request.moments if isinstance(each, RequestStarted)), None)
     begun = request.started
-    if started is not None:
-        begun = max(begun, started.admitted)
+    if making.started is not None:
+        begun = max(begun, making.started.admitted)
         making.span("queue", root, request.started, begun)
     of_prompts = _prompts(request.moments)
     for number, moments in enumerate(of_prompts, 1):
@@ -100,7 +107,7 @@ def _prompts(moments: Sequence[Moment]) -> list[list[Moment]]:
     """The moments of each prompt, in order: a request may have several, which are worked on at the same time."""
     found: dict[str, list[Moment]] = {}
     for each in moments:
-        if not isinstance(each, RequestStarted | RequestFinished):
+        if type(each) not in _OF_THE_REQUEST:
             found.setdefault(getattr(each, "request_id", ""), []).append(each)
     return list(found.values())
 
@@ -110,10 +117,10 @@ def _turns(moments: Sequence[Moment]) -> list[list[Moment]]:
     turns: list[list[Moment]] = [[]]
     called = False
     for each in moments:
-        if called and isinstance(each, Rendered):
+        if called and type(each) is Rendered:
             turns.append([])
             called = False
-        called = called or isinstance(each, AttemptEnded | ToolCalled)
+        called = called or type(each) in _CALLED
         turns[-1].append(each)
     return turns
 
@@ -124,7 +131,8 @@ def _last(moments: Sequence[Moment], begun: float) -> float:
 
 
 class _Making:
-    """The spans of one request as they are made. `dropped` counts those that there is no room for."""
+    """The spans of one request as they are made. `dropped` counts those that there is no room for; `started` is its beginning,
+    None for one that was not admitted."""
 
     def __init__(self, request: TracedRequest, bits: Callable[[int], int], most: int) -> None:
         self.spans: list[TraceSpan] = []
@@ -133,6 +141,20 @@ class _Making:
         self._bits = bits
         self._most = most
         self._epoch = round(request.epoch * 1e9)
+        self._ids: list[str] = []
+        self.started: RequestStarted | None = None
+        for each in request.moments:
+            if type(each) is RequestStarted:
+                self.started = each
+                break
+
+    def _id(self) -> str:
+        """A new id of a span. Several are drawn at once, since most requests have some."""
+        if not self._ids:
+            drawn = f"{self._bits(64 * _IDS):0{16 * _IDS}x}"
+            self._ids = [drawn[at : at + 16] for at in range(0, 16 * _IDS, 16)]
+        found = self._ids.pop()
+        return found if found.strip("0") else f"{1:016x}"
 
     def ns(self, at: float) -> int:
         """Monotonic seconds as nanoseconds since the epoch."""
@@ -155,13 +177,13 @@ class _Making:
         begin = self.ns(start)
         made = TraceSpan(
             request.trace_id,
-            span_id or f"{self._bits(64) or 1:016x}",
+            span_id or self._id(),
             parent.span_id,
             name,
             kind,
             begin,
             max(begin, self.ns(end)),
-            attributes or {},
+            _NO_ATTRIBUTES if attributes is None else attributes,
             error,
             state=request.state,
         )
@@ -174,7 +196,11 @@ class _Making:
     def root(self) -> TraceSpan:
         """The request's own span."""
         request, exchange = self._request, self._request.exchange
-        finished = next((each for each in reversed(request.moments) if isinstance(each, RequestFinished)), None)
+        finished: RequestFinished | None = None
+        for each in reversed(request.moments):
+            if type(each) is RequestFinished:
+                finished = each
+                break
         ended = request.started if request.ended is None else request.ended
         attributes: dict[str, Attribute] = {} if exchange is None else _of_exchange(exchange)
         if finished is not None:
@@ -203,34 +229,36 @@ class _Making:
     def turns(self, moments: Sequence[Moment], parent: TraceSpan, begun: float) -> None:
         """The stages of one prompt, which began to be worked on at `begun`; each turn of several has a span of its own."""
         turns = _turns(moments)
+        if len(turns) == 1:
+            self._stages(moments, parent, begun)
+            return
         for number, turn in enumerate(turns, 1):
             end = _last(turn, begun)
-            above = parent if len(turns) == 1 else self.span("turn", parent, begun, end, {"smg.turn": number})
-            self._stages(turn, above, begun)
+            self._stages(turn, self.span("turn", parent, begun, end, {"smg.turn": number}), begun)
             begun = end
 
-    def _stages(self, moments: Sequence[Moment], parent: TraceSpan, before: float) -> None:
+    def _stages(self, moments: Sequence[Any], parent: TraceSpan, before: float) -> None:
         """The stages of one turn, in order; `before` is when the one before ended."""
         delay = 0.0
         for each in moments:
-            match each:
-                case Rendered():
-                    self.span("render", parent, before, each.at)
-                case EncodeDone():
-                    self.span("encode", parent, each.at - each.seconds, each.at, _of_encoding(each))
-                case MediaLoaded():
-                    self.span("media", parent, before, each.at, {"smg.media.count": each.count})
-                case WorkerPicked():
-                    self.span("select", parent, min(before + delay, each.at), each.at, _of_pick(each))
-                    delay = 0.0
-                case AttemptEnded():
-                    self._call(each, parent)
-                case ToolCalled():
-                    self._tool(each, parent)
-                case _:
-                    self._note(each, parent, before)
-                    delay = each.delay if isinstance(each, Retrying) else delay
-            if isinstance(each, (*_PREPARED, AttemptEnded, ToolCalled)):
+            kind = type(each)  # compared, since asking each of these classes whether a moment is one of it takes long
+            if kind is Rendered:
+                self.span("render", parent, before, each.at)
+            elif kind is EncodeDone:
+                self.span("encode", parent, each.at - each.seconds, each.at, _of_encoding(each))
+            elif kind is MediaLoaded:
+                self.span("media", parent, before, each.at, {"smg.media.count": each.count})
+            elif kind is WorkerPicked:
+                self.span("select", parent, min(before + delay, each.at), each.at, _of_pick(each))
+                delay = 0.0
+            elif kind is AttemptEnded:
+                self._call(each, parent)
+            elif kind is ToolCalled:
+                self._tool(each, parent)
+            elif kind is not FirstToken:
+                self._note(each, parent, before)
+                delay = each.delay if kind is Retrying else delay
+            if kind in _OF_A_STAGE:
                 before = max(before, each.at)
 
     def _note(self, moment: Moment, span: TraceSpan, now: float) -> None:
@@ -289,8 +317,7 @@ class _Making:
 
     @property
     def _operation(self) -> str:
-        started = next((each for each in self._request.moments if isinstance(each, RequestStarted)), None)
-        return OPERATIONS.get(started.api if started is not None else "", "chat")
+        return OPERATIONS.get(self.started.api if self.started is not None else "", "chat")
 
 
 # ------------------------------------------------------------------------------------------------------------- attributes
