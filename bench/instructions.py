@@ -10,8 +10,8 @@
 Each gateway runs under `valgrind --tool=callgrind` before the mock engine; one client sends one request at a time, so that every
 token is a read, a decoding and a write of its own; with `--at-once 16` as many come together, and so do their writes to the
 history. The count is zeroed after a warm-up and read after the last request. A request takes some hundred times as long as in
-use, and what is done at intervals is done a hundred times as seldom, so that it has about the share that it has in use; of the
-moments that metrics gather, as few are counted together as come in a second of paced streams. Takes about half a minute a hundred
+use, and what is done at intervals is done a hundred times as seldom, so that it has about the share that it has in use; of what
+metrics gather, as little is counted together as comes in that time of paced streams. Takes about half a minute a hundred
 requests; needs valgrind.
 """
 
@@ -37,8 +37,6 @@ SELDOM = (
     "SMG_OBSERVABILITY_WATCHDOG_S=500 SMG_TRACES_DELAY_S=200"
 )
 """The intervals of a gateway, a hundred times as long as they are by default."""
-FEW = "SMG_METRICS_BATCH=16"
-"""For gateways with metrics: they count as many requests together as come in a second of paced streams, 16 at once."""
 SCENARIOS = {
     "paced": {"tokens": 20, "stream": True, "pause_us": 60_000},
     "short": {"tokens": 2, "stream": True, "pause_us": 60_000},
@@ -163,6 +161,8 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--requests", type=int, default=64, help="in each round; default 64")
     parser.add_argument("--rounds", type=int, default=3, help="of which the median counts; default 3")
+    text = "requests that metrics count together; default 3, as many as come in metrics.gather_s of 16 paced streams"
+    parser.add_argument("--gathered", type=int, default=3, help=text)
     parser.add_argument("--at-once", type=int, default=1, help="requests at a time; default 1")
     return parser.parse_args()
 
@@ -180,6 +180,7 @@ def main() -> int:
         sources |= dict.fromkeys(stand.OBSERVED, own)
     if args.traced:
         sources |= dict.fromkeys(TRACED, own)
+    gathering = f"SMG_METRICS_GATHER_S=20 SMG_METRICS_BATCH={args.gathered}"
     folder = stand.HERE / "results"
     folder.mkdir(exist_ok=True)
     python = shlex.quote(sys.executable)
@@ -191,7 +192,7 @@ def main() -> int:
             seldom=SELDOM,
             settings={
                 "identity": f"SMG_AUTH_KEYS={stand.KEY}",
-                **{each: f"{variables} {FEW}" for each, (variables, _) in stand.OBSERVED.items()},
+                **{each: f"{variables} {gathering}" for each, (variables, _) in stand.OBSERVED.items()},
                 **{each: f"SMG_TRACES_ENDPOINT={collector} SMG_TRACES_RATIO={ratio}" for each, ratio in TRACED.items()},
             }.get(name, ""),
             level=stand.OBSERVED.get(name, ("", "warning"))[1],

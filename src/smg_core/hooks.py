@@ -20,11 +20,11 @@ __all__ = [
     "FormatViolation",
     "Hedged",
     "JoinEnded",
-    "Listeners",
     "MediaLoaded",
     "Migrating",
     "Moment",
     "Observer",
+    "Observers",
     "PluginActed",
     "PluginChanged",
     "PluginCounted",
@@ -504,7 +504,7 @@ def _reporter_of(observer: Observer, kind: type) -> Reporter:
     return observer.report if asked is None else asked(kind)
 
 
-class Listeners:
+class Observers:
     """Passes moments on to all of `observers` that hear them, in order. `reporters` has, for each class of moments, what is to be
     called with each one: whoever reports many looks there."""
 
@@ -513,7 +513,7 @@ class Listeners:
     def __init__(self, *observers: Observer) -> None:
         heard: list[Observer] = []
         for each in observers:
-            if isinstance(each, Listeners):
+            if isinstance(each, Observers):
                 heard += each.observers
             elif not isinstance(each, SilentObserver):
                 heard.append(each)
@@ -527,7 +527,7 @@ class Listeners:
 
 def fan_out(*observers: Observer) -> Observer:
     """One observer that passes every moment to all of `observers` that hear it, in order; silent ones are left out."""
-    found = Listeners(*observers)
+    found = Observers(*observers)
     if not found.observers:
         return SilentObserver()
     return found.observers[0] if len(found.observers) == 1 else found

@@ -11,6 +11,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import attrs
 import httpx
 import openai
 import pytest
@@ -42,7 +43,17 @@ from smg_core.config import (
     TracesConfig,
     WorkersConfig,
 )
-from smg_core.hooks import Moment, PluginActed, PluginChanged, PluginCounted, Shadowed, SourceChanged, SourceSampled
+from smg_core.hooks import (
+    Moment,
+    Observers,
+    PluginActed,
+    PluginChanged,
+    PluginCounted,
+    RequestStarted,
+    Shadowed,
+    SourceChanged,
+    SourceSampled,
+)
 from smg_core.middleware.entries import parse_entries
 from smg_core.observability.logs import AccessLog
 from smg_core.observability.metrics.exposition import OPENMETRICS
@@ -352,6 +363,26 @@ async def test_the_admin_door_has_the_metrics_for_those_who_may_see_them(role: s
 
 
 # --------------------------------------------------------------------------------------------------------- the processes
+
+
+async def test_what_requests_count_is_in_the_text_of_its_process_at_once_and_of_others_after_an_interval() -> None:
+    memory = memoryview(bytearray(metrics_bytes(ON, 2)))
+    settings = attrs.evolve(ON, gather_s=0.01)
+    one, other = (Meter(settings, SystemClock(), memory, processes=2, own=own) for own in range(2))
+    requests = Observers(one.recorder)
+
+    async def started(meter: Meter) -> float:
+        return sum((await read(meter)).get("smg_router_requests_started_total", {}).values())
+
+    requests.report(RequestStarted("r", "chat", "m", False, 0.0))
+    assert [await started(other), await started(one), await started(other)] == [0, 1, 1]
+    async with one.gathering():
+        requests.report(RequestStarted("r", "chat", "m", False, 0.0))
+        async with asyncio.timeout(60):
+            while await started(other) != 2:
+                await asyncio.sleep(0.01)
+        requests.report(RequestStarted("r", "chat", "m", False, 0.0))
+    assert await started(other) == 3
 
 
 async def test_no_count_is_lost_when_a_process_is_replaced() -> None:

@@ -120,17 +120,17 @@ class MetricsConfig:
     )
     sample_s: float = option(
         1.0,
-        "Seconds between two looks at what gauges show: requests in flight, workers, connections; so late may other processes' "
-        "counts be.",
+        "Seconds between two looks at what gauges show: requests in flight, workers, connections.",
         at_least=0.05,
         at_most=300,
     )
-    batch: int = option(
-        256,
-        "Moments of one kind that are gathered, for at most sample_s, and then counted together: it costs less than one by one.",
-        at_least=1,
-        at_most=1024,
+    gather_s: float = option(
+        0.2,
+        "Seconds for which what requests count is gathered and then added up together, which costs less than one by one.",
+        at_least=0.01,
+        at_most=60,
     )
+    batch: int = option(256, "Moments of one kind that are gathered at most.", at_least=1, at_most=1024)
 
     @property
     def on(self) -> bool:

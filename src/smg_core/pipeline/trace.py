@@ -14,11 +14,11 @@ from smg_core.hooks import (
     FirstToken,
     FormatViolation,
     Hedged,
-    Listeners,
     MediaLoaded,
     Migrating,
     Moment,
     Observer,
+    Observers,
     Rendered,
     Reporter,
     RequestStarted,
@@ -102,8 +102,8 @@ class Trace:
         self.ended: AttemptEnded | None = None
         self.attempts = self.violations = 0
         self.stream = self.outrun = False
-        listeners = observer if isinstance(observer, Listeners) else Listeners(observer)
-        self._reporters: Mapping[type, tuple[Reporter, ...]] = listeners.reporters
+        observers = observer if isinstance(observer, Observers) else Observers(observer)
+        self._reporters: Mapping[type, tuple[Reporter, ...]] = observers.reporters
 
     def report(self, moment: Moment) -> None:
         kind = type(moment)

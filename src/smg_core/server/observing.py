@@ -102,6 +102,7 @@ class ProcessReports:
             watch.start()
             stack.callback(watch.stop)
             if meter is not None:
+                await stack.enter_async_context(meter.gathering())
                 await stack.enter_async_context(sampled_beside(gateway, self.processes, watch, config.metrics.sample_s))
             if meter is not None and listeners.metrics is not None:
                 app = metrics_app(gateway, meter, config)

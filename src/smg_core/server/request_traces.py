@@ -7,7 +7,7 @@ in the background. Above: the handlers. Below: the tracer, the exchange.
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from smg_core.hooks import Listeners, Observer
+from smg_core.hooks import Observer, Observers
 from smg_core.observability.failures import FailureLog
 from smg_core.observability.trace_context import passed_on
 from smg_core.observability.tracing.requests import RequestKind, TracedRequest
@@ -21,7 +21,7 @@ __all__ = ["account_of", "account_of_run", "observer_of", "traced"]
 
 def observer_of(gateway: Runtime) -> Observer:
     """The observer of requests to models: that of the gateway, and the log of failures."""
-    return Listeners(FailureLog(gateway.clock, gateway.config.observability), gateway.observer)
+    return Observers(FailureLog(gateway.clock, gateway.config.observability), gateway.observer)
 
 
 def account_of(exchange: Exchange, gateway: Runtime, observer: Observer) -> Trace:

@@ -4,7 +4,7 @@ Pure. Above: `table`. Below: `metric`, hooks.
 """
 
 from smg_core.hooks import JoinEnded, ProcessSampled, SourceAnswered, SourceChanged, SourceSampled
-from smg_core.observability.metrics.metric import DURATIONS, Metric, Readings, of
+from smg_core.observability.metrics.metric import DURATIONS, Metric, Readings, from_fields
 
 __all__ = ["DISCOVERY"]
 
@@ -35,7 +35,7 @@ DISCOVERY = (
         (),
         "seconds",
         DURATIONS,
-        amount=of("seconds"),
+        amount=from_fields("seconds"),
     ),
     Metric(
         "smg_discovery_workers",
@@ -54,7 +54,7 @@ DISCOVERY = (
         "discovery",
         ProcessSampled,
         merge="min",
-        amount=of("models"),
+        amount=from_fields("models"),
     ),
     Metric(
         "smg_discovery_answers",
@@ -84,7 +84,7 @@ DISCOVERY = (
         "seconds",
         merge="max",
         labels_of=lambda sampled: (sampled.source,),
-        amount=of("age"),
+        amount=from_fields("age"),
     ),
     Metric(
         "smg_discovery_source_workers",
@@ -95,6 +95,6 @@ DISCOVERY = (
         ("source",),
         merge="max",
         labels_of=lambda sampled: (sampled.source,),
-        amount=of("workers"),
+        amount=from_fields("workers"),
     ),
 )

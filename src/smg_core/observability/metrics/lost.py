@@ -4,7 +4,7 @@ Pure. Above: `table`. Below: `metric`, hooks.
 """
 
 from smg_core.hooks import TracesDropped
-from smg_core.observability.metrics.metric import Metric, of
+from smg_core.observability.metrics.metric import Metric, from_fields
 
 __all__ = ["TRACES"]
 
@@ -17,6 +17,6 @@ TRACES = (
         TracesDropped,
         ("reason",),
         labels_of=lambda dropped: (dropped.why,),
-        amount=of("requests"),
+        amount=from_fields("requests"),
     ),
 )

@@ -21,9 +21,9 @@ __all__ = [
     "Metric",
     "MetricReading",
     "Readings",
+    "from_fields",
     "label",
     "method_label",
-    "of",
     "one",
 ]
 
@@ -73,7 +73,7 @@ class FromFields:
         return found
 
 
-def of(*fields: str, function: Callable[..., float | None] | None = None) -> FromFields:
+def from_fields(*fields: str, function: Callable[..., float | None] | None = None) -> FromFields:
     """The amount that these fields of a moment say."""
     return FromFields(fields, function)
 

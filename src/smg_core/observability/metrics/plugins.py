@@ -7,7 +7,7 @@ are few. Pure. Below: `metric`, hooks.
 from operator import attrgetter
 
 from smg_core.hooks import PluginActed, PluginChanged, PluginCounted
-from smg_core.observability.metrics.metric import Metric, of
+from smg_core.observability.metrics.metric import Metric, from_fields
 
 __all__ = ["PLUGINS"]
 
@@ -29,7 +29,7 @@ PLUGINS = (
         PluginCounted,
         ("plugin", "counter"),
         labels_of=attrgetter("plugin", "counter"),
-        amount=of("by"),
+        amount=from_fields("by"),
     ),
     Metric(
         "smg_plugin_changes",

@@ -5,8 +5,8 @@ never raises and never waits. Where there is no room for a series, the recording
 
 Of the moments that every request has, some are gathered and recorded together, since a number of them costs little more than one:
 those with the same labels are a few additions. They are recorded when there are many, before any other moment, and when `flush`
-is called: before a text is made of the numbers, and when the process ends. Above: server.metrics. Below: the tables, `series`,
-`shapes`.
+is called: at an interval, before a text is made of the numbers, and when the process ends. Above: server.metrics. Below: the
+tables, `series`, `shapes`.
 """
 
 from bisect import bisect_left, bisect_right
@@ -121,7 +121,7 @@ class _Kind:
         if isinstance(amount, FromFields):
             columns, function = tuple(map(self.names.index, amount.fields)), amount.function
         elif amount is not one:
-            raise TypeError(f"{metric.name}: the amount of a moment with a shape is `one` or made by `of`")
+            raise TypeError(f"{metric.name}: the amount of a moment with a shape is `one` or made by `from_fields`")
         return _Step(row, part, columns, function, metric.bounds, len(metric.bounds) + 1, metric.exemplars)
 
 

@@ -21,11 +21,11 @@ from smg_core.hooks import (
 )
 from smg_core.observability.metrics.metric import METHODS
 
-__all__ = ["SHAPES", "Shape"]
+__all__ = ["SHAPES", "MomentShape"]
 
 
 @attrs.frozen
-class Shape:
+class MomentShape:
     """The `fields` of a moment that labels depend on; of those in `parts`, only what the function there says of the value."""
 
     fields: tuple[str, ...] = ()
@@ -44,11 +44,11 @@ def _basis(cached: tuple[int, str] | None) -> str:
 _KNOWN_METHOD: Callable[[str], Hashable] = {method: method for method in METHODS}.get
 """The method of a request; None for one that only a stranger names."""
 
-SHAPES: Mapping[type[Moment], Shape] = {
-    RequestStarted: Shape(("api", "stream")),
-    EncodeDone: Shape(),
-    WorkerPicked: Shape(("model", "policy", "role", "transport", "cached"), {"cached": _basis}),
-    AttemptEnded: Shape(("worker", "model", "role", "outcome", "transport")),
-    RequestFinished: Shape(("served", "api", "transport", "outcome", "status", "stream", "attempts")),
-    ExchangeEnded: Shape(("method", "route", "status", "outcome"), {"method": _KNOWN_METHOD}),
+SHAPES: Mapping[type[Moment], MomentShape] = {
+    RequestStarted: MomentShape(("api", "stream")),
+    EncodeDone: MomentShape(),
+    WorkerPicked: MomentShape(("model", "policy", "role", "transport", "cached"), {"cached": _basis}),
+    AttemptEnded: MomentShape(("worker", "model", "role", "outcome", "transport")),
+    RequestFinished: MomentShape(("served", "api", "transport", "outcome", "status", "stream", "attempts")),
+    ExchangeEnded: MomentShape(("method", "route", "status", "outcome"), {"method": _KNOWN_METHOD}),
 }

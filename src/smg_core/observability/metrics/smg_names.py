@@ -16,7 +16,7 @@ from smg_core.hooks import (
     ToolCalled,
     WorkerPicked,
 )
-from smg_core.observability.metrics.metric import OTHER, Metric, label, method_label, of
+from smg_core.observability.metrics.metric import OTHER, Metric, from_fields, label, method_label
 from smg_core.observability.metrics.table import refused_by_a_limit, seconds_per_token, workers_in_flight, workers_ready
 
 __all__ = ["SMG_METRICS"]
@@ -113,7 +113,7 @@ SMG_METRICS = (
         BUCKETS,
         exemplars=True,
         labels_of=_asked,
-        amount=of("seconds"),
+        amount=from_fields("seconds"),
     ),
     Metric(
         "smg_http_responses",
@@ -130,7 +130,7 @@ SMG_METRICS = (
         "Open connections.",
         "http",
         ProcessSampled,
-        amount=of("connections"),
+        amount=from_fields("connections"),
     ),
     Metric(
         "smg_http_rate_limit",
@@ -162,7 +162,7 @@ SMG_METRICS = (
         BUCKETS,
         exemplars=True,
         labels_of=_routed,
-        amount=of("seconds"),
+        amount=from_fields("seconds"),
     ),
     Metric(
         "smg_router_request_errors",
@@ -195,7 +195,7 @@ SMG_METRICS = (
         exemplars=True,
         labels_of=_streamed,
         when=_is_streamed,
-        amount=of("first_seconds"),
+        amount=from_fields("first_seconds"),
     ),
     Metric(
         "smg_router_tpot_seconds",
@@ -208,7 +208,7 @@ SMG_METRICS = (
         BUCKETS,
         labels_of=_streamed,
         when=_is_streamed,
-        amount=of("seconds", "first_seconds", "completion_tokens", function=seconds_per_token),
+        amount=from_fields("seconds", "first_seconds", "completion_tokens", function=seconds_per_token),
     ),
     Metric(
         "smg_router_generation_duration_seconds",
@@ -221,7 +221,7 @@ SMG_METRICS = (
         BUCKETS,
         labels_of=_streamed,
         when=_is_streamed,
-        amount=of("seconds", "first_seconds", function=_generation),
+        amount=from_fields("seconds", "first_seconds", function=_generation),
     ),
     Metric(
         "smg_router_tokens",
@@ -233,7 +233,7 @@ SMG_METRICS = (
         by_tenant=True,
         skips_zero=True,
         labels_of=_streamed,
-        parts=(("input", of("prompt_tokens")), ("output", of("completion_tokens"))),
+        parts=(("input", from_fields("prompt_tokens")), ("output", from_fields("completion_tokens"))),
     ),
     Metric(
         "smg_worker_requests_active",
@@ -322,7 +322,7 @@ SMG_METRICS = (
         "seconds",
         BUCKETS,
         labels_of=lambda called: (OTHER, _tool(called)),
-        amount=of("seconds"),
+        amount=from_fields("seconds"),
     ),
     Metric(
         "smg_db_operations",
@@ -343,7 +343,7 @@ SMG_METRICS = (
         "seconds",
         BUCKETS,
         labels_of=lambda called: ("history", called.method),
-        amount=of("seconds"),
+        amount=from_fields("seconds"),
     ),
 )
 """The table under SMG's names."""

@@ -29,7 +29,7 @@ from smg_core.hooks import (
 from smg_core.observability.metrics.choices import CHOICES
 from smg_core.observability.metrics.joining import DISCOVERY
 from smg_core.observability.metrics.lost import TRACES
-from smg_core.observability.metrics.metric import DURATIONS, OTHER, Metric, Readings, label, method_label, of
+from smg_core.observability.metrics.metric import DURATIONS, OTHER, Metric, Readings, from_fields, label, method_label
 from smg_core.observability.metrics.plugins import PLUGINS
 from smg_core.observability.metrics.second_calls import SECOND_CALLS
 
@@ -105,7 +105,7 @@ HTTP = (
         DURATIONS,
         exemplars=True,
         labels_of=_route,
-        amount=of("seconds"),
+        amount=from_fields("seconds"),
     ),
     Metric(
         "smg_http_response_body_bytes",
@@ -116,7 +116,7 @@ HTTP = (
         ("route",),
         "bytes",
         labels_of=_route,
-        amount=of("sent"),
+        amount=from_fields("sent"),
     ),
     Metric(
         "smg_http_clients_gone",
@@ -134,7 +134,7 @@ HTTP = (
         "Open connections.",
         "http",
         ProcessSampled,
-        amount=of("connections"),
+        amount=from_fields("connections"),
     ),
     Metric(
         "smg_http_requests_in_flight",
@@ -142,7 +142,7 @@ HTTP = (
         "Requests to models that are being answered now.",
         "http",
         ProcessSampled,
-        amount=of("in_flight"),
+        amount=from_fields("in_flight"),
     ),
 )
 
@@ -203,7 +203,7 @@ ROUTER = (
         (),
         "seconds",
         DURATIONS,
-        amount=of("seconds"),
+        amount=from_fields("seconds"),
     ),
     Metric(
         "smg_router_prompt_characters",
@@ -213,8 +213,8 @@ ROUTER = (
         EncodeDone,
         ("source",),
         parts=(
-            ("cache", of("cached_characters")),
-            ("tokenizer", of("characters", "cached_characters", function=sub)),
+            ("cache", from_fields("cached_characters")),
+            ("tokenizer", from_fields("characters", "cached_characters", function=sub)),
         ),
     ),
     Metric(
@@ -223,7 +223,7 @@ ROUTER = (
         "Pictures, clips and recordings that were placed in prompts.",
         "router",
         MediaLoaded,
-        amount=of("count"),
+        amount=from_fields("count"),
     ),
     Metric(
         "smg_router_format_violations",
@@ -265,7 +265,7 @@ WORKERS = (
         "seconds",
         DURATIONS,
         labels_of=lambda ended: (ended.worker, ended.role),
-        amount=of("seconds"),
+        amount=from_fields("seconds"),
     ),
     Metric(
         "smg_worker_time_to_first_token_seconds",
@@ -277,7 +277,7 @@ WORKERS = (
         "seconds",
         DURATIONS,
         labels_of=_worker,
-        amount=of("first_seconds"),
+        amount=from_fields("first_seconds"),
     ),
     Metric(
         "smg_worker_output_tokens",
@@ -287,7 +287,7 @@ WORKERS = (
         AttemptEnded,
         ("worker",),
         labels_of=_worker,
-        amount=of("completion_tokens"),
+        amount=from_fields("completion_tokens"),
     ),
     Metric(
         "smg_worker_state_changes",
@@ -352,7 +352,7 @@ INFERENCE = (
         DURATIONS,
         exemplars=True,
         labels_of=_called,
-        amount=of("first_seconds"),
+        amount=from_fields("first_seconds"),
     ),
     Metric(
         "smg_inference_time_per_output_token_seconds",
@@ -364,7 +364,7 @@ INFERENCE = (
         "seconds",
         (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5),
         labels_of=_called,
-        amount=of("seconds", "first_seconds", "completion_tokens", function=seconds_per_token),
+        amount=from_fields("seconds", "first_seconds", "completion_tokens", function=seconds_per_token),
     ),
     Metric(
         "smg_inference_request_duration_seconds",
@@ -378,7 +378,7 @@ INFERENCE = (
         exemplars=True,
         labels_of=_called,
         when=lambda done: done.attempts > 0,
-        amount=of("seconds"),
+        amount=from_fields("seconds"),
     ),
     Metric(
         "smg_inference_tokens",
@@ -391,10 +391,10 @@ INFERENCE = (
         skips_zero=True,
         labels_of=_called,
         parts=(
-            ("input", of("prompt_tokens")),
-            ("output", of("completion_tokens")),
-            ("cached", of("cached_tokens")),
-            ("reasoning", of("reasoning_tokens")),
+            ("input", from_fields("prompt_tokens")),
+            ("output", from_fields("completion_tokens")),
+            ("cached", from_fields("cached_tokens")),
+            ("reasoning", from_fields("reasoning_tokens")),
         ),
     ),
 )
@@ -419,7 +419,7 @@ STORAGE = (
         "seconds",
         DURATIONS,
         labels_of=lambda called: (called.method,),
-        amount=of("seconds"),
+        amount=from_fields("seconds"),
     ),
 )
 
@@ -456,7 +456,7 @@ MCP = (
         "seconds",
         DURATIONS,
         labels_of=lambda called: (_server(called),),
-        amount=of("seconds"),
+        amount=from_fields("seconds"),
     ),
 )
 
@@ -467,7 +467,7 @@ PROCESS = (
         "Pieces of work that wait for a thread.",
         "process",
         ProcessSampled,
-        amount=of("waiting"),
+        amount=from_fields("waiting"),
     ),
     Metric(
         "smg_process_event_loop_lag_seconds",
@@ -478,7 +478,7 @@ PROCESS = (
         (),
         "seconds",
         merge="max",
-        amount=of("lag"),
+        amount=from_fields("lag"),
     ),
     Metric(
         "smg_process_event_loop_blocks",
@@ -486,7 +486,7 @@ PROCESS = (
         "Blocks of the event loop longer than watchdog_s.",
         "process",
         ProcessSampled,
-        amount=of("blocked"),
+        amount=from_fields("blocked"),
     ),
     Metric(
         "smg_process_gc_collections",
@@ -505,7 +505,7 @@ PROCESS = (
         ProcessSampled,
         (),
         "seconds",
-        amount=of("collecting_s"),
+        amount=from_fields("collecting_s"),
     ),
 )
 

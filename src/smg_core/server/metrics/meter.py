@@ -5,7 +5,9 @@ takes milliseconds. Above: server.observing, the routes. Below: observability.me
 """
 
 import asyncio
+import contextlib
 import time
+from collections.abc import AsyncIterator
 
 from smg_core.clock import Clock
 from smg_core.observability.metrics.exposition import Exposition
@@ -43,8 +45,25 @@ class Meter:
     ) -> None:
         table = SeriesTable(metrics_of(settings), memory, series=settings.series, columns=processes, own=own)
         self.recorder = MetricsRecorder(table, clock.time, settings.tenants, settings.batch)
+        self._gather_s = settings.gather_s
         self._exposition = Exposition(table)
         self._lock = asyncio.Lock()  # held while a text is made
+
+    @contextlib.asynccontextmanager
+    async def gathering(self) -> AsyncIterator[None]:
+        """A context in which what was gathered is recorded at an interval."""
+        recording = asyncio.create_task(self._record_gathered(), name="metrics recording")
+        try:
+            yield
+        finally:
+            recording.cancel()
+            await asyncio.gather(recording, return_exceptions=True)
+            self.recorder.flush()
+
+    async def _record_gathered(self) -> None:
+        while True:
+            await asyncio.sleep(self._gather_s)
+            self.recorder.flush()
 
     async def text(self, content_type: str) -> bytes:
         """All series of all processes, in the format of `content_type`."""

@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families as prometheu
 
 from smg_core.hooks import ExchangeEnded
 from smg_core.observability.metrics.exposition import OPENMETRICS, PROMETHEUS, Exposition, wanted_format
-from smg_core.observability.metrics.metric import Metric, of
+from smg_core.observability.metrics.metric import Metric, from_fields
 from smg_core.observability.metrics.recording import MetricsRecorder
 from smg_core.observability.metrics.series import SeriesTable
 
@@ -24,7 +24,7 @@ COUNTER = Metric(
     ExchangeEnded,
     ("x",),
     labels_of=lambda ended: (ended.route,),
-    amount=of("sent"),
+    amount=from_fields("sent"),
 )
 SPREAD = Metric(
     "smg_b_seconds",
@@ -37,7 +37,7 @@ SPREAD = Metric(
     (0.5, 2.0),
     exemplars=True,
     labels_of=lambda ended: (ended.route,),
-    amount=of("seconds"),
+    amount=from_fields("seconds"),
 )
 TEXTS = st.text(st.characters(blacklist_categories=("Cs",), blacklist_characters="\x1f\r"), max_size=12)
 

@@ -12,8 +12,8 @@ from smg_core.hooks import (
     AttemptEnded,
     EncodeDone,
     ExchangeEnded,
-    Listeners,
     Moment,
+    Observers,
     ProcessSampled,
     RequestFinished,
     RequestStarted,
@@ -87,9 +87,9 @@ def gathered(
     table = table_of(metrics)
     tenants = TENANTS if "tenant" in {label for each in metrics for label in each.labels} else 0
     recorder = MetricsRecorder(table, lambda: 0.0, tenants, batch)
-    listeners = Listeners(recorder)
+    observers = Observers(recorder)
     for number, moment in enumerate(moments):
-        listeners.report(moment)
+        observers.report(moment)
         if number in flushes:
             recorder.flush()
     recorder.flush()
@@ -153,16 +153,16 @@ def test_what_is_gathered_and_recorded_together_is_what_is_recorded_one_by_one(
 def test_no_more_moments_of_a_class_wait_than_may_be_gathered_and_other_moments_have_them_recorded() -> None:
     table = table_of(METRICS)
     recorder = MetricsRecorder(table, lambda: 0.0, batch=4)
-    listeners = Listeners(recorder)
+    observers = Observers(recorder)
 
     def calls() -> float:
         return sum(series.numbers[0] for number, series in table.read() if METRICS[number].name == "smg_worker_calls")
 
     counts = []
     for _ in range(9):
-        listeners.report(ended("a"))
+        observers.report(ended("a"))
         counts.append(calls())
-    listeners.report(sampled("a"))
+    observers.report(sampled("a"))
 
     assert counts == [0, 0, 0, 4, 4, 4, 4, 8, 8]
     assert calls() == 9
