@@ -11,7 +11,7 @@ import pytest
 from tests.gateway.conftest import JSON, House, body, eventually
 
 from smg_core import Config, Gateway
-from smg_core.config import ConfigError, WorkersConfig
+from smg_core.config import ConfigError, RoutingConfig, WorkersConfig
 from smg_core.engines.http.dialects import HTTP_DIALECTS
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig
@@ -198,3 +198,24 @@ async def test_llamacpp_is_asked_for_a_whole_answer_where_the_ids_are_told() -> 
         (worker,) = house.gateway.registry
         model = house.gateway.models.get(worker.models[0])
     assert model.tokenizer.decode(told) == "\N{GRINNING FACE}"
+
+
+@every
+async def test_an_answer_that_an_engine_over_http_began_is_ended_by_one_over_grpc(dialect: str) -> None:
+    chained = SimulatorConfig(chained=40, block_size=4096)
+    asked = body("Hello", max_tokens=60, temperature=0.0)
+    async with AsyncExitStack() as stack:
+        broken = SimulatedEngine(
+            attrs.evolve(chained, faults=(Fault("cut", after=5),)), doors=http_doors("127.0.0.1:0")
+        )
+        sound = SimulatedEngine(chained)
+        for each in (broken, sound):
+            await stack.enter_async_context(each)
+        specs = [WorkerSpec(broken.http_target, dialect=dialect), WorkerSpec(sound.target, dialect="vllm")]
+        config = attrs.evolve(CALM, routing=RoutingConfig(policy="round_robin"))
+        gateway = await stack.enter_async_context(Gateway(specs, config=config))
+        await eventually(lambda: all(worker.state == "ready" for worker in gateway.registry))
+        http = await stack.enter_async_context(gateway.http_client(httpx, base_url="http://gateway", headers=JSON))
+        answers = [(await http.post("/v1/chat/completions", json=asked)).json() for _ in range(4)]
+    assert len({each["choices"][0]["message"]["content"] for each in answers}) == 1
+    assert broken.counters["faults"] == 1
