@@ -219,6 +219,17 @@ async def test_engines_pause_as_they_can_and_the_others_are_named(mode: str) -> 
     assert after == {""}
 
 
+async def test_no_contract_over_grpc_has_calls_for_pauses_and_weights() -> None:
+    async with fleet() as ops:
+        told = [
+            await ops.post("pause"),
+            await ops.post("resume"),
+            await ops.post("load_weights", path="/checkpoints/7"),
+            await ops.post("transfer_weights", step="update"),
+        ]
+    assert [statuses(each) for each in told] == [lacking(())] * 4
+
+
 @attrs.define
 class Heard:
     """Counts the tokens of an answer, and keeps how it ended."""
