@@ -101,6 +101,8 @@ EDGES: dict[str, frozenset[str]] = {
     "middleware.chain": frozenset({"server.plugged", "server.plugging", "server.plugins", "server.wrapping"}),
     "middleware.said": frozenset({"server.background_plugins", "server.exchange", "server.plugged"}),
     "middleware.python": frozenset({"server.plugins"}),
+    "middleware.storing": frozenset({"server.plugin_storage"}),
+    "server.plugin_storage": frozenset(),
     "server.plugged": frozenset(),
     "server.plugins": frozenset(),
     "server.plugging": frozenset(),

@@ -21,13 +21,16 @@ from smg_core.middleware.base import (
     About,
     AnswerPiece,
     ChangeHead,
+    ChangeStored,
     ChangeText,
     End,
+    Failure,
     MiddlewareFault,
     Reject,
     RequestBody,
     RequestHead,
     ResponseHead,
+    StorageCall,
 )
 from smg_core.middleware.entries import entry_name, parse_entries
 from smg_core.settings import ConfigError
@@ -48,6 +51,7 @@ _HOOKS = {
     "SMG_PIECES": "pieces",
     "SMG_END": "end",
     "SMG_ERROR": "error",
+    "SMG_STORAGE": "storage",
     "SMG_CLOCK": "+clock",
     "SMG_RANDOM": "+random",
 }
@@ -86,9 +90,10 @@ def plugin_flags(parser: argparse.ArgumentParser) -> None:
     new = whats.add_parser("new", help=text, description=text, allow_abbrev=False)
     new.add_argument("folder", metavar="FOLDER")
     new.set_defaults(run=_new)
-    text = "make a component of a plugin in C: needs clang, lld and node with @bytecodealliance/jco"
+    text = "make a component of a plugin: in C it needs clang, lld and node with @bytecodealliance/jco, in JavaScript node with "
+    text += "componentize-qjs, which jco brings along"
     build = whats.add_parser("build", help=text, description=text, allow_abbrev=False)
-    build.add_argument("file", metavar="FILE.c")
+    build.add_argument("file", metavar="FILE.c | FILE.js")
     build.add_argument("--out", metavar="FILE", help="the component (default: beside the source)")
     build.add_argument(
         "--jco", metavar="FOLDER", default=".", help="folder with node_modules in which jco is installed"
@@ -121,6 +126,8 @@ def _new(args: argparse.Namespace) -> int:
 def _build(args: argparse.Namespace) -> int:
     source = Path(args.file)
     out = Path(args.out) if args.out else source.with_suffix(".wasm")
+    if source.suffix == ".js":
+        return _build_js(source, out, Path(args.jco).resolve())
     for program in ("clang", "wasm-ld", "node"):
         if shutil.which(program) is None:
             raise ConfigError(f"{program} is not installed: apt-get install clang lld, and node from nodejs.org")
@@ -136,6 +143,49 @@ def _build(args: argparse.Namespace) -> int:
         _run(made, {"SMG_JCO": str(Path(args.jco).resolve())})
     print(f"{out}: {out.stat().st_size} bytes")
     return 0
+
+
+def _build_js(source: Path, out: Path, folder: Path) -> int:
+    tool = folder / "node_modules" / ".bin" / "componentize-qjs"
+    if not tool.exists():
+        raise ConfigError(f"there is no {tool}: npm install @bytecodealliance/jco in the folder of --jco")
+    try:
+        hooks = exports_of(source.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{source}: {error.strerror}") from None
+    with tempfile.TemporaryDirectory() as name:
+        wit = Path(name) / "plugin.wit"
+        wit.write_text(_world((_SDK / "plugin.wit").read_text(), hooks), encoding="utf-8")
+        made = ["--wit", str(wit), "--world", "built", "--js", str(source), "--output", str(out)]
+        _run([str(tool), *made, "--stub-wasi", "--sync"])  # without WASI: such a component needs no grant
+    print(f"{out}: {out.stat().st_size} bytes")
+    return 0
+
+
+def exports_of(source: str) -> list[str]:
+    """The hooks that a plugin in JavaScript exports (`export const requestHead = {...}`), by their names in plugin.wit. Raises
+    ConfigError for none."""
+    known = {_camel(each): each for each in _HOOKS.values() if not each.startswith("+")}
+    named = re.findall(r"^export const (\w+)", source, re.MULTILINE)
+    if not any(each in known for each in named):
+        raise ConfigError(f"the source exports no hook: write export const with one of {', '.join(known)}")
+    return [known[each] for each in named if each in known]
+
+
+def _camel(name: str) -> str:
+    first, *others = name.split("-")
+    return first + "".join([each.capitalize() for each in others])
+
+
+def _world(wit: str, hooks: list[str]) -> str:
+    """The package of plugins with a world that exports these hooks."""
+    found = re.search(r"package ([^@;]+)@([^;]+);", wit)
+    if found is None:
+        raise AssertionError("plugin.wit names its package")
+    package, version = found.groups()
+    lines = "\n".join([f"  export {package}/{each}@{version};" for each in hooks])
+    inner = wit.replace(found[0], f"package {package}@{version} {{", 1)
+    return f"package built:here;\nworld built {{\n  import {package}/host@{version};\n{lines}\n}}\n{inner}\n}}\n"
 
 
 def hooks_of(source: str) -> list[str]:
@@ -207,13 +257,18 @@ async def _exchange(plugin: "WasmPlugin", body: str) -> int:
         About("req-check", "POST", "/v1/chat/completions", "/v1/chat/completions", "tenant", "principal")
     )
     head = RequestHead("POST", "/v1/chat/completions", "", (("content-type", "application/json"),))
+    shown = AnswerPiece("Hello 42", "text") if plugin.pieces == "text" else AnswerPiece(_EVENT, "wire")
+    kept = StorageCall("put-response", "", "resp_1", "tenant", "principal", (("input", body), ("output", "[]")))
     calls: dict[str, Callable[[], Awaitable[Any]]] = {
         "request_head": lambda: session.on_request_head(head),
         "request_body": lambda: session.on_request_body(RequestBody(body)),
         "response_head": lambda: session.on_response_head(ResponseHead(200, (("content-type", "text/event-stream"),))),
         "response": lambda: session.on_response(ResponseHead(200, ()), _EVENT),
-        "piece": lambda: _piece(session.on_piece(AnswerPiece(_EVENT, "wire"))),
+        "piece": lambda: _piece(session.on_piece(shown)),
         "end": lambda: session.on_end(End(200, "ok", 0.1, 10, 0, 5)),
+        "error": lambda: session.on_error(Failure(400, "invalid", "A message.")),
+        "store": lambda: session.on_store(kept),
+        "stored": lambda: session.on_stored(kept),
     }
     failed = 0
     for hook, call in calls.items():
@@ -225,7 +280,7 @@ async def _exchange(plugin: "WasmPlugin", body: str) -> int:
             for _ in range(_TIMES):
                 await call()
             cost = (time.perf_counter() - began) / _TIMES * 1e6
-            print(f"  {hook}: {_shown(verdict)}; {cost:.0f} us a call, with the way to its thread and back")
+            print(f"  {hook}: {_shown(verdict)}; {cost:.0f} us a call")
         except MiddlewareFault as fault:
             print(f"  {hook}: FAILED: it {fault.reason}")
             failed += 1
@@ -246,6 +301,8 @@ def _shown(verdict: Any) -> str:
         return f"rejects with {verdict.status}: {verdict.message[:80]}"
     if isinstance(verdict, ChangeHead):
         return f"sets {dict(verdict.set)}, adds {dict(verdict.add)}, removes {list(verdict.remove)}"
+    if isinstance(verdict, ChangeStored):
+        return f"changes {', '.join(name for name, _ in verdict.texts)}"
     if isinstance(verdict, ChangeText):
         return f"changes it to {len(verdict.text)} characters"
     return f"sends {verdict!r}"[:100] if isinstance(verdict, str) else "lets it pass"

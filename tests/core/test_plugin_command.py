@@ -1,16 +1,23 @@
 """`smg-gateway plugin`: what it prints of a component, and that its first plugin builds."""
 
+import asyncio
 import json
 import shutil
+from collections.abc import Awaitable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from smg_core.cli import main
-from smg_core.plugin_command import hooks_of
+from smg_core.middleware.base import About, AnswerPiece, ChangeText
+from smg_core.middleware.entries import parse_entries
+from smg_core.plugin_command import exports_of, hooks_of
 from smg_core.settings import ConfigError
+from smg_core.wasm.loading import WasmPlugins
 
 GUESTS = Path(__file__).parent.parent / "guests"
+EXAMPLES = Path(__file__).parents[2] / "examples" / "plugins"
 SERVICES = Path(__file__).parent.parent.parent / "build" / "services"
 NEEDED = ("clang", "wasm-ld", "node")
 
@@ -65,6 +72,48 @@ def test_the_first_plugin_builds_and_the_guests_of_the_tests_are_what_is_shipped
     assert (
         main(["plugin", "check", str(tmp_path / "first" / "first.wasm"), "--settings", '{"deadline_ms": 20000}']) == 0
     )
-    built = tmp_path / "attacks.wasm"
-    assert main(["plugin", "build", str(GUESTS / "attacks.c"), "--out", str(built), *jco]) == 0
-    assert built.read_bytes() == (GUESTS / "attacks.wasm").read_bytes()
+    shipped = [GUESTS / "attacks.c", GUESTS / "storage.c", *sorted(EXAMPLES.glob("*/*.c"))]
+    assert len(shipped) == 7
+    for source in shipped:
+        built = tmp_path / f"{source.stem}.wasm"
+        assert main(["plugin", "build", str(source), "--out", str(built), *jco]) == 0
+        assert built.read_bytes() == source.with_suffix(".wasm").read_bytes(), source
+
+
+@pytest.mark.services
+def test_a_plugin_in_javascript_takes_out_what_the_one_in_c_does(tmp_path: Path) -> None:
+    built = tmp_path / "redact_numbers.wasm"
+    source = EXAMPLES / "redaction" / "redact_numbers.js"
+    assert main(["plugin", "build", str(source), "--out", str(built), "--jco", str(SERVICES)]) == 0
+    limits = {"deadline_ms": 60_000, "memory_mib": 32, "stack_kib": 1024}
+
+    async def said(wasm: Path, pieces: list[AnswerPiece]) -> list[Any]:
+        (entry,) = parse_entries([{"source": str(wasm), **limits}], "test")
+        plugins = WasmPlugins(lambda name, told: None, threads=1, compiled=1, most_bytes=1 << 24)
+        try:
+            session = (await plugins.load(entry)).begin(About("r", "POST", "/"))
+            found = []
+            for piece in pieces:
+                answer = session.on_piece(piece)
+                found.append(await answer if isinstance(answer, Awaitable) else answer)
+            session.close()
+            return found
+        finally:
+            await asyncio.to_thread(plugins.close)
+
+    texts = ["Call 555", " 01", "00 222 now, ", "1 2 3 - not, 123", "4567"]
+    pieces = [AnswerPiece(text, kind, last=False) for kind in ("text", "arguments") for text in texts]
+    pieces.insert(len(texts), AnswerPiece("", "text", last=True))
+    pieces.append(AnswerPiece("", "arguments", last=True))
+    in_c = asyncio.run(said(source.with_suffix(".wasm"), pieces))
+    assert ChangeText("[number]") in in_c
+    assert asyncio.run(said(built, pieces)) == in_c
+
+
+def test_the_hooks_of_a_source_in_javascript_are_those_that_it_exports() -> None:
+    assert exports_of("export const pieces = {};\nexport const requestHead = {};\nexport const LIMIT = 1;") == [
+        "pieces",
+        "request-head",
+    ]
+    with pytest.raises(ConfigError, match="exports no hook"):
+        exports_of("const pieces = {};")

@@ -10,7 +10,7 @@ import attrs
 import httpx
 import pytest
 import yaml
-from tests.gateway.conftest import CHAT, body, over_http, settled
+from tests.gateway.conftest import CHAT, body, eventually, over_http, settled
 from tests.gateway.test_control import BASE, from_file
 
 from smg_core import Gateway
@@ -35,6 +35,8 @@ from smg_core.middleware.base import (
     RequestHead,
     RequestVerdict,
     ResponseHead,
+    StorageCall,
+    StorageVerdict,
     TextVerdict,
 )
 from smg_core.middleware.settings import MiddlewareConfig
@@ -85,6 +87,12 @@ class Recorder:
         raise AssertionError("not one of its hooks")
 
     def on_event(self, event: Event) -> EventVerdict:
+        raise AssertionError("not one of its hooks")
+
+    async def on_store(self, call: StorageCall) -> StorageVerdict:
+        raise AssertionError("not one of its hooks")
+
+    async def on_stored(self, call: StorageCall) -> None:
         raise AssertionError("not one of its hooks")
 
     async def on_response_head(self, head: ResponseHead) -> HeadVerdict:
@@ -220,6 +228,18 @@ async def test_a_component_changes_the_head_the_stream_and_whole_answers(tmp_pat
     assert not re.search(rb"[0-9]", said)
     assert whole.status_code == 200
     assert not re.search(r"[0-9]", whole.text)
+
+
+async def test_a_component_sees_every_byte_of_streams_and_whole_answers(tmp_path: Path) -> None:
+    entry = component(GUESTS / "attacks.wasm", "count bytes")
+    async with over_http(PACED, config=listed(tmp_path, entry)) as house:
+        said = await streamed(house.http)
+        plugins = house.gateway.plugins
+        await eventually(lambda: plugins.states["attacks"].counters.get("bytes") == len(said))
+        whole = await house.http.post(CHAT, json=body("Hi"))
+        await eventually(lambda: plugins.states["attacks"].counters["bytes"] == len(said) + len(whole.content))
+
+    assert said.endswith(b"data: [DONE]\n\n")
 
 
 async def test_a_component_that_spins_in_a_stream_ends_that_stream(tmp_path: Path) -> None:

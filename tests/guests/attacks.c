@@ -83,6 +83,10 @@ enum smg_mode wanted(void) { return is("texts") ? SMG_WANTS_TEXT : SMG_WANTS_WIR
 
 smg_text_verdict on_piece(smg_piece piece) {
   char *made = smg_alloc(piece.text.size);
+  if (is("count bytes")) {
+    smg_count(SMG_TEXT("bytes"), (double)piece.text.size);
+    return smg_proceed();
+  }
   if (is("spin in a piece")) for (;;) sink++;
   if (is("long in a piece")) for (int i = 0; i < 1000000; i++) sink++;
   for (size_t i = 0; i < piece.text.size; i++) {

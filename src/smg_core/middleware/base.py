@@ -19,6 +19,7 @@ __all__ = [
     "About",
     "AnswerPiece",
     "ChangeHead",
+    "ChangeStored",
     "ChangeText",
     "Continue",
     "End",
@@ -38,11 +39,23 @@ __all__ = [
     "RequestHead",
     "RequestVerdict",
     "ResponseHead",
+    "StorageCall",
+    "StorageVerdict",
     "TextVerdict",
 ]
 
 HookName = Literal[
-    "request_head", "request_body", "request", "event", "response_head", "response", "piece", "end", "error"
+    "request_head",
+    "request_body",
+    "request",
+    "event",
+    "response_head",
+    "response",
+    "piece",
+    "end",
+    "error",
+    "store",
+    "stored",
 ]
 HOOKS: tuple[HookName, ...] = (
     "request_head",
@@ -54,6 +67,8 @@ HOOKS: tuple[HookName, ...] = (
     "piece",
     "end",
     "error",
+    "store",
+    "stored",
 )
 PieceKind = Literal["wire", "text", "reasoning", "arguments"]
 PieceMode = Literal["none", "wire", "text"]
@@ -140,6 +155,20 @@ class Failure:
     message: str
 
 
+@attrs.frozen
+class StorageCall:
+    """One call of the store of the history, or one operation of a write. `operation` is "put-response", "append-items", ... for
+    what is written, and the method of `history.base.Store` for the others; `kind` is that of a record, else ""; `texts` are what
+    is written, each by a name."""
+
+    operation: str
+    kind: str
+    id: str
+    tenant: str
+    principal: str
+    texts: Headers = ()
+
+
 # ------------------------------------------------------------------------------------------------------------ verdicts
 
 
@@ -182,6 +211,14 @@ class Reject:
     message: str = ""
 
 
+@attrs.frozen
+class ChangeStored:
+    """Other texts in place of some of those that are written, by their names."""
+
+    texts: Headers
+
+
+StorageVerdict = Continue | ChangeStored | Reject
 HeadVerdict = Continue | ChangeHead | Reject
 TextVerdict = Continue | ChangeText | Reject
 PieceVerdict = TextVerdict
@@ -231,6 +268,14 @@ class PluginSession(Protocol):
 
     async def on_error(self, failure: Failure) -> Continue | Reject:
         """Instead of an answer the client gets an error: Reject replaces its status and message."""
+        ...
+
+    async def on_store(self, call: StorageCall) -> StorageVerdict:
+        """Before a call of the store. The session is of that call alone."""
+        ...
+
+    async def on_stored(self, call: StorageCall) -> None:
+        """After a call of the store that has happened; as `on_store`."""
         ...
 
     def close(self) -> None:

@@ -33,6 +33,8 @@ from smg_core.middleware.base import (
     RequestHead,
     RequestVerdict,
     ResponseHead,
+    StorageCall,
+    StorageVerdict,
     TextVerdict,
 )
 from smg_core.middleware.entries import ASGI, Entry
@@ -104,6 +106,12 @@ class PythonPlugin:
 
     async def on_error(self, failure: Failure) -> Continue | Reject:
         return CONTINUE
+
+    async def on_store(self, call: StorageCall) -> StorageVerdict:
+        return CONTINUE
+
+    async def on_stored(self, call: StorageCall) -> None:
+        return None
 
     def close(self) -> None:
         """The exchange is over."""
@@ -192,7 +200,11 @@ def _check_hooks(plugin: type[PythonPlugin]) -> None:
 
 def _settings(plugin: type[PythonPlugin], entry: Entry) -> Any:
     """The configuration of an entry as the settings of its plugin. Raises ConfigError."""
-    known = {field.name for field in msgspec.structs.fields(plugin.Settings)} if _is_struct(plugin) else _names(plugin)
+    known = (
+        {field.encode_name for field in msgspec.structs.fields(plugin.Settings)}
+        if _is_struct(plugin)
+        else _names(plugin)
+    )
     strange = next((name for name in entry.config if name not in known), None)
     if strange is not None:
         raise ConfigError(f"config: there is no {strange[:60]}; it takes {', '.join(sorted(known)) or 'nothing'}")

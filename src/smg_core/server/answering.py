@@ -67,6 +67,8 @@ def answer_to(
                 await exchange.start(200, [_content_type(streamed.content_type), NO_CACHE, *head])
             if last and api.memory is not None:
                 await api.memory.keep(decoded, streamed.encoder)
+            if last:
+                exchange.used(streamed.usage)
             await exchange.write(data, last)
 
         streamed = _streamed(exchange, decoded, created, gateway, api, write, keep_alive)
@@ -84,6 +86,7 @@ def answer_to(
         if api.memory is not None:
             await api.memory.keep(decoded, whole.encoder)
         exchange.unwatch()
+        exchange.used(whole.usage)
         await exchange.respond(200, data, [_content_type(whole.content_type), *head])
 
     whole = _whole(exchange, decoded, created, api, write_whole)

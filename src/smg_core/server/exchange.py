@@ -16,6 +16,7 @@ from urllib.parse import parse_qsl, quote, unquote, unquote_plus
 from smg_core.auth.certificates import Certificate
 from smg_core.auth.credentials import Credential, presented
 from smg_core.errors import ClientGone, HeadersTooLarge, InvalidRequest, PayloadTooLarge, SmgError, UnsupportedMedia
+from smg_core.events import Usage
 from smg_core.hooks import RequestFinished
 from smg_core.middleware.base import About
 from smg_core.middleware.said import SaidByModel
@@ -295,6 +296,9 @@ class Exchange:
         """Who is shown what the model says, for each answer that makes the response together with others, of so many choices
         each; None for nobody."""
         return None
+
+    def used(self, usage: Usage | None) -> None:
+        """Called before the last bytes of an answer leave, with the tokens that it took."""
 
     def unplug(self) -> None:
         """The exchange is over for its plugins, if it has any."""

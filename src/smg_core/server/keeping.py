@@ -22,6 +22,8 @@ from smg_core.history.hooks import Hook
 from smg_core.history.opening import guarded, open_history
 from smg_core.history.settings import HistoryConfig
 from smg_core.hooks import Observer
+from smg_core.server.plugin_storage import PluginStorage
+from smg_core.server.plugins import Plugins
 from smg_core.server.sent_keeping import keeping_sent
 
 __all__ = ["Backend", "GuardedStore", "Hook", "keeping", "keeping_sent", "with_state_file"]
@@ -36,9 +38,13 @@ async def keeping(
     backend: Backend | None = None,
     hooks: Sequence[Hook] = (),
     observer: Observer | None = None,
+    *,
+    plugins: Plugins | None = None,
 ) -> AsyncIterator[GuardedStore]:
-    """The store of the settings, or `backend`, which is its owner's to close. Raises ConfigError and StoreFailed as
-    `open_history` does."""
+    """The store of the settings, or `backend`, which is its owner's to close; `plugins` are asked behind the `hooks`. Raises
+    ConfigError and StoreFailed as `open_history` does."""
+    if plugins is not None:
+        hooks = (*hooks, PluginStorage(plugins))
     if backend is not None:
         store = guarded(backend, config, clock, hooks, observer)
     else:

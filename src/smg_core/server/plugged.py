@@ -13,6 +13,7 @@ import msgspec
 
 from smg_core.auth.roles import USER, check_permission
 from smg_core.errors import SmgError
+from smg_core.events import Usage
 from smg_core.middleware.base import AnswerPiece, End, Failure, Headers, HookName, RequestHead, ResponseHead
 from smg_core.middleware.chain import Identified, PluginChain, PluginPlan, ReportHappened, When
 from smg_core.middleware.said import SaidByModel
@@ -38,7 +39,7 @@ class _ModelOnly(msgspec.Struct):
 class PluggedExchange(Exchange):
     """An exchange whose plugins are those of a plan, from when its route is known."""
 
-    __slots__ = ("_began", "_chain", "_head", "_most", "_over", "_streams", "_whole", "refused")
+    __slots__ = ("_began", "_chain", "_head", "_most", "_over", "_streams", "_usage", "_whole", "refused")
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         super().__init__(scope, receive, send)
@@ -46,6 +47,7 @@ class PluggedExchange(Exchange):
         self._head = RequestHead(self.method, self.path, scope.get("query_string", b"").decode("latin-1"), ())
         self._streams = self._over = False
         self._most = 0
+        self._usage: Usage | None = None
         self._whole: tuple[int, Sequence[Header], list[bytes]] | None = (
             None  # an answer that is gathered before it leaves
         )
@@ -249,8 +251,15 @@ class PluggedExchange(Exchange):
         failure = Failure(error.status, error.code or "", error.message)
         return await self._chain.error(failure) or error
 
+    def used(self, usage: Usage | None) -> None:
+        self._usage = usage
+
     def _end(self, outcome: str) -> End:
-        return End(self.status, outcome, time.monotonic() - self._began)
+        seconds, usage = time.monotonic() - self._began, self._usage
+        if usage is None:
+            return End(self.status, outcome, seconds)
+        tokens = usage.prompt_tokens, usage.cached_tokens, usage.completion_tokens
+        return End(self.status, outcome, seconds, *tokens)
 
     def unplug(self) -> None:
         """The exchange is over."""

@@ -197,7 +197,9 @@ class Runtime:
         await self._stack.enter_async_context(self.plugins.opened())
         self.policies.on_fault = PolicyFailures(self.clock, self.observer, self.config.observability).note
         watching = await self._watching()
-        opened = keeping(self.config.history, self.clock, self._history, self._history_hooks, watching)
+        opened = keeping(
+            self.config.history, self.clock, self._history, self._history_hooks, watching, plugins=self.plugins
+        )
         self.history: GuardedStore = await self._stack.enter_async_context(opened)
         self.identify, self.virtual_keys = await open_identity(
             self.config, self.clock, self._stack, self.history, self._identity

@@ -32,6 +32,8 @@ from smg_core.middleware.base import (
     RequestHead,
     RequestVerdict,
     ResponseHead,
+    StorageCall,
+    StorageVerdict,
     TextVerdict,
 )
 from smg_core.middleware.entries import Entry
@@ -48,6 +50,8 @@ from smg_core.wasm.worlds import (
     head_verdict,
     old_verdict,
     piece_value,
+    storage_value,
+    storage_verdict,
     text_verdict,
 )
 
@@ -408,6 +412,16 @@ class _Session:
 
     async def on_error(self, failure: Failure) -> Continue | Reject:
         return error_verdict(await self._call("error", len(failure.message), failure_value(failure)))
+
+    async def on_store(self, call: StorageCall) -> StorageVerdict:
+        return storage_verdict(await self._call("store", _size_of_texts(call), storage_value(call)))
+
+    async def on_stored(self, call: StorageCall) -> None:
+        await self._call("stored", _size_of_texts(call), storage_value(call))
+
+
+def _size_of_texts(call: StorageCall) -> int:
+    return sum(len(text) + 64 for _, text in call.texts)
 
 
 def _rest_of(guest: Guest) -> Callable[[], Any]:

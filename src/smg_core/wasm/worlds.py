@@ -15,6 +15,7 @@ from smg_core.middleware.base import (
     About,
     AnswerPiece,
     ChangeHead,
+    ChangeStored,
     ChangeText,
     Continue,
     End,
@@ -25,6 +26,8 @@ from smg_core.middleware.base import (
     Reject,
     RequestHead,
     ResponseHead,
+    StorageCall,
+    StorageVerdict,
     TextVerdict,
 )
 from smg_core.wasm.values import (
@@ -57,6 +60,8 @@ __all__ = [
     "head_value",
     "head_verdict",
     "interface_hook",
+    "storage_value",
+    "storage_verdict",
     "text_verdict",
     "world_of",
 ]
@@ -99,6 +104,17 @@ _ENDING = Record(
     }
 )
 _FAILURE = Record({"status": U16, "code": STRING, "message": STRING})
+_STORAGE_CALL = Record(
+    {
+        "operation": STRING,
+        "kind": STRING,
+        "id": STRING,
+        "tenant": STRING,
+        "principal": STRING,
+        "texts": _HEADERS,
+    }
+)
+_STORAGE_VERDICT = Variant({"proceed": None, "change": _HEADERS, "reject": _REJECTION})
 _OLD_REQUEST = Record(
     {
         "method": STRING,
@@ -164,6 +180,8 @@ OURS = World(
         "piece": _ours("pieces", "on-piece", (_PIECE,), _TEXT_VERDICT),
         "end": _ours("end", "on-end", (_ENDING,), STRING),
         "error": _ours("error", "on-error", (_FAILURE,), _ERROR_VERDICT),
+        "store": _ours("storage", "before", (_STORAGE_CALL,), _STORAGE_VERDICT),
+        "stored": _ours("storage", "after", (_STORAGE_CALL,), None),
     },
     {
         "request_head": "request_head",
@@ -172,6 +190,8 @@ OURS = World(
         "piece": "piece",
         "end": "end",
         "error": "error",
+        "store": "store",
+        "stored": "stored",
     },
 )
 SMG = World(
@@ -246,6 +266,19 @@ def text_verdict(value: tuple[str, Any]) -> TextVerdict:
     case, payload = value
     if case == "change":
         return ChangeText(payload)
+    return CONTINUE if case == "proceed" else Reject(*payload)
+
+
+def storage_value(call: StorageCall) -> tuple[Any, ...]:
+    """A call of the store as the value of its record."""
+    return call.operation, call.kind, call.id, call.tenant, call.principal, call.texts
+
+
+def storage_verdict(value: tuple[str, Any]) -> StorageVerdict:
+    """The verdict of a `storage-verdict`."""
+    case, payload = value
+    if case == "change":
+        return ChangeStored(payload)
     return CONTINUE if case == "proceed" else Reject(*payload)
 
 

@@ -31,6 +31,8 @@ from smg_core.middleware.base import (
     RequestHead,
     RequestVerdict,
     ResponseHead,
+    StorageCall,
+    StorageVerdict,
     TextVerdict,
 )
 from smg_core.middleware.chain import Happened, Link, PluginChain, PluginPlan
@@ -78,6 +80,12 @@ class Scripted:
         raise AssertionError("not one of its hooks")
 
     def on_event(self, event: Event) -> EventVerdict:
+        raise AssertionError("not one of its hooks")
+
+    async def on_store(self, call: StorageCall) -> StorageVerdict:
+        raise AssertionError("not one of its hooks")
+
+    async def on_stored(self, call: StorageCall) -> None:
         raise AssertionError("not one of its hooks")
 
     async def on_response_head(self, head: ResponseHead) -> HeadVerdict:

@@ -1,7 +1,7 @@
 /* A plugin of the gateway in C: define the hooks that you want, then include nothing else.
  *
  *   #define SMG_PIECES            the hooks: SMG_SETUP, SMG_EXCHANGE, SMG_REQUEST_HEAD, SMG_REQUEST_BODY,
- *   #include "smg_plugin.h"       SMG_RESPONSE_HEAD, SMG_PIECES, SMG_END, SMG_ERROR; imports: SMG_CLOCK, SMG_RANDOM
+ *   #include "smg_plugin.h"       SMG_RESPONSE_HEAD, SMG_PIECES, SMG_END, SMG_ERROR, SMG_STORAGE; imports: SMG_CLOCK, SMG_RANDOM
  *
  * and write the functions whose prototypes are below. Texts are not terminated by a zero. What a hook is shown, and what
  * `smg_alloc` gives, lives until that hook's answer was read; keep longer things in static variables. Build it with
@@ -185,6 +185,27 @@ void *smg_x_error(int status, const char *c, size_t cn, const char *m, size_t mn
   return &smg_error_answer;
 }
 SMG_POST("smg-sdk:plugin/error@1.0.0#on-error") void smg_p_error(void *answer) { smg_free_all(); }
+#endif
+
+#ifdef SMG_STORAGE
+typedef struct { smg_text operation, kind, id, tenant, principal; smg_headers texts; } smg_storage_call;
+typedef struct { uint8_t what; union { smg_headers change; smg_rejection reject; }; } smg_storage_verdict;
+smg_storage_verdict before_storing(smg_storage_call call);
+void after_storing(smg_storage_call call);
+static smg_storage_verdict smg_storage_answer;
+SMG_EXPORT("smg-sdk:plugin/storage@1.0.0#before")
+void *smg_x_storage_before(const char *a, size_t an, const char *b, size_t bn, const char *c, size_t cn, const char *d,
+                           size_t dn, const char *e, size_t en, smg_header *t, size_t tn) {
+  smg_storage_answer = before_storing((smg_storage_call){{a, an}, {b, bn}, {c, cn}, {d, dn}, {e, en}, {t, tn}});
+  return &smg_storage_answer;
+}
+SMG_POST("smg-sdk:plugin/storage@1.0.0#before") void smg_p_storage_before(void *answer) { smg_free_all(); }
+SMG_EXPORT("smg-sdk:plugin/storage@1.0.0#after")
+void smg_x_storage_after(const char *a, size_t an, const char *b, size_t bn, const char *c, size_t cn, const char *d,
+                         size_t dn, const char *e, size_t en, smg_header *t, size_t tn) {
+  after_storing((smg_storage_call){{a, an}, {b, bn}, {c, cn}, {d, dn}, {e, en}, {t, tn}});
+  smg_free_all();
+}
 #endif
 
 #endif

@@ -1,0 +1,134 @@
+"""The plugins around calls of the store of the history, by the order and failure of all plugins (edge).
+
+Each plugin that applies to the tenant is asked before a call, in the order of the list: it lets it happen, changes its texts, or
+rejects it; after the call all are told. A session of a plugin is of one call. Routes and models do not apply: a call has none.
+Above: server.plugin_storage. Below: `chain`, `base`.
+"""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from smg_core.errors import InternalError
+from smg_core.middleware.base import (
+    About,
+    ChangeStored,
+    Continue,
+    HookName,
+    MiddlewareFault,
+    PluginSession,
+    Reject,
+    StorageCall,
+    StorageVerdict,
+)
+from smg_core.middleware.chain import Happened, Link, PluginPlan, ReportHappened, fault_words
+from smg_core.middleware.checks import bounded_text, refusal_of
+
+__all__ = ["StoragePlugins"]
+
+
+class StoragePlugins:
+    """The plugins of a plan that have hooks around the store. `tenants` of an entry hold, its routes and models do not."""
+
+    def __init__(self, plan: PluginPlan, report: ReportHappened) -> None:
+        self._config, self._report = plan.config, report
+        self._links = [each for each in plan.links if each.middleware.hooks & {"store", "stored"}]
+
+    def __bool__(self) -> bool:
+        """Whether there are any."""
+        return bool(self._links)
+
+    async def before(self, call: StorageCall) -> Mapping[str, str]:
+        """The texts that are changed, by name. Raises SmgError: the refusal of a plugin, or InternalError where one failed that
+        is "closed"."""
+        changed: dict[str, str] = {}
+        for link in self._for(call.tenant, "store"):
+            shown = StorageCall(
+                call.operation,
+                call.kind,
+                call.id,
+                call.tenant,
+                call.principal,
+                tuple((name, changed.get(name, text)) for name, text in call.texts),
+            )
+            try:
+                changed.update(await self._asked(link, shown))
+            except MiddlewareFault as fault:
+                self._failed(link, "store", fault)
+        return changed
+
+    async def after(self, call: StorageCall) -> None:
+        """Tell of a call that has happened. What fails here is reported, and refuses nothing more."""
+        for link in self._for(call.tenant, "stored"):
+            try:
+                await _told(link, call)
+            except MiddlewareFault as fault:
+                self._report(Happened(link.entry.name, "stored", "failed", fault.reason))
+
+    def _for(self, tenant: str, hook: HookName) -> list[Link]:
+        return [
+            each
+            for each in self._links
+            if hook in each.middleware.hooks and (not each.entry.tenants or tenant in each.entry.tenants)
+        ]
+
+    async def _asked(self, link: Link, call: StorageCall) -> dict[str, str]:
+        """The texts that one plugin changes. Raises its refusal, and MiddlewareFault."""
+        verdict = await _verdict(link, call)
+        if isinstance(verdict, Continue):
+            return {}
+        if isinstance(verdict, Reject):
+            refused = refusal_of(verdict)
+            self._report(Happened(link.entry.name, "store", "rejected"))
+            raise refused
+        if not isinstance(verdict, ChangeStored):
+            raise MiddlewareFault(f"answered {type(verdict).__name__} to store")
+        found = self._checked(call, verdict)
+        self._report(Happened(link.entry.name, "store", "changed"))
+        return found
+
+    def _checked(self, call: StorageCall, verdict: ChangeStored) -> dict[str, str]:
+        names, changed = {name for name, _ in call.texts}, dict[str, str]()
+        for name, text in verdict.texts:
+            if name not in names:
+                raise MiddlewareFault(f"changes the text {name[:60]!r}, which this call does not have")
+            changed[name] = bounded_text(text, self._config.body_bytes)
+            try:
+                msgspec.json.decode(text)
+            except (msgspec.DecodeError, UnicodeEncodeError):
+                raise MiddlewareFault(f"makes the text {name[:60]!r} no JSON") from None
+        return changed
+
+    def _failed(self, link: Link, hook: HookName, fault: MiddlewareFault) -> None:
+        self._report(Happened(link.entry.name, hook, "failed", fault.reason))
+        if link.entry.on_failure == "closed":
+            detail = f"{link.entry.name}: {fault.reason}"
+            raise InternalError("A plugin of this gateway failed.", detail=detail) from fault
+
+
+def _begun(link: Link, call: StorageCall) -> PluginSession:
+    return link.middleware.begin(About("", "", "", tenant=call.tenant, principal=call.principal))
+
+
+async def _verdict(link: Link, call: StorageCall) -> StorageVerdict:
+    """What a plugin answers before a call. Raises MiddlewareFault for whatever it raises."""
+    try:
+        session = _begun(link, call)
+        try:
+            return await session.on_store(call)
+        finally:
+            session.close()
+    except Exception as error:
+        raise MiddlewareFault(fault_words(error)) from error
+
+
+async def _told(link: Link, call: StorageCall) -> None:
+    """Tell a plugin of a call that has happened. Raises as `_verdict`."""
+    try:
+        session = _begun(link, call)
+        try:
+            await session.on_stored(call)
+        finally:
+            session.close()
+    except Exception as error:
+        raise MiddlewareFault(fault_words(error)) from error
