@@ -25,6 +25,7 @@ from msgspec import Struct
 
 from smg_core.grants import Grants
 from smg_core.json_types import Json
+from smg_core.speech import Transcription
 
 __all__ = [
     "AskedCall",
@@ -508,18 +509,17 @@ class Caller(Struct, frozen=True):
 class GenerationRequest(Struct, frozen=True, eq=False):
     """One request for generation, whatever API it came through.
 
-    Exactly one of `messages` and `prompt` carries input: `prompt` is the Completions API's raw text or token ids, used
-    without a template; `add_special_tokens` False leaves out what the tokenizer puts around a text (its beginning of text).
-    `extra` holds fields by wire name that this record has no place for; `headers` the lower-cased
-    request headers a room may route by.
+    Exactly one of `messages` and `prompt` carries input: `prompt` is the Completions API's raw text or token ids, without a
+    template; `add_special_tokens` False leaves out what the tokenizer puts around a text. `extra` holds fields by wire name that
+    have no place here; `headers` the lower-cased headers a room may route by.
 
     How the request is run: `background` goes on when the client leaves; `generate` False fills the engine's prefix cache and
     answers nothing; `deadline_s` is how many seconds the client will wait; `session_key` is equal in all requests of one
     session, for routing; `caller` and `origin` say who asks and through which API. What is done to the history: `truncation`
     "auto" drops the oldest turns of a prompt that is too long, `context_edits` and `compact` shorten it in other ways. What the
     answer has: `include` names optional parts of it (Responses), `verbosity` is how long it should be, `max_tool_calls` bounds
-    the calls of hosted tools. `size` is the size of the body in bytes (0: not known), from which the pipeline estimates whether
-    work on the request is short enough for the event loop."""
+    the calls of hosted tools. `size` is that of the body in bytes (0: not known), by which it is decided whether work on it is
+    short. `transcription`: what is asked of the recording in `messages`."""
 
     id: str
     model: str
@@ -558,6 +558,7 @@ class GenerationRequest(Struct, frozen=True, eq=False):
     session_key: str | None = None
     deadline_s: float | None = None
     caller: Caller = Caller()
+    transcription: Transcription | None = None
     size: int = 0
 
     def __eq__(self, other: object) -> bool:
@@ -575,12 +576,12 @@ PoolInput = str | Sequence[int]  # one text, or the token ids of one
 
 
 class PoolRequest(Struct, frozen=True):
-    """One request for pooled work: numbers for each of `inputs`, in their order. Of kind "score" each of `pairs` names a query
-    and a document among them, and results come in the order of the pairs; at most `document_tokens` of a document are read,
-    and `instruction` says in words what is sought ("": the gateway's own). "next_token" asks about `label_ids`. `activation`
-    False: raw numbers. `dimensions` shortens vectors and makes their length 1 again. `truncate` keeps so many tokens of an
-    input, special ones among them (-1: as many as the model takes; None refuses a longer one); `truncate_side` is cut off.
-    `tasks`: what vectors are for ("query", ...; "": not said), for all inputs or one for each. `headers`: the client's."""
+    """One request for pooled work: numbers for each of `inputs`, in order. Of kind "score" each of `pairs` names a query and a
+    document among them, in whose order results come; at most `document_tokens` of a document are read, and `instruction` says
+    in words what is sought ("": the gateway's own). `label_ids` are those that "next_token" asks about. `activation` False: raw
+    numbers. `dimensions` shortens vectors and makes their length 1 again. `truncate` keeps so many tokens of an input, special
+    ones among them (-1: as many as the model takes; None refuses a longer one); `truncate_side` is cut off. `tasks`: what
+    vectors are for ("query", ...; "": not said), for all inputs or one for each."""
 
     id: str
     model: str

@@ -151,8 +151,8 @@ class EngineLogprob:
 class EngineOutput(Struct):
     """New tokens of one choice. `ids` holds only what is new, whatever the dialect repeats. `text` is what `ids` say with ids
     before them that the engine did not name, "" where it named all (see pipeline.unnamed). `logprobs` is as long as `ids` or
-    empty. `finish` set means the choice is complete and no more output for `index` follows. Counts are of the whole choice so
-    far; `completion_tokens` None means "count the ids"."""
+    empty. `finish` set means the choice is complete and no more output for `index` follows. Counts are of the choice so far;
+    `completion_tokens` None: that of the ids."""
 
     index: int = 0
     ids: Sequence[int] = ()
@@ -230,11 +230,11 @@ class EngineFacts:
     `shared_memory`: id of the shared memory that it can open, "" for none. `kv` is of this engine alone: two engines are of one
     kind whatever it says, and a worker has it apart (`Worker.kv`). `process` is of this engine alone, too. `custom_tools`: it
     takes tools of free text as such, which only an engine that speaks chat can. `context_length` and `block_size` are tokens, 0
-    where it did not say; `ranks` its data-parallel ranks. `loads`, `kv_events`: whether it answers these calls. `generates`:
-    whether its model writes text. `pools`: the kinds of pooled work it does, empty for none; `pool_inputs`: how many inputs one
-    such call may have. `hands_over`: the field of `EngineRequest` in which its dialect tells a prefill/decode hand-over; "" for
-    none. `lora`: whether a request may name an adapter. `reported`: names and values that it told of itself beside these (its
-    parsers, its version), for people, which are not compared.
+    where it did not say; `ranks` its ranks. `loads`, `kv_events`: whether it answers these. `generates`: whether its model
+    writes text. `pools`: the kinds of pooled work it does, empty for none; `pool_inputs`: how many inputs one such call may
+    have. `hands_over`: the field of `EngineRequest` in which its dialect tells a prefill/decode hand-over; "" for none. `lora`:
+    whether a request may name an adapter. `speech`: whether it has a call for recordings. `reported`: names and values that it
+    told of itself beside these (its parsers, its version), for people, which are not compared.
     """
 
     dialect: str
@@ -273,6 +273,7 @@ class EngineFacts:
     pool_inputs: int = 1
     hands_over: Literal["", "kv_transfer", "bootstrap", "context_phase"] = ""
     lora: bool = False
+    speech: bool = False
     reported: tuple[tuple[str, str], ...] = attrs.field(default=(), eq=False)
 
     @property

@@ -229,6 +229,10 @@ def _refuse_unsupported(prompted: Prompted, facts: EngineFacts) -> None:
     if asked.token_ids and facts.door == "chat":
         raise UnsupportedParameter("This model's engine tells no token ids.", param="sampling.token_ids")
     _refuse_sampling(asked, facts)
+    if request.transcription is not None and request.transcription.timed and not facts.speech:
+        raise UnsupportedParameter(
+            "This model's engine gives no times of what is spoken.", param="transcription.format"
+        )
     if prompted.model.adapter and not facts.lora:
         raise UnsupportedParameter("This engine's protocol cannot carry an adapter.", param="model")
     if request.cache_salt is not None and not facts.cache_salt:

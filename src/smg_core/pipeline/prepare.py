@@ -73,7 +73,11 @@ def unsealed(request: GenerationRequest, model: ServedModel) -> Unsealed:
 
 
 def take_media(request: GenerationRequest, model: ServedModel) -> list[MediaItem]:
-    """The request's media, in prompt order. Raises UnsupportedParameter naming one that the model does not take."""
+    """The request's media, in prompt order. Raises UnsupportedParameter naming one that the model does not take. A recording
+    whose words are asked for is no part of a prompt where the model's engines have a call for that, or read prompts
+    themselves."""
+    if request.transcription is not None and model.tokenizer is None:
+        return []
     items = media_of(request.messages)
     if items:
         refuse_unless_taken(items, request.model, model.media.kinds if model.media is not None else frozenset())

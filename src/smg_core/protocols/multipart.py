@@ -15,16 +15,28 @@ _LONGEST_TYPE = 512  # characters of a content type; a boundary has 70 at most
 
 
 class FormReader:
-    """One form, by the content type of its request. `write` is called with the bytes of the file in the field "file"; the other
-    fields, at most `most` of `most_bytes` each, are in `fields`. Raises UnsupportedMedia for another content type."""
+    """One form, by the content type of its request. `write` is called with the bytes of the file in the field "file", whose own
+    content type is `media_type`; the other fields, at most `most` of `most_bytes` each, are in `fields`, or with `lists` in
+    `lists` where their names end in "[]". Raises UnsupportedMedia for another content type."""
 
-    def __init__(self, content_type: str, write: Callable[[bytes], object], *, most: int, most_bytes: int) -> None:
+    def __init__(
+        self,
+        content_type: str,
+        write: Callable[[bytes], object],
+        *,
+        most: int,
+        most_bytes: int,
+        lists: bool = False,
+    ) -> None:
         try:
             from python_multipart.exceptions import FormParserError
             from python_multipart.multipart import MultipartParser
         except ModuleNotFoundError:
             raise NotImplementedHere('Files need python-multipart here: pip install "smg-sdk[server]"') from None
         self.fields: dict[str, str] = {}
+        self.lists: dict[str, list[str]] = {}
+        self.media_type = ""
+        self._takes_lists = lists
         self.filename: str | None = None
         self._write, self._most, self._most_bytes = write, most, most_bytes
         self._wrong = FormParserError
@@ -79,6 +91,8 @@ class FormReader:
     def _on_header(self) -> None:
         name, text = self._header.lower(), self._header_value.decode("utf-8", "replace")
         self._header, self._header_value = b"", b""
+        if name == b"content-type" and self._is_file:
+            self.media_type = text.strip()[:_LONGEST_TYPE]
         if name != b"content-disposition":
             return
         self._name = _parameters(text, "name")[1]
@@ -105,8 +119,13 @@ class FormReader:
             )
 
     def _on_part_end(self) -> None:
-        if not self._is_file:
-            self.fields[self._name] = self._value.decode("utf-8", "replace")
+        if self._is_file:
+            return
+        text = self._value.decode("utf-8", "replace")
+        if self._takes_lists and self._name.endswith("[]"):
+            self.lists.setdefault(self._name, []).append(text)
+        else:
+            self.fields[self._name] = text
 
     def _on_end(self) -> None:
         self._ended = True

@@ -102,6 +102,7 @@ class Api(Generic[D]):
     given to `Runtime.perform`. A failure of a stream with one of the statuses `told_in_stream` is told inside of it even where
     nothing has gone out: clients try again less often then. `status` is the HTTP status of an error;
     `id_header` a further header that names the request, for SDKs that read that alone. `memory` is what an API with history has.
+    `takes_media`: its bodies may be as large as those with media, whatever models are served.
     """
 
     name: str
@@ -116,6 +117,7 @@ class Api(Generic[D]):
     status: Callable[[SmgError], int] = usual_status
     id_header: bytes | None = None
     memory: "Memory[D] | None" = None
+    takes_media: bool = False
 
 
 def _respond_to_chat(decoded: ChatRequest, terms: Terms) -> Flow[None]:

@@ -18,6 +18,7 @@ from smg_core.server.pooling_routes import pooling_routes
 from smg_core.server.remembering_routes import remembering_routes
 from smg_core.server.routes import Route
 from smg_core.server.runtime import Runtime
+from smg_core.server.speech_routes import speech_routes
 from smg_core.server.tokenizing import Tokenizing, only_model
 
 __all__ = ["generating_routes"]
@@ -53,6 +54,7 @@ def generating_routes(gateway: Runtime) -> tuple[Route[Endpoint], ...]:
     return (
         *gemini_routes(gateway),
         *pooled,
+        *speech_routes(gateway),
         Route("POST", "/tokenize", tokenize),
         Route("POST", "/v1/tokenize", _again(tokenize)),
         Route("POST", "/detokenize", detokenize),

@@ -200,7 +200,8 @@ class Inference(Generic[D]):
         gateway = self._gateway
         gateway.admission.check_room()
         with gateway.admission.bodies.open() as held:
-            body = await exchange.body(gateway.body_bytes, held)
+            most = gateway.limits.media_body_bytes if self._api.takes_media else gateway.body_bytes
+            body = await exchange.body(most, held)
             gateway.admission.check_open()  # only now: a connection closed over an unread body is reset, its answer lost
             incoming = incoming_of(gateway, exchange, body, hosted=self._hosted)
             if len(body) <= DECODED_INLINE:

@@ -20,6 +20,7 @@ from smg_core.engines.openai.answers import adapters_of, error_from_http_status,
 from smg_core.engines.openai.body import write_body
 from smg_core.engines.openai.events import ChatDecoder
 from smg_core.engines.openai.pooled import PooledWork
+from smg_core.engines.openai.speech import SpeechDecoder, write_form
 from smg_core.engines.pooling import PoolCall, Vector
 from smg_core.engines.secrets import SecretHeaders
 from smg_core.engines.settings import EnginesConfig
@@ -79,16 +80,22 @@ class OpenAiEngine:
         """Start one generation, of the model or of its adapter `lora`; its events go to `sink`. `metadata` is sent as
         headers; `timeout` covers the whole call, `connect_timeout` the wait for a connection. Raises `UnsupportedParameter` for
         what the wire cannot say, and what kept the request from being sent."""
-        body = write_body(request, model=lora or self._model, extras=self._extras)
+        asked = request.transcription
+        if asked is not None and self._pooled.routes.speech:
+            form = write_form(request, asked, lora or self._model)
+            path, body, kind = f"{self.address.api}{form.path}", form.body, form.content_type
+            decoder: ChatDecoder | SpeechDecoder = SpeechDecoder(asked, self._limits)
+        else:
+            path, kind = f"{self.address.api}/chat/completions", _JSON
+            body = write_body(request, model=lora or self._model, extras=self._extras)
+            decoder = ChatDecoder(request.id, request.sampling.n, self._limits)
         headers = [
-            ("content-type", "application/json"),
-            ("accept", _EVENT_STREAM),
+            ("content-type", kind),
+            ("accept", "*/*" if kind != _JSON else _EVENT_STREAM),
             ("x-request-id", request.id),
             *metadata,
         ]
-        decoder = ChatDecoder(request.id, request.sampling.n, self._limits)
         call = _ChatCall(decoder, sink, str(self.address), self._limits, self._http.headers)
-        path = f"{self.address.api}/chat/completions"
         call.attach(
             await self._http.start(
                 "POST", path, body, call, headers=headers, timeout=timeout, connect_timeout=connect_timeout
@@ -142,6 +149,7 @@ class OpenAiEngine:
             pools=self._pooled.routes.pools,
             pool_inputs=self._pooled.inputs,
             lora=True,
+            speech=self._pooled.routes.speech,
         )
 
     async def pool(
@@ -216,7 +224,7 @@ class _ChatCall:
 
     def __init__(
         self,
-        decoder: ChatDecoder,
+        decoder: ChatDecoder | SpeechDecoder,
         sink: EngineSink[Event],
         address: str,
         limits: EnginesConfig,
@@ -261,7 +269,9 @@ class _ChatCall:
         kind = headers.get("content-type", "")
         if status != 200:
             self._refusal = HttpReply(status, headers, b"")
-        elif kind.lower().startswith(_JSON):
+        elif kind.lower().startswith(_JSON) or (
+            isinstance(self._decoder, SpeechDecoder) and not kind.lower().startswith(_EVENT_STREAM)
+        ):
             self._object = bytearray()
         elif not kind.lower().startswith(_EVENT_STREAM):
             detail = f"{self._address}: content-type {kind[:64]!r}"

@@ -1,0 +1,80 @@
+"""The routes of transcriptions and translations: a row each (edge).
+
+Above: server.generating puts them into its table. Below: the handler of APIs that generate, and the protocol.
+"""
+
+from smg_core.protocols.errors import openai_error
+from smg_core.protocols.operation import Operation, OperationResponse
+from smg_core.protocols.transcriptions import (
+    TranscriptionObject,
+    TranscriptionRequest,
+    TranscriptionStreamEncoder,
+    TranscriptionWholeEncoder,
+    decode_transcription,
+    decode_translation,
+)
+from smg_core.server.apis import Api
+from smg_core.server.endpoint import Endpoint
+from smg_core.server.inference import Inference
+from smg_core.server.routes import Route
+from smg_core.server.runtime import Runtime
+
+__all__ = ["speech_routes"]
+
+TRANSCRIPTIONS: Api[TranscriptionRequest] = Api(
+    name="transcriptions",
+    id_prefix="trsc-",
+    decode=decode_transcription,
+    stream=TranscriptionStreamEncoder,
+    whole=TranscriptionWholeEncoder,
+    error=openai_error,
+    takes_media=True,
+)
+TRANSLATIONS: Api[TranscriptionRequest] = Api(
+    name="translations",
+    id_prefix="trsl-",
+    decode=decode_translation,
+    stream=TranscriptionStreamEncoder,
+    whole=TranscriptionWholeEncoder,
+    error=openai_error,
+    takes_media=True,
+)
+
+
+def speech_routes(gateway: Runtime) -> tuple[Route[Endpoint], ...]:
+    """The routes, over `gateway`."""
+    return (
+        Route(
+            "POST",
+            "/v1/audio/transcriptions",
+            Endpoint(
+                Inference(gateway, TRANSCRIPTIONS),
+                "audio",
+                about=_about(
+                    "createTranscription",
+                    "The words that are spoken in a recording. multipart/form-data: file, model, language, prompt, "
+                    "response_format, temperature, timestamp_granularities[], stream.",
+                ),
+            ),
+        ),
+        Route(
+            "POST",
+            "/v1/audio/translations",
+            Endpoint(
+                Inference(gateway, TRANSLATIONS),
+                "audio",
+                about=_about(
+                    "createTranslation",
+                    "The same in English. multipart/form-data: file, model, prompt, response_format, temperature.",
+                ),
+            ),
+        ),
+    )
+
+
+def _about(name: str, summary: str) -> Operation:
+    answers = (
+        OperationResponse(200, "The text, with its usage.", TranscriptionObject),
+        OperationResponse(200, "Deltas of the text, where `stream` is true.", None, "text/event-stream"),
+    )
+    return Operation(name, summary, "audio", None, answers)

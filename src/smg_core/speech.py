@@ -1,0 +1,33 @@
+"""What is asked of a recording: the words that are spoken in it, in their language or in English.
+
+Part of the vocabulary: a decoder puts it into `GenerationRequest.transcription`, beside the recording itself in the messages.
+An engine that has a call for it is asked by that; of a model that takes sound the words in the messages ask the same. Pure.
+"""
+
+from typing import Literal
+
+from msgspec import Struct
+
+__all__ = ["Transcription", "TranscriptionFormat"]
+
+TranscriptionFormat = Literal["json", "text", "srt", "verbose_json", "vtt"]
+
+
+class Transcription(Struct, frozen=True):
+    """`translate`: into English. `language` is that of the recording (ISO 639-1), `prompt` what came before, or words that may
+    occur. `format` is how the answer is written, `granularities` what times it has ("word", "segment"). `filename` is the
+    client's name for the recording, from whose end servers tell how it is encoded; `media_type` is what the client says that
+    is."""
+
+    translate: bool = False
+    language: str | None = None
+    prompt: str | None = None
+    format: TranscriptionFormat = "json"
+    granularities: tuple[str, ...] = ()
+    filename: str = "file"
+    media_type: str = ""
+
+    @property
+    def timed(self) -> bool:
+        """Whether the answer has times, which only an engine made for this can give."""
+        return self.format not in ("json", "text") or bool(self.granularities)
