@@ -83,6 +83,14 @@ CONSTANTS: dict[str, str] = {
     "protocols.vectors._FLOAT16": FORMAT,
     **dict.fromkeys(
         (
+            "protocols.transcriptions._FIELDS",
+            "protocols.transcriptions._FIELD_BYTES",
+            "protocols.transcriptions._HOTTEST",
+        ),
+        FORMAT,
+    ),
+    **dict.fromkeys(
+        (
             "pipeline.pool_inputs.CHARACTERS",
             "protocols.rerank.HELD_BYTES",
             "protocols.vectors.BASE64_BYTES",

@@ -578,10 +578,9 @@ PoolInput = str | Sequence[int]  # one text, or the token ids of one
 class PoolRequest(Struct, frozen=True):
     """One request for pooled work: numbers for each of `inputs`, in order. Of kind "score" each of `pairs` names a query and a
     document among them, in whose order results come; at most `document_tokens` of a document are read, and `instruction` says
-    in words what is sought ("": the gateway's own). `label_ids` are those that "next_token" asks about. `activation` False: raw
-    numbers. `dimensions` shortens vectors and makes their length 1 again. `truncate` keeps so many tokens of an input, special
-    ones among them (-1: as many as the model takes; None refuses a longer one); `truncate_side` is cut off. `tasks`: what
-    vectors are for ("query", ...; "": not said), for all inputs or one for each."""
+    in words what is sought. `label_ids` are those that "next_token" asks about. `activation` False: raw numbers. `dimensions`
+    shortens vectors and makes their length 1 again. `truncate` keeps so many tokens of an input (-1: the context; None refuses
+    more); `truncate_side` is cut off. `tasks`: what vectors are for ("query", ...; "": not said), one or one for each."""
 
     id: str
     model: str

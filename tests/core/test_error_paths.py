@@ -208,6 +208,7 @@ def test_the_paths_of_media_lead_to_them() -> None:
     assert all(leads_to(GenerationRequest, steps(path)) for path in found)
 
 
+OF_TRANSCRIPTIONS = frozenset({"transcription.format"})
 OF_COMPLETIONS = frozenset({"sampling.echo", "sampling.suffix", "sampling.truncate_prompt"})
 """What the older API alone has a field for."""
 OF_CUSTOM_TOOLS = frozenset({"tools[0].grammar"})
@@ -221,7 +222,8 @@ OF_MESSAGES = frozenset({"context_edits[0]"})
     [
         path
         for path in PATHS
-        if not path.startswith("headers.") and path not in OF_CUSTOM_TOOLS | OF_COMPLETIONS | OF_MESSAGES
+        if not path.startswith("headers.")
+        and path not in OF_CUSTOM_TOOLS | OF_COMPLETIONS | OF_MESSAGES | OF_TRANSCRIPTIONS
     ],
 )
 @pytest.mark.parametrize("legacy", [False, True])
@@ -242,7 +244,10 @@ def test_chat_completions_has_a_field_for_each_setting_of_sampling(path: str) ->
     assert leads_to(ChatBody, steps(chat().locate(path)))
 
 
-ELSEWHERE = ("messages[", "context_edits", "template", "tools", "tool_choice", "documents", "reasoning", "headers.")
+ELSEWHERE = (
+    *("messages[", "transcription.", "context_edits", "template", "tools", "tool_choice", "documents"),
+    *("reasoning", "headers."),
+)
 """What no Completions request has."""
 
 

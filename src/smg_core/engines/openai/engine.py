@@ -17,10 +17,8 @@ from smg_core.engines.http.address import HTTP2_PREFACE, is_http2
 from smg_core.engines.http.answer import HttpReply
 from smg_core.engines.http.client import HttpCall, HttpClient
 from smg_core.engines.openai.answers import adapters_of, error_from_http_status, model_served, retry_after
-from smg_core.engines.openai.body import write_body
-from smg_core.engines.openai.events import ChatDecoder
+from smg_core.engines.openai.asking import Asking, asking
 from smg_core.engines.openai.pooled import PooledWork
-from smg_core.engines.openai.speech import SpeechDecoder, write_form
 from smg_core.engines.pooling import PoolCall, Vector
 from smg_core.engines.secrets import SecretHeaders
 from smg_core.engines.settings import EnginesConfig
@@ -80,22 +78,16 @@ class OpenAiEngine:
         """Start one generation, of the model or of its adapter `lora`; its events go to `sink`. `metadata` is sent as
         headers; `timeout` covers the whole call, `connect_timeout` the wait for a connection. Raises `UnsupportedParameter` for
         what the wire cannot say, and what kept the request from being sent."""
-        asked = request.transcription
-        if asked is not None and self._pooled.routes.speech:
-            form = write_form(request, asked, lora or self._model)
-            path, body, kind = f"{self.address.api}{form.path}", form.body, form.content_type
-            decoder: ChatDecoder | SpeechDecoder = SpeechDecoder(asked, self._limits)
-        else:
-            path, kind = f"{self.address.api}/chat/completions", _JSON
-            body = write_body(request, model=lora or self._model, extras=self._extras)
-            decoder = ChatDecoder(request.id, request.sampling.n, self._limits)
+        speech = self._pooled.routes.speech
+        asked = asking(request, lora or self._model, self._limits, extras=self._extras, speech=speech)
         headers = [
-            ("content-type", kind),
-            ("accept", "*/*" if kind != _JSON else _EVENT_STREAM),
+            ("content-type", asked.content_type),
+            ("accept", asked.accept),
             ("x-request-id", request.id),
             *metadata,
         ]
-        call = _ChatCall(decoder, sink, str(self.address), self._limits, self._http.headers)
+        call = _ChatCall(asked, sink, str(self.address), self._limits, self._http.headers)
+        path, body = f"{self.address.api}{asked.path}", asked.body
         call.attach(
             await self._http.start(
                 "POST", path, body, call, headers=headers, timeout=timeout, connect_timeout=connect_timeout
@@ -224,7 +216,7 @@ class _ChatCall:
 
     def __init__(
         self,
-        decoder: ChatDecoder | SpeechDecoder,
+        asked: Asking,
         sink: EngineSink[Event],
         address: str,
         limits: EnginesConfig,
@@ -232,7 +224,7 @@ class _ChatCall:
     ) -> None:
         self._limits = limits
         self._secrets = secrets
-        self._decoder = decoder
+        self._decoder, self._any_kind = asked.decoder, asked.any_kind
         self._sink = sink
         self._address = address
         self._over = False  # the sink is told nothing more
@@ -269,9 +261,7 @@ class _ChatCall:
         kind = headers.get("content-type", "")
         if status != 200:
             self._refusal = HttpReply(status, headers, b"")
-        elif kind.lower().startswith(_JSON) or (
-            isinstance(self._decoder, SpeechDecoder) and not kind.lower().startswith(_EVENT_STREAM)
-        ):
+        elif kind.lower().startswith(_JSON) or (self._any_kind and not kind.lower().startswith(_EVENT_STREAM)):
             self._object = bytearray()
         elif not kind.lower().startswith(_EVENT_STREAM):
             detail = f"{self._address}: content-type {kind[:64]!r}"

@@ -1,0 +1,67 @@
+"""Which of its routes a server over HTTP is asked at for a generation: the body, and who reads the answer.
+
+Decides between Chat Completions and the routes for recordings. Pure. Above: engine, which sends it. Below: body and events of
+the first, speech for the others.
+"""
+
+from typing import Protocol
+
+from msgspec import Struct
+
+from smg_core.engines.openai.body import write_body
+from smg_core.engines.openai.events import ChatDecoder
+from smg_core.engines.openai.speech import SpeechDecoder, write_form
+from smg_core.engines.settings import EnginesConfig
+from smg_core.errors import SmgError
+from smg_core.events import Event
+from smg_core.request import GenerationRequest
+
+__all__ = ["AnswerDecoder", "Asking", "asking"]
+
+_STREAM, _JSON = "text/event-stream", "application/json"
+
+
+class AnswerDecoder(Protocol):
+    """Reads one answer. `done` is True once all is said; `error` is what went wrong, after which nothing more is read."""
+
+    done: bool
+    error: SmgError | None
+
+    def feed(self, data: bytes) -> list[Event]:
+        """The events that the next bytes of a stream bring."""
+        ...
+
+    def end(self) -> list[Event]:
+        """The events that the end of a stream brings."""
+        ...
+
+    def whole(self, body: bytes) -> list[Event]:
+        """The events of an answer that is no stream."""
+        ...
+
+    def fail(self, error: SmgError) -> list[Event]:
+        """Give up because of `error`, with the events that can still be given."""
+        ...
+
+
+class Asking(Struct, frozen=True):
+    """The path below the API's, the body with its content type, what is accepted, and the reader of the answer. `any_kind`:
+    what is no stream is read as a whole, whatever its content type."""
+
+    path: str
+    body: bytes
+    content_type: str
+    accept: str
+    decoder: AnswerDecoder
+    any_kind: bool = False
+
+
+def asking(request: GenerationRequest, model: str, limits: EnginesConfig, *, extras: bool, speech: bool) -> Asking:
+    """What a server is asked. `speech`: it has the routes for recordings. Raises `UnsupportedParameter` for what it has no word
+    for."""
+    asked = request.transcription
+    if asked is not None and speech:
+        form = write_form(request, asked, model)
+        return Asking(form.path, form.body, form.content_type, "*/*", SpeechDecoder(asked, limits), any_kind=True)
+    body = write_body(request, model=model, extras=extras)
+    return Asking("/chat/completions", body, _JSON, _STREAM, ChatDecoder(request.id, request.sampling.n, limits))
