@@ -18,6 +18,7 @@ ONE_ENGINES = {
     "test_pictures.py": "vllm",
     "test_pooling.py": "vllm",
     "test_prefill_decode.py": "vllm",
+    "test_scoring.py": "vllm",
     "test_vllm_bench.py": "vllm",
 }
 collect_ignore = [file for file, name in ONE_ENGINES.items() if name not in CHOSEN]

@@ -135,6 +135,26 @@ VLLM_POOLING = attrs.evolve(
 )
 
 
+VLLM_SCORING = attrs.evolve(
+    VLLM,
+    title="vLLM, scoring over HTTP",
+    options=(
+        *("--dtype", "bfloat16", "--enforce-eager", "--block-size", "32", "--seed", "0", "--max-model-len", "2048"),
+        *("--max-num-seqs", "16", "--max-num-batched-tokens", "2048", "--num-gpu-blocks-override", "256"),
+        *("--runner", "pooling", "--no-enable-prefix-caching", "--disable-uvicorn-access-log"),
+        "--hf-overrides",
+        json.dumps(
+            {
+                "architectures": ["Qwen2ForSequenceClassification"],
+                "classifier_from_token": ["no", "to"],
+                "method": "from_2_way_softmax",
+            }
+        ),
+    ),
+    about="Its own OpenAI server, of whose model two tokens make a cross-encoder (`classifier_from_token`).",
+)
+
+
 VLLM_BENCH = attrs.evolve(
     VLLM,
     title="vLLM, measured by its own program",
