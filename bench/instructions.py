@@ -109,6 +109,11 @@ def asked(gateway: stand.Gateway, scenario: str, count: int, api: str, at_once: 
 def control(gateway: stand.Gateway, *words: str) -> None:
     """Tell callgrind to zero its counts, or to write them."""
     pid = next(each for each in reversed(gateway.tree()) if "callgrind" in Path(f"/proc/{each}/cmdline").read_text())
+    control_process(pid, *words)
+
+
+def control_process(pid: int, *words: str) -> None:
+    """Tell the callgrind of one process."""
     subprocess.run(["callgrind_control", *words, str(pid)], check=True, capture_output=True)
 
 

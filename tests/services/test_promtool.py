@@ -33,6 +33,7 @@ def test_the_text_of_a_scrape_is_valid_and_named_as_prometheus_asks(metrics: tup
     recorder = MetricsRecorder(table, lambda: 0.0)
     for moment in MOMENTS:
         recorder.report(moment)
+    recorder.flush()
     text = b"".join(Exposition(table).pieces(PROMETHEUS))
 
     said = subprocess.run(["promtool", "check", "metrics"], input=text, check=False, capture_output=True)

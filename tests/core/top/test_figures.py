@@ -34,6 +34,7 @@ def texts(*rounds: list[Moment], content_type: str = PROMETHEUS) -> list[str]:
     for moments in rounds:
         for moment in moments:
             recorder.report(moment)
+        recorder.flush()
         told.append(b"".join(Exposition(table).pieces(content_type)).decode())
     return told
 

@@ -4,9 +4,8 @@ Decides which metrics a moment belongs to, what its labels are, and which series
 never raises and never waits. Where there is no room for a series, the recording is dropped and counted.
 
 Of the moments that every request has, some are gathered and recorded together, since a number of them costs little more than one:
-those with the same labels are a few additions. They are recorded when there are many, before any other moment, and when `flush`
-is called: at an interval, before a text is made of the numbers, and when the process ends. Above: server.metrics. Below: the
-tables, `series`, `shapes`.
+those with the same labels are a few additions. They are recorded when there are many, and when `flush` is called: at an interval,
+before a text is made of the numbers, and when the process ends. Above: server.metrics. Below: the tables, `series`, `shapes`.
 """
 
 from bisect import bisect_left, bisect_right
@@ -162,18 +161,19 @@ class MetricsRecorder:
             self._cell(self._rows[number], labels)
 
     def report(self, moment: Moment) -> None:
-        """Record a moment at once."""
+        """Record a moment, or gather it with others."""
         kind = self._kinds.get(type(moment))
         if kind is None:
             return
-        if kind.gathers:
-            kind.waiting.append(moment)
-        self.flush()
         if not kind.gathers:
             self._record_rare(kind, moment)
+            return
+        kind.waiting.append(moment)
+        if len(kind.waiting) >= self._batch:
+            self.flush()
 
     def reporter_of(self, moments: type) -> Reporter:
-        """What takes the moments of one class: of those that every request has, it gathers some and records them together."""
+        """What takes the moments of one class, as `report` does: of those that every request has, it only gathers them."""
         kind = self._kinds[moments]
         if not kind.gathers:
             return self.report
@@ -298,6 +298,8 @@ class MetricsRecorder:
 
     def _record_rare(self, kind: _Kind, moment: Moment) -> None:
         """Record a moment that has no shape."""
+        if isinstance(moment, ProcessSampled):
+            self.flush()
         values = self._table.values
         for row in kind.rows:
             for labels, value in row.metric.readings(moment):

@@ -51,6 +51,7 @@ def recorded(*moments: ExchangeEnded) -> Exposition:
     recorder = MetricsRecorder(table, lambda: 1000.5)
     for moment in moments:
         recorder.report(moment)
+    recorder.flush()
     return Exposition(table)
 
 

@@ -77,6 +77,7 @@ def recorded(
     recorder = MetricsRecorder(table, lambda: 0.0, tenants)
     for moment in moments:
         recorder.report(moment)
+        recorder.flush()
     return table, recorder
 
 
@@ -245,6 +246,7 @@ def test_a_worker_that_comes_back_gets_series_of_its_own_and_none_that_another_h
     recorder.report(sampled("a", "b"))
     for _ in range(2):
         recorder.report(ended("a"))
+    recorder.flush()
     calls = {
         series.labels[0]: series.numbers[0]
         for number, series in table.read()
@@ -273,5 +275,6 @@ def test_each_recording_without_room_is_counted_as_dropped() -> None:
     before = table.dropped
     for _ in range(5):
         recorder.report(ended("one more"))
+    recorder.flush()
 
     assert (before, table.dropped) == (0, 5)

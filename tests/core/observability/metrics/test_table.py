@@ -87,6 +87,7 @@ def test_a_model_that_only_a_stranger_names_is_no_label() -> None:
     for number in range(100):
         recorder.report(finished(model=f"stranger-{number}"))
     recorder.report(finished(model="alias", served="llama"))
+    recorder.flush()
 
     assert sorted(each["model"] for each in labels_of(table, "smg_router_requests")) == ["llama", "other"]
 
@@ -97,6 +98,7 @@ def test_a_method_a_path_and_a_tool_server_that_only_a_stranger_names_are_no_lab
     for number in range(100):
         recorder.report(ExchangeEnded("p", f"M{number}", f"/{number}", 404, 0, 0.0, "NotFound"))
         recorder.report(ToolCalled("r", f"server-{number}", f"tool-{number}", "ok", 0.1, 0.0))
+    recorder.flush()
 
     assert labels_of(table, "smg_http_requests") == [{"method": "other", "route": "other", "status": "404"}]
     assert labels_of(table, "smg_mcp_calls") == [{"server": "other", "outcome": "ok"}]
@@ -108,6 +110,7 @@ def test_tenants_are_labels_only_where_that_is_wanted_and_no_more_of_them() -> N
     for recorder in recorders:
         for tenant in ("a", "b", "c", "d", "a"):
             recorder.report(finished(tenant=tenant))
+        recorder.flush()
 
     assert all("tenant" not in each for each in labels_of(without, "smg_router_requests"))
     assert sorted(each["tenant"] for each in labels_of(with_two, "smg_router_requests")) == ["a", "b", "other"]
