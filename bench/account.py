@@ -32,8 +32,10 @@ from smg_core.observability.logs import AccessLog
 from smg_core.observability.metrics.recording import MetricsRecorder
 from smg_core.observability.metrics.series import SeriesTable
 from smg_core.observability.metrics.table import METRICS
+from smg_core.observability.settings import TracesConfig
 from smg_core.observability.trace_context import passed_on
-from smg_core.observability.tracing.encoding import encoded_span
+from smg_core.observability.tracing.encoding import encoded_request, encoded_span
+from smg_core.observability.tracing.exporting import EncodedExporter, exporter_of
 from smg_core.observability.tracing.requests import SpanQueue, Tracer
 from smg_core.observability.tracing.sampling import Sampler
 from smg_core.observability.tracing.spans import spans_of
@@ -43,7 +45,8 @@ from smg_core.server.app import App
 from smg_core.server.exchange import AsgiMessage, Exchange, Scope
 
 TIMES = 512  # each part
-OUT = "SMG_BENCH_CALLGRIND"
+TOGETHER = 64  # requests whose spans are sent together: about `traces.batch` spans
+OUT, COLLECTOR = "SMG_BENCH_CALLGRIND", "SMG_BENCH_COLLECTOR"
 HEADERS = [
     (b"host", b"localhost:8000"),
     (b"content-type", b"application/json"),
@@ -70,9 +73,10 @@ async def _send(message: AsgiMessage) -> None:
 
 
 class Account:
-    """The account of the same request, made again and again. `traced` is the share of traces that are recorded, None for none."""
+    """The account of the same request, made again and again. `traced` is the share of traces that are recorded, None for none;
+    their spans go to `collector`."""
 
-    def __init__(self, observer: Observer, traced: float | None = None) -> None:
+    def __init__(self, observer: Observer, traced: float | None = None, collector: str = "") -> None:
         self._clock = SystemClock()
         self._told = Observers(FailureLog(self._clock), observer)
         self._watched = traced is not None or not isinstance(observer, SilentObserver)
@@ -84,7 +88,8 @@ class Account:
         self._exchange.request_id = "chatcmpl-0123456789abcdef00000001"
         self._exchange.route, self._exchange.status = "/v1/chat/completions", 200
         self._bits = random.Random(0).getrandbits
-        self._queue = SpanQueue(1, 2)
+        self._queue = SpanQueue(TOGETHER, TOGETHER)
+        self._exporter = exporter_of(TracesConfig(endpoint=collector), {}) if traced else None
         self._tracer: Tracer | None = None
         if traced is not None:
             sampler, clock = Sampler(traced), self._clock
@@ -117,16 +122,19 @@ class Account:
         self._observer.report(ended)
         if tracer is not None and traced is not None:
             tracer.end(traced, ended)
-            self._sent()
+            if self._exporter is not None and len(self._queue.waiting) == TOGETHER:
+                self._send(self._exporter)
 
-    def _sent(self) -> None:
-        """What the thread does that sends spans, but for the sending."""
+    def _send(self, exporter: EncodedExporter) -> None:
+        """What the thread does that sends spans."""
+        spans: list[bytes] = []
         while self._queue.waiting:
-            for span in spans_of(self._queue.waiting.popleft(), self._bits, 256):
-                encoded_span(span)
+            request = self._queue.waiting.popleft()
+            spans += [encoded_span(each) for each in spans_of(request, self._bits, 256)]
+        assert exporter.send(encoded_request({"service.name": "smg-gateway"}, "smg-sdk", spans))
 
 
-def parts(gathered: int) -> dict[str, Callable[[], None]]:
+def parts(gathered: int, collector: str) -> dict[str, Callable[[], None]]:
     """What is counted, by name."""
 
     def recorder() -> MetricsRecorder:
@@ -145,15 +153,15 @@ def parts(gathered: int) -> dict[str, Callable[[], None]]:
         "both, text": Account(fan_out(log("text"), recorder())),
         "both, JSON": Account(fan_out(log("json"), recorder())),
         "traces, none recorded": Account(silent, 0.0),
-        "traces, all recorded": Account(silent, 1.0),
+        "traces, all recorded": Account(silent, 1.0, collector),
     }
 
 
-def count(gathered: int, out: Path) -> None:
+def count(gathered: int, out: Path, collector: str) -> None:
     """Print how many instructions each part takes. Runs under callgrind, which writes to `out`."""
     logging.getLogger().setLevel(logging.INFO)
     first = 0.0
-    for name, part in parts(gathered).items():
+    for name, part in parts(gathered, collector).items():
         for _ in range(2 * gathered):
             part()
         instructions.control_process(os.getpid(), "--instr=on")
@@ -173,7 +181,7 @@ def main() -> int:
     parser.add_argument("--gathered", type=int, default=64, help="requests that are counted together; default 64")
     args = parser.parse_args()
     if OUT in os.environ:
-        count(args.gathered, Path(os.environ[OUT]))
+        count(args.gathered, Path(os.environ[OUT]), os.environ[COLLECTOR])
         return 0
     if shutil.which("valgrind") is None:
         print("valgrind is needed: apt-get install -y valgrind", file=sys.stderr)
@@ -182,7 +190,8 @@ def main() -> int:
         out = f"{folder}/callgrind"
         valgrind = ["valgrind", "--quiet", "--tool=callgrind", "--instr-atstart=no", f"--callgrind-out-file={out}"]
         command = [*valgrind, sys.executable, *sys.argv]
-        return subprocess.run(command, env={**os.environ, OUT: out, "PYTHONHASHSEED": "0"}).returncode
+        own = {OUT: out, COLLECTOR: instructions.collecting(), "PYTHONHASHSEED": "0"}
+        return subprocess.run(command, env={**os.environ, **own}).returncode
 
 
 if __name__ == "__main__":
