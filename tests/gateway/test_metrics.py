@@ -246,7 +246,7 @@ GAUGES = ("smg_http_connections", "smg_http_requests_in_flight", "smg_worker_req
 """What is nothing while nothing is under way, and where no event loop is watched."""
 
 
-def test_what_plugins_do_and_count_is_told_by_plugin_and_its_counters_are_few(everything: list[Moment]) -> None:
+async def test_what_plugins_do_and_count_is_told_by_plugin_and_its_counters_are_few(everything: list[Moment]) -> None:
     acted = [(each.plugin, each.hook, each.outcome) for each in everything if isinstance(each, PluginActed)]
     changed = [(each.plugin, each.outcome) for each in everything if isinstance(each, PluginChanged)]
     counted = {each.counter for each in everything if isinstance(each, PluginCounted)}
