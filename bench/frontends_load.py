@@ -2,8 +2,8 @@
 
 A time to the first token is from the request's last byte to the first piece of text: an event that only names the role is not
 counted, since some servers send it before the engine has done anything. The time between two tokens is that from the first
-piece of text to the last, by the tokens that the server counts; a server that holds a token back, because it is half a
-character, sends fewer pieces than tokens.
+piece of text to the last, by the tokens that the server counts. A piece may have several tokens: a character may need them, and a
+server that has fallen behind its engine sends at once what has come meanwhile. That costs it less, so pieces are counted too.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ class Load:
 
 @attrs.frozen
 class Seen:
-    """What one client saw, in seconds. `outcome` is "ok" or a few words on what went wrong."""
+    """What one client saw, in seconds. `outcome` is "ok" or a few words on what went wrong; `pieces` are the events with text."""
 
     outcome: str
     first: float = 0.0
@@ -48,6 +48,7 @@ class Seen:
     longest: float = 0.0
     prompt: int = 0
     tokens: int = 0
+    pieces: int = 0
 
 
 @attrs.frozen
@@ -112,7 +113,7 @@ class _Answer(sse_client.Stream):
         if outcome != "ok":
             return Seen(outcome)
         between = (self.last_text - self.first_text) / max(1, tokens - 1)
-        return Seen(outcome, self.first_text, between, self.longest_gap, prompt, tokens)
+        return Seen(outcome, self.first_text, between, self.longest_gap, prompt, tokens, len(TEXT.findall(whole)))
 
 
 def _last(pattern: re.Pattern[bytes], whole: bytes) -> int:

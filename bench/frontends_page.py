@@ -10,6 +10,7 @@ import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 from xml.sax.saxutils import escape
 
@@ -24,6 +25,7 @@ BASE = "vLLM"
 MEASURES = {
     "cost": ("CPU of all but the engine core, ms a request", 2),
     "gateway": ("of it the gateway's own", 2),
+    "pieces": ("pieces that an answer of {tokens} tokens came in", 1),
     "tokens_per_second": ("output tokens/s", 0),
     "first": ("time to the first token, ms (median of the clients)", 1),
     "between": ("time between two tokens, ms (median of the clients)", 2),
@@ -84,6 +86,7 @@ def tables(measured: Mapping[str, Any]) -> str:
     names = list(dict.fromkeys(name for row in measured["rows"] for name in row["front_ends"]))
     parts = []
     for measure, (words, digits) in MEASURES.items():
+        words = words.format(tokens=measured["tokens"])
         lines = [f"**{words[0].upper()}{words[1:]}**", ""]
         lines += ["| prompt | at once | " + " | ".join(names) + " |", "|---" * (len(names) + 2) + "|"]
         for row in measured["rows"]:
@@ -125,7 +128,7 @@ def section(measured: Mapping[str, Any]) -> str:
             else "; so times and throughput were measured beside other work, and CPU is what can be compared."
         )
     )
-    return f"{BEGIN}\n{words}\n\n![The same figures as a chart](frontends.svg)\n\n{tables(measured)}\n{END}"
+    return f"{BEGIN}\n{fill(words, 128)}\n\n![The same figures as a chart](frontends.svg)\n\n{tables(measured)}\n{END}"
 
 
 def write(measured: Mapping[str, Any]) -> None:
