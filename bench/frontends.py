@@ -450,6 +450,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--rust",
         metavar="PYTHON",
+        type=os.path.abspath,  # not resolved: the link is what tells the environment
         help="the interpreter of an environment that has vLLM, smg 1.13.0 and smg-grpc-servicer 0.14.0",
     )
     parser.add_argument("--rounds", type=int, default=3)
