@@ -98,11 +98,7 @@ class PluginPlan:
 
     def chain(self, about: About, report: ReportHappened) -> "PluginChain | None":
         """The chain of an exchange whose route is known; None where no plugin is on that route."""
-        found = [
-            each
-            for each in self.links
-            if each.entry.kind != ASGI and attrs.evolve(each.entry, tenants=()).applies(about)
-        ]
+        found = [each for each in self.links if each.entry.kind != ASGI and each.entry.is_on_route(about)]
         return PluginChain(found, about, self.config, report) if found else None
 
     @property

@@ -87,6 +87,10 @@ class Entry:
         """Whether it runs in an exchange, as far as its route and tenant say."""
         if self.tenants and about.tenant not in self.tenants:
             return False
+        return self.is_on_route(about)
+
+    def is_on_route(self, about: About) -> bool:
+        """Whether it runs on the route of an exchange, for the tenants that it is for."""
         return not self.routes or any(_matches(each, about) for each in self.routes)
 
 

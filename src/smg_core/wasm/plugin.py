@@ -85,6 +85,7 @@ class WasmPlugin:
         self.name = entry.name
         self.entry, self.compiled, self.now_ms = entry, compiled, now_ms
         self.pieces: PieceMode = wanted
+        self.begins = "begin" in compiled.exported
         self._config, self._threads, self._hear = config, threads, hear
         self._instances: Instances[Guest, asyncio.Future[None]] = Instances(entry.limits.instances)
         self._closed = False
@@ -271,7 +272,8 @@ class _Session:
         if new:
             self._guest = await plugin.take(self._about)
             self._has_place = True
-            calls.insert(0, ("begin", (about_value(self._about),)))
+            if plugin.begins:
+                calls.insert(0, ("begin", (about_value(self._about),)))
         guest = self._guest
         if guest is None:
             if not new:
