@@ -8,7 +8,8 @@ import attrs
 import msgspec
 import pytest
 from msgspec.structs import replace
-from tests.gateway.conftest import CHAT, body, in_process, over_http, settled
+from tests.gateway.conftest import CHAT, House, body, in_process, over_http, settled
+from tests.gateway.test_migration import CHAINED, THREE, lose_engines
 from tests.gateway.test_plugins import listed
 
 from smg_core.events import Event, TextDelta
@@ -26,6 +27,7 @@ from smg_core.middleware.python import PythonPlugin
 from smg_core.request import GenerationRequest, Message, Text
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig
+from smg_core.simulator.faults import Fault
 from smg_core.simulator.replies import Reply
 
 pytestmark = pytest.mark.anyio
@@ -278,3 +280,46 @@ async def test_what_a_plugin_may_not_change_of_a_request_is_a_failure(
     else:
         assert answer.status_code == 500
         assert why in caplog.text
+
+
+class Capitals(PythonPlugin):
+    """Changes each piece by what came before it: a piece that is shown twice, or not at all, shows."""
+
+    pieces = "text"
+    shown = 0
+
+    def on_piece(self, piece: AnswerPiece) -> PieceVerdict:
+        left = "".join([each.upper() if (self.shown + at) % 2 else each for at, each in enumerate(piece.text)])
+        self.shown += len(piece.text)
+        return ChangeText(left)
+
+
+@pytest.mark.parametrize("after", [(2, 5, 3), (0, 0, 1)])
+@pytest.mark.parametrize("stream", [False, True])
+async def test_engines_that_are_lost_are_not_seen_by_plugins(
+    tmp_path: Path, stream: bool, after: tuple[int, int, int]
+) -> None:
+    config = attrs.evolve(listed(tmp_path, ours("Capitals")), workers=THREE.workers)
+    config = attrs.evolve(config, routing=attrs.evolve(config.routing, retries=5))
+
+    async def said(house: House) -> str:
+        answer = await house.http.post(CHAT, json=body("Hi", stream=stream))
+        assert answer.status_code == 200, answer.text
+        if not stream:
+            return APIS["chat"][3](answer.json())
+        assert answer.content.endswith(b"data: [DONE]\n\n")
+        return "".join([APIS["chat"][4](each) for each in events_of(answer.content)])
+
+    async with over_http(CHAINED, engines=3, config=config) as house:
+        undisturbed = await said(house)
+        if stream:
+            lose_engines(house, after)
+        else:
+            for engine, tokens in zip(house.engines[:2], after, strict=False):
+                engine.inject(Fault("cut", after=tokens))
+        assert await said(house) == undisturbed
+        await settled(house)
+        asked = sum(len(engine.requests) for engine in house.engines)
+
+    assert asked > 2
+    assert undisturbed != undisturbed.lower()
