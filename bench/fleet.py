@@ -28,7 +28,7 @@ from smg_core.routing import policy
 from smg_core.simulator.fleet.engine import FleetEngine
 from smg_core.simulator.fleet.figures import Figures, figures
 from smg_core.simulator.fleet.generated import Load, generated
-from smg_core.simulator.fleet.goals import Cell, Trial, cells, tried, verdict
+from smg_core.simulator.fleet.goals import LOAD_KINDS, Cell, Trial, cells, tried, verdict
 from smg_core.simulator.fleet.pools import FleetSettings
 from smg_core.simulator.fleet.replay import MakeChooser, replay
 from smg_core.simulator.fleet.view import Chooser, PolicyChooser
@@ -36,7 +36,7 @@ from smg_core.simulator.fleet.view import Chooser, PolicyChooser
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "fleet.jsonl"
 SEEDS = range(5)
-REQUESTS = 300  # for each engine
+POOL_REQUESTS = 300  # for each engine, where pools are compared
 ENGINES = 8  # of the fleets that pools are compared in
 SPLITS = (0, 2, 3, 4)  # how many of them compute prompts; 0: each does both
 RATES = (1.0, 2.0, 3.0, 4.0)  # requests a second for each engine, of prompts of the mean length
@@ -54,14 +54,15 @@ def chooser(name: str) -> MakeChooser:
 
 
 def run_cells(name: str, which: Sequence[Cell], seeds: Iterable[int], requests: int) -> None:
-    """Run what has not been run with so many requests, and add it to the results."""
+    """Run what has not been run with so many requests for each engine (0: as each load has), and add it to the results."""
     done = {(row.get("policy"), row["requests"], tuple(row["cell"].values()), row["seed"]) for row in rows("cell")}
-    for cell in which:
-        for seed in seeds:
-            if (name, requests, attrs.astuple(cell), seed) in done:
+    for seed in seeds:  # so that what has been run when it is stopped is of all cells
+        for cell in which:
+            count = requests or LOAD_KINDS[cell.kind].requests
+            if (name, count, attrs.astuple(cell), seed) in done:
                 continue
-            trial = tried(cell, seed, chooser(name), chooser("round_robin"), requests)
-            keep({"what": "cell", "policy": name, "requests": requests, **attrs.asdict(trial)})
+            trial = tried(cell, seed, chooser(name), chooser("round_robin"), count)
+            keep({"what": "cell", "policy": name, "requests": count, **attrs.asdict(trial)})
             goals = {goal: f"{abs(value):.2f}" for goal, (value, _) in verdict(trial).items()}
             print(", ".join(map(str, attrs.astuple(cell))), f"seed {seed}:", goals, file=sys.stderr, flush=True)
 
@@ -225,7 +226,8 @@ def main() -> None:
     parser.add_argument("--cells", type=int, help="only the first so many")
     parser.add_argument("--engines", type=int, help="only cells of so many engines")
     parser.add_argument("--seeds", type=int, default=len(SEEDS), help="(default: %(default)s)")
-    parser.add_argument("--requests", type=int, default=REQUESTS, help="for each engine (default: %(default)s)")
+    parser.add_argument("--first-seed", type=int, default=0, help="(default: %(default)s)")
+    parser.add_argument("--requests", type=int, default=0, help="for each engine (default: by the load)")
     parser.add_argument("--pools", action="store_true")
     parser.add_argument("--million", action="store_true")
     parser.add_argument("--report", action="store_true")
@@ -234,12 +236,12 @@ def main() -> None:
         page = HERE / "fleet.md"
         page.write_text(report(page.read_text() if page.exists() else ""))
     elif args.pools:
-        run_pools(args.requests)
+        run_pools(args.requests or POOL_REQUESTS)
     elif args.million:
         run_million(1_000_000)
     else:
         which = [cell for cell in cells()[: args.cells] if args.engines in (None, cell.engines)]
-        run_cells(args.policy, which, range(args.seeds), args.requests)
+        run_cells(args.policy, which, range(args.first_seed, args.seeds), args.requests)
 
 
 if __name__ == "__main__":

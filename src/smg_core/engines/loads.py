@@ -24,9 +24,10 @@ class RankLoad:
 class Loads:
     """Load of one engine, a row a rank. `running`, `waiting` and `kv_tokens` (how many tokens the KV caches hold; 0 if the engine
     did not say) are the sums of the ranks, `kv_usage` the mean of the shares of their KV caches in use, 0 to 1. They are made
-    once: every routing decision reads them."""
+    once: every routing decision reads them. `others` is how many of its requests this gateway has not sent."""
 
     ranks: tuple[RankLoad, ...]
+    others: int = 0
     running: int = attrs.field(init=False)
     waiting: int = attrs.field(init=False)
     kv_usage: float = attrs.field(init=False)

@@ -3,21 +3,27 @@
 The turns of a conversation may come through several gateways. Where engines do not tell of their caches, each gateway knows only
 what it sent there itself, so it takes a later turn for a new conversation. Each of them finds the same owner for such a prompt
 (`rendezvous`), without asking the others: by its cache key, else by its first block that is not common to most workers. That
-block comes behind what all conversations begin with, and is the same one in every turn. Pure. Above: cache_aware. Below: base,
-rendezvous.
+block comes behind what all conversations begin with, and is the same one in every turn. A block that many requests have needs
+several owners: the first ones in its order, as many as its share of the requests takes, twice over. Pure. Above: cache_aware.
+Below: base, rendezvous.
 """
 
 from collections.abc import Sequence
+from heapq import nlargest
+from math import ceil
 
 from smg_core.routing.base import Candidate, RoutingContext
 from smg_core.routing.rendezvous import Rendezvous, part_of
 from smg_core.routing.settings import RoutingConfig
 
-__all__ = ["Agreed"]
+__all__ = ["Agreed", "Popular"]
 
 _FEW = 0.05
 _SMOOTH = 0.02
 _OFTEN = 2.0
+_ROOM = 2.0
+_LATEST = 1024
+_ENOUGH = 50
 
 
 class Agreed:
@@ -28,29 +34,30 @@ class Agreed:
         self._block = settings.block_tokens
         self._characters = settings.block_characters
         self._factor = settings.agreed_factor
+        self._popular = Popular()
         self._shared = 0.0  # the mean share of a prompt that some cache was expected to have
 
     def note(self, cached: int, tokens: int) -> None:
         """Called for each request: `cached` of the `tokens` of its prompt were expected in some worker's cache."""
         self._shared += (min(1.0, cached / max(1, tokens)) - self._shared) * _SMOOTH
 
-    def owner(
+    def owners(
         self, candidates: Sequence[Candidate], gains: Sequence[int], context: RoutingContext, others: float
-    ) -> tuple[int, float] | None:
-        """The number of the candidate that all gateways find for the prompt, and how many tokens that is worth; None where there
-        is nothing to agree on. `gains` are the tokens that places are known to have, `others` is the share of requests that
-        other gateways send."""
+    ) -> tuple[Sequence[int], float]:
+        """The numbers of the candidates that all gateways find for the prompt, and how many tokens that is worth; none where
+        there is nothing to agree on. A cache key has one; the block of a prompt has as many as its share of all requests needs.
+        `gains` are the tokens that places are known to have, `others` is the share of requests that other gateways send."""
         if others * self._factor < _FEW or len(candidates) < 2:
-            return None
+            return (), 0.0
         likely = 1.0 if context.cache_key else min(1.0, self._shared * _OFTEN)
-        if likely < _FEW:
-            return None
         key = self._key(context, sorted(gains)[len(gains) // 2])
-        if not key:
-            return None
+        if likely < _FEW or not key:
+            return (), 0.0
+        count = 1 if context.cache_key else ceil(self._popular.share(key) * _ROOM * len(candidates))
         shares = self._rendezvous.shares(candidates, key)
-        owner = max(range(len(shares)), key=shares.__getitem__)
-        return owner, likely * others * self._factor * context.tokens
+        return nlargest(
+            count, range(len(shares)), key=shares.__getitem__
+        ), likely * others * self._factor * context.tokens
 
     def _key(self, context: RoutingContext, common: int) -> bytes:
         """What the prompt is known by to all gateways: its cache key, or the block behind its first `common` tokens; empty
@@ -61,3 +68,25 @@ class Agreed:
         if context.tokens < (block + 1) * self._block:
             return b""
         return part_of(context, block, self._block, self._characters)
+
+
+class Popular:
+    """How often keys have come lately, among the last `_LATEST` requests or half of them. Keeps at most `_LATEST` keys."""
+
+    def __init__(self) -> None:
+        self._counts: dict[bytes, int] = {}
+        self._total = 0
+
+    def __len__(self) -> int:
+        """How many keys are kept."""
+        return len(self._counts)
+
+    def share(self, key: bytes) -> float:
+        """Called for each request: the share of the requests that have this key, this one included."""
+        count = self._counts[key] = self._counts.get(key, 0) + 1
+        self._total += 1
+        share = count / max(self._total, _ENOUGH)
+        if self._total >= _LATEST:
+            self._counts = {key: count // 2 for key, count in self._counts.items() if count > 1}
+            self._total = sum(self._counts.values())
+        return share

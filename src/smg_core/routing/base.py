@@ -69,6 +69,12 @@ class Candidate(Protocol):
         ...
 
     @property
+    def others(self) -> int:
+        """Requests that others than this gateway have at the engine, by its last report: what it reported, less what the gateway
+        had there then; 0 when it does not report."""
+        ...
+
+    @property
     def prefill_tokens(self) -> int:
         """Prompt tokens that the gateway, in all its processes, has sent to the worker and that no output has followed yet,
         without those that its cache was expected to have."""

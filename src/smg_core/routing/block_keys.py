@@ -41,6 +41,8 @@ class TokenKeys:
         self._secret = secret & _MASK
         self._most = most
         self._factors: npt.NDArray[np.uint64] = np.empty(0, np.uint64)
+        self._totals: npt.NDArray[np.uint64] = np.zeros(1, np.uint64)  # the sum of the factors before each place
+        self._parts: dict[tuple[int, int], tuple[list[int], int]] = {}  # by place and length of a block
 
     def sums(
         self, tokens: Sequence[int] | memoryview, block: int, *, start: int = 0, at: int = 0
@@ -48,13 +50,16 @@ class TokenKeys:
         """A key for each whole block of `tokens`, whose first one stands at place `at` of its prompt, behind the key `start`.
         `tokens` are ids (32 bits) or `RoutingContext.prefix_keys` (64 bits). Places behind `most` have no key."""
         count = max(0, min(len(tokens), self._most - at)) // block
-        products = _numbers(tokens, count * block)
-        products += np.uint64(1)  # token 0 counts too
-        products *= self._factors_to(at + count * block)[at:]
-        keys: npt.NDArray[np.uint64] = (
-            products.reshape(count, block).sum(axis=1, dtype=np.uint64).cumsum(dtype=np.uint64)
-        )
-        keys += np.uint64(start)
+        if not count:
+            return np.empty(0, np.uint64)
+        end = at + count * block
+        factors = self._factors_to(end)[at:]
+        # A token counts as its id and one, so that token 0 counts too; the ones are summed once for all prompts.
+        keys: npt.NDArray[np.uint64] = np.einsum(
+            "ij,ij->i", _numbers(tokens, count * block).reshape(count, block), factors.reshape(count, block)
+        ).cumsum(dtype=np.uint64)
+        keys += self._totals[at + block : end + 1 : block]
+        keys += np.uint64((start - int(self._totals[at])) & _MASK)
         return keys
 
     def keys(self, tokens: Sequence[int] | memoryview, block: int, start: int = 0) -> list[int]:
@@ -69,21 +74,29 @@ class TokenKeys:
         if count * block > _FEW:
             found: list[int] = self.sums(tokens, block, start=start, at=at).tolist()
             return found
-        factors = self._factors_to(at + count * block)[at:].tolist()
-        if count == 1:
-            return [(start + sum(map(mul, tokens, factors)) + sum(factors)) & _MASK]
         key, keys = start, []
         for begin in range(0, count * block, block):
-            some = factors[begin : begin + block]
-            key = (key + sum(map(mul, tokens[begin : begin + block], some)) + sum(some)) & _MASK
+            factors, total = self._parts.get((at + begin, block)) or self._part(at + begin, block)
+            some = tokens if count == 1 else tokens[begin : begin + block]
+            key = (key + sum(map(mul, some, factors)) + total) & _MASK
             keys.append(key)
         return keys
+
+    def _part(self, at: int, block: int) -> tuple[list[int], int]:
+        """The factors of one block as Python's numbers, and their sum. They are kept, for as many tokens as are looked at."""
+        if len(self._parts) * block > self._most:
+            self._parts.clear()
+        factors: list[int] = self._factors_to(at + block)[at:].tolist()
+        found = self._parts[at, block] = factors, sum(factors)
+        return found
 
     def _factors_to(self, count: int) -> "npt.NDArray[np.uint64]":
         """The secret factors of the first `count` places, made when a prompt first reaches so far."""
         if count > len(self._factors):
             size = min(self._most, max(1024, 1 << (count - 1).bit_length()))
             self._factors = _random_numbers(self._secret, max(size, count))
+            self._totals = np.zeros(len(self._factors) + 1, np.uint64)
+            np.cumsum(self._factors, out=self._totals[1:])
         return self._factors[:count]
 
 

@@ -73,10 +73,10 @@ class CacheAware(Observing):
         gains = expected.gains
         if context.role != "decode":
             self._agreed.note(max(gains), context.tokens)
-            agreed = self._agreed.owner(candidates, gains, context, self._standing.others)
-            if agreed is not None and (len(gains) > len(candidates) or expected.bases[agreed[0]] != "exact"):
-                owner, tokens = agreed
-                stands[owner] -= self._standing.read_weight * tokens / candidates[owner].weight
+            owners, tokens = self._agreed.owners(candidates, gains, context, self._standing.others)
+            for owner in owners:
+                if len(gains) > len(candidates) or expected.bases[owner] != "exact":
+                    stands[owner] -= self._standing.read_weight * tokens / candidates[owner].weight
         if costs := context.hand_over:
             stands = [stand + costs.get(each.name, 0.0) for each, stand in zip(candidates, stands, strict=True)]
         return stands

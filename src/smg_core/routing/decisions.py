@@ -24,7 +24,7 @@ _COLUMNS = (
     "tokens expected in its cache",
     "in flight",
     "prompt tokens that wait",
-    "queued / running in the engine",
+    "queued / running in the engine / of others",
     "KV cache in use",
 )
 LONGEST_WHY = 500
@@ -78,7 +78,7 @@ class RoutingDecision(Struct, frozen=True):
             f"{self.matched[at]:,}" if self.matched else "",
             str(each.in_flight),
             f"{each.prefill_tokens:,}",
-            f"{each.queued} / {each.running}",
+            f"{each.queued} / {each.running} / {each.others}",
             f"{each.kv_usage:.0%}",
         )
 
@@ -181,6 +181,8 @@ def _record(candidate: Candidate) -> CandidateRecord:
         candidate.kv_tokens,
         candidate.rank_count,
         candidate.ranks,  # type: ignore[arg-type]  # the report itself: a policy may look whether it is another one
+        tuple(candidate.ranks_out),
+        candidate.others,
     )
 
 

@@ -9,8 +9,8 @@ from array import array
 from collections import deque
 from collections.abc import Mapping, Sequence
 
-import attrs
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from smg_core.engines.kv_events import KvCacheCleared, KvEvent
@@ -33,8 +33,7 @@ _NOTES_SHARE = 4
 _MASK = (1 << 64) - 1
 
 
-@attrs.frozen
-class Expected:
+class Expected(Struct, frozen=True):
     """What is expected of one prompt, a row for each place: the tokens that need not be read there (`gains`; what has to be
     fetched counts for less), how that is known (`bases`), and the age in seconds of what the engine told last (`stale`, None
     where it tells nothing). `keys` are the prompt's for the approximate index."""
@@ -86,23 +85,17 @@ class ExpectedCache:
         self._age(now)
         gains = {place: min(tokens, self._worth(hit)) for place, hit in self._told_of(context, base).items()}
         guessed = self._gains(tokens, self._recent.match(keys[_COARSE - 1 :: _COARSE]), block * _COARSE)
-        known = self._told.known_of(places)
+        exact, stale = self._told.known_of(places, now)
         for place, gain in self._gains(tokens, self._sent.match(keys), block).items():
             told = self._told.known(place)
             if told is None or not told[0] or context.media:  # engines may name media in a way of their own
                 guessed[place] = max(gain, guessed.get(place, 0))
-        guessed = {place: gain for place, gain in guessed.items() if gain > gains.get(place, 0)}
-        gains.update(guessed)
         otherwise: Basis = "approximate" if keys else "none"
-        return Expected(
-            [gains.get(place, 0) for place in places],
-            [
-                "exact" if told is not None and told[0] and place not in guessed else otherwise
-                for place, told in zip(places, known, strict=True)
-            ],
-            [None if told is None else max(0.0, now - told[1]) for told in known],
-            keys,
-        )
+        bases: list[Basis] = ["exact" if each else otherwise for each in exact]
+        for at, place in enumerate(places) if guessed else ():
+            if guessed.get(place, 0) > gains.get(place, 0):
+                gains[place], bases[at] = guessed[place], otherwise
+        return Expected([gains.get(place, 0) for place in places], bases, stale, keys)
 
     def _all_keys(self, context: RoutingContext) -> tuple[NDArray[np.uint64] | None, Sequence[int]]:
         """The sums of the prompt's ids for each block of the approximate index (None of a text), and its keys there, which are

@@ -52,7 +52,7 @@ class KvHit(Struct, frozen=True):
 class _Held:
     """What one place holds. `blocks` leads from the engine's hash to key, end (in tokens) and tiers of a block, in one number.
     Blocks of `size` tokens are matched in units of `unit`. `full`: blocks were left out, for want of room, or since they are of
-    another size."""
+    another size. `exact`: all that the place holds is known."""
 
     bit: int
     blocks: list[dict[int, int]] = attrs.field(factory=lambda: [{} for _ in range(_PARTS + 1)])
@@ -62,6 +62,7 @@ class _Held:
     group: int = -1
     full: bool = False
     known: Literal["all", "part"] = "part"
+    exact: bool = False
     told: float = 0.0
     salted: bool = True
 
@@ -108,15 +109,16 @@ class KvIndex:
     def known(self, place: CachePlace) -> tuple[bool, float] | None:
         """Whether all that the place holds is known, and when it told something last; None for a place that tells nothing."""
         held = self._held.get(place)
-        return None if held is None else (held.known == "all" and not held.full, held.told)
+        return None if held is None else (held.exact, held.told)
 
-    def known_of(self, places: Sequence[CachePlace]) -> list[tuple[bool, float] | None]:
-        """`known` of each of `places`."""
-        held = self._held
-        return [
-            None if (each := held.get(place)) is None else (each.known == "all" and not each.full, each.told)
-            for place in places
-        ]
+    def known_of(self, places: Sequence[CachePlace], now: float) -> tuple[list[bool], list[float | None]]:
+        """Of each of `places` whether all that it holds is known, and for how many seconds it has told nothing until `now`; None
+        for a place that tells nothing."""
+        rows = [*map(self._held.get, places)]  # each decision asks for hundreds
+        return (
+            [row is not None and row.exact for row in rows],
+            [None if row is None else (now - row.told if now > row.told else 0.0) for row in rows],
+        )
 
     @property
     def units(self) -> Sequence[tuple[int, bool]]:
@@ -178,6 +180,7 @@ class KvIndex:
         """Say whether what the place told is all that it holds. `salted`: its engine parts its cache by the salt of a request."""
         held = self._held.get(place) or self._join(place)
         held.known = known
+        held.exact = known == "all" and not held.full
         if held.salted != salted:
             held.salted = salted
             self._count_alive()
@@ -213,6 +216,7 @@ class KvIndex:
         anew.told, anew.group, anew.salted = held.told, held.group, held.salted
         # Where one owner's blocks were dropped alone, the others are still there and no longer known.
         anew.known = "part" if event.owner else held.known
+        anew.exact = anew.known == "all"
         if held.unit:
             self._measure(anew, held.size)
 
@@ -237,7 +241,7 @@ class KvIndex:
         """Learn the length of a place's blocks, anew when it holds none. False for another one than that of those it holds: such
         blocks are left out, and not all is known from then on."""
         if size <= 0 or held.count:
-            held.full = True
+            held.full, held.exact = True, False
             return False
         held.size, held.unit = size, size * -(-self._unit // size)
         self._count_alive()
@@ -279,7 +283,7 @@ class KvIndex:
                     self._put(held, each, packed, packed & _TIERS_MASK | tier)
                 continue
             if room <= 0:
-                held.full = True
+                held.full, held.exact = True, False
                 break
             room -= 1
             blocks[each] = key << _KEY_SHIFT | end << _END_SHIFT | tier

@@ -4,46 +4,58 @@ Each worker has a number for each key, a hash of both, and the highest one wins 
 its own keys move, and every process and every gateway finds the same. Pure. Above: affinity, cache_aware. Below: base.
 """
 
-import math
 from collections.abc import Sequence
 from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from smg_core.routing.base import Candidate, RoutingContext
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 __all__ = ["Rendezvous", "part_of"]
 
-_MASK = (1 << 64) - 1
-_MIX = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
-_NUMBERS = 1 << 64
+_MIX = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_SHIFTS = np.uint64(31), np.uint64(29)
+_LEFT, _NUMBERS = (
+    np.uint64(12),
+    float(1 << 52),
+)  # of a hash so many bits are left out, so that a float has the rest exactly
+_SETS = 16
 
 
 class Rendezvous:
-    """The share of each worker in a key. The hashes of at most `most` workers' names are kept."""
+    """The share of each worker in a key. The hashes of the workers' names are kept for the last few sets of candidates, of at
+    most `most` workers together."""
 
     def __init__(self, most: int) -> None:
-        self._of_name: dict[str, int] = {}
+        self._of_names: dict[tuple[str, ...], NDArray[np.uint64]] = {}
+        self._kept = 0
         self._most = most
 
     def shares(self, candidates: Sequence[Candidate], key: bytes) -> list[float]:
         """A number for each candidate; the highest is the key's worker. A worker of twice the weight has twice the keys."""
-        number = _hash(key)
-        names = self._of_name
-        found = []
-        for each in candidates:
-            name = names.get(each.name)
-            if name is None:
-                name = self._learn(each.name)
-            mixed = (number ^ name) * _MIX[0] & _MASK
-            mixed = (mixed ^ mixed >> 31) * _MIX[1] & _MASK
-            mixed ^= mixed >> 29
-            found.append(each.weight / -math.log((mixed + 1) / (_NUMBERS + 1)))
+        names = tuple([each.name for each in candidates])
+        hashes = self._of_names.get(names)
+        if hashes is None:
+            hashes = self._learn(names)
+        mixed = (np.uint64(_hash(key)) ^ hashes) * _MIX[0]
+        mixed = (mixed ^ mixed >> _SHIFTS[0]) * _MIX[1]
+        mixed ^= mixed >> _SHIFTS[1]
+        weights = np.array([each.weight for each in candidates])
+        found: list[float] = (weights / -np.log(((mixed >> _LEFT) + 0.5) / _NUMBERS)).tolist()
         return found
 
-    def _learn(self, name: str) -> int:
-        if len(self._of_name) >= self._most:
-            self._of_name.clear()
-        found = self._of_name[name] = _hash(name.encode("utf-8", "surrogatepass"))
-        return found
+    def _learn(self, names: tuple[str, ...]) -> "NDArray[np.uint64]":
+        if self._kept + len(names) > self._most or len(self._of_names) >= _SETS:
+            self._of_names.clear()
+            self._kept = 0
+        self._kept += len(names)
+        hashes = np.array([_hash(name.encode("utf-8", "surrogatepass")) for name in names], np.uint64)
+        self._of_names[names] = hashes
+        return hashes
 
 
 def _hash(data: bytes) -> int:

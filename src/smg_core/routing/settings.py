@@ -131,7 +131,7 @@ class RoutingConfig:
         at_most=1 << 20,
     )
     balance_factor: float = option(
-        0.75,
+        1.5,
         "What a worker that has had twice the mean number of requests for balance_s seconds weighs for cache_aware, in mean "
         "lengths of a prompt.",
         at_least=0,

@@ -3,7 +3,9 @@
 All are numbers of prompt tokens, to be added to those that a request would have to read there. Pure: the time comes with the
 request. Above: cache_aware. Below: base.
 
-- What waits: the prompt tokens that the worker reads before those of the request, and the fullness of its KV cache.
+- What waits: the prompt tokens that the worker reads before those of the request, and the fullness of its KV cache. Of what
+  others have sent there only the number of requests is known, by the engine's report. Each of them counts as many tokens as one
+  of ours has waiting now on the average of all workers, and those in the engine's queue a whole prompt.
 - The crowd: requests beyond the mean of all workers. A few more are chance; the square of the excess over the mean, in which
   chance is about 1, weighs little then and much when requests flock to one worker.
 - The lead: how far the worker's requests, as a mean over `balance_s` seconds, are above those of all. So small a preference that
@@ -44,7 +46,9 @@ class Standing:
         self._leads: dict[str, float] = {}
         self._looked: float | None = None
         self._ours = 0.0  # the mean of requests in flight by our count, of all workers
-        self._all = 0.0  # that of requests at the workers by their own reports
+        self._all = 0.0  # that of requests of others, too, by the workers' reports
+        self._tokens = 0.0  # the mean of the prompt tokens that wait, by our count, of all workers
+        self._pending = 0.0  # the prompt tokens that wait for each request in flight
 
     @property
     def others(self) -> float:
@@ -64,10 +68,17 @@ class Standing:
         """What each candidate stands at, in prompt tokens of a worker of weight 1, at the time `now`."""
         waits: list[float] = []
         loads: list[float] = []
+        prompt, pending = self._prompt, self._pending
         for each in candidates:  # of hundreds of workers most are as they were and idle, so that is looked at first
-            queued = each.queued
-            waits.append(max(each.prefill_tokens, queued * self._prompt) if queued else each.prefill_tokens)
-            loads.append(max(each.in_flight, queued + each.running) / each.weight)
+            others = each.others
+            if others:
+                queued = each.queued
+                theirs = queued * prompt * others / (queued + each.running) if queued else 0.0
+                waits.append(each.prefill_tokens + max(theirs, others * pending))
+                loads.append((each.in_flight + others) / each.weight)
+            else:
+                waits.append(each.prefill_tokens)
+                loads.append(each.in_flight / each.weight)
         self._look(candidates, waits, loads, now)
         fair = sum(loads) / len(loads)
         crowd, leads = self._crowd / max(_FEW, fair), self._leads
@@ -98,8 +109,11 @@ class Standing:
         prompt = max(1.0, self._prompt)
         busy = sum(min(1.0, wait / prompt / each.weight) for each, wait in zip(candidates, waits, strict=True))
         self._busy += part * (busy / len(candidates) - self._busy)
-        self._ours += part * (sum(each.in_flight for each in candidates) - self._ours)
-        self._all += part * (sum(each.queued + each.running for each in candidates) - self._all)
+        ours = sum(each.in_flight for each in candidates)
+        self._ours += part * (ours - self._ours)
+        self._all += part * (ours + sum(each.others for each in candidates) - self._all)
+        self._tokens += part * (sum(each.prefill_tokens for each in candidates) - self._tokens)
+        self._pending = self._tokens / self._ours if self._ours > _FEW else 0.0
         means = self._means
         if len(means) > self._most:
             means.clear()

@@ -29,3 +29,4 @@ class CandidateRecord(Struct, frozen=True):
     rank_count: int
     ranks: tuple[RankLoad, ...] = ()
     ranks_out: tuple[int, ...] = ()
+    others: int = 0

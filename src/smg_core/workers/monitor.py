@@ -434,15 +434,26 @@ class Monitor:
         """The load of an engine, which this process or another one has asked for."""
         polls, url = worker.board.polls, worker.spec.url
         if polls is None:
-            return await engine.loads()
+            return await self._asked_load(worker, engine)
         patience = _LATE * self._settings.loads_interval_s + self._settings.probe_timeout_s
         found = polls.loads.turn(worker.row, url, self._clock.monotonic(), patience)
         if found is not None and found.answer:
             return loads_of(found.answer)
-        loads = await engine.loads()
+        loads = await self._asked_load(worker, engine)
         if found is None:
             polls.loads.learned(worker.row, url, self._clock.monotonic(), packed_loads(loads))
         return loads
+
+    async def _asked_load(self, worker: Worker, engine: Engine) -> Loads | None:
+        """The load that the engine reports, of the worker's rank alone where it is one, with the requests that others than this
+        gateway have there."""
+        before = worker.in_flight
+        loads = await engine.loads()
+        if loads is None:
+            return None
+        ranks = tuple(row for row in loads.ranks if worker.spec.rank in (None, row.rank)) or loads.ranks
+        ours = max(before, worker.in_flight)  # one that comes or ends meanwhile is no one else's
+        return Loads(ranks, max(0, sum(row.running + row.waiting for row in ranks) - ours))
 
     def signal(self, worker: Worker, signal: Signal, reason: str) -> None:
         """Send a signal to a worker's state machine. A change of state is logged and reported to the observer."""

@@ -106,13 +106,15 @@ class Polls:
 
 def packed_loads(loads: Loads | None) -> bytes:
     """A load as it is told; that of an engine which does not report one is of no rank."""
-    return msgpack.encode([] if loads is None else [attrs.astuple(rank) for rank in loads.ranks])
+    return msgpack.encode([] if loads is None else [loads.others, *(attrs.astuple(rank) for rank in loads.ranks)])
 
 
 def loads_of(answer: bytes) -> Loads | None:
     """The load that was told."""
-    rows = msgpack.decode(answer)
-    return Loads(tuple([RankLoad(*row) for row in rows])) if rows else None
+    if not (told := msgpack.decode(answer)):
+        return None
+    others, *rows = told
+    return Loads(tuple([RankLoad(*row) for row in rows]), others)
 
 
 def _sign(url: str) -> int:

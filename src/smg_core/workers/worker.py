@@ -344,6 +344,10 @@ class Worker:
         return self.load.running if self.load is not None else 0
 
     @property
+    def others(self) -> int:
+        return self.load.others if self.load is not None else 0
+
+    @property
     def prefill_tokens(self) -> int:
         return self.board.tokens(self.row)
 
@@ -400,6 +404,7 @@ class Worker:
             load.kv_tokens,
             self.rank_count,
             load.ranks,
+            others=load.others,
         )
 
     def become(self, spec: WorkerSpec) -> None:

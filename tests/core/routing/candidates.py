@@ -25,6 +25,7 @@ class Seen:
     rank_count: int = 1
     ranks: tuple[RankLoad, ...] = ()
     ranks_out: tuple[int, ...] = ()
+    others: int = 0
 
 
 def fleet(count: int, **fields: object) -> list[Seen]:

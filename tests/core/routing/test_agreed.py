@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 from tests.core.routing.candidates import Seen, asking
 
 from smg_core.engines.kv_events import KvBlocksStored
-from smg_core.routing.agreed import Agreed
+from smg_core.routing.agreed import Agreed, Popular
 from smg_core.routing.cache_aware import CacheAware
 from smg_core.routing.settings import RoutingConfig
 from smg_core.routing.standing import Standing
 
 BLOCKS = RoutingConfig(block_tokens=4)
 NAMES = [f"w{number}" for number in range(8)]
-WORKERS = [Seen(name, in_flight=5, running=20) for name in NAMES]
+WORKERS = [Seen(name, in_flight=5, running=20, others=15) for name in NAMES]
 """Three in four requests come through other gateways."""
 
 
@@ -62,7 +62,7 @@ def test_without_others_the_worker_with_least_to_do_is_chosen_whatever_the_key()
 def test_a_worker_where_more_waits_than_the_prompt_is_worth_is_passed_by() -> None:
     one = gateway(1)
     owner = one.pick(WORKERS, asking([5] * 400, cache_key="s", now=60.0)).worker.name
-    full = [Seen(name, in_flight=5, running=20, prefill_tokens=10_000 * (name == owner)) for name in NAMES]
+    full = [Seen(name, in_flight=5, running=20, others=15, prefill_tokens=10_000 * (name == owner)) for name in NAMES]
 
     assert one.pick(full, asking([6] * 400, cache_key="s", now=60.0)).worker.name != owner
 
@@ -75,12 +75,39 @@ def test_prompts_without_a_key_have_the_owner_of_their_first_block_that_is_not_c
     common = [8] * len(WORKERS)
 
     def owner(prompt: list[int]) -> int:
-        found = agreed.owner(WORKERS, common, asking(prompt), 0.75)
-        assert found is not None
-        return found[0]
+        owners, _ = agreed.owners(WORKERS, common, asking(prompt), 0.75)
+        return owners[0]
 
     assert owner(opening + one) == owner(opening + one + two) == owner([9] * 8 + one)
     assert len({owner(opening + [number] * 4) for number in range(50)}) == len(WORKERS)
+
+
+def test_a_block_that_many_ask_for_has_as_many_owners_as_its_share_needs_and_the_first_one_stays() -> None:
+    agreed = Agreed(BLOCKS)
+    for _ in range(200):
+        agreed.note(20, 20)
+    common = [0] * len(WORKERS)
+    rare = agreed.owners(WORKERS, common, asking([7] * 20), 0.75)[0]
+    for number in range(100, 400):
+        agreed.owners(WORKERS, common, asking([7 if number % 4 == 0 else number] * 20), 0.75)
+    often = agreed.owners(WORKERS, common, asking([7] * 20), 0.75)[0]
+    session = agreed.owners(WORKERS, common, asking([7] * 20, cache_key="s"), 0.75)[0]
+
+    assert len(rare) == len(session) == 1
+    assert len(WORKERS) / 2 <= len(often) < len(WORKERS)
+    assert often[0] == rare[0]
+
+
+@given(keys=st.lists(st.integers(0, 5000), max_size=3000))
+def test_the_counts_of_blocks_are_bounded_and_the_one_that_always_comes_has_nearly_all(keys: list[int]) -> None:
+    popular = Popular()
+    for key in keys:
+        assert 0 < popular.share(b"%d" % key) <= 1
+        assert len(popular) <= 1024
+    for _ in range(3000):
+        share = popular.share(b"always")
+
+    assert share > 0.8
 
 
 def test_prompts_that_share_nothing_have_no_owner_but_those_with_a_key_do() -> None:
@@ -89,17 +116,17 @@ def test_prompts_that_share_nothing_have_no_owner_but_those_with_a_key_do() -> N
         agreed.note(0, 20)
     nothing = [0] * len(WORKERS)
 
-    assert agreed.owner(WORKERS, nothing, asking([1] * 20), 0.75) is None
-    assert agreed.owner(WORKERS, nothing, asking([1] * 20, cache_key="s"), 0.75) is not None
-    assert agreed.owner(WORKERS, nothing, asking([1] * 20, cache_key="s"), 0.0) is None
-    assert agreed.owner(WORKERS[:1], nothing, asking([1] * 20, cache_key="s"), 0.75) is None
+    assert agreed.owners(WORKERS, nothing, asking([1] * 20), 0.75) == ((), 0.0)
+    assert agreed.owners(WORKERS, nothing, asking([1] * 20, cache_key="s"), 0.75)[0]
+    assert agreed.owners(WORKERS, nothing, asking([1] * 20, cache_key="s"), 0.0) == ((), 0.0)
+    assert agreed.owners(WORKERS[:1], nothing, asking([1] * 20, cache_key="s"), 0.75) == ((), 0.0)
 
 
 def test_a_prompt_that_has_no_block_behind_what_is_common_has_no_owner() -> None:
     agreed = Agreed(BLOCKS)
     agreed.note(20, 20)
 
-    assert agreed.owner(WORKERS, [8] * len(WORKERS), asking([1] * 11), 0.75) is None
+    assert agreed.owners(WORKERS, [8] * len(WORKERS), asking([1] * 11), 0.75) == ((), 0.0)
 
 
 def test_an_engine_that_tells_all_of_its_cache_is_judged_by_that_alone() -> None:
@@ -107,8 +134,8 @@ def test_an_engine_that_tells_all_of_its_cache_is_judged_by_that_alone() -> None
     for name in NAMES:
         one.kv_known(name, 0, "all")
         one.kv_changed(name, 0, [KvBlocksStored([1], [99] * 4, 4)], 60.0)
-    idle = [Seen(name, in_flight=5, running=20, prefill_tokens=300) for name in NAMES[1:]]
-    idle = [Seen("w0", in_flight=5, running=20), *idle]
+    idle = [Seen(name, in_flight=5, running=20, others=15, prefill_tokens=300) for name in NAMES[1:]]
+    idle = [Seen("w0", in_flight=5, running=20, others=15), *idle]
 
     found = {
         one.pick(idle, asking([number] * 400, cache_key=f"s{number}", now=60.0)).worker.name for number in range(30)
@@ -123,7 +150,7 @@ def test_an_engine_that_tells_all_of_its_cache_is_judged_by_that_alone() -> None
 def test_the_share_of_others_is_what_engines_have_beyond_our_count(own: list[int], other: list[int]) -> None:
     standing = Standing(RoutingConfig())
     workers = [
-        Seen(f"w{at}", in_flight=ours, running=ours + theirs)
+        Seen(f"w{at}", in_flight=ours, running=ours + theirs, others=theirs)
         for at, (ours, theirs) in enumerate(zip(own, other, strict=False))
     ]
     for second in range(200):

@@ -33,6 +33,7 @@ WORKERS = st.lists(
         queued=st.integers(0, 9),
         weight=st.sampled_from([0.5, 1.0, 3.0]),
         running=st.integers(0, 9),
+        others=st.integers(0, 9),
         prefill_tokens=st.integers(0, 10_000),
         kv_usage=st.floats(0, 2),
         kv_tokens=st.integers(0, 100),

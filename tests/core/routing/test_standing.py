@@ -19,7 +19,24 @@ def test_requests_that_only_the_engine_knows_of_wait_with_a_mean_prompt_each() -
     standing = Standing(NONE)
     standing.note(500)
 
-    assert standing.of([Seen("a", queued=3, prefill_tokens=100), Seen("b")], 0.0) == [1500.0, 0.0]
+    assert standing.of([Seen("a", queued=3, others=3, prefill_tokens=100), Seen("b")], 0.0) == [1600.0, 0.0]
+    assert standing.of([Seen("a", queued=2, running=2, others=2), Seen("b")], 0.0) == [500.0, 0.0]  # half are ours
+
+
+def test_requests_of_others_have_as_much_waiting_as_ours_have_on_the_average() -> None:
+    standing = Standing(NONE)
+    for second in range(20):
+        standing.of([Seen("a", in_flight=4, prefill_tokens=600), Seen("b", in_flight=2)], float(second))
+
+    assert standing.of([Seen("a", others=3, running=3), Seen("b")], 19.0) == [pytest.approx(300), 0.0]
+
+
+def test_what_was_sent_since_the_report_adds_to_what_others_had_then() -> None:
+    standing = Standing(RoutingConfig(crowd_tokens=32, balance_factor=0.0))
+    standing.note(500)
+    crowd = [standing.of([Seen("a", in_flight=sent, running=8, others=6), Seen("b")], 0.0)[0] for sent in (2, 3, 4)]
+
+    assert crowd == sorted(set(crowd))
 
 
 def test_a_few_requests_more_weigh_little_and_a_flock_weighs_much() -> None:

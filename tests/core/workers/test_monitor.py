@@ -116,8 +116,8 @@ class Site:
     def peer(self) -> Peer:
         return self.peers[-1]
 
-    def add(self, name: str = "w") -> Worker:
-        worker = self.registry.add(WorkerSpec(f"grpc://{name}", name=name))
+    def add(self, name: str = "w", rank: int | None = None) -> Worker:
+        worker = self.registry.add(WorkerSpec(f"grpc://{name}", name=name, rank=rank))
         self.monitor.watch(worker)
         return worker
 
@@ -492,6 +492,34 @@ async def test_a_load_that_is_not_known_any_more_counts_nothing_and_is_asked_aga
         await here.passes(1.0)
 
         assert (without, worker.queued) == (0, 7)
+
+
+async def test_requests_that_an_engine_reports_beyond_our_own_are_those_of_others() -> None:
+    async with site() as here:
+        worker = here.add()
+        here.add("another")
+        worker.board.add(worker.row, 2)
+        await idle()
+        here.peers[0].loads_say = Loads((RankLoad(0, 3, 2),))
+        await here.passes(1.0)
+        some = worker.record.others
+        worker.board.add(worker.row, 1)
+        still = worker.record.others
+        worker.board.add(worker.row, 4)
+        await here.passes(1.0)
+
+        assert (some, still, worker.record.others) == (3, 3, 0)
+
+
+async def test_of_an_engine_with_ranks_a_worker_that_is_one_of_them_has_the_load_of_that_rank() -> None:
+    async with site() as here:
+        worker = here.add(rank=1)
+        here.add("another")
+        await idle()
+        here.peers[0].loads_say = Loads((RankLoad(0, 9, 9), RankLoad(1, 2, 1)))
+        await here.passes(1.0)
+
+        assert (worker.running, worker.queued, worker.others) == (2, 1, 3)
 
 
 async def test_a_worker_that_is_away_is_not_asked_for_its_load() -> None:

@@ -103,10 +103,10 @@ RANKS = st.builds(
 )
 
 
-@given(st.lists(RANKS, max_size=20))
-def test_a_load_is_told_as_it_was_or_asked_for_by_each(ranks: list[RankLoad]) -> None:
+@given(st.lists(RANKS, max_size=20), st.integers(0, 100_000))
+def test_a_load_is_told_as_it_was_or_asked_for_by_each(ranks: list[RankLoad], others: int) -> None:
     one, two, _ = (each.loads for each in processes())
-    loads = Loads(tuple(ranks)) if ranks else None
+    loads = Loads(tuple(ranks), others) if ranks else None
     assert one.turn(0, URL, 0.0, 10.0) is None
     one.learned(0, URL, 0.1, packed_loads(loads))
     found = two.turn(0, URL, 0.2, 10.0)

@@ -25,24 +25,27 @@ __all__ = ["LOAD_KINDS", "Cell", "LoadKind", "Trial", "cells", "tried", "verdict
 @attrs.frozen
 class LoadKind:
     """A kind of load: which generator makes it, with how many requests a second for each engine, in blocks of how many tokens,
-    and what is asked of it: `shared` prefixes, caches too `small`, staying warm when `idle`, or nothing but to do no harm."""
+    what is asked of it (`shared` prefixes, caches too `small`, staying warm when `idle`, or nothing but to do no harm), and how
+    many `requests` come for each engine in a trial. Where prefixes are shared these are more: conversations last minutes, and
+    what an engine reads once in its life must not weigh as if it read it often."""
 
     made: str
     rate: float
     block: int = 16
     asked: str = "no harm"
+    requests: int = 300
 
 
 LOAD_KINDS: Mapping[str, LoadKind] = {
-    "chat": LoadKind("chat", 9.0, asked="shared"),
-    "agents": LoadKind("agents", 4.5, block=64, asked="shared"),
-    "retrieval": LoadKind("retrieval", 2.6, block=64, asked="shared"),
-    "day_and_night": LoadKind("day_and_night", 11.0, asked="shared"),
+    "chat": LoadKind("chat", 12.0, block=32, asked="shared", requests=600),
+    "agents": LoadKind("agents", 6.0, block=64, asked="shared", requests=600),
+    "retrieval": LoadKind("retrieval", 2.6, block=64, asked="shared", requests=600),
+    "day_and_night": LoadKind("day_and_night", 16.0, block=32, asked="shared", requests=600),
     "long": LoadKind("long", 0.45, block=512, asked="small"),
-    "hot": LoadKind("hot", 9.0),
-    "bursts": LoadKind("bursts", 6.0),
-    "unshared": LoadKind("unshared", 3.0),
-    "idle": LoadKind("chat", 0.3, asked="idle"),
+    "hot": LoadKind("hot", 9.0, block=64),
+    "bursts": LoadKind("bursts", 8.0, block=64),
+    "unshared": LoadKind("unshared", 3.0, block=64),
+    "idle": LoadKind("chat", 0.3, block=32, asked="idle"),
 }
 """With these rates engines work 40 to 75 % of their time for requests, those that are idle a few."""
 
@@ -104,9 +107,11 @@ class Trial:
     best: Figures
 
 
-def tried(cell: Cell, seed: int, ours: MakeChooser, plain: MakeChooser, requests: int) -> Trial:
-    """Run a cell: `ours` is the policy, `plain` round robin, and `requests` how many come for each engine."""
+def tried(cell: Cell, seed: int, ours: MakeChooser, plain: MakeChooser, requests: int = 0) -> Trial:
+    """Run a cell: `ours` is the policy, `plain` round robin, and `requests` how many come for each engine (0: as many as the
+    kind of load has)."""
     kind, engines = LOAD_KINDS[cell.kind], cell.engines
+    requests = requests or kind.requests
     trace = generated(kind.made, Load(requests * engines, kind.rate * engines, block=kind.block, seed=seed))
     settings = FleetSettings(
         engines=engines,

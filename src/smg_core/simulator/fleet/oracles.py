@@ -6,8 +6,8 @@ Pure. Above: the command line, bench. Below: block_cache, engine, trace, view.
 from collections import OrderedDict
 from collections.abc import Sequence
 
+from smg_core.engines.kv_events import KvEvent
 from smg_core.routing.base import RoutingContext
-from smg_core.simulator.fleet.block_cache import BlockChange
 from smg_core.simulator.fleet.engine import FleetEngine
 from smg_core.simulator.fleet.trace import FleetRequest, FleetTrace
 
@@ -63,5 +63,5 @@ class Greedy:
     def left(self, engine: int) -> None:
         """Nothing."""
 
-    def changed(self, engine: int, changes: Sequence[BlockChange]) -> None:
+    def changed(self, engine: int, events: Sequence[KvEvent], now: float) -> None:
         """Nothing."""

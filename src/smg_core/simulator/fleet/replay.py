@@ -12,11 +12,11 @@ from math import isnan, nan
 
 import attrs
 
-from smg_core.simulator.fleet.block_cache import BlockChange
+from smg_core.engines.kv_events import KvEvent
 from smg_core.simulator.fleet.engine import FleetEngine, Task
 from smg_core.simulator.fleet.pools import FleetSettings
 from smg_core.simulator.fleet.trace import FleetRequest, FleetTrace
-from smg_core.simulator.fleet.view import Chooser, context_of
+from smg_core.simulator.fleet.view import Chooser, context_of, events_of
 
 __all__ = ["FleetRun", "MakeChooser", "replay"]
 
@@ -79,7 +79,7 @@ class _Replica:
         self.choosers = [decode] if prefill is None else [decode, prefill]
         self._settings = settings
         self._avoided: set[int] = set()
-        self.missed: dict[int, list[BlockChange]] = {}  # by engine: fetched when the next event shows the gap
+        self.missed: dict[int, list[KvEvent]] = {}  # by engine: fetched when the next event shows the gap
         self.ready: list[list[int]] = []
         self._sort()
 
@@ -300,16 +300,16 @@ class _Run:
         cache, settings = self._engines[engine].cache, self._settings
         if not cache.changes:
             return
-        changes, cache.changes = cache.changes, []
+        events, cache.changes = events_of(cache.changes, self._trace.block), []
         for replica in self._replicas:
             if settings.events == "late":
-                self._plan(self._now + settings.events_late_s, self._on_events, (replica, engine, changes))
+                self._plan(self._now + settings.events_late_s, self._on_events, (replica, engine, events))
             elif settings.events == "lost" and self._rng.random() < settings.events_lost:
-                replica.missed.setdefault(engine, []).extend(changes)
+                replica.missed.setdefault(engine, []).extend(events)
             else:
-                self._on_events((replica, engine, [*replica.missed.pop(engine, ()), *changes]))
+                self._on_events((replica, engine, [*replica.missed.pop(engine, ()), *events]))
 
-    def _on_events(self, message: tuple[_Replica, int, list[BlockChange]]) -> None:
-        replica, engine, changes = message
+    def _on_events(self, message: tuple[_Replica, int, list[KvEvent]]) -> None:
+        replica, engine, events = message
         for chooser in replica.choosers:
-            chooser.changed(engine, changes)
+            chooser.changed(engine, events, self._now)

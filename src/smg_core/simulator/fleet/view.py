@@ -17,7 +17,7 @@ from smg_core.simulator.fleet.engine import FleetEngine
 from smg_core.simulator.fleet.trace import FleetRequest
 from smg_core.tokens import TokenIds
 
-__all__ = ["MODEL", "Chooser", "PolicyChooser", "context_of"]
+__all__ = ["MODEL", "Chooser", "PolicyChooser", "context_of", "events_of"]
 
 MODEL = "simulated"
 _TAIL = 0x9E3779B1  # spreads the ids of tokens that fill no block over all numbers
@@ -73,7 +73,7 @@ class Chooser(Protocol):
         """The engine cannot be reached, or is back with an empty cache."""
         ...
 
-    def changed(self, engine: int, changes: Sequence[BlockChange]) -> None:
+    def changed(self, engine: int, events: Sequence[KvEvent], now: float) -> None:
         """KV events of the engine, in order."""
         ...
 
@@ -86,6 +86,7 @@ class _Seen:
         "kv_tokens",
         "kv_usage",
         "name",
+        "others",
         "prefill_tokens",
         "queued",
         "rank_count",
@@ -98,7 +99,7 @@ class _Seen:
     def __init__(self, name: str) -> None:
         self.name = name
         self.in_flight = 0
-        self.queued = self.running = self.prefill_tokens = self.kv_tokens = 0
+        self.queued = self.running = self.others = self.prefill_tokens = self.kv_tokens = 0
         self.weight = 1.0
         self.kv_usage = 0.0
         self.rank_count = 1
@@ -111,7 +112,6 @@ class PolicyChooser:
 
     def __init__(self, engines: Sequence[FleetEngine], policy: Policy) -> None:
         self._seen = [_Seen(engine.name) for engine in engines]
-        self._block = engines[0].block if engines else 1
         self._numbers = {engine.name: at for at, engine in enumerate(engines)}
         self._policy = policy
         self._observer = policy if isinstance(policy, Observing) else None
@@ -145,18 +145,24 @@ class PolicyChooser:
     def loads(self, engines: Sequence[FleetEngine]) -> None:
         for seen, engine in zip(self._seen, engines, strict=True):
             seen.queued, seen.running = engine.waiting, engine.running
+            seen.others = max(0, engine.waiting + engine.running - seen.in_flight)
             seen.kv_usage, seen.kv_tokens = engine.cache_use, engine.speed.cache_tokens
 
     def left(self, engine: int) -> None:
         if self._observer is not None:
             self._observer.worker_left(self._seen[engine].name)
 
-    def changed(self, engine: int, changes: Sequence[BlockChange]) -> None:
+    def changed(self, engine: int, events: Sequence[KvEvent], now: float) -> None:
         if self._observer is None:
             return
         name = self._seen[engine].name
         self._observer.kv_known(name, 0, "all")
-        self._observer.kv_changed(name, 0, [_event(change, self._block) for change in changes], 0.0)
+        self._observer.kv_changed(name, 0, events, now)
+
+
+def events_of(changes: Sequence[BlockChange], block: int) -> list[KvEvent]:
+    """What a gateway is told of these changes in an engine's cache of blocks of `block` tokens."""
+    return [_event(change, block) for change in changes]
 
 
 def _event(change: BlockChange, block: int) -> KvEvent:
