@@ -107,7 +107,7 @@ CONSTANTS: dict[str, str] = {
     **dict.fromkeys(("pipeline.routing_context._CHARACTERS", "routing.base._CHARACTERS"), TOKEN_LENGTH),
     "routing.expected_cache._CHARACTERS": TOKEN_LENGTH,
     **dict.fromkeys((f"pipeline.routing_context.{name}" for name in ("_ENDS", "_SAMPLE", "_SAMPLES")), HASHED),
-    **dict.fromkeys(("routing.rendezvous._MASK", "routing.rendezvous._NUMBERS"), HASHED),
+    "routing.rendezvous._NUMBERS": HASHED,
     **dict.fromkeys(("routing.block_keys._GOLDEN", "routing.block_keys._MASK", "routing.bucket._GOLDEN"), HASHED),
     **dict.fromkeys((f"routing.block_keys.{name}" for name in ("_KEY_BYTES", "_MEMO_BYTES")), COST),
     "routing.prefix_index._ENTRY": COST,
@@ -148,6 +148,11 @@ CONSTANTS: dict[str, str] = {
     "routing.standing._FULL": "what is divided by is not to be nothing",
     "routing.standing._SMOOTH": "of how many prompts a mean tells; it decides where a request goes and nothing else",
     "routing.standing._FEW": "a share of a request, below which a crowd is not reckoned: what is divided by is not to be nothing",
+    "routing.agreed._ROOM": "workers for a block beyond its share of the requests; decides where a request goes",
+    **dict.fromkeys(
+        ("routing.agreed._LATEST", "routing.agreed._ENOUGH"), "of how many requests shares are told, and kept"
+    ),
+    "routing.rendezvous._SETS": "sets of workers whose hashes are kept; those of routing.remembered_workers at most",
     "routing.agreed._SMOOTH": "of how many prompts a mean tells; it decides where a request goes and nothing else",
     "routing.agreed._OFTEN": "prompts that are known by half share as much as prompts do; decides where a request goes",
     "routing.agreed._FEW": "a share of requests below which a gateway is taken to be alone",

@@ -34,7 +34,7 @@ __all__ = [
     "size",
 ]
 
-PART = 256
+PART = 96
 """Most blocks that one batch names, so that reading it and putting it into an index stays far below a millisecond."""
 
 FIRST_BATCH: Mapping[str, int] = {"neutral": 1}

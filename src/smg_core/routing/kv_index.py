@@ -31,9 +31,11 @@ _KEY_SHIFT, _END_SHIFT, _END_MASK, _TIERS_MASK = 28, 4, (1 << 24) - 1, 15
 _BIT_OF: Mapping[KvTier, int] = {"": 1, "device": 1, "host": 2, "disk": 4, "external": 8}
 _MASK = (1 << 64) - 1
 _SHARD = 255
-"""Large dictionaries are kept in so many parts and one, by the last bits of their keys: when a dictionary grows, all of it is
+"""The dictionary of keys is kept in so many parts and one, by the last bits of keys: when a dictionary grows, all of it is
 copied, and a small one is copied in less than a millisecond."""
 _PARTS = 31
+"""Parts of the dictionary of a place's blocks, for the same reason: by the rest of a division of the engine's hashes, whose last
+bits may all be the same."""
 _SETS = 4096
 _FULL_ATTENTION = ("", "full_attention")
 
@@ -55,7 +57,7 @@ class _Held:
     another size. `exact`: all that the place holds is known."""
 
     bit: int
-    blocks: list[dict[int, int]] = attrs.field(factory=lambda: [{} for _ in range(_PARTS + 1)])
+    blocks: list[dict[int, int]] = attrs.field(factory=lambda: [{} for _ in range(_PARTS)])
     count: int = 0
     size: int = 0
     unit: int = 0
@@ -225,7 +227,7 @@ class KvIndex:
         held.group = event.group
         if not event.token_ids:  # known by their hashes, if at all
             for each in event.hashes:
-                if (packed := held.blocks[each & _PARTS].get(each)) is not None:
+                if (packed := held.blocks[each % _PARTS].get(each)) is not None:
                     self._put(held, each, packed, packed & _TIERS_MASK | tier)
             return
         if size != held.size and not self._measure(held, size):
@@ -251,7 +253,7 @@ class KvIndex:
         """Key and end of what comes before the event's first block; None where that is not known."""
         if event.parent is None:
             return start_of(event.salt, event.lora), 0
-        packed = held.blocks[event.parent & _PARTS].get(event.parent)
+        packed = held.blocks[event.parent % _PARTS].get(event.parent)
         return None if packed is None else (packed >> _KEY_SHIFT, packed >> _END_SHIFT & _END_MASK)
 
     def _keys_of(self, event: KvBlocksStored, start: int, at: int, size: int) -> list[int]:
@@ -276,7 +278,7 @@ class KvIndex:
         begin = room
         for each, key in zip(hashes, keys, strict=False):
             end += size
-            blocks = parts[each & _PARTS]
+            blocks = parts[each % _PARTS]
             packed = blocks.get(each)
             if packed is not None:
                 if not packed & tier:
@@ -316,7 +318,7 @@ class KvIndex:
 
     def _remove(self, held: _Held, hashes: Sequence[int], tier: int) -> None:
         for each in hashes:
-            packed = held.blocks[each & _PARTS].get(each)
+            packed = held.blocks[each % _PARTS].get(each)
             if packed is not None and packed & tier:
                 self._put(held, each, packed, packed & _TIERS_MASK & ~tier)
 
@@ -324,9 +326,9 @@ class KvIndex:
         """Let a block lie in `tiers` from now on; in none: it is dropped."""
         before = packed & _TIERS_MASK
         if tiers:
-            held.blocks[name & _PARTS][name] = packed ^ before | tiers
+            held.blocks[name % _PARTS][name] = packed ^ before | tiers
         else:
-            del held.blocks[name & _PARTS][name]
+            del held.blocks[name % _PARTS][name]
             held.count -= 1
             self._count -= 1
         if (packed >> _END_SHIFT & _END_MASK) % held.unit:

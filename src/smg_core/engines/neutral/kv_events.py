@@ -41,10 +41,30 @@ def kv_events(after: int | None) -> Unary[Iterator[KvEventBatch]]:
 def _batches(message: bytes) -> Iterator[KvEventBatch]:
     told = parse(pb.KvEventBatch, message)
     events = told.events
-    if len(events) == 1 and len(events[0].stored.hashes) <= PART and events[0].HasField("stored"):
-        # most batches, which some engines send for every block that fills
-        return iter((KvEventBatch(told.sequence, tuple(_stored(events[0].stored)), told.rank, told.timestamp),))
+    if len(events) == 1 and (single := _single(events[0])) is not None:
+        return iter((KvEventBatch(told.sequence, (single,), told.rank, told.timestamp),))
     return cut(KvEventBatch(sequence=told.sequence, rank=told.rank, moment=told.timestamp), _events(events))
+
+
+def _single(event: pb.KvEvent) -> KvBlocksStored | None:
+    """The event where it stores a few blocks without media: most do, and some engines send one for every block that fills."""
+    stored = event.stored  # an empty one where the event is of another kind
+    hashes, tokens = stored.hashes[:], stored.token_ids[:]  # lists: what is looked at more than once
+    count = len(hashes)
+    if not 0 < count <= PART or stored.media:
+        return None
+    size = stored.block_size
+    return KvBlocksStored(
+        _signed(hashes),
+        tokens if len(tokens) == size * count else (),
+        size,
+        _signed((stored.parent,))[0] if stored.HasField("parent") else None,
+        (),
+        (),
+        stored.adapter,
+        stored.cache_salt,
+        _TIERS.get(stored.tier, ""),
+    )
 
 
 def _events(told: Sequence[pb.KvEvent]) -> Iterator[KvEvent]:
@@ -67,9 +87,6 @@ def _stored(told: pb.BlocksStored) -> Iterator[KvBlocksStored]:
     spelled = len(tokens) == size * count
     parent = _signed((told.parent,))[0] if told.HasField("parent") else None
     tier, lora, salt = _TIERS.get(told.tier, ""), told.adapter, told.cache_salt
-    if 0 < count <= PART and not told.media:
-        yield KvBlocksStored(_signed(hashes), tokens if spelled else (), size, parent, (), (), lora, salt, tier)
-        return
     media: dict[int, list[pb.BlockMedia]] = {}
     for each in told.media:
         media.setdefault(each.block // PART, []).append(each)
