@@ -15,6 +15,9 @@ import pytest
 from smg_core.tokenizer import loader
 from smg_core.tokenizer.huggingface import HuggingFaceTokenizer
 
+PATIENCE = 300.0
+"""Seconds that a test waits for what will come. It ends a hang and measures nothing: other work may keep all cores busy
+meanwhile."""
 KEPT = 8
 """Loaded tokenizers that a test process keeps."""
 _END = b"-----END CERTIFICATE-----\n"

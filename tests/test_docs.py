@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from tests.shared import PATIENCE
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("bench/*.md")])
@@ -53,7 +54,12 @@ def anchors(page: Path) -> set[str]:
 @pytest.mark.parametrize("snippet", SNIPPETS, ids=[snippet.place for snippet in SNIPPETS])
 def test_a_snippet_runs(snippet: Snippet) -> None:
     told = subprocess.run(
-        [sys.executable, "-c", RUNNER], input=snippet.code, capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", RUNNER],
+        input=snippet.code,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
     )
 
     assert told.returncode == 0, told.stderr

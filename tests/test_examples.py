@@ -13,12 +13,13 @@ from typing import Any
 
 import httpx
 import pytest
+from tests.shared import PATIENCE
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
 
 def run(name: str) -> str:
-    told = subprocess.run([sys.executable, EXAMPLES / name], capture_output=True, text=True, timeout=60)
+    told = subprocess.run([sys.executable, EXAMPLES / name], capture_output=True, text=True, timeout=PATIENCE)
     assert told.returncode == 0, told.stderr
     assert told.stderr == ""
     return told.stdout

@@ -7,6 +7,7 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
+from tests.shared import PATIENCE
 
 from smg_core.cli import main
 from smg_core.config import describe, load_config
@@ -192,7 +193,7 @@ def test_an_interrupt_ends_the_demo_without_a_traceback() -> None:
     assert any("Serving until Ctrl-C" in line for line in demo.stdout)
 
     demo.send_signal(signal.SIGINT)
-    _, complaints = demo.communicate(timeout=30)
+    _, complaints = demo.communicate(timeout=PATIENCE)
 
     assert demo.returncode in {0, 130}
     assert complaints == ""

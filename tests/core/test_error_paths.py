@@ -262,8 +262,8 @@ def test_completions_has_a_field_for_each_of_its_own(path: str, prompt: Any) -> 
 
 
 NOT_OF_GENERATE = frozenset({"sampling.suffix", "sampling.truncate_prompt", "sampling.echo", "sampling.token_ids"})
-"""What `/generate` has no field for. It always tells ids; an engine that tells none takes no prompt as it stands, which is refused
-first."""
+"""What `/generate` has no field for. It always tells ids; an engine that tells none takes no prompt as it stands, which is
+refused first."""
 
 
 @pytest.mark.parametrize(

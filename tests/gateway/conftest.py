@@ -9,6 +9,7 @@ from typing import Any
 import attrs
 import httpx
 import pytest
+from tests.shared import PATIENCE
 
 from smg_core import Config, Gateway
 from smg_core.server.http_server import HttpServer
@@ -25,7 +26,7 @@ def body(text: str = "Hello", **fields: Any) -> dict[str, Any]:
     return {"model": "sim", "messages": [{"role": "user", "content": text}], **fields}
 
 
-async def eventually(condition: Callable[[], object], seconds: float = 60.0) -> None:
+async def eventually(condition: Callable[[], object], seconds: float = PATIENCE) -> None:
     """Return once `condition` holds; for what other threads and processes bring about."""
     async with asyncio.timeout(seconds):
         while not condition():
@@ -89,10 +90,10 @@ async def over_http(
     if wrap is not None:
         server.config.app = wrap(server.config.app)
     running = asyncio.create_task(server.serve(sockets=[listener]))
-    await eventually(lambda: server.started or running.done(), 30)
+    await eventually(lambda: server.started or running.done(), PATIENCE)
     try:
         await gateway.ready()
-        async with httpx.AsyncClient(base_url=url, timeout=30, trust_env=False, headers=JSON) as http:
+        async with httpx.AsyncClient(base_url=url, timeout=PATIENCE, trust_env=False, headers=JSON) as http:
             yield House(gateway, http, observer, url, server)
     finally:
         server.should_exit = True
@@ -112,7 +113,7 @@ async def held_back(house: House) -> int:
     engine = house.engine
     await eventually(lambda: engine.counters["tokens"])
     same, before = 0, 0
-    async with asyncio.timeout(100):
+    async with asyncio.timeout(PATIENCE):
         while same < 50:
             now = engine.counters["tokens"]
             same = same + 1 if now == before else 0

@@ -8,6 +8,7 @@ from typing import Any
 import attrs
 import httpx
 from tests.gateway.conftest import House
+from tests.shared import PATIENCE
 
 from smg_core import Config, Gateway
 from smg_core.config import WorkersConfig
@@ -83,7 +84,7 @@ async def joined(gateway: Gateway, name: str) -> None:
     """Return once the worker is ready."""
     worker = gateway.registry.get(name)
     assert worker is not None
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         while worker.state != "ready":
             await asyncio.sleep(0.002)
 

@@ -11,6 +11,7 @@ import httpx
 import pytest
 from tests.gateway.conftest import CHAT, House, body, eventually, over_http
 from tests.gateway.test_admin import table
+from tests.shared import PATIENCE
 
 from smg_core import Config, Gateway
 from smg_core.cli import main
@@ -93,7 +94,7 @@ async def fleet(
             await eventually(lambda: all(worker.state == "ready" for worker in gateway.registry))
         await stack.enter_async_context(administered(gateway, config, listener, table()))
         base = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        admin = await stack.enter_async_context(httpx.AsyncClient(base_url=base, timeout=60, trust_env=False))
+        admin = await stack.enter_async_context(httpx.AsyncClient(base_url=base, timeout=PATIENCE, trust_env=False))
         http = await stack.enter_async_context(gateway.http_client(httpx, base_url="http://gateway"))
         yield Fleet(gateway, http, observer, own=tuple(named.values()), named=named, admin=admin)
 

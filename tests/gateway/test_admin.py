@@ -19,6 +19,7 @@ import pytest
 from tests.gateway.authority import Authority
 from tests.gateway.conftest import JSON, House, over_http
 from tests.gateway.test_serve import QUICK, read, start
+from tests.shared import PATIENCE
 
 from smg_core.cli import main
 from smg_core.config import AdminConfig, AuthConfig, Config, ConfigError, ObservabilityConfig, RoutingConfig, TlsConfig
@@ -59,7 +60,7 @@ async def opened(admin: AdminConfig | None = None, **sections: Any) -> AsyncIter
         async with (
             over_http(config=config) as house,
             administered(house.gateway, config, listener, table()),
-            httpx.AsyncClient(base_url=base, transport=transport, timeout=60, trust_env=False) as http,
+            httpx.AsyncClient(base_url=base, transport=transport, timeout=PATIENCE, trust_env=False) as http,
         ):
             yield Door(house, http)
     finally:
@@ -430,12 +431,12 @@ async def test_with_several_processes_one_has_the_door_and_tells_of_all(tmp_path
         log: list[str] = []
         reading = asyncio.create_task(read(process, log))
         transport = httpx.AsyncHTTPTransport(uds=str(path))
-        async with httpx.AsyncClient(base_url="http://localhost", transport=transport, timeout=60) as http:
+        async with httpx.AsyncClient(base_url="http://localhost", transport=transport, timeout=PATIENCE) as http:
             first = await health_of(http, 2)
             os.kill(first[0], signal.SIGKILL)  # the one with the door: it is replaced, and the door comes back
             second = await health_of(http, 2, without=first[0])
         process.terminate()
-        async with asyncio.timeout(100):
+        async with asyncio.timeout(PATIENCE):
             await process.wait()
         await reading
 
@@ -447,7 +448,7 @@ async def test_with_several_processes_one_has_the_door_and_tells_of_all(tmp_path
 
 async def health_of(http: httpx.AsyncClient, ready: int, without: int = 0) -> list[int]:
     """The ids of the processes, once so many are ready."""
-    async with asyncio.timeout(150):
+    async with asyncio.timeout(PATIENCE):
         while True:
             try:
                 told = (await http.get("/admin/health")).json()["processes"]

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 from tests.gateway.conftest import CHAT, body, eventually
 from tests.gateway.test_admin import ADMIN, KEYS, USER, Door, bearer, opened
+from tests.shared import PATIENCE
 
 from smg_core.cli import main
 from smg_core.engines.target import Tls
@@ -35,7 +36,7 @@ async def state_of(door: Door, name: str) -> str:
 async def added(door: Door, engine: SimulatedEngine, name: str, **more: Any) -> httpx.Response:
     answer = await door.http.post("/admin/workers", json={"url": engine.target, "name": name, **more})
     assert answer.status_code == 201, answer.text
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         while await state_of(door, name) != "ready":
             await asyncio.sleep(0.01)
     return answer
@@ -50,7 +51,7 @@ async def test_a_worker_is_added_changed_drained_taken_back_and_removed() -> Non
         )
         drained = await door.http.post("/admin/workers/east/drain", json={"wait_s": 60})
         back = await door.http.post("/admin/workers/east/undrain", json={})
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while await state_of(door, "east") != "ready":
                 await asyncio.sleep(0.01)
         removed = await door.http.delete("/admin/workers/east")

@@ -9,6 +9,7 @@ import attrs
 import openai
 import pytest
 from tests.gateway.conftest import House, eventually, in_process, over_http
+from tests.shared import PATIENCE
 
 from smg_core import Config
 from smg_core.history.settings import HistoryConfig
@@ -54,7 +55,7 @@ async def client(house: House) -> AsyncIterator[openai.AsyncOpenAI]:
 
 async def polled(client: openai.AsyncOpenAI, id: str) -> Any:
     """The response once it has ended."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         while (found := await client.responses.retrieve(id)).status not in ENDED:
             await asyncio.sleep(0.02)
     return found

@@ -13,6 +13,7 @@ import openai
 import pytest
 from tests.gateway.conftest import eventually
 from tests.gateway.test_serve import read, ready_at, start
+from tests.shared import PATIENCE
 
 from smg_core.protocols.responses_grammar import check_stream
 from smg_core.simulator.clockwork import Timing
@@ -76,7 +77,7 @@ async def begun(client: openai.AsyncOpenAI) -> tuple[str, list[dict[str, Any]]]:
 
 async def polled(client: openai.AsyncOpenAI, id: str) -> Any:
     """The response once it has ended."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         while (found := await client.responses.retrieve(id)).status not in ENDED:
             await asyncio.sleep(0.02)
     return found

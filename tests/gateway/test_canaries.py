@@ -18,6 +18,7 @@ import httpx
 import pytest
 from tests.gateway.conftest import House, over_http
 from tests.gateway.test_metrics import a_table, meter_of
+from tests.shared import PATIENCE
 
 from smg_core.config import (
     AdminConfig,
@@ -134,7 +135,7 @@ async def ask(http: httpx.AsyncClient, sinks: Sinks, method: str, path: str, **m
     """Ask with a good key, and keep the answer."""
     headers = {"authorization": f"Bearer {KEY}", "x-secret": HEADER, "cookie": HEADER, "x-smg-explain": "1"}
     with contextlib.suppress(httpx.TransportError):  # an answer that breaks off is one way in which requests end
-        sinks.answers.append(await http.request(method, path, **{"headers": headers, **more}, timeout=20))
+        sinks.answers.append(await http.request(method, path, **{"headers": headers, **more}, timeout=PATIENCE))
 
 
 async def walk(client: httpx.AsyncClient, routes: Any, sinks: Sinks) -> None:

@@ -22,6 +22,7 @@ from tests.gateway.test_responses_socket import ask, send, talk
 from tests.gateway.test_serve import start
 from tests.gateway.test_tool_loop import DONE, NOTES, calls, configured
 from tests.gateway.tool_server import ToolServer, tool_server
+from tests.shared import PATIENCE
 
 from smg_core.cli import main
 from smg_core.config import HistoryConfig, ObservabilityConfig, TimeoutsConfig, TracesConfig
@@ -119,7 +120,7 @@ async def run_a_batch(house: House) -> None:
         for number, more in enumerate(({}, {"model": "no-such-model"}, {"messages": BATCH}))
     ]
     content = "\n".join(map(json.dumps, lines)) + f'\n{{"custom_id": "{BATCH}'
-    async with httpx.AsyncClient(base_url=house.url, trust_env=False, timeout=30) as http:
+    async with httpx.AsyncClient(base_url=house.url, trust_env=False, timeout=PATIENCE) as http:
         for text in (content, "\n".join(map(json.dumps, lines)), f"\x00{BATCH}"):
             form = {"file": (f"{BATCH}.jsonl", text.encode(), "application/jsonl")}
             made = await http.post("/v1/files", data={"purpose": "batch"}, files=form)
@@ -130,7 +131,7 @@ async def run_a_batch(house: House) -> None:
 
 
 async def batch_ended(house: House, id: str) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         while (await house.http.get(f"/v1/batches/{id}")).json()["status"] not in ENDED:
             await asyncio.sleep(0.01)
 

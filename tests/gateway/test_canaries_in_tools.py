@@ -23,6 +23,7 @@ from tests.gateway.conftest import House, over_http
 from tests.gateway.test_canaries_in_faults import DONE, OWN_PEERS, around
 from tests.gateway.test_metrics import meter_of
 from tests.gateway.tool_server import ToolServer, tool_server
+from tests.shared import PATIENCE
 
 from smg_core.cli import main
 from smg_core.config import Config, ObservabilityConfig, TimeoutsConfig, TracesConfig
@@ -225,7 +226,9 @@ async def use(house: House, name: str) -> list[str]:
     for stream in (False, True):
         house.engine.say(said, DONE)
         fields = {"model": "sim", "input": PROMPT, "tools": [server], "stream": stream}
-        answered = await house.http.post("/v1/responses", json=fields, headers={"x-handed-on": HANDED_ON}, timeout=60)
+        answered = await house.http.post(
+            "/v1/responses", json=fields, headers={"x-handed-on": HANDED_ON}, timeout=PATIENCE
+        )
         told.append(answered.text + str(answered.headers))
         while house.engine.engine.script.next() is not None:  # a model whose tools cannot be listed is not asked
             pass

@@ -10,6 +10,7 @@ import attrs
 import httpx
 import pytest
 from tests.gateway.conftest import CHAT, JSON, House, body, eventually, in_process, over_http, settled
+from tests.shared import PATIENCE
 
 from smg_core import Config
 from smg_core.config import LimitsConfig, TimeoutsConfig, WorkersConfig
@@ -117,7 +118,7 @@ async def test_nothing_hangs_and_nothing_is_left_of_hundreds_of_requests_that_go
                 limits=httpx.Limits(max_connections=400),
             )
         passing = asyncio.create_task(let_time_pass(house, hours))
-        async with asyncio.timeout(110):
+        async with asyncio.timeout(PATIENCE):
             ends = Counter(await asyncio.gather(*(visit(house, number, rng) for number in range(300))))
         passing.cancel()
         await settled(house)

@@ -16,6 +16,7 @@ from tests.gateway.conftest import CHAT, House, body, eventually, over_http, set
 from tests.gateway.fleet import ALERT, CALM, Prefer, joined
 from tests.gateway.test_failures import taken_apart
 from tests.gateway.test_mixed_fleet import SCHEMA, WEATHER
+from tests.shared import PATIENCE
 from tokenizers import AddedToken, Tokenizer
 
 from smg_core import Config, Gateway
@@ -192,7 +193,7 @@ async def test_a_far_gateway_that_goes_and_comes_back_is_used_again() -> None:
     async with in_a_row(config=ALERT) as row:
         (worker,) = row.gateway.registry
         await row.engine.stop()
-        await eventually(lambda: worker.state == "unreachable", 30)
+        await eventually(lambda: worker.state == "unreachable", PATIENCE)
         away = await row.chat()
         await row.engine.start()
         await joined(row.gateway, "far")

@@ -13,6 +13,7 @@ import pytest
 from cryptography import x509
 from tests.gateway.authority import Authority, Issued
 from tests.gateway.conftest import House, eventually, over_http
+from tests.shared import PATIENCE
 
 from smg_core.auth.certificates import Certificate, CertificateCallers
 from smg_core.auth.roles import Roles
@@ -53,7 +54,7 @@ class Asked:
         context = ssl.create_default_context(cadata=self.authority.trusted.decode())
         if shown is not None:
             context.load_cert_chain(*shown.write(self.folder, "client"))
-        return httpx.AsyncClient(base_url=self.house.url, timeout=60, trust_env=False, verify=context)
+        return httpx.AsyncClient(base_url=self.house.url, timeout=PATIENCE, trust_env=False, verify=context)
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ import httpx
 import pytest
 from tests.gateway.conftest import CHAT, body, eventually, over_http
 from tests.gateway.test_admin import KEYS, opened, table
+from tests.shared import PATIENCE
 
 from smg_core.config import AdminConfig, describe
 from smg_core.server.admin.listening import admin_listener, close_listener
@@ -65,7 +66,7 @@ async def from_file(
             base = f"http://127.0.0.1:{listener.getsockname()[1]}"
             async with (
                 administered(house.gateway, config, listener, table(), None, control),
-                httpx.AsyncClient(base_url=base, timeout=60, trust_env=False) as door,
+                httpx.AsyncClient(base_url=base, timeout=PATIENCE, trust_env=False) as door,
             ):
                 yield Settings(house.gateway, house.http, door, file)
     finally:

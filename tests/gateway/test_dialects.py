@@ -11,6 +11,7 @@ import pytest
 from tests.gateway.conftest import eventually, settled
 from tests.gateway.fleet import ALERT, CALM, Member, Prefer, fleet
 from tests.gateway.test_failures import taken_apart
+from tests.shared import PATIENCE
 
 from smg_core.config import ModelConfig, WorkersConfig
 from smg_core.engines.dialects import DIALECTS
@@ -98,7 +99,7 @@ async def test_an_engine_that_restarts_under_load_ends_each_stream_once_and_is_u
         house.engine.inject(Fault("restart", after=3))
         broken = taken_apart(await house.chat(stream=True))
         await settled(house)
-        async with asyncio.timeout(60):  # a probe that met the restart may yet take the worker away for a moment
+        async with asyncio.timeout(PATIENCE):  # a probe that met the restart may yet take the worker away for a moment
             while (after := await house.chat()).status_code != 200:
                 assert after.status_code == 503
 

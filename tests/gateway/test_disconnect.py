@@ -14,6 +14,7 @@ import httpx
 import pytest
 from tests.gateway.conftest import CHAT, House, body, eventually, held_back, in_process, over_http, settled
 from tests.peers import listening
+from tests.shared import PATIENCE
 
 from smg_core import Config, Gateway
 from smg_core.config import LimitsConfig
@@ -105,7 +106,7 @@ async def test_a_client_that_leaves_while_its_prompt_is_encoded_never_reaches_th
     async with served(PACED) as house:
         threads = house.gateway.config.tokenizer.encode_threads
         executor = house.gateway.executor
-        busy = [asyncio.create_task(executor.run(lambda _: free.wait(10), size=1)) for _ in range(threads)]
+        busy = [asyncio.create_task(executor.run(lambda _: free.wait(PATIENCE), size=1)) for _ in range(threads)]
         await asyncio.sleep(0)
         asked = asyncio.create_task(house.chat("new words, " * 20_000, stream=streaming))
         await eventually(lambda: house.gateway.in_flight)

@@ -11,6 +11,7 @@ import httpx
 import pytest
 from tests.gateway.conftest import eventually
 from tests.gateway.test_admin import ADMIN, KEYS, USER, bearer, table
+from tests.shared import PATIENCE
 
 from smg_core.cli import main
 from smg_core.config import AdminConfig, Config
@@ -65,7 +66,7 @@ async def fleet(**sections: Any) -> AsyncIterator[Fleet]:
         await eventually(lambda: all(worker.state == "ready" for worker in gateway.registry))
         await stack.enter_async_context(administered(gateway, config, listener, table()))
         base = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        http = await stack.enter_async_context(httpx.AsyncClient(base_url=base, timeout=60, trust_env=False))
+        http = await stack.enter_async_context(httpx.AsyncClient(base_url=base, timeout=PATIENCE, trust_env=False))
         yield Fleet(gateway, engines, http)
 
 
@@ -135,7 +136,7 @@ async def test_the_ranks_of_one_engine_share_one_call() -> None:
         async with (
             Gateway(workers=specs, config=config) as gateway,
             administered(gateway, config, listener, table()),
-            httpx.AsyncClient(base_url=base, trust_env=False, timeout=60) as http,
+            httpx.AsyncClient(base_url=base, trust_env=False, timeout=PATIENCE) as http,
         ):
             await eventually(lambda: all(worker.state == "ready" for worker in gateway.registry))
             rows = (await http.post("/admin/workers/start_profile", json={})).json()["workers"]
@@ -189,7 +190,7 @@ async def http_fleet() -> AsyncIterator[Fleet]:
         await eventually(lambda: all(worker.state == "ready" for worker in gateway.registry))
         await stack.enter_async_context(administered(gateway, config, listener, table()))
         base = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        http = await stack.enter_async_context(httpx.AsyncClient(base_url=base, timeout=60, trust_env=False))
+        http = await stack.enter_async_context(httpx.AsyncClient(base_url=base, timeout=PATIENCE, trust_env=False))
         yield Fleet(gateway, engines, http)
 
 

@@ -16,6 +16,7 @@ import httpx
 import pytest
 from tests.gateway.conftest import CHAT, JSON, body
 from tests.gateway.test_serve import ENVIRONMENT, read, ready, start
+from tests.shared import PATIENCE
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
@@ -73,12 +74,14 @@ async def gateway(urls: Sequence[str], *arguments: str) -> AsyncIterator[httpx.A
     log: list[str] = []
     reading = asyncio.create_task(read(process, log))
     try:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while sum("-> ready" in line for line in log) < len(urls):
                 await asyncio.sleep(0.02)
         url = next(line for line in log if "listening on" in line).split("listening on ")[1].split()[0]
         limits = httpx.Limits(max_connections=None)
-        async with httpx.AsyncClient(base_url=url, timeout=60, trust_env=False, headers=JSON, limits=limits) as http:
+        async with httpx.AsyncClient(
+            base_url=url, timeout=PATIENCE, trust_env=False, headers=JSON, limits=limits
+        ) as http:
             await ready(http)
             yield http
     finally:

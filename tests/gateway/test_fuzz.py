@@ -23,6 +23,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
+from tests.shared import PATIENCE
 
 from smg_core.config import Config
 from smg_core.protocols import responses_types as responses
@@ -410,7 +411,9 @@ def test_whatever_a_client_asks_is_answered_or_refused_and_never_the_gateways_fa
     try:
         body = json.dumps(asked).encode("utf-8", "replace")
         headers = {"content-type": "application/json"}
-        answer = loop.run_until_complete(asyncio.wait_for(house.post(api.path, content=body, headers=headers), 60))
+        answer = loop.run_until_complete(
+            asyncio.wait_for(house.post(api.path, content=body, headers=headers), PATIENCE)
+        )
     finally:
         logging.getLogger().removeHandler(traces)
 

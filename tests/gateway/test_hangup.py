@@ -13,6 +13,7 @@ import httpx
 import pytest
 from tests.gateway.conftest import CHAT, body, eventually
 from tests.gateway.test_serve import LONG, PACED, QUICK, Served, begun, children, serving, text_of
+from tests.shared import PATIENCE
 
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.server import SimulatedEngine
@@ -35,7 +36,7 @@ def config_file(folder: Path, n: int) -> Path:
 
 async def replaced(served: Served, before: list[int]) -> list[int]:
     """The processes once all of `before` have been replaced and are gone."""
-    await eventually(lambda: not set(children(served.process)) & set(before), 200)
+    await eventually(lambda: not set(children(served.process)) & set(before), PATIENCE)
     return children(served.process)
 
 
@@ -44,7 +45,7 @@ async def hang_up(served: Served, processes: int = 2) -> list[int]:
     before = children(served.process)
     done = len(served.told("another process takes over"))
     served.process.send_signal(signal.SIGHUP)
-    await eventually(lambda: len(served.told("another process takes over")) == done + processes, 200)
+    await eventually(lambda: len(served.told("another process takes over")) == done + processes, PATIENCE)
     return before
 
 
@@ -63,19 +64,21 @@ async def test_under_load_no_connection_is_refused_and_no_stream_is_cut(
     async def ask(served: Served, fresh: bool) -> None:
         """Ask again and again, on one connection that is kept, or each time on a new one."""
         number = 0
-        async with httpx.AsyncClient(base_url=served.http.base_url, timeout=60, trust_env=False) as kept:
+        async with httpx.AsyncClient(base_url=served.http.base_url, timeout=PATIENCE, trust_env=False) as kept:
             while not ended.is_set():
                 number += 1
                 if not fresh:
                     statuses.append(await answered(kept, number))
                     continue
-                async with httpx.AsyncClient(base_url=served.http.base_url, timeout=60, trust_env=False) as client:
+                async with httpx.AsyncClient(
+                    base_url=served.http.base_url, timeout=PATIENCE, trust_env=False
+                ) as client:
                     statuses.append(await answered(client, number))
 
     async def stream(served: Served) -> None:
         """Stream again and again, each time on a new connection."""
         while not ended.is_set():
-            async with httpx.AsyncClient(base_url=served.http.base_url, timeout=120, trust_env=False) as client:
+            async with httpx.AsyncClient(base_url=served.http.base_url, timeout=PATIENCE, trust_env=False) as client:
                 request = client.build_request("POST", CHAT, json=body(stream=True))
                 texts.append(await text_of(await client.send(request, stream=True)))
 
@@ -105,14 +108,14 @@ async def test_new_processes_have_the_settings_of_the_file_as_it_is_then(tmp_pat
     async with serving(QUICK, "--config", str(file), "--processes", "2") as served:
 
         async def bound() -> str:
-            async with httpx.AsyncClient(base_url=served.http.base_url, timeout=60, trust_env=False) as client:
+            async with httpx.AsyncClient(base_url=served.http.base_url, timeout=PATIENCE, trust_env=False) as client:
                 message: str = (await client.post(CHAT, json=body(n=100))).json()["error"]["message"]
                 return message
 
         before = await bound()
         file.write_text("limits:\n  n: [\n")
         served.process.send_signal(signal.SIGHUP)
-        await eventually(lambda: served.told("the settings stay as they were"), 100)
+        await eventually(lambda: served.told("the settings stay as they were"), PATIENCE)
         still = await bound()
         file.write_text("limits:\n  n: 5\nserver:\n  backlog: 77\n")
         await hang_up(served)
@@ -130,9 +133,9 @@ async def test_settings_with_which_no_process_can_start_leave_the_processes_as_t
         before = children(served.process)
         file.write_text("sealing:\n  keys: [short]\n")
         served.process.send_signal(signal.SIGHUP)
-        await eventually(lambda: served.told("the others stay") or served.told("the settings stay"), 100)
+        await eventually(lambda: served.told("the others stay") or served.told("the settings stay"), PATIENCE)
         answer = await served.http.post(CHAT, json=body())
-        await eventually(lambda: children(served.process) == before, 100)
+        await eventually(lambda: children(served.process) == before, PATIENCE)
         file.write_text("limits:\n  n: 5\n")
         await hang_up(served)
 
@@ -148,7 +151,7 @@ async def test_the_service_manager_is_told_when_processes_were_replaced(tmp_path
         told: list[str] = []
 
         async def hear(word: str) -> None:
-            async with asyncio.timeout(200):
+            async with asyncio.timeout(PATIENCE):
                 while word not in told:
                     told.append((await loop.sock_recv(manager, 1000)).decode().split("\n")[0])
 
@@ -174,7 +177,7 @@ async def test_a_process_without_a_supervisor_reads_its_settings_again_and_tells
         loop = asyncio.get_running_loop()
 
         async def heard(count: int) -> list[str]:
-            async with asyncio.timeout(100):
+            async with asyncio.timeout(PATIENCE):
                 return [(await loop.sock_recv(manager, 1000)).decode().split("\n")[0] for _ in range(count)]
 
         env = {"NOTIFY_SOCKET": str(tmp_path / "notify")}
@@ -206,14 +209,17 @@ async def test_a_process_without_a_supervisor_reads_its_settings_again_and_tells
 
 async def bound_of(served: Served) -> str:
     """What a process that takes the next connection says of `limits.n`."""
-    async with httpx.AsyncClient(base_url=served.http.base_url, timeout=60, trust_env=False) as client:
+    async with httpx.AsyncClient(base_url=served.http.base_url, timeout=PATIENCE, trust_env=False) as client:
         message: str = (await client.post(CHAT, json=body(n=100))).json()["error"]["message"]
         return message
 
 
 def door_at(place: Path) -> httpx.AsyncClient:
     return httpx.AsyncClient(
-        transport=httpx.AsyncHTTPTransport(uds=str(place)), base_url="http://localhost", timeout=60, trust_env=False
+        transport=httpx.AsyncHTTPTransport(uds=str(place)),
+        base_url="http://localhost",
+        timeout=PATIENCE,
+        trust_env=False,
     )
 
 
@@ -252,7 +258,7 @@ async def test_workers_are_those_of_the_edited_files_and_what_an_operator_drains
             written("name: heavy, weight: 2", "name: kept", "name: new")
             urls(engine.target, three, four)
             await hang_up(served)
-            async with asyncio.timeout(100):
+            async with asyncio.timeout(PATIENCE):
                 while not {"new", four} <= (now := await rows()).keys() or {"gone", two} & now.keys():
                     await asyncio.sleep(0.05)
 
@@ -276,12 +282,12 @@ async def test_a_succession_that_fails_leaves_what_was_changed_live_also_to_proc
         assert (await door.post("/admin/reload", json={})).json()["changed"] == ["limits.n"]
         file.write_text("limits:\n  n: 9\nhistory:\n  url: sqlite:////nowhere/at/all/history.db\n")
         served.process.send_signal(signal.SIGHUP)
-        await eventually(lambda: served.told("the others stay"), 100)
+        await eventually(lambda: served.told("the others stay"), PATIENCE)
         before = children(served.process)
         for pid in before:
             os.kill(pid, signal.SIGKILL)
         await eventually(
-            lambda: len(children(served.process)) == 2 and not {*children(served.process)} & {*before}, 100
+            lambda: len(children(served.process)) == 2 and not {*children(served.process)} & {*before}, PATIENCE
         )
         told = {await bound_of(served) for _ in range(6)}
 
@@ -294,13 +300,13 @@ async def test_a_process_that_dies_while_its_successor_starts_is_followed_by_tha
         (before,) = children(served.process)
         config_file(tmp_path, 5)
         served.process.send_signal(signal.SIGHUP)
-        await eventually(lambda: len(children(served.process)) == 2, 100)
+        await eventually(lambda: len(children(served.process)) == 2, PATIENCE)
         os.kill(before, signal.SIGKILL)
-        await eventually(lambda: served.told("before its successor was ready"), 100)
+        await eventually(lambda: served.told("before its successor was ready"), PATIENCE)
         after = await bound_of(served)
         now = children(served.process)
         served.process.send_signal(signal.SIGHUP)
-        await eventually(lambda: len(children(served.process)) == 2, 100)
+        await eventually(lambda: len(children(served.process)) == 2, PATIENCE)
         served.process.send_signal(signal.SIGTERM)  # while another succession is under way
         status = await served.ended()
 
@@ -320,7 +326,7 @@ async def test_sources_of_workers_are_asked_by_the_process_that_takes_over(tmp_p
         async def named(name: str) -> None:
             """Write a file with this worker alone, and wait until it is there and no other of the file is."""
             listed.write_text(f"- {{url: 'grpc://127.0.0.1:1', name: {name}}}\n")
-            async with asyncio.timeout(100):
+            async with asyncio.timeout(PATIENCE):
                 while True:
                     async with door_at(place) as door:
                         rows = (await door.get("/admin/workers")).json()["workers"]
@@ -335,7 +341,7 @@ async def test_sources_of_workers_are_asked_by_the_process_that_takes_over(tmp_p
             await named(f"after{count}")
         first = min(children(served.process))
         os.kill(first, signal.SIGKILL)
-        await eventually(lambda: len(children(served.process)) == 2 and first not in children(served.process), 100)
+        await eventually(lambda: len(children(served.process)) == 2 and first not in children(served.process), PATIENCE)
         await named("last")
 
 
@@ -344,10 +350,10 @@ async def test_the_admin_door_and_the_metrics_know_the_new_processes(tmp_path: P
     async with serving(PACED, "--processes", "2", "--admin-socket", str(door)) as served:
         before = await hang_up(served)
         transport = httpx.AsyncHTTPTransport(uds=str(door))
-        async with httpx.AsyncClient(transport=transport, base_url="http://localhost", timeout=60) as client:
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost", timeout=PATIENCE) as client:
 
             async def processes() -> dict[int, str]:
-                async with asyncio.timeout(100):
+                async with asyncio.timeout(PATIENCE):
                     while True:
                         shown = json.loads((await client.get("/admin/health")).content)["processes"]
                         if not {each["pid"] for each in shown} & set(before):

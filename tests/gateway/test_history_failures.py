@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tests.gateway.conftest import in_process, settled
 from tests.gateway.test_serve import start
+from tests.shared import PATIENCE
 
 from smg_core import Config
 from smg_core.history.settings import HistoryConfig
@@ -71,7 +72,7 @@ async def test_a_history_that_cannot_be_opened_stops_the_start_with_one_line(tmp
     async def told(place: str) -> tuple[int | None, list[str]]:
         history = f"sqlite:///{tmp_path}/{place}"
         process = await start("--worker", "grpc://127.0.0.1:1", "--port", "0", "--history", history)
-        async with asyncio.timeout(100):
+        async with asyncio.timeout(PATIENCE):
             _, said = await process.communicate()
         lines = said.decode().splitlines()
         return process.returncode, [line for line in lines if "CRITICAL" in line or "Traceback" in line]

@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import pytest
 from tests.gateway.conftest import CHAT, House, body, eventually, in_process, over_http, settled
+from tests.shared import PATIENCE
 
 from smg_core import Config
 from smg_core.config import ServerConfig
@@ -57,7 +58,7 @@ async def connected(house: House) -> AsyncIterator[tuple[asyncio.StreamReader, a
 
 async def exchange(house: House, *pieces: bytes) -> bytes:
     """All that the server says until it closes."""
-    async with asyncio.timeout(20), connected(house) as (reader, writer):
+    async with asyncio.timeout(PATIENCE), connected(house) as (reader, writer):
         for piece in pieces:
             writer.write(piece)
             await writer.drain()
@@ -290,7 +291,7 @@ async def test_unknown_encodings_and_odd_targets_are_answered(house: House) -> N
 async def test_many_connections_that_say_nothing_leave_room_for_one_that_does(house: House) -> None:
     port = int(house.url.rpartition(":")[2])
     idle = await asyncio.gather(*(asyncio.open_connection("127.0.0.1", port) for _ in range(300)))
-    async with httpx.AsyncClient(base_url=house.url, trust_env=False, timeout=60) as http:
+    async with httpx.AsyncClient(base_url=house.url, trust_env=False, timeout=PATIENCE) as http:
         assert (await http.post(CHAT, json=body())).status_code == 200
     for _, writer in idle:
         writer.transport.abort()

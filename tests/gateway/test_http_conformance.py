@@ -15,6 +15,7 @@ import attrs
 import pytest
 import uvicorn
 from tests.gateway.conftest import CHAT, body, over_http
+from tests.shared import PATIENCE
 
 from smg_core import Config, Gateway
 from smg_core.config import ServerConfig
@@ -420,7 +421,7 @@ async def plain() -> AsyncIterator[int]:
 
 async def exchange(port: int, *pieces: bytes) -> bytes:
     """All that the server says until it closes. What it no longer reads is not sent."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         said = asyncio.create_task(all_of(reader))
         try:
@@ -516,7 +517,7 @@ async def test_the_app_answers_each_case_under_plain_uvicorn_too(plain: int, cas
 async def test_a_client_that_shuts_its_sending_side_gets_the_answers_to_what_it_asked(
     served: int, sent: bytes, expected: list[int]
 ) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         reader, writer = await asyncio.open_connection("127.0.0.1", served)
         writer.write(sent)
         writer.write_eof()

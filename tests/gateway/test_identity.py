@@ -15,6 +15,7 @@ import pytest
 from google import genai
 from google.genai import errors, types
 from tests.gateway.conftest import CHAT, House, body, in_process, over_http
+from tests.shared import PATIENCE
 from websockets.asyncio.client import connect
 
 from smg_core import Config, Gateway
@@ -329,7 +330,7 @@ async def test_a_batch_is_run_with_what_its_key_may_use() -> None:
                         await create
                     continue
                 batch = await create
-                async with asyncio.timeout(60):
+                async with asyncio.timeout(PATIENCE):
                     while batch.status != "completed":
                         await asyncio.sleep(0.02)
                         batch = await client.batches.retrieve(batch.id)
@@ -569,7 +570,7 @@ async def test_two_gateways_with_one_store_know_each_others_keys(tmp_path: Path)
 
         assert await status() == 200
         await keys.revoke(made.key.id)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while await status() == 200:
                 await asyncio.sleep(0.02)
         assert await status() == 401

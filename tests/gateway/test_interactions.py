@@ -11,6 +11,7 @@ import pytest
 from google import genai
 from google.genai import types
 from tests.gateway.conftest import House, in_process, over_http
+from tests.shared import PATIENCE
 
 from smg_core.protocols.interactions_grammar import END, InteractionGrammar
 from smg_core.simulator.engine import SimulatorConfig
@@ -141,7 +142,7 @@ async def test_an_interaction_in_the_background_is_followed_polled_and_ends() ->
         stream = await made.create(model="sim", input="Hello", background=True, stream=True)
         events = [event async for event in stream]
 
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             while (whole := await made.get(waiting.id)).status != "completed":
                 await asyncio.sleep(0.02)
         again = [event async for event in await made.get(events[0].interaction.id, stream=True)]

@@ -8,6 +8,7 @@ import attrs
 import httpx
 import pytest
 from tests.gateway.conftest import House, eventually, in_process, over_http
+from tests.shared import PATIENCE
 
 from smg_core import Config
 from smg_core.errors import StoreFailed
@@ -61,7 +62,7 @@ async def read_again(house: House, id: str, last: str = "", path: str = STEPS) -
 
 
 async def polled(house: House, id: str, path: str = STEPS) -> dict[str, Any]:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         while (found := (await house.http.get(f"{path}/{id}")).json())["status"] not in ENDED:
             await asyncio.sleep(0.02)
     return dict(found)

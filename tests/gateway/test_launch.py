@@ -8,6 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 from tests.gateway.conftest import CHAT, body
+from tests.shared import PATIENCE
 
 from smg_core import Gateway
 from smg_core.errors import WorkerGone
@@ -79,7 +80,7 @@ async def test_an_engine_that_does_not_listen_to_the_signal_is_killed() -> None:
     deaf = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); signal.pause()"
     gateway = Gateway.launch((sys.executable, "-c", deaf), progress=None, timeout_s=60, grace_s=0.1)
     entering = asyncio.create_task(gateway.__aenter__())
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         while "deaf" not in gateway.last_words:
             await asyncio.sleep(0.01)
     entering.cancel()

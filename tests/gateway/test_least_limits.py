@@ -10,6 +10,7 @@ import pytest
 from tests.gateway.conftest import House, over_http, settled
 from tests.gateway.test_fuzz import Traces
 from tests.gateway.test_stream_faults import APIS, Api
+from tests.shared import PATIENCE
 
 from smg_core import Config
 
@@ -40,7 +41,7 @@ def one_by_one() -> Iterator[tuple[str, dict[str, Any]]]:
 async def told(house: House, api: Api) -> str:
     """What becomes of a request: how its stream ends, or the status of its refusal."""
     async with (
-        asyncio.timeout(30),
+        asyncio.timeout(PATIENCE),
         api.open(house, api.body | {"store": False} if api.name == "socket" else api.body) as answer,
     ):
         events = [event async for event in answer.events]

@@ -31,6 +31,7 @@ from tests.gateway.test_tool_loop import ADD, DONE, NOTES, gateway_with
 from tests.gateway.test_vision import SHAPES, seeing
 from tests.gateway.tool_server import tool_server
 from tests.gateway.vision_models import image_part, picture, qwen2_vl
+from tests.shared import PATIENCE
 
 from smg_core import Config, Gateway
 from smg_core.clock import SystemClock
@@ -314,7 +315,7 @@ async def scraped(**sections: Any) -> AsyncIterator[tuple[House, httpx.AsyncClie
         house = await stack.enter_async_context(over_http(config=config))
         app = metrics_app(house.gateway, meter_of(), config)
         await stack.enter_async_context(served_beside(house.gateway, config, listener, app, "metrics", plain=True))
-        yield house, await stack.enter_async_context(httpx.AsyncClient(base_url=url, timeout=60, trust_env=False))
+        yield house, await stack.enter_async_context(httpx.AsyncClient(base_url=url, timeout=PATIENCE, trust_env=False))
 
 
 async def test_the_port_answers_in_the_format_that_is_asked_for_and_has_nothing_else() -> None:
@@ -353,7 +354,7 @@ async def test_the_admin_door_has_the_metrics_for_those_who_may_see_them(role: s
         async with (
             over_http(config=config) as house,
             administered(house.gateway, config, listener, a_table(), meter_of(config.metrics)),
-            httpx.AsyncClient(base_url=url, timeout=60, trust_env=False) as http,
+            httpx.AsyncClient(base_url=url, timeout=PATIENCE, trust_env=False) as http,
         ):
             answer = await http.get("/admin/metrics", headers={"authorization": f"Bearer {key}"})
     finally:
@@ -378,7 +379,7 @@ async def test_what_requests_count_is_in_the_text_of_its_process_at_once_and_of_
     assert [await started(other), await started(one), await started(other)] == [0, 1, 1]
     async with one.gathering():
         requests.report(RequestStarted("r", "chat", "m", False, 0.0))
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while await started(other) != 2:
                 await asyncio.sleep(0.01)
         requests.report(RequestStarted("r", "chat", "m", False, 0.0))
@@ -388,12 +389,14 @@ async def test_what_requests_count_is_in_the_text_of_its_process_at_once_and_of_
 async def test_no_count_is_lost_when_a_process_is_replaced() -> None:
     async with serving(QUICK, "--processes", "2", "--metrics-port", "0", "--server-restart-s", "0") as served:
         url = next(line for line in served.log if "metrics are at" in line).split("at ")[1]
-        async with httpx.AsyncClient(timeout=60, trust_env=False) as http:
+        async with httpx.AsyncClient(timeout=PATIENCE, trust_env=False) as http:
 
             async def asked(times: int) -> None:
                 """So many requests, each over a connection of its own, that any process may take."""
                 for _ in range(times):
-                    async with httpx.AsyncClient(base_url=served.http.base_url, timeout=60, trust_env=False) as client:
+                    async with httpx.AsyncClient(
+                        base_url=served.http.base_url, timeout=PATIENCE, trust_env=False
+                    ) as client:
                         assert (await client.post(CHAT, json=body())).status_code == 200
 
             async def counted() -> float:
@@ -409,7 +412,7 @@ async def test_no_count_is_lost_when_a_process_is_replaced() -> None:
                 )
 
             async def until(count: float) -> None:
-                async with asyncio.timeout(90):
+                async with asyncio.timeout(PATIENCE):
                     while await counted() != count:
                         await asyncio.sleep(0.05)
 

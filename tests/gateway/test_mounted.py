@@ -11,6 +11,7 @@ import pytest
 from fastapi import FastAPI
 from starlette.applications import Starlette
 from tests.gateway.conftest import CHAT, body
+from tests.shared import PATIENCE
 
 from smg_core import Config, Gateway
 from smg_core.server.settings import ServerConfig
@@ -23,7 +24,9 @@ def client(gateway: Gateway, framework: Any = Starlette) -> httpx.AsyncClient:
     """A client of an application that has the gateway mounted at /llm, and does not run its lifespan."""
     application = framework()
     application.mount("/llm", gateway.asgi())
-    return httpx.AsyncClient(transport=httpx.ASGITransport(application), base_url="http://localhost/llm", timeout=60)
+    return httpx.AsyncClient(
+        transport=httpx.ASGITransport(application), base_url="http://localhost/llm", timeout=PATIENCE
+    )
 
 
 @pytest.mark.parametrize("framework", [Starlette, FastAPI])
@@ -81,6 +84,6 @@ asyncio.run(ask())
 
 async def test_the_gateway_stops_without_a_word_when_the_event_loop_ends() -> None:
     command = [sys.executable, "-W", "error", "-c", WITHOUT_STOP]
-    ran = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=120)
+    ran = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=PATIENCE)
 
     assert (ran.stdout, ran.stderr, ran.returncode) == ("200\n", "", 0)

@@ -10,6 +10,7 @@ import pytest
 from tests.gateway.conftest import House, body, eventually, held_back, over_http, settled
 from tests.gateway.fleet import CALM, Member, Prefer, Watching, fleet
 from tests.gateway.test_failures import taken_apart
+from tests.shared import PATIENCE
 
 from smg_core import Config
 from smg_core.config import LimitsConfig, ObservabilityConfig, RoutingConfig, ServerConfig
@@ -295,7 +296,7 @@ async def test_a_stream_that_a_shutdown_cut_before_a_client_that_does_not_read_i
             await eventually(lambda: house.server.should_exit)
             under_way = list(house.server.server_state.tasks)
             await eventually(
-                lambda: "Finished server process" in caplog.text, 60
+                lambda: "Finished server process" in caplog.text, PATIENCE
             )  # uvicorn has cancelled what was left
             for task in under_way:
                 task.cancel()  # as the event loop's end does

@@ -10,6 +10,7 @@ import pytest
 from tests.gateway.test_plugins import GUESTS, component
 from tests.gateway.test_roster_processes import answered, processes
 from tests.gateway.test_serve import QUICK, serving
+from tests.shared import PATIENCE
 
 pytestmark = pytest.mark.anyio
 
@@ -28,9 +29,9 @@ async def test_every_process_has_the_same_plugins_whenever_it_was_started(tmp_pa
     async with (
         serving(QUICK, "--processes", "2", "--admin-socket", place) as served,
         httpx.AsyncClient(
-            transport=httpx.AsyncHTTPTransport(uds=place), base_url="http://localhost", timeout=60
+            transport=httpx.AsyncHTTPTransport(uds=place), base_url="http://localhost", timeout=PATIENCE
         ) as door,
-        asyncio.timeout(240),
+        asyncio.timeout(PATIENCE),
     ):
         await both_ready(door)
         free = await answered(served)

@@ -11,6 +11,7 @@ import pytest
 from tests.gateway.conftest import CHAT, House, body, eventually, in_process, over_http
 from tests.gateway.test_plugins import listed
 from tests.gateway.test_said import EXAMPLES, LEFT, NUMBERS, events_of, redaction
+from tests.shared import PATIENCE
 from websockets.asyncio.client import connect
 
 from smg_core.middleware.base import (
@@ -157,7 +158,7 @@ async def batched(house: House, *texts: str) -> list[Any]:
     assert sent.status_code == 200, sent.text
     asked = {"input_file_id": sent.json()["id"], "endpoint": CHAT, "completion_window": "24h"}
     made = (await http.post("/v1/batches", json=asked)).json()
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         while made["status"] not in ("completed", "failed"):
             await asyncio.sleep(0.01)
             made = (await http.get(f"/v1/batches/{made['id']}")).json()
@@ -201,7 +202,7 @@ async def test_an_answer_made_in_the_background_is_shown_where_it_is_made(
         object_ = events_of(made.content)[0][noun] if stream else made.json()
         name = object_["id"]
         found = await house.http.get(f"{path}/{name}")
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while found.json()["status"] not in ("completed", "failed"):
                 await asyncio.sleep(0.01)
                 found = await house.http.get(f"{path}/{name}")

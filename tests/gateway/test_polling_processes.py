@@ -10,6 +10,7 @@ import httpx
 import pytest
 from tests.gateway.test_roster_processes import processes
 from tests.gateway.test_serve import QUICK, serving
+from tests.shared import PATIENCE
 
 from smg_core.simulator.server import SimulatedEngine
 
@@ -34,9 +35,9 @@ async def test_one_process_probes_an_engine_and_another_takes_over_when_it_is_ki
     async with (
         serving(QUICK, "--processes", "2", "--admin-socket", place, *often) as served,
         httpx.AsyncClient(
-            transport=httpx.AsyncHTTPTransport(uds=place), base_url="http://localhost", timeout=60
+            transport=httpx.AsyncHTTPTransport(uds=place), base_url="http://localhost", timeout=PATIENCE
         ) as door,
-        asyncio.timeout(200),
+        asyncio.timeout(PATIENCE),
     ):
         while [status for _, status in await processes(door)] != ["ready", "ready"]:
             await asyncio.sleep(0.05)

@@ -15,6 +15,7 @@ import openai
 import pytest
 import uvicorn
 from tests.gateway.conftest import House, eventually, held_back, over_http, settled
+from tests.shared import PATIENCE
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.client import ClientProtocol
 from websockets.exceptions import ConnectionClosed, InvalidStatus
@@ -318,7 +319,10 @@ async def test_a_handshake_elsewhere_is_refused(path: str, status: int) -> None:
 
 
 async def test_a_handshake_that_lost_its_upgrade_on_the_way_is_told_so(serving: Serving) -> None:
-    async with serving(SIMULATOR) as house, httpx.AsyncClient(base_url=house.url, trust_env=False, timeout=60) as http:
+    async with (
+        serving(SIMULATOR) as house,
+        httpx.AsyncClient(base_url=house.url, trust_env=False, timeout=PATIENCE) as http,
+    ):
         answer = await http.get("/v1/responses")
         others = [(await http.get("/v1/messages")).status_code, (await http.put("/v1/responses")).status_code]
     assert (answer.status_code, answer.headers["upgrade"], answer.headers["allow"]) == (426, "websocket", "POST")

@@ -9,6 +9,7 @@ import httpx
 import pytest
 from tests.gateway.conftest import CHAT, body
 from tests.gateway.test_serve import QUICK, Served, serving
+from tests.shared import PATIENCE
 
 from smg_core.simulator.server import SimulatedEngine
 
@@ -19,7 +20,7 @@ async def answered(served: Served, times: int = 24) -> set[int]:
     """The statuses of requests that each come over a connection of their own, so that every process gets some."""
 
     async def one() -> int:
-        async with httpx.AsyncClient(base_url=served.http.base_url, timeout=60, trust_env=False) as http:
+        async with httpx.AsyncClient(base_url=served.http.base_url, timeout=PATIENCE, trust_env=False) as http:
             return (await http.post(CHAT, json=body(max_tokens=2))).status_code
 
     return set(await asyncio.gather(*[one() for _ in range(times)]))
@@ -42,9 +43,9 @@ async def test_a_change_is_made_in_every_process_and_in_those_that_are_started_l
         SimulatedEngine(QUICK) as other,
         serving(QUICK, "--processes", "2", "--admin-socket", place) as served,
         httpx.AsyncClient(
-            transport=httpx.AsyncHTTPTransport(uds=place), base_url="http://localhost", timeout=60
+            transport=httpx.AsyncHTTPTransport(uds=place), base_url="http://localhost", timeout=PATIENCE
         ) as door,
-        asyncio.timeout(240),
+        asyncio.timeout(PATIENCE),
     ):
         while [status for _, status in await processes(door)] != ["ready", "ready"]:
             await asyncio.sleep(0.05)

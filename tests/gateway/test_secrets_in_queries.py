@@ -10,6 +10,7 @@ import httpx
 import pytest
 import uvicorn
 from tests.gateway.conftest import House, eventually, over_http, settled
+from tests.shared import PATIENCE
 from websockets.asyncio.client import connect
 from websockets.exceptions import WebSocketException
 
@@ -62,7 +63,7 @@ async def under_uvicorn(simulator: SimulatorConfig, *, config: Config) -> AsyncI
         running = asyncio.create_task(server.serve())
         await eventually(lambda: server.started)
         url = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-        async with httpx.AsyncClient(base_url=url, timeout=30, trust_env=False) as http:
+        async with httpx.AsyncClient(base_url=url, timeout=PATIENCE, trust_env=False) as http:
             yield House(gateway, http, None, url, server)  # type: ignore[arg-type]
         server.should_exit = True
         await running

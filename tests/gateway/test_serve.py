@@ -18,6 +18,7 @@ import attrs
 import httpx
 import pytest
 from tests.gateway.conftest import CHAT, body, eventually
+from tests.shared import PATIENCE
 
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig
@@ -48,7 +49,7 @@ class Served:
     port: int
 
     async def ended(self) -> int:
-        async with asyncio.timeout(100):
+        async with asyncio.timeout(PATIENCE):
             return await self.process.wait()
 
     def told(self, word: str) -> list[str]:
@@ -84,7 +85,7 @@ async def begun(engine: SimulatedEngine, *arguments: str, env: dict[str, str] | 
     reading = asyncio.create_task(read(process, log))
     try:
         url = await ready_at(process, log)
-        async with httpx.AsyncClient(base_url=url, timeout=30, trust_env=False) as http:
+        async with httpx.AsyncClient(base_url=url, timeout=PATIENCE, trust_env=False) as http:
             yield Served(process, engine, http, log, int(url.rpartition(":")[2]))
     finally:
         if process.returncode is None:
@@ -101,15 +102,15 @@ async def read(process: asyncio.subprocess.Process, log: list[str]) -> None:
 
 async def ready_at(process: asyncio.subprocess.Process, log: list[str]) -> str:
     """The URL of a process that writes `log`, once it has a worker."""
-    await eventually(lambda: any("listening on" in line for line in log) or process.returncode, 100)
+    await eventually(lambda: any("listening on" in line for line in log) or process.returncode, PATIENCE)
     url = next(line for line in log if "listening on" in line).split("listening on ")[1].split()[0]
-    async with httpx.AsyncClient(base_url=url, timeout=30, trust_env=False) as http:
+    async with httpx.AsyncClient(base_url=url, timeout=PATIENCE, trust_env=False) as http:
         await ready(http)
     return url
 
 
 async def ready(http: httpx.AsyncClient) -> None:
-    async with asyncio.timeout(100):
+    async with asyncio.timeout(PATIENCE):
         while (await http.get("/readiness")).status_code != 200:
             await asyncio.sleep(0.02)
 
@@ -186,7 +187,7 @@ async def test_it_waits_for_a_worker_that_comes_in_time_and_answers_nobody_befor
     reading = asyncio.create_task(read(process, log))
     await eventually(lambda: any("still no worker" in line for line in log))
     url = next(line for line in log if "listening on" in line).split("listening on ")[1].split()[0]
-    async with httpx.AsyncClient(base_url=url, timeout=60, trust_env=False) as http:
+    async with httpx.AsyncClient(base_url=url, timeout=PATIENCE, trust_env=False) as http:
         asked = asyncio.create_task(http.post(CHAT, json=body()))
         async with SimulatedEngine(QUICK, listen=f"127.0.0.1:{port}"):
             answer = await asked
@@ -205,7 +206,7 @@ async def test_on_sigterm_streams_finish_new_requests_are_turned_away_and_the_pr
     async with serving(HELD, timer=clock) as served:
         streams = await begin(served, 8)
         served.process.send_signal(signal.SIGTERM)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while (await served.http.get("/readiness")).status_code != 503:
                 pass
         turned_away = await served.http.post(CHAT, json=body())
@@ -306,12 +307,14 @@ async def test_two_processes_serve_and_one_that_is_killed_loses_its_own_requests
         both = children(served.process)
         # Connections are spread by the kernel: enough of them reach both. All are kept, since any may be the other's only one.
         streams: list[httpx.Response] = []
-        async with asyncio.timeout(100):
+        async with asyncio.timeout(PATIENCE):
             while len(busy(both, served.port)) < 2:
                 streams += await begin(served, 16)
         os.kill(both[0], signal.SIGKILL)
         ends = await asyncio.gather(*map(text_of, streams), return_exceptions=True)
-        await eventually(lambda: len(children(served.process)) == 2 and both[0] not in children(served.process), 30)
+        await eventually(
+            lambda: len(children(served.process)) == 2 and both[0] not in children(served.process), PATIENCE
+        )
         await ready(served.http)
         after = await asyncio.gather(*(served.http.post(CHAT, json=body(f"{n}", max_tokens=1)) for n in range(20)))
         await eventually(lambda: not served.engine.active)
@@ -366,7 +369,7 @@ async def test_processes_whose_supervisor_is_killed_finish_their_streams_and_go(
         streams = await begin(served, 8)
         served.process.kill()
         texts = [await text_of(stream) for stream in streams]
-        await eventually(lambda: not any(map(running, both)), 30)
+        await eventually(lambda: not any(map(running, both)), PATIENCE)
 
     assert texts == [(LONG, [])] * 8
 
@@ -406,7 +409,7 @@ async def test_flag_beats_environment_beats_file(tmp_path: Path) -> None:
 
 async def failed(*arguments: str) -> tuple[int, list[str]]:
     process = await start(*arguments)
-    async with asyncio.timeout(100):
+    async with asyncio.timeout(PATIENCE):
         _, said = await process.communicate()
     assert process.returncode is not None
     return process.returncode, said.decode().splitlines()
@@ -456,7 +459,7 @@ def test_a_missing_worker_an_unknown_flag_and_a_wrong_value_are_each_one_line() 
         (("--worker", "grpc://a:1", "--policy", "best"), "best"),
         (("--worker", "grpc://a:1", "--tokenizer", "/nowhere/at/all"), "/nowhere/at/all"),
     ):
-        done = subprocess.run(command(*arguments), capture_output=True, text=True, env=ENVIRONMENT, timeout=60)
+        done = subprocess.run(command(*arguments), capture_output=True, text=True, env=ENVIRONMENT, timeout=PATIENCE)
         assert done.returncode == 2
         assert len(done.stderr.splitlines()) == 1
         assert word in done.stderr

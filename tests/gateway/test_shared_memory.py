@@ -11,6 +11,7 @@ import pytest
 from tests.gateway.conftest import CHAT, House, eventually, in_process, over_http, settled
 from tests.gateway.test_vision import SHAPES, VLLM, asked
 from tests.gateway.vision_models import clip, image_part, picture, qwen2_vl, text_part, video_part
+from tests.shared import PATIENCE
 
 from smg_core import Config, Gateway
 from smg_core.config import MediaConfig
@@ -175,7 +176,7 @@ async def test_a_client_that_leaves_while_tensors_are_written_takes_them_along(
 
     def slow(self: Any, shared: Any, tensor: Any) -> None:
         begun.set()
-        go_on.wait(10)
+        go_on.wait(PATIENCE)
         write(self, shared, tensor)
 
     async with sharing_gateway(qwen) as house:

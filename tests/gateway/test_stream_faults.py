@@ -18,6 +18,7 @@ import pytest
 import uvicorn
 from tests.gateway.conftest import House, eventually, over_http, settled
 from tests.gateway.test_chaos import Hours, let_time_pass
+from tests.shared import PATIENCE
 from websockets.asyncio.client import connect
 
 from smg_core import Config, Gateway
@@ -283,7 +284,7 @@ async def under_uvicorn(simulator: SimulatorConfig, *, config: Config, **argumen
         await eventually(lambda: server.started)
         url = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
         try:
-            async with httpx.AsyncClient(base_url=url, timeout=30, trust_env=False) as http:
+            async with httpx.AsyncClient(base_url=url, timeout=PATIENCE, trust_env=False) as http:
                 yield House(gateway, http, observer, url, server)
         finally:
             server.should_exit = True
@@ -307,7 +308,7 @@ async def test_whatever_an_engine_does_at_any_token_the_stream_ends_once(
     api: Api, way: Way, places: Sequence[int]
 ) -> None:
     hours = Hours()
-    async with way(SAYS, config=PATIENT, call_later=hours.call_later) as house, asyncio.timeout(60):
+    async with way(SAYS, config=PATIENT, call_later=hours.call_later) as house, asyncio.timeout(PATIENCE):
         passing = asyncio.create_task(let_time_pass(house, hours))
         ends = {}
         for fault in (fault for fault in FAULTS if fault.after in places):
@@ -335,7 +336,7 @@ async def test_whatever_an_engine_does_at_any_token_the_stream_ends_once(
 async def test_an_engine_that_drops_its_connections_at_any_token_ends_the_stream_once(
     api: Api, way: Way, places: Sequence[int]
 ) -> None:
-    async with way(SAYS, config=PATIENT) as house, asyncio.timeout(60):
+    async with way(SAYS, config=PATIENT) as house, asyncio.timeout(PATIENCE):
         ends = []
         for fault in (fault for fault in RESTARTS if fault.after in places):
             house.engine.inject(fault)
@@ -369,7 +370,7 @@ async def read_some(house: House, api: Api, events: int) -> str:
 @pytest.mark.parametrize("api", [api for api in APIS if "array" not in api.name], ids=str)
 @pytest.mark.parametrize("way", [over_http, pytest.param(under_uvicorn, marks=pytest.mark.slow)])
 async def test_a_client_that_leaves_at_any_event_leaves_nothing_behind(api: Api, way: Way) -> None:
-    async with way(PACED, config=ALIVE) as house, asyncio.timeout(60):
+    async with way(PACED, config=ALIVE) as house, asyncio.timeout(PATIENCE):
         firsts = await asyncio.gather(*(read_some(house, api, events) for events in range(12)))
         if api.outlives:
             assert len(house.engine.requests) == 12
@@ -397,7 +398,7 @@ async def test_a_client_that_leaves_at_any_event_leaves_nothing_behind(api: Api,
 )
 async def test_a_client_that_does_not_read_holds_its_engine_back_and_loses_its_connection(api: Api) -> None:
     timeouts = attrs.evolve(PATIENT.timeouts, write_s=0.3)
-    async with over_http(ENDLESS, config=attrs.evolve(PATIENT, timeouts=timeouts)) as house, asyncio.timeout(60):
+    async with over_http(ENDLESS, config=attrs.evolve(PATIENT, timeouts=timeouts)) as house, asyncio.timeout(PATIENCE):
         async with unread(house, api):
             await eventually(lambda: house.engine.requests)
             await settled(house)

@@ -17,6 +17,7 @@ import httpx
 import pytest
 from tests.gateway.conftest import CHAT, House, over_http
 from tests.gateway.fleet import Member, fleet
+from tests.shared import PATIENCE
 from websockets.asyncio.client import connect
 
 from smg_core import Config
@@ -131,7 +132,7 @@ async def settled(world: World, tenant: str) -> None:
         f"/v1/messages/batches/{ids['message batch']}": ("processing_status", ("ended",)),
     }
     for path, (field, values) in ends.items():
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while (await world.ask(tenant, "GET", path)).json()[field] not in values:
                 await asyncio.sleep(0.02)
 

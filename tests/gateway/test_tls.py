@@ -14,6 +14,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from tests.gateway.authority import Authority
 from tests.gateway.conftest import CHAT, House, body, eventually, over_http
+from tests.shared import PATIENCE
 
 from smg_core.config import Config, ConfigError, ProxiesConfig, TlsConfig
 from smg_core.hooks import ExchangeEnded
@@ -55,7 +56,7 @@ async def behind_tls(tls: TlsConfig, authority: Authority, **sections: Any) -> A
 
 
 def client(house: House, authority: Authority) -> httpx.AsyncClient:
-    return httpx.AsyncClient(base_url=house.url, timeout=60, trust_env=False, verify=trusting(authority))
+    return httpx.AsyncClient(base_url=house.url, timeout=PATIENCE, trust_env=False, verify=trusting(authority))
 
 
 def port_of(house: House) -> int:
@@ -167,7 +168,7 @@ async def test_a_handshake_that_never_ends_is_ended(tls: TlsConfig, authority: A
         for begin in (b"", b"\x16\x03\x01"):
             reader, writer = await asyncio.open_connection("127.0.0.1", port_of(house))
             writer.write(begin)
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(PATIENCE):
                 assert await reader.read() == b""
             writer.close()
         await eventually(lambda: not unfinished(house))

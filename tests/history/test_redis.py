@@ -8,6 +8,7 @@ import attrs
 import pytest
 from tests.history.conformance import conversation, record, response
 from tests.history.conftest import opens_redis
+from tests.shared import PATIENCE
 
 from smg_core.errors import StoreFailed
 from smg_core.history.base import AppendEvents, StoredEvent
@@ -77,6 +78,6 @@ async def test_a_task_that_is_cancelled_at_any_step_of_a_call_ends(valkey: str, 
             for _ in range(steps):
                 await asyncio.sleep(0)
             task.cancel()
-            ended, _ = await asyncio.wait([task], timeout=30)
+            ended, _ = await asyncio.wait([task], timeout=PATIENCE)
             assert ended, steps
             assert task.cancelled()

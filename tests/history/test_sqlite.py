@@ -15,6 +15,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from tests.history.conformance import conversation, item, record, response
 from tests.history.conftest import BOUNDS, opens_sql
+from tests.shared import PATIENCE
 
 from smg_core.clock import SystemClock
 from smg_core.errors import StoreFailed
@@ -188,7 +189,7 @@ async def test_tables_move_forward_while_a_process_of_the_version_before_goes_on
 
     async with opens_sql(url, names, clock)() as old:
         await old.write("acme", [response(clock, "resp_1")])
-        later = engines(url, connections=1, seconds=30, flush=False)
+        later = engines(url, connections=1, seconds=PATIENCE, flush=False)
         new = await SqlStore.open(*later, StoreTables(names), clock, BOUNDS, SchemaVersion(names, folder))
         await asyncio.gather(
             *(store.write("acme", [response(clock, f"resp_{n}")]) for n, store in ((2, old), (3, new)))

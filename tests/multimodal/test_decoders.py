@@ -6,6 +6,7 @@ import threading
 import pytest
 from families import FAMILIES
 from PIL import Image
+from tests.shared import PATIENCE
 from vocabulary import TestVocabulary
 
 from smg_core.server.media import decoder_threads
@@ -36,7 +37,7 @@ def test_three_quarters_of_the_threads_are_all_cores_divided_by_the_processes(co
 @pytest.mark.parametrize("tenant", ["", "somebody"])
 async def test_eight_pictures_of_one_request_are_decoded_by_all_cores_at_once(tenant: str) -> None:
     cores = 4
-    together = threading.Barrier(cores, timeout=30)  # breaks unless as many decode at once
+    together = threading.Barrier(cores, timeout=PATIENCE)  # breaks unless as many decode at once
 
     class Together(PlainReader):
         def picture(self, data: bytes, limits: ImageLimits) -> Image.Image:

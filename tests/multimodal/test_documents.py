@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.pdf_files import bomb, hoard, locked, pdf, scan
+from tests.shared import PATIENCE
 
 from smg_multimodal.documents import DocumentLimits, DocumentReader, TextMemory
 from smg_multimodal.errors import MediaBusy, MediaError, MediaTooLarge
@@ -27,7 +28,7 @@ def apart() -> Iterator[DecoderProcesses]:
 
 @pytest.fixture
 async def reader() -> AsyncIterator[DocumentReader]:
-    made = DocumentReader(limits=LIMITS, processes=1, seconds=60, wait_seconds=60)
+    made = DocumentReader(limits=LIMITS, processes=1, seconds=PATIENCE, wait_seconds=PATIENCE)
     yield made
     made.close()
 
@@ -76,7 +77,7 @@ async def test_a_document_that_comes_again_is_not_read_again(
 
 @pytest.mark.anyio
 async def test_one_that_waits_too_long_is_told_to_come_again() -> None:
-    reader = DocumentReader(limits=LIMITS, processes=1, seconds=60, wait_seconds=0.01)
+    reader = DocumentReader(limits=LIMITS, processes=1, seconds=PATIENCE, wait_seconds=0.01)
     place = await reader._places.take("somebody")
     with pytest.raises(MediaBusy, match="wait too long"):
         await reader.text(pdf("later"))

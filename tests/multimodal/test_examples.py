@@ -7,13 +7,18 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.shared import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def run(code: str, *arguments: str) -> str:
     out = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code, *arguments], capture_output=True, text=True, timeout=60, cwd=ROOT
+        [sys.executable, "-W", "error", "-c", code, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        cwd=ROOT,
     )
     assert out.returncode == 0, out.stderr
     return out.stdout

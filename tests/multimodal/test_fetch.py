@@ -18,6 +18,7 @@ import trustme
 from families import FAMILIES
 from PIL import Image
 from tests.peers import listening
+from tests.shared import PATIENCE
 
 from smg_multimodal.budget import ByteCount
 from smg_multimodal.egress import EgressRules
@@ -318,7 +319,7 @@ async def test_a_name_is_resolved_outside_the_event_loops_own_threads(monkeypatc
 
     def blocking(host: str, *rest: object, **named: object) -> object:
         if host == "hangs.test":
-            go_on.wait(10)
+            go_on.wait(PATIENCE)
             raise OSError("gave up")
         return real("127.0.0.1", *rest, **named)  # type: ignore[arg-type]
 
@@ -481,7 +482,7 @@ async def test_an_item_that_takes_too_long_fails_its_request_and_no_other() -> N
 
         def item(self, image: Image.Image) -> object:
             if image.width == 31:
-                go_on.wait(10)
+                go_on.wait(PATIENCE)
             return process(image)
 
     preparer.images = Slow()  # type: ignore[assignment]

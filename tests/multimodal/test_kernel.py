@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
+from tests.shared import PATIENCE
 
 from smg_multimodal import kernel, layouts, resample, transforms
 from smg_multimodal.filters import FILTERS, taps, taps_at_most
@@ -338,7 +339,7 @@ print("done")
 
 @pytest.mark.parametrize("refused", ["address space", "executable memory"])
 def test_where_memory_cannot_be_mapped_or_executed_one_warning_is_given_and_pillow_does_the_work(refused: str) -> None:
-    out = subprocess.run([sys.executable, "-c", REFUSED, refused], capture_output=True, text=True, timeout=60)
+    out = subprocess.run([sys.executable, "-c", REFUSED, refused], capture_output=True, text=True, timeout=PATIENCE)
     assert out.returncode == 0, out.stderr
     if out.stdout.strip() != "not here":  # a kernel that cannot refuse it
         assert out.stdout.strip() == "done"

@@ -12,6 +12,7 @@ import pytest
 from hostile import flat_webp, saved, scan_bomb
 from moving import coded_clip, coded_sound, number_of
 from PIL import Image
+from tests.shared import PATIENCE
 
 from smg_multimodal import workers
 from smg_multimodal.clips import clip_facts, clip_frames
@@ -30,7 +31,7 @@ LONG = ImageLimits(max_scans=100_000)
 def apart(monkeypatch: pytest.MonkeyPatch) -> Iterator[DecoderProcesses]:
     """Processes that decode everything, however short."""
     monkeypatch.setattr(workers, "is_apart", lambda header: True)
-    made = DecoderProcesses(idle=1, seconds=30)
+    made = DecoderProcesses(idle=1, seconds=PATIENCE)
     yield made
     made.close()
     assert made.processes == []

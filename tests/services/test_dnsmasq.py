@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import aclosing, contextmanager
 
 import pytest
+from tests.shared import PATIENCE
 
 from smg_core.discovery.base import Missed, WorkersSeen
 from smg_core.discovery.dns import DnsSource
@@ -55,12 +56,12 @@ async def test_workers_are_found_at_dnsmasq_and_kept_while_it_is_away() -> None:
         DnsSource(dns_name("grpc://engines.example:1"), DnsResolver(config).ask, pause, config).answers()
     ) as answers:
         with dnsmasq(port):
-            first = await asyncio.wait_for(anext(answers), 30)
+            first = await asyncio.wait_for(anext(answers), PATIENCE)
             assert isinstance(first, WorkersSeen)
             assert [each.spec.url for each in first.workers] == ["grpc://10.0.0.1:1", "grpc://[fd00::1]:1"]
-        assert isinstance(await asyncio.wait_for(anext(answers), 30), Missed)
+        assert isinstance(await asyncio.wait_for(anext(answers), PATIENCE), Missed)
         with dnsmasq(port):
-            assert await asyncio.wait_for(anext(answers), 30) is first
+            assert await asyncio.wait_for(anext(answers), PATIENCE) is first
     assert waits == [20.0, config.dns_retry_s]
 
 
@@ -73,6 +74,6 @@ async def test_services_are_found_at_dnsmasq() -> None:
     name = dns_name("grpc+srv://_engine._tcp.example")
     async with aclosing(DnsSource(name, DnsResolver(config).ask, pause, config).answers()) as answers:
         with dnsmasq(port):
-            found = await asyncio.wait_for(anext(answers), 30)
+            found = await asyncio.wait_for(anext(answers), PATIENCE)
     assert isinstance(found, WorkersSeen)
     assert [(each.spec.url, each.spec.weight) for each in found.workers] == [("grpc://gpu-0.example:50051", 2.0)]

@@ -15,6 +15,7 @@ import trustme
 from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from tests.core.auth.issuer import AUDIENCE, DESCRIPTION, KEYS, KINDS, Issuer, encoded, issuing, key, reply, signed
+from tests.shared import PATIENCE
 
 from smg_core.auth.credentials import Credential
 from smg_core.auth.issuer import IssuerDocuments
@@ -315,7 +316,7 @@ async def test_a_key_that_is_withdrawn_while_a_thread_verifies_by_it_lets_nobody
     def verifies_late(self: VerifyingKey, algorithm: str, signed: bytes, signature: bytes) -> bool:
         if algorithm == "ES384":
             begun.set()
-            assert go_on.wait(60)
+            assert go_on.wait(PATIENCE)
         return verifies(self, algorithm, signed, signature)
 
     monkeypatch.setattr(VerifyingKey, "verifies", verifies_late)
@@ -323,7 +324,7 @@ async def test_a_key_that_is_withdrawn_while_a_thread_verifies_by_it_lets_nobody
         token = issuer.token("ES384")
         late = asyncio.create_task(entered.refused(token))
         try:
-            assert await asyncio.to_thread(begun.wait, 60)
+            assert await asyncio.to_thread(begun.wait, PATIENCE)
             issuer.publish(key("P-256", 1))
             entered.clock.advance(11)
             await entered.refused(issuer.token(number=2))  # its unknown name has the keys fetched
@@ -343,7 +344,7 @@ async def test_old_keys_are_fetched_again_beside_the_requests() -> None:
 
         assert await entered.caller(token) is not None  # it does not wait for the issuer, which does not answer yet
         issuer.gate.set()
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while entered.times_asked() < 2:
                 await asyncio.sleep(0.001)
 

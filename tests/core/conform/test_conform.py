@@ -18,6 +18,7 @@ from typing import Any
 import attrs
 import pytest
 from tests.gateway.conftest import over_http
+from tests.shared import PATIENCE
 
 from smg_core.cli import main
 from smg_core.conform.answers import HttpAnswer, answer_faults
@@ -375,7 +376,7 @@ def replaying(recorded: Mapping[Probe, HttpAnswer]) -> Iterator[str]:
 @pytest.mark.anyio
 async def test_our_own_gateway_has_no_breach() -> None:
     async with over_http(CONFIG) as house:
-        report = await asyncio.to_thread(look_at, house.url, "sim", timeout=60)
+        report = await asyncio.to_thread(look_at, house.url, "sim", timeout=PATIENCE)
 
     assert (report.breaches, list(report.absent)) == (0, [])
     assert {finding.outcome for finding in report.findings} == {"ok"}

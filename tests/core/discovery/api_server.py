@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 import attrs
+from tests.shared import PATIENCE
 
 Query = dict[str, str]
 _CHUNKED = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n"
@@ -119,14 +120,14 @@ class ApiServer:
         """The newest of the open watches, when there are `count`."""
         while len(self.watches) < count:
             self._changed.clear()
-            await asyncio.wait_for(self._changed.wait(), 30)
+            await asyncio.wait_for(self._changed.wait(), PATIENCE)
         return self.watches[-1]
 
     async def asked(self, count: int) -> None:
         """Return when so many requests have come."""
         while len(self.requests) < count:
             self._changed.clear()
-            await asyncio.wait_for(self._changed.wait(), 30)
+            await asyncio.wait_for(self._changed.wait(), PATIENCE)
 
     def event(self, kind: str, each: dict[str, Any]) -> bytes:
         return json.dumps({"type": kind, "object": each}).encode() + b"\n"

@@ -9,6 +9,7 @@ import attrs
 import dns.rcode
 import pytest
 from tests.core.discovery.dns_server import DnsServer, dns_server
+from tests.shared import PATIENCE
 
 from smg_core.discovery.base import Missed, SourceAnswer, WorkersSeen
 from smg_core.discovery.dns import DnsSource
@@ -31,7 +32,7 @@ class Asked:
     waits: list[float]
 
     async def next(self) -> SourceAnswer:
-        return await asyncio.wait_for(anext(self.answers), 30)
+        return await asyncio.wait_for(anext(self.answers), PATIENCE)
 
     async def urls(self) -> list[str]:
         answer = await self.next()

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import attrs
 import pytest
+from tests.shared import PATIENCE
 
 from smg_core.config import Config
 from smg_core.discovery.base import Missed, SourceAnswer, WorkersSeen
@@ -34,7 +35,7 @@ class Watched:
             between()
         for _ in range(6):
             self.looks.release()
-        answer = await asyncio.wait_for(asked, 10)
+        answer = await asyncio.wait_for(asked, PATIENCE)
         while not self.looks.locked():
             await self.looks.acquire()
         return answer

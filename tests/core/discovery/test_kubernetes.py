@@ -12,6 +12,7 @@ import attrs
 import pytest
 import trustme
 from tests.core.discovery.api_server import ApiServer, api_server, pod
+from tests.shared import PATIENCE
 
 from smg_core.config import Config, ConfigError
 from smg_core.discovery.base import Missed, SourceAnswer, WorkersSeen
@@ -34,7 +35,7 @@ class Watched:
     token: Path
 
     async def next(self) -> SourceAnswer:
-        return await asyncio.wait_for(anext(self.answers), 30)
+        return await asyncio.wait_for(anext(self.answers), PATIENCE)
 
     async def until(self, *names: str) -> WorkersSeen:
         """The first answer with exactly these workers that are ready."""

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 
 import attrs
 import pytest
+from tests.shared import PATIENCE
 
 from smg_core.discovery.base import Missed, PresentWorker, SourceAnswer, Wanted, WorkersSeen
 from smg_core.discovery.running import Discovery
@@ -80,7 +81,7 @@ class Site:
     discovery: Discovery
 
     async def asked(self) -> tuple[str, str]:
-        return await asyncio.wait_for(self.roster.asked.get(), 10)
+        return await asyncio.wait_for(self.roster.asked.get(), PATIENCE)
 
     async def passed(self, seconds: int) -> None:
         """Let time pass, in steps of a look."""

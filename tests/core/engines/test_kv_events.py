@@ -13,6 +13,7 @@ from google.protobuf import text_format
 from hypothesis import given
 from hypothesis import strategies as st
 from smg_grpc_proto.generated import common_pb2 as common
+from tests.shared import PATIENCE
 
 from smg_core.engines.base import Call, Codec, EngineRequest, Transport
 from smg_core.engines.client import EngineClient, KvReader
@@ -101,7 +102,7 @@ class Mirror:
         self.changed.set()
 
     async def until(self, reached: Callable[[], bool]) -> None:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while not reached():
                 self.changed.clear()
                 await self.changed.wait()
@@ -134,7 +135,7 @@ async def subscribed(client: EngineClient, mirror: Mirror, engine: SimulatedEngi
     before = engine.counters["subscribers"]
     call = await client.subscribe_kv_events(mirror, after=after)
     assert call is not None
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         while engine.counters["subscribers"] == before and not mirror.ends:
             await asyncio.sleep(0)
     return call
@@ -156,7 +157,7 @@ class Ignored:
 async def ask(client: EngineClient, ids: Sequence[int]) -> None:
     sink = Ignored()
     await client.generate(EngineRequest(f"r-{Random(str(ids)).random()}", TokenIds(ids), Sampling(max_tokens=2)), sink)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         await sink.over.wait()
 
 
@@ -416,7 +417,7 @@ async def test_a_flood_is_read_in_slices_while_the_engine_waits() -> None:
 async def test_the_engine_is_read_again_once_what_came_is_taken() -> None:
     kv, mirror, tap = reader()
     kv.messages([long_message(PART * 2)])
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         while tap.told != ["pause", "resume"]:
             await asyncio.sleep(0)
     assert sum(mirror.pushes) == PART * 2

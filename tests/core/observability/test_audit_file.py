@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from tests.shared import PATIENCE
 
 from smg_core.cli import main
 from smg_core.observability.audit_file import AuditFile, AuditFileBroken
@@ -174,7 +175,7 @@ def test_several_processes_write_one_chain(path, verify) -> None:
     with ThreadPoolExecutor(2) as here:
         log = log_at(path, fsync="never", file_bytes=65536)
         list(here.map(lambda number: log.append({"event": "asked", "path": f"/c/{number}"}), range(100)))
-    assert [writer.wait(100) for writer in writers] == [0, 0]
+    assert [writer.wait(PATIENCE) for writer in writers] == [0, 0]
 
     files = [each for each in path.parent.glob("audit.log*") if each.suffix != ".head"]
     status, told = verify(*files)

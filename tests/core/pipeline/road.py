@@ -9,6 +9,7 @@ from typing import Any
 import attrs
 from tests.core.pipeline.test_answer import HIGH_WATER, Client, Lines
 from tests.core.pipeline.test_prepare import HELLO, model
+from tests.shared import PATIENCE
 
 from smg_core.clock import SystemClock
 from smg_core.engines.client import EngineClient
@@ -91,7 +92,7 @@ class Road:
 
 
 async def eventually(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         while not condition():
             await asyncio.sleep(0.001)
 

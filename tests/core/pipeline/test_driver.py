@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 from tests.core.pipeline.road import REQUEST, Road, eventually, road
 from tests.core.pipeline.test_answer import Client, Lines
+from tests.shared import PATIENCE
 
 from smg_core.errors import ClientGone, Draining, InvalidRequest, ModelNotFound, SmgError
 from smg_core.events import TextDelta
@@ -225,7 +226,7 @@ async def test_after_an_interruption_no_step_waits_for_a_client_that_does_not_re
         here.interruption = ClientGone("left")
         task.cancel()
         with pytest.raises(ClientGone):
-            await asyncio.wait_for(task, 10)
+            await asyncio.wait_for(task, PATIENCE)
 
         assert saved == ["history"]
 
@@ -245,7 +246,7 @@ async def test_what_gathered_is_written_before_a_step_that_may_take_long() -> No
 
         here.driver = Driver({**here.performers, Block: block})
         task = asyncio.ensure_future(here.drive(flow()))
-        await asyncio.wait_for(started.wait(), 10)
+        await asyncio.wait_for(started.wait(), PATIENCE)
         assert here.client.text == "<one two three"
         task.cancel()
         await asyncio.wait([task])

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import pytest
+from tests.shared import PATIENCE
 
 from smg_core.pipeline.executor import FairExecutor
 from smg_core.tokenizer.base import GivenUp
@@ -32,7 +33,7 @@ class Gate:
 
     def __call__(self, _: GivenUp) -> str:
         self.begun.set()
-        assert self.free.wait(10)
+        assert self.free.wait(PATIENCE)
         return "done"
 
 
@@ -41,7 +42,7 @@ def noting(log: list[str], name: str) -> Callable[[GivenUp], None]:
 
 
 async def begun(gate: Gate) -> None:
-    assert await asyncio.to_thread(gate.begun.wait, 10)
+    assert await asyncio.to_thread(gate.begun.wait, PATIENCE)
 
 
 async def test_what_work_returns_and_raises_is_handed_on() -> None:
@@ -110,7 +111,7 @@ async def test_work_whose_caller_has_left_is_not_begun_and_work_under_way_is_tol
             told.set()
 
         under_way = asyncio.create_task(here.run(long, size=LARGE))
-        assert await asyncio.to_thread(begun_at.wait, 10)
+        assert await asyncio.to_thread(begun_at.wait, PATIENCE)
         waiting = asyncio.create_task(here.run(noting(log, "begun"), size=LARGE))
         await asyncio.sleep(0)
         assert here.waiting == 1
@@ -119,7 +120,7 @@ async def test_work_whose_caller_has_left_is_not_begun_and_work_under_way_is_tol
         assert here.waiting == 0
         under_way.cancel()
         await asyncio.gather(under_way, return_exceptions=True)
-        assert await asyncio.to_thread(told.wait, 10)
+        assert await asyncio.to_thread(told.wait, PATIENCE)
         await here.run(lambda _: None, size=LARGE)
 
         assert log == ["told"]

@@ -10,6 +10,7 @@ import attrs
 import pytest
 from msgspec.structs import replace
 from tests.core.pipeline.road import REQUEST, Road, eventually, road
+from tests.shared import PATIENCE
 
 from smg_core.errors import ModelNotFound, NoWorker, PromptTooLong
 from smg_core.hooks import EncodeDone, ReasoningLeftOut, Rendered
@@ -37,7 +38,7 @@ async def test_a_model_that_nobody_has_is_told_from_one_that_is_still_loaded() -
 async def test_a_long_prompt_is_rendered_and_encoded_in_the_pool_and_a_short_one_is_not() -> None:
     async with road(render_inline=1000) as here:
         free = threading.Event()
-        busy = [asyncio.create_task(here.executor.run(lambda _: free.wait(10), size=1)) for _ in range(2)]
+        busy = [asyncio.create_task(here.executor.run(lambda _: free.wait(PATIENCE), size=1)) for _ in range(2)]
         await asyncio.sleep(0)
         waiting = asyncio.create_task(here.preparing.prepare(LONG, here.trace))
         short = await here.preparing.prepare(REQUEST, here.trace)
@@ -55,9 +56,9 @@ async def test_a_long_prompt_that_the_cache_knows_does_not_leave_the_event_loop(
     async with road() as here:
         first = await here.preparing.prepare(LONG, here.trace)
         free = threading.Event()
-        busy = [asyncio.create_task(here.executor.run(lambda _: free.wait(10), size=1)) for _ in range(2)]
+        busy = [asyncio.create_task(here.executor.run(lambda _: free.wait(PATIENCE), size=1)) for _ in range(2)]
         await asyncio.sleep(0)
-        again = await asyncio.wait_for(here.preparing.prepare(LONG, here.trace), 10)
+        again = await asyncio.wait_for(here.preparing.prepare(LONG, here.trace), PATIENCE)
         free.set()
         await asyncio.gather(*busy)
 
@@ -156,7 +157,7 @@ async def test_a_prompt_of_more_pieces_than_the_context_has_tokens_is_refused_be
 async def test_a_request_whose_client_has_left_is_not_encoded() -> None:
     async with watched(1_000_000) as (here, tokenizer):
         free = threading.Event()
-        busy = [asyncio.create_task(here.executor.run(lambda _: free.wait(10), size=1)) for _ in range(2)]
+        busy = [asyncio.create_task(here.executor.run(lambda _: free.wait(PATIENCE), size=1)) for _ in range(2)]
         await asyncio.sleep(0)
         waiting = asyncio.create_task(here.preparing.prepare(LONG, here.trace))
         await eventually(lambda: here.executor.waiting == 1)
@@ -184,7 +185,7 @@ async def test_what_a_flow_adds_to_a_small_request_is_weighed_too(part: Part) ->
     grown = replace(REQUEST, size=100, messages=(*REQUEST.messages, Message(role, (part,)), *REQUEST.messages))
     async with road(render_inline=1000) as here:
         free = threading.Event()
-        busy = [asyncio.create_task(here.executor.run(lambda _: free.wait(10), size=1)) for _ in range(2)]
+        busy = [asyncio.create_task(here.executor.run(lambda _: free.wait(PATIENCE), size=1)) for _ in range(2)]
         await asyncio.sleep(0)
         waiting = asyncio.create_task(here.preparing.prepare(grown, here.trace))
         for _ in range(3):

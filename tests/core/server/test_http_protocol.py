@@ -9,6 +9,7 @@ from typing import Any
 import attrs
 import pytest
 import uvicorn
+from tests.shared import PATIENCE
 
 from smg_core.server.exchange import DISCONNECT
 from smg_core.server.http_protocol import BoundedHttpProtocol, protocol_class
@@ -293,7 +294,7 @@ async def test_the_app_is_told_when_its_client_leaves() -> None:
         _, writer = await running.send(b"POST /wait HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n")
         await running.app.waiting.wait()
         writer.transport.abort()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE):
             await running.app.left.wait()
 
 
@@ -303,7 +304,7 @@ async def test_a_client_that_leaves_is_noticed_though_it_had_sent_another_reques
         _, writer = await running.send(wait + b"GET /next HTTP/1.1\r\nhost: x\r\n\r\n")
         await running.app.waiting.wait()
         writer.transport.abort()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE):
             await running.app.left.wait()
 
 

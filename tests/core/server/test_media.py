@@ -14,6 +14,7 @@ import pytest
 from PIL import Image
 from tests.gateway.conftest import eventually
 from tests.gateway.vision_models import llava, picture, qwen2_audio, qwen2_vl
+from tests.shared import PATIENCE
 
 from smg_core.config import MediaConfig
 from smg_core.engines.base import EngineFacts, Pixels
@@ -55,7 +56,7 @@ async def test_models_share_the_threads_that_the_settings_allow(media: GatewayMe
             with lock:
                 inside += 1
                 most = max(most, inside)
-            go_on.wait(10)
+            go_on.wait(PATIENCE)
             made = features(each, facts)
             with lock:
                 inside -= 1

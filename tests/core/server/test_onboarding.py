@@ -15,6 +15,7 @@ import httpx
 import pytest
 from tests.gateway.conftest import House, body, eventually, settled
 from tests.gateway.fleet import ALERT, Member, Watching, fleet, joined
+from tests.shared import PATIENCE
 from tokenizers import AddedToken, Tokenizer
 
 from smg_core import Config, Gateway
@@ -256,7 +257,7 @@ async def test_what_is_being_loaded_for_one_worker_survives_that_another_leaves(
 
     def load(folder: Path, **arguments: Any) -> TokenizerBundle:
         begun.set()
-        assert may_go_on.wait(30)
+        assert may_go_on.wait(PATIENCE)
         return load_tokenizer(folder, **arguments)
 
     second = SimulatorConfig(model="second", model_folder=other_folder)
@@ -302,7 +303,7 @@ async def test_a_worker_that_leaves_while_its_tokenizer_is_loaded_holds_nobody_u
 
     def load(folder: Path, **arguments: Any) -> TokenizerBundle:
         begun.set()
-        assert may_go_on.wait(30)
+        assert may_go_on.wait(PATIENCE)
         return load_tokenizer(folder, **arguments)
 
     monkeypatch.setattr(loading, "load_tokenizer", load)
@@ -680,7 +681,7 @@ async def test_an_engine_that_is_replaced_between_two_probes_is_served_with_its_
         await one.stop()
         other = attrs.evolve(SAYS, model_folder=other_folder)
         async with SimulatedEngine(other, listen=one.target.removeprefix("grpc://")) as two:
-            await eventually(lambda: house.gateway.models["sim"].tokenizer is not before, 30)
+            await eventually(lambda: house.gateway.models["sim"].tokenizer is not before, PATIENCE)
             await eventually(lambda: worker(house, "one").state == "ready")
             answer = await house.chat("Hello there")
             (asked,) = two.requests

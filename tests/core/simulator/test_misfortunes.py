@@ -10,6 +10,7 @@ import grpc
 import pytest
 import trustme
 from tests.core.simulator.peer import Answer, peer
+from tests.shared import PATIENCE
 
 from smg_core.engines.dialects import DIALECTS
 from smg_core.errors import EngineFailed, EngineGarbled
@@ -34,7 +35,7 @@ def with_fault(*faults: Fault | None, **timing) -> SimulatorConfig:
 
 
 async def until(condition) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while not condition():
             await asyncio.sleep(0)
 
@@ -205,7 +206,7 @@ async def test_an_engine_that_restarts_may_stay_away_for_a_while(codec) -> None:
 
 async def _patiently(client, prompt) -> Answer:
     """Ask until the channel has found the engine again."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while True:
             try:
                 return await client.ask(prompt)
@@ -278,7 +279,7 @@ async def test_the_command_serves_until_it_is_told_to_stop() -> None:
         sys.executable, "-m", "smg_core.simulator", "--port", "0", "--model", "mini",
         stdout=asyncio.subprocess.PIPE, env={**os.environ, "PYTHONUNBUFFERED": "1"},
     )  # fmt: skip
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         word, target, folder = (await process.stdout.readline()).decode().split()
         async with grpc.aio.insecure_channel(target.removeprefix("grpc://")) as channel:
             asked = CODECS["vllm"].model

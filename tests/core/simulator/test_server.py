@@ -15,6 +15,7 @@ from smg_grpc_proto.generated import mlx_engine_pb2 as mlx
 from smg_grpc_proto.generated import sglang_scheduler_pb2 as sglang
 from smg_grpc_proto.generated import vllm_engine_pb2 as vllm
 from tests.core.simulator.peer import Peer, peer
+from tests.shared import PATIENCE
 
 from smg_core.engines._pb import engine_pb2 as neutral
 from smg_core.engines.base import Constraint
@@ -61,7 +62,7 @@ async def refusal(asking) -> grpc.aio.AioRpcError:
 
 async def until(condition) -> None:
     """Let the loop run until `condition` holds; the test's own time limit is the loop's."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while not condition():
             await asyncio.sleep(0)
 

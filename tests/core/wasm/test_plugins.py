@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.shared import PATIENCE
 from wasmtime import wat2wasm
 
 from smg_core.errors import InternalError, PermissionDenied
@@ -82,7 +83,7 @@ async def asked(plugin: WasmPlugin) -> RequestHead:
 
 async def given_back(plugin: WasmPlugin) -> None:
     """Wait until no exchange has an instance: one goes back after its last call, which runs in a thread."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         while plugin.busy:
             await asyncio.sleep(0.001)
 

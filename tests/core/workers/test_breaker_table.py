@@ -7,6 +7,7 @@ from typing import Any
 import attrs
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.shared import PATIENCE
 
 from smg_core.errors import WorkerBusy, WorkerGone
 from smg_core.server.process_lock import process_lock
@@ -165,8 +166,8 @@ def test_processes_that_probe_at_the_same_time_keep_to_one_budget() -> None:
     processes = [context.Process(target=probing, args=(memory, lock, 200, started, results)) for _ in range(2)]
     for process in processes:
         process.start()
-    made = [results.get(timeout=100) for _ in processes]
+    made = [results.get(timeout=PATIENCE) for _ in processes]
     for process in processes:
-        process.join(100)
+        process.join(PATIENCE)
 
     assert SETTINGS.probes <= sum(made) <= SETTINGS.probes + 1, made

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 
 import attrs
 import pytest
+from tests.shared import PATIENCE
 
 from smg_core.engines.base import Engine, EngineFacts, Loads, ModelInfo, ProcessFacts, RankLoad
 from smg_core.errors import EngineFailed, EngineTimeout, InternalError, SmgError, WorkerBusy, WorkerGone
@@ -154,7 +155,7 @@ async def site() -> AsyncIterator[Site]:
 async def test_a_worker_that_answers_joins_at_once_and_serves_its_models() -> None:
     async with site() as here:
         worker = here.add()
-        await asyncio.wait_for(here.monitor.ready(), 10)
+        await asyncio.wait_for(here.monitor.ready(), PATIENCE)
 
         assert (worker.state, here.registry.models) == ("ready", ("m",))
         assert here.changes == [("joining", "ready")]

@@ -10,6 +10,7 @@ import attrs
 import pytest
 from anthropic import AsyncAnthropic, beta_async_tool
 from tests.gateway.conftest import House, over_http
+from tests.shared import PATIENCE
 
 from smg_core import Config
 from smg_core.config import ModelConfig, SealingConfig
@@ -328,7 +329,7 @@ async def test_bad_requests_are_refused_as_the_api_words_it(
 ) -> None:
     async with here() as talk:
         with pytest.raises(anthropic.APIStatusError) as error:
-            await talk.create(timeout=60, **fields)
+            await talk.create(timeout=PATIENCE, **fields)
 
     found = raised(error)
     assert found[:2] == (status, kind)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import grpc
 import pytest
+from tests.shared import PATIENCE
 
 from smg_core.engines.base import Transport
 from smg_core.engines.settings import EnginesConfig
@@ -54,7 +55,7 @@ async def test_messages_arrive_whole_and_in_order(reached: tuple[PeerEngine, Tra
 
 
 async def test_a_unary_call_returns_its_one_message(reached: tuple[PeerEngine, Transport]) -> None:
-    assert await reached[1].unary(ECHO, b"hello", timeout=10) == b"hello"
+    assert await reached[1].unary(ECHO, b"hello", timeout=PATIENCE) == b"hello"
 
 
 async def test_a_megabyte_goes_each_way(reached: tuple[PeerEngine, Transport]) -> None:

@@ -12,6 +12,7 @@ import pytest
 import trustme
 from tests.gateway.conftest import eventually
 from tests.peers import listening
+from tests.shared import PATIENCE
 
 from smg_core.engines.http.client import HttpClient
 from smg_core.engines.settings import EnginesConfig
@@ -133,7 +134,7 @@ class Heard:
 
 
 async def ok(client: HttpClient, **options: Any) -> None:
-    answer = await client.ask("GET", "/", timeout=30, **options)
+    answer = await client.ask("GET", "/", timeout=PATIENCE, **options)
     assert (answer.status, answer.body) == (200, b"ok")
 
 
@@ -242,7 +243,7 @@ async def test_a_server_that_nobody_listens_for_is_gone() -> None:
 async def test_a_request_whose_kept_connection_is_gone_is_sent_once_more_on_a_new_one() -> None:
     async with talking(say(OK), then_closes(), say(OK)) as (peer, client):
         await ok(client)
-        answer = await client.ask("POST", "/", b"body", timeout=30)
+        answer = await client.ask("POST", "/", b"body", timeout=PATIENCE)
 
         assert answer.body == b"ok"
         assert peer.used == [0, 0, 1]
@@ -316,7 +317,7 @@ async def test_an_answer_is_pushed_as_it_comes() -> None:
 async def test_a_large_body_arrives_as_it_was_and_the_answer_may_come_before_its_end() -> None:
     body = bytes(range(256)) * 20_000
     async with talking(say(OK)) as (peer, client):
-        answer = await client.ask("POST", "/", body, timeout=60)
+        answer = await client.ask("POST", "/", body, timeout=PATIENCE)
         assert answer.body == b"ok"
         assert peer.requests[0][2] == body
 
@@ -330,14 +331,14 @@ async def test_an_error_that_comes_before_the_request_was_read_is_the_answer() -
 
     async with listening(refuse) as port:
         client = HttpClient(f"http://127.0.0.1:{port}")
-        answer = await client.ask("POST", "/", bytes(30_000_000), timeout=60)
+        answer = await client.ask("POST", "/", bytes(30_000_000), timeout=PATIENCE)
         assert (answer.status, answer.body) == (413, b"big")
         await client.close()
 
 
 async def test_more_of_an_answer_than_is_wanted_is_cut_off_and_its_connection_closed() -> None:
     async with talking(say(b"HTTP/1.1 200 OK\r\ncontent-length: 90\r\n\r\n" + b"a" * 80)) as (peer, client):
-        answer = await client.ask("GET", "/", timeout=30, most=10)
+        answer = await client.ask("GET", "/", timeout=PATIENCE, most=10)
         assert (answer.body, answer.cut) == (b"a" * 10, True)
         await eventually(lambda: peer.gone == 1)
 
@@ -369,7 +370,7 @@ async def test_cookies_are_not_kept() -> None:
 
 async def test_a_body_without_a_length_ends_with_its_connection() -> None:
     async with talking(then_closes(SSE, b"data: 1\n\n")) as (_, client):
-        answer = await client.ask("GET", "/", timeout=30)
+        answer = await client.ask("GET", "/", timeout=PATIENCE)
         assert answer.body == b"data: 1\n\n"
 
 
@@ -527,7 +528,7 @@ async def test_headers_of_the_worker_are_sent_and_appear_in_no_error() -> None:
     moved = b"HTTP/1.1 302 Found\r\nlocation: /?k=sk-secret\r\ncontent-length: 0\r\n\r\n"
     async with talking(say(moved), headers=[("authorization", secret)]) as (peer, client):
         with pytest.raises(EngineFailed) as caught:
-            await client.ask("GET", "/", timeout=30, headers=[("x-more", "1")])
+            await client.ask("GET", "/", timeout=PATIENCE, headers=[("x-more", "1")])
         assert f"\r\nauthorization: {secret}\r\nx-more: 1\r\n".encode() in peer.requests[0][1]
         assert "sk-secret" not in f"{caught.value.detail}{caught.value.message}"
 
@@ -535,7 +536,7 @@ async def test_headers_of_the_worker_are_sent_and_appear_in_no_error() -> None:
 async def test_a_header_that_would_break_the_message_is_not_sent() -> None:
     async with talking(say(OK)) as (peer, client):
         with pytest.raises(InternalError):
-            await client.ask("GET", "/", timeout=30, headers=[("x", "a\r\nb: c")])
+            await client.ask("GET", "/", timeout=PATIENCE, headers=[("x", "a\r\nb: c")])
         assert not peer.requests
         assert not client.in_flight
 

@@ -14,6 +14,7 @@ from tests.core.event_grammar import check
 from tests.gateway.conftest import House, eventually, over_http, settled
 from tests.gateway.test_disconnect import ENDLESS, PACED, TIGHT, TOKENS, Relay, held_back
 from tests.peers import listening
+from tests.shared import PATIENCE
 
 from smg_core import Config
 from smg_core.engines.openai.engine import OpenAiEngine
@@ -88,7 +89,7 @@ async def heard(engine: OpenAiEngine, request: GenerationRequest | None = None, 
         await engine.chat(request or asked(), sink, **options)
     except WorkerError as error:
         sink.closed(error)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         await sink.over.wait()
     counted = [] if sink.of(Usage) else [Usage(0, 0)]
     check([Started(0, None, "m"), *sink.all, *counted, Done() if sink.error is None else Failed(sink.error)])
@@ -348,7 +349,7 @@ async def test_a_call_that_is_paused_holds_the_far_engine_back_and_loses_nothing
         tokens = await held_back(house)
         said = len(sink.all)
         call.resume()
-        await eventually(sink.over.is_set, 60)
+        await eventually(sink.over.is_set, PATIENCE)
 
     assert tokens < TOKENS * 0.8
     assert said < len(sink.all)
