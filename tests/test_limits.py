@@ -304,6 +304,7 @@ CONSTANTS: dict[str, str] = {
     "server.tracing._SPANS": COST,
     "pipeline.executor._SETTLED_S": PACE,
     "pipeline.custom_tools._MOST_GRAMMARS": COST,
+    "tokens.MOST_TOKENS_TOLD": FORMAT,
     "pipeline.formats._LIGHT_SCHEMA": PACE,
     "pipeline.formats._MOST_STEPS": PACE,
     "pipeline.formats._QUICKLY_CHECKED": PACE,

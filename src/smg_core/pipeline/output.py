@@ -34,6 +34,7 @@ from smg_core.pipeline.joining import joined_deltas, one_by_one
 from smg_core.pipeline.output_plan import OutputPlan
 from smg_core.pipeline.unnamed import with_all_ids
 from smg_core.tokenizer.stream import StopMatcher
+from smg_core.tokens import told_count
 from smg_parsers import CallArguments, CallEnd, CallStart, Citation, Piece, Reasoning, Text
 from smg_parsers.free_text import FreeTextReader
 
@@ -512,8 +513,8 @@ class OutputProcessor:
     def _count_prompt(self, output: EngineOutput) -> None:
         if self._resumed:
             return
-        self._cached = output.cached_tokens or self._cached
-        self._prompt_tokens = output.prompt_tokens or self._prompt_tokens
+        self._cached = told_count(output.cached_tokens) or self._cached
+        self._prompt_tokens = told_count(output.prompt_tokens) or self._prompt_tokens
 
     def _feed_choice(self, index: int, output: EngineOutput, events: list[Event]) -> None:
         if index >= len(self._choices):
@@ -556,7 +557,7 @@ class OutputProcessor:
         return Usage(
             prompt_tokens=self._prompt_tokens,
             completion_tokens=sum(choice.tokens for choice in self._choices),
-            cached_tokens=self._cached,
+            cached_tokens=min(self._cached, self._prompt_tokens),
             reasoning_tokens=(0 if self._resumed else self._engine_reasoning)
             or sum(choice.reasoning_tokens for choice in self._choices),
         )

@@ -179,6 +179,14 @@ def test_an_engine_that_gives_up_fails_the_response() -> None:
         OutputProcessor(plan()).feed([EngineOutput(finish="error")])
 
 
+@pytest.mark.parametrize(("prompt", "cached", "told"), [(-5, -2, (7, 0)), (10**30, 10**30, (7, 0)), (9, 20, (9, 9))])
+def test_counts_that_cannot_be_are_not_taken_from_an_engine(prompt: int, cached: int, told: tuple[int, int]) -> None:
+    processor = OutputProcessor(plan(), 0)
+    processor.feed([EngineOutput(ids=[5], prompt_tokens=prompt, cached_tokens=cached, finish="stop")])
+
+    assert (processor.usage().prompt_tokens, processor.usage().cached_tokens) == told
+
+
 def test_counts_come_from_the_engine_where_it_knows_better() -> None:
     events = run(plan(), [EngineOutput(ids=[5], prompt_tokens=9, cached_tokens=4, finish="stop", reasoning_tokens=1)])
 

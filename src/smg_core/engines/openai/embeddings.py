@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from smg_core.engines.pooling import PoolCall, Vector, vector_of
 from smg_core.errors import EngineGarbled, UnsupportedParameter
+from smg_core.tokens import told_count
 
 __all__ = ["read_embeddings", "write_embeddings"]
 
@@ -70,7 +71,7 @@ def read_embeddings(body: bytes, count: int) -> Sequence[Vector]:
         raise EngineGarbled("The engine sent another number of vectors than it was asked for.")
     tokens = answer.usage.prompt_tokens if answer.usage is not None else 0
     found = [_numbers(each.embedding) for each in sorted(answer.data, key=lambda each: each.index)]
-    return [vector_of(each, 0 if place else max(0, tokens)) for place, each in enumerate(found)]
+    return [vector_of(each, 0 if place else told_count(tokens)) for place, each in enumerate(found)]
 
 
 def _numbers(given: list[float] | str) -> "array[float]":

@@ -48,6 +48,7 @@ from smg_core.events import (
     Usage,
 )
 from smg_core.sse import DONE, DataReader
+from smg_core.tokens import told_count
 from smg_parsers.partial_json import JsonScanner
 
 __all__ = ["ChatDecoder"]
@@ -447,9 +448,9 @@ def _usage(wire: UsageWire) -> Usage:
     prompt = wire.prompt_tokens_details or CachedWire()
     thought = wire.completion_tokens_details.reasoning_tokens if wire.completion_tokens_details is not None else None
     return Usage(
-        wire.prompt_tokens or 0,
-        wire.completion_tokens or 0,
-        prompt.cached_tokens or 0,
-        thought or wire.reasoning_tokens or 0,
-        prompt.cache_write_tokens or 0,
+        told_count(wire.prompt_tokens),
+        told_count(wire.completion_tokens),
+        told_count(prompt.cached_tokens),
+        told_count(thought or wire.reasoning_tokens),
+        told_count(prompt.cache_write_tokens),
     )

@@ -16,6 +16,7 @@ from smg_core.engines.openai.pooled_routes import PooledRoutes
 from smg_core.engines.pooling import PoolCall, Vector, vector_of
 from smg_core.errors import EngineGarbled, UnsupportedParameter
 from smg_core.request import PoolInput
+from smg_core.tokens import told_count
 
 __all__ = ["PooledBody", "read_classes", "read_scores", "write_classes", "write_scores"]
 
@@ -133,7 +134,7 @@ def read_scores(body: bytes, headers: Mapping[str, str], count: int) -> list[Vec
 def _tokens(usage: _Usage | None, headers: Mapping[str, str]) -> int:
     """The tokens that a server counted, in its answer or in the header of TEI; 0 where it counts none."""
     if usage is not None:
-        return max(0, usage.prompt_tokens or usage.total_tokens or 0)
+        return told_count(usage.prompt_tokens or usage.total_tokens)
     told = headers.get("x-compute-tokens", "")
     return int(told) if told.isascii() and told.isdigit() and len(told) < 12 else 0
 

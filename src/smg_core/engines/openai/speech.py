@@ -19,6 +19,7 @@ from smg_core.events import Event, Finished, OpaqueBlock, TextDelta, TextEnd, Us
 from smg_core.request import Audio, GenerationRequest
 from smg_core.speech import Transcription
 from smg_core.sse import DONE, DataReader
+from smg_core.tokens import told_count
 
 __all__ = ["SpeechDecoder", "SpeechForm", "write_form"]
 
@@ -210,7 +211,7 @@ class SpeechDecoder:
         before = usage.input_tokens if usage.input_tokens is not None else usage.prompt_tokens
         behind = usage.output_tokens if usage.output_tokens is not None else usage.completion_tokens
         if before is not None or behind is not None:
-            self._usage = Usage(max(0, before or 0), max(0, behind or 0))
+            self._usage = Usage(told_count(before), told_count(behind))
 
     def _finish(self, events: list[Event]) -> None:
         if self._told:

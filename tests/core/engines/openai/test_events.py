@@ -138,6 +138,12 @@ def test_usage_that_is_told_all_along_is_given_once_at_the_end() -> None:
     assert good(sse(chunk, {**delta(finish="stop"), "usage": wrote}))[-1] == Usage(3, 2, 1, cache_write_tokens=2)
 
 
+def test_counts_that_cannot_be_are_not_passed_on() -> None:
+    odd = {"prompt_tokens": -1, "completion_tokens": 10**30, "prompt_tokens_details": {"cached_tokens": -5}}
+
+    assert good(sse(delta(content="a"), {**delta(finish="stop"), "usage": odd}))[-1] == Usage(0, 0)
+
+
 def test_a_server_that_does_not_count_gives_no_usage() -> None:
     assert good(sse(delta(finish="stop"))) == [Finished(0, "stop")]
 
