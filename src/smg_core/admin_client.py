@@ -268,7 +268,12 @@ def _of_workers(
 def _upkeep(
     parser: argparse.ArgumentParser, route: str, more: Callable[[argparse.Namespace], dict[str, object]]
 ) -> None:
-    _common(parser, lambda args: ("POST", f"/admin/workers/{route}", {"workers": args.worker, **more(args)}), _all_done)
+    _common(parser, lambda args: ("POST", f"/admin/workers/{route}", {**_workers(args), **more(args)}), _all_done)
+
+
+def _workers(args: argparse.Namespace) -> dict[str, object]:
+    """The field that names workers; without names it is left out, which means all."""
+    return {"workers": args.worker} if args.worker else {}
 
 
 def _profile(args: argparse.Namespace) -> dict[str, object]:

@@ -152,6 +152,7 @@ async def test_the_ranks_of_one_engine_share_one_call() -> None:
     [
         ("flush_cache", {"workers": ["nobody"]}, 404, "nobody"),
         ("flush_cache", {"workers": ["vllm", "vllm"]}, 400, "twice"),
+        *((route, {"workers": []}, 400, "workers") for route in ("flush_cache", "pause", "resume", "start_profile")),
         ("flush_cache", {"wait_s": -1}, 400, "wait_s"),
         ("flush_cache", {"worker": "vllm"}, 400, "worker"),
         ("start_profile", {"num_steps": 0}, 400, "num_steps"),

@@ -39,9 +39,10 @@ _Step = Annotated[int, Meta(ge=0, le=(1 << 31) - 1)]
 
 
 class WorkersBody(Struct, forbid_unknown_fields=True, kw_only=True):
-    """`workers`: the names of those that are asked; without any, all."""
+    """`workers`: the names of those that are asked, at least one; without the field, all. A list that came out empty by mistake
+    must not reach the whole fleet."""
 
-    workers: Annotated[tuple[_Text, ...], Meta(max_length=10_000)] = ()
+    workers: Annotated[tuple[_Text, ...], Meta(min_length=1, max_length=10_000)] | None = None
 
 
 class FlushCacheBody(WorkersBody, kw_only=True):

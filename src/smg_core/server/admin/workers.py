@@ -104,7 +104,7 @@ class _Workers:
         self._places = asyncio.Semaphore(gateway.config.admin.engine_calls)
 
     async def loads(self, exchange: Exchange) -> None:
-        await self._respond(exchange, self._chosen(exchange.query.get("worker", ())), _loads)
+        await self._respond(exchange, self._chosen(exchange.query.get("worker")), _loads)
 
     async def flush_cache(self, exchange: Exchange) -> None:
         body = await self._body(exchange, FlushCacheBody)
@@ -178,9 +178,9 @@ class _Workers:
             await self._gateway.cache_losses.emptied(worker)
         return HTTPStatus.OK if reply.done else HTTPStatus.CONFLICT, reply.message, None
 
-    def _chosen(self, names: tuple[str, ...]) -> list[Worker]:
-        """The workers of these names; without names, all. Raises NotFound naming one that is not there."""
-        if not names:
+    def _chosen(self, names: tuple[str, ...] | None) -> list[Worker]:
+        """The workers of these names; for None all. Raises NotFound naming one that is not there."""
+        if names is None:
             return list(self._gateway.registry)
         if len(set(names)) < len(names):
             raise InvalidRequest("A worker is named twice.", param="workers")
