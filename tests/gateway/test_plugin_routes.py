@@ -13,7 +13,9 @@ from tests.gateway.test_plugins import listed
 from tests.gateway.test_said import EXAMPLES, LEFT, NUMBERS, events_of, redaction
 from tests.shared import PATIENCE
 from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosed
 
+from smg_core.config import Config, ModelConfig
 from smg_core.middleware.base import (
     CONTINUE,
     About,
@@ -28,8 +30,10 @@ from smg_core.middleware.base import (
     RequestVerdict,
     TextVerdict,
 )
+from smg_core.middleware.entries import parse_entries
 from smg_core.middleware.python import PythonPlugin
 from smg_core.request import GenerationRequest
+from smg_core.routing.settings import RoutingConfig
 from smg_core.server.public_routes import public_table
 from smg_core.server.routes import WEBSOCKET
 
@@ -266,3 +270,138 @@ async def test_a_body_that_is_no_utf_8_is_refused_where_a_plugin_looks_at_bodies
 
     assert answer.status_code == 415
     assert answer.json()["error"]["message"].startswith("This gateway has plugins")
+
+
+# ---------------------------------------------------------------------------------------------------------- names of models
+
+
+class RefusesRequests(PythonPlugin):
+    """Refuses every request for generation."""
+
+    async def on_request(self, request: GenerationRequest) -> RequestVerdict:
+        return Reject(403, "Not for this model.")
+
+
+NAMED = Config(
+    model=ModelConfig(aliases=("short=sim",)),
+    routing=RoutingConfig(splits=("half=sim:1,other:1",), fallbacks=("primary=sim",)),
+)
+
+
+@pytest.mark.parametrize("name", ["sim", "short", "half", "primary"])
+async def test_a_plugin_for_a_model_meets_it_by_every_name_that_leads_to_it(tmp_path: Path, name: str) -> None:
+    config = attrs.evolve(NAMED, middleware=listed(tmp_path, of("RefusesRequests", models=["sim"])).middleware)
+    async with in_process(NUMBERS, config=config) as house:
+        for path, asked in (
+            (CHAT, body("Hi", model=name)),
+            (f"/v1beta/models/{name}:generateContent", {"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]}),
+            ("/v1/responses", {"model": name, "input": "Hi"}),
+        ):
+            answer = await house.http.post(path, json=asked)
+            assert answer.status_code == 403, (path, answer.text)
+        if name not in ("sim", "short"):
+            return
+        background = {"model": name, "input": "Hi", "background": True, "store": True}
+        made = (await house.http.post("/v1/responses", json=background)).json()
+        async with asyncio.timeout(60):
+            while made["status"] not in ("completed", "failed"):
+                await asyncio.sleep(0.01)
+                made = (await house.http.get(f"/v1/responses/{made['id']}")).json()
+        assert made["status"] == "failed"
+        assert not house.engine.requests
+
+
+@pytest.mark.parametrize("hooks", ["RefusesRequests", "Door", "Witness"])
+async def test_a_request_that_names_no_model_meets_the_plugins_of_the_only_one(tmp_path: Path, hooks: str) -> None:
+    async with in_process(NUMBERS, config=listed(tmp_path, of(hooks, models=["sim"]))) as house:
+        answer = await house.http.post("/generate", json={"text": "forbidden"})
+    assert answer.status_code == 403
+
+
+async def test_a_plugin_for_another_model_is_not_asked(tmp_path: Path) -> None:
+    async with in_process(NUMBERS, config=listed(tmp_path, of("RefusesRequests", models=["other"]))) as house:
+        for path, asked in ((CHAT, body("Hi")), ("/generate", {"text": "Hi"})):
+            answer = await house.http.post(path, json=asked)
+            assert answer.status_code == 200, answer.text
+
+
+# ------------------------------------------------------------------------------------------------ the id, and open WebSockets
+
+
+class Named(PythonPlugin):
+    """Notes the ids that requests are told by."""
+
+    ids: ClassVar[list[str]] = []
+
+    async def on_request_head(self, head: RequestHead) -> HeadVerdict:
+        Named.ids.append(self.about.request_id)
+        return CONTINUE
+
+
+async def test_the_id_that_plugins_are_told_is_the_one_of_the_answer(tmp_path: Path) -> None:
+    Named.ids.clear()
+    async with in_process(NUMBERS, config=listed(tmp_path, of("Named"))) as house:
+        found: list[str] = []
+        for path, asked in (
+            (CHAT, body("Hi")),
+            ("/v1/responses", {"model": "sim", "input": "Hi"}),
+            ("/v1/messages", {"model": "sim", "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}]}),
+            ("/tokenize", {"model": "sim", "prompt": "Hi"}),
+            ("/v1/embeddings", {"model": "sim", "input": "Hi"}),
+            (CHAT, {"model": 7}),
+        ):
+            answer = await house.http.post(path, json=asked)
+            found.append(answer.headers["x-request-id"])
+            if path in (CHAT, "/v1/responses") and answer.status_code == 200:
+                assert answer.json()["id"] == found[-1]
+        found.append((await house.http.get("/v1/models")).headers["x-request-id"])
+    assert Named.ids == found
+    assert len(set(found)) == len(found)
+
+
+def put(entry: dict[str, Any]) -> Any:
+    (found,) = parse_entries([entry], "test")
+    return found
+
+
+async def test_a_websocket_that_was_open_before_a_plugin_meets_it_with_its_next_request(tmp_path: Path) -> None:
+    async with (
+        over_http(NUMBERS, config=listed(tmp_path)) as house,
+        connect(house.url.replace("http", "ws") + "/v1/responses", proxy=None) as socket,
+    ):
+        asked = msgspec.json.encode({"type": "response.create", "model": "sim", "input": "forbidden"}).decode()
+        ends = []
+        for turn in range(2):
+            await socket.send(asked)
+            found: dict[str, Any] = {}
+            while found.get("type") not in ("response.completed", "error"):
+                found = msgspec.json.decode(await socket.recv())
+            ends.append(found["type"])
+            if not turn:
+                await house.gateway.plugins.put(put(of("Witness")))
+    assert ends == ["response.completed", "error"]
+    assert found["error"]["message"] == "Not said here."
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"source": "tests.gateway.test_python_plugins:Passing", "kind": "asgi"},
+        of("Door", when="before_identity"),
+    ],
+    ids=["asgi", "before_identity"],
+)
+async def test_a_websocket_that_has_not_passed_what_stands_at_the_door_now_is_closed(
+    tmp_path: Path, entry: dict[str, Any]
+) -> None:
+    async with (
+        over_http(NUMBERS, config=listed(tmp_path)) as house,
+        connect(house.url.replace("http", "ws") + "/v1/responses", proxy=None) as socket,
+    ):
+        await house.gateway.plugins.put(put(entry))
+        await socket.send(msgspec.json.encode({"type": "response.create", "model": "sim", "input": "Hi"}).decode())
+        told = msgspec.json.decode(await socket.recv())
+        assert (told["type"], "other plugins" in told["error"]["message"]) == ("error", True)
+        with pytest.raises(ConnectionClosed):
+            await socket.recv()
+        assert not house.engine.requests

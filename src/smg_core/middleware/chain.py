@@ -70,7 +70,11 @@ class Happened:
 
 
 ReportHappened = Callable[[Happened], None]
-ModelOf = Callable[[str], str]
+ModelOf = Callable[[str], str | None]
+"""The model that a body asks for: "" where it names none, None where it is no body that could."""
+_OF_BODIES: tuple[HookName, ...] = ("request_body",)
+NamesOf = Callable[[str], Collection[str]]
+"""All names of the models that a request for one may lead to; "" is asked for by a request that names none."""
 
 
 @attrs.frozen
@@ -96,10 +100,19 @@ class PluginPlan:
     links: tuple[Link, ...] = ()
     config: MiddlewareConfig = attrs.field(factory=MiddlewareConfig)
 
-    def chain(self, about: About, report: ReportHappened) -> "PluginChain | None":
-        """The chain of an exchange whose route is known; None where no plugin is on that route."""
+    def chain(self, about: About, report: ReportHappened, names_of: "NamesOf | None" = None) -> "PluginChain | None":
+        """The chain of an exchange whose route is known; None where no plugin is on that route. `names_of` has all names of what
+        a request for a model may lead to, by default the one that it has."""
         found = [each for each in self.links if each.entry.kind != ASGI and each.entry.is_on_route(about)]
-        return PluginChain(found, about, self.config, report) if found else None
+        return PluginChain(found, about, self.config, report, names_of or _only) if found else None
+
+    def at_the_door(self, about: About) -> tuple[Middleware, ...]:
+        """What meets a connection only once, when it is opened: ASGI middleware, and plugins that are asked whose it is."""
+        return tuple(
+            each.middleware
+            for each in self.links
+            if (each.entry.kind == ASGI or each.entry.when == "before_identity") and each.entry.applies(about)
+        )
 
     @property
     def has_asgi(self) -> bool:
@@ -117,13 +130,22 @@ class PluginPlan:
 
 @attrs.define
 class _Active:
-    """A plugin in this exchange."""
+    """A plugin in this exchange. `refusal` is what it has refused the exchange for, or the failure of one that is "closed": from
+    then on it passes nothing, until the client is told an error."""
 
     at: int
     link: Link
     session: PluginSession
     hooks: frozenset[HookName]
     failed: bool = False
+    refusal: SmgError | None = None
+
+    def is_out(self) -> bool:
+        """Whether it is left out of the rest of the exchange: it has failed and is "open", or what follows is an error. Raises
+        its refusal again, whatever it is to be shown."""
+        if self.refusal is not None:
+            raise self.refusal
+        return self.failed
 
 
 @attrs.frozen
@@ -141,8 +163,16 @@ class PluginChain:
     """The plugins of one exchange. The methods are called in the order in which things happen to an exchange; `close` last,
     however it ended. All raise SmgError: the refusal of a plugin, or InternalError where one failed that is "closed"."""
 
-    def __init__(self, links: Sequence[Link], about: About, config: MiddlewareConfig, report: ReportHappened) -> None:
+    def __init__(
+        self,
+        links: Sequence[Link],
+        about: About,
+        config: MiddlewareConfig,
+        report: ReportHappened,
+        names_of: "NamesOf",
+    ) -> None:
         self._links = links
+        self._names_of = names_of
         self._about = about
         self._config = config
         self._report = report
@@ -182,8 +212,30 @@ class PluginChain:
         """Begin all plugins of an answer that is made for nobody who waits, by the tenant and the model in `about`."""
         self._about, self._model = about, about.model
         for at, link in enumerate(self._links):
-            if link.entry.applies(about) and (not link.entry.models or about.model in link.entry.models):
+            if link.entry.applies(about) and (not link.entry.models or self._is_for(link.entry, about.model)):
                 self._begin(at, link)
+
+    def _is_for(self, entry: Entry, model: str | None) -> bool:
+        """Whether a plugin for some models meets a request for this one: it may lead to one of them."""
+        return bool(entry.models) and model is not None and not set(entry.models).isdisjoint(self._names_of(model))
+
+    def _begin_for(self, at: int, link: Link, model: str) -> _Active | None:
+        """The session of a plugin for some models, to which a request for this one may lead."""
+        self._about = attrs.evolve(self._about, model=model or min(set(link.entry.models) & set(self._names_of(model))))
+        return self._begin(at, link) if link.entry.applies(self._about) else None
+
+    async def join_of_model(self, model: str, head: RequestHead) -> RequestHead:
+        """Begin the plugins for some models that could not be known by the body, such as that of a form, now that it was decoded
+        as a request for this model; returns the head as they leave it. Raises UnsupportedMedia where one looks at bodies, which
+        it was not shown."""
+        for at, link in enumerate(self._links):
+            if any(each.at == at for each in self._active) or not self._is_for(link.entry, model):
+                continue
+            active = self._begin_for(at, link, model)
+            if active is not None:
+                head, _ = await self._request_head(active, head)
+                self._unseen_by(active, _OF_BODIES)
+        return head
 
     def _join_unnamed(self) -> None:
         """Begin the plugins for some models at an answer to a request that names none: it may be what one of them has said."""
@@ -198,21 +250,24 @@ class PluginChain:
         """Something comes that cannot be shown to plugins that have one of these hooks. Raises UnsupportedMedia unless all of
         them let it pass."""
         for active in self._active:
-            if active.hooks & set(hooks) and not active.failed and active.link.entry.unseen == "refuse":
-                self._report(Happened(active.link.entry.name, next(iter(active.hooks & set(hooks))), "rejected"))
-                raise UnsupportedMedia(
-                    "This gateway has plugins that could not be shown this: it is no UTF-8, or too large."
-                )
+            self._unseen_by(active, hooks)
+
+    def _unseen_by(self, active: _Active, hooks: Collection[HookName]) -> None:
+        found = active.hooks & set(hooks)
+        if found and not active.failed and active.link.entry.unseen == "refuse":
+            self._report(Happened(active.link.entry.name, next(iter(found)), "rejected"))
+            raise UnsupportedMedia(
+                "This gateway has plugins that could not be shown this: it is no UTF-8, or too large."
+            )
 
     async def request_body(self, text: str, model_of: ModelOf, head: RequestHead) -> tuple[str, RequestHead]:
         """The body and the head as the plugins leave them. Those for some models are asked from here on, for the head too;
         `model_of` reads the model of a body."""
-        self._model = model_of(text)
+        self._model = model_of(text) or ""
         for at, link in enumerate(self._links):
             active = next((each for each in self._active if each.at == at), None)
-            if link.entry.models and active is None and model_of(text) in link.entry.models:
-                self._about = attrs.evolve(self._about, model=model_of(text))
-                active = self._begin(at, link) if link.entry.applies(self._about) else None
+            if active is None and self._is_for(link.entry, model_of(text)):
+                active = self._begin_for(at, link, model_of(text) or "")
                 if active is not None:
                     head, _ = await self._request_head(active, head)
             if active is not None:
@@ -303,7 +358,7 @@ class PluginChain:
         """The events that one plugin puts in the place of an event. One that fails where what it has left cannot be gone on with
         ends the answer, also if it is "open"."""
         active = link.active
-        if active.failed:
+        if active.is_out():
             return (event,)
         try:
             verdict = _told(active.session, event)
@@ -314,7 +369,8 @@ class PluginChain:
         except MiddlewareFault as fault:
             self._failed(active, "event", fault)
             if link.shown != link.left:
-                raise _failure(active.link.entry, fault) from fault
+                active.refusal = _failure(active.link.entry, fault)
+                raise active.refusal from fault
             return (event,)
         if is_of_choice(event):
             link.shown.take(event)
@@ -325,7 +381,7 @@ class PluginChain:
     async def request(self, request: GenerationRequest) -> GenerationRequest:
         """A decoded request as the plugins leave it."""
         for active in self._active:
-            if active.failed or "request" not in active.hooks:
+            if active.is_out() or "request" not in active.hooks:
                 continue
             try:
                 verdict: RequestVerdict = await _asked(active.session.on_request, request)
@@ -361,7 +417,7 @@ class PluginChain:
         return head, text
 
     async def _response(self, active: _Active, head: ResponseHead, text: str) -> tuple[ResponseHead, str]:
-        if active.failed:
+        if active.is_out():
             return head, text
         try:
             of_head, of_text = await _asked(active.session.on_response, head, text)
@@ -377,7 +433,7 @@ class PluginChain:
         return new_head, new_text
 
     async def _response_head(self, active: _Active, head: ResponseHead) -> ResponseHead:
-        if active.failed or "response_head" not in active.hooks:
+        if active.is_out() or "response_head" not in active.hooks:
             return head
         try:
             verdict: HeadVerdict = await _asked(active.session.on_response_head, head)
@@ -399,7 +455,7 @@ class PluginChain:
             if not text and not piece.last:
                 return ""
             active = asked[number]
-            if active.failed:
+            if active.is_out():
                 continue
             shown = piece if text is piece.text else attrs.evolve(piece, text=text)
             try:
@@ -450,6 +506,12 @@ class PluginChain:
                 self._report(Happened(active.link.entry.name, "end", "failed", fault_words(error)))
         return "".join(told)
 
+    def lift_refusals(self) -> None:
+        """From now on plugins are shown an error that the client gets in place of the answer: those that have refused the answer
+        do not refuse that too."""
+        for active in self._active:
+            active.refusal = None
+
     async def error(self, failure: Failure) -> SmgError | None:
         """The error to tell the client instead of this one; None to leave it as it is."""
         found: SmgError | None = None
@@ -485,21 +547,29 @@ class PluginChain:
         if isinstance(verdict, kind):
             return verdict
         if isinstance(verdict, Reject):
-            refused = refusal_of(verdict)
+            active.refusal = refusal_of(verdict)
             self._report(Happened(active.link.entry.name, hook, "rejected"))
-            raise refused
+            raise active.refusal
         raise MiddlewareFault(f"answered {type(verdict).__name__} to {hook}")
 
     def _failed(self, active: _Active, hook: HookName, fault: MiddlewareFault) -> None:
         """A plugin failed: it is out of this exchange. Raises InternalError unless it may be left out."""
         active.failed = True
-        self._fault(active.link.entry, hook, fault)
+        try:
+            self._fault(active.link.entry, hook, fault)
+        except InternalError as error:
+            active.refusal = error
+            raise
 
     def _fault(self, entry: Entry, hook: HookName, fault: MiddlewareFault) -> None:
         """Report a failure. Raises InternalError if the plugin is "closed"."""
         self._report(Happened(entry.name, hook, "failed", fault.reason))
         if entry.on_failure == "closed":
             raise _failure(entry, fault) from fault
+
+
+def _only(name: str) -> tuple[str, ...]:
+    return (name,)
 
 
 def _failure(entry: Entry, fault: MiddlewareFault) -> InternalError:

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
 from smg_core.errors import InternalError, SmgError
-from smg_core.events import Event, ReasoningDelta, RefusalDelta, TextDelta, ToolCallDelta
+from smg_core.events import Event, Failed, ReasoningDelta, RefusalDelta, TextDelta, ToolCallDelta
 from smg_core.pipeline.answer import StreamedAnswer, WholeAnswer, Write
 from smg_core.pipeline.attempt import AnyAttempt
 from smg_core.pipeline.keep_alive import StreamKeepAlive
@@ -134,6 +134,8 @@ class ShownStream(StreamedAnswer):
         if self._refusal is None:
             self._keep(self._opened(events))
             await self._show_pending()
+        elif not isinstance(events[-1], Failed):
+            raise self._refusal  # an answer that was refused has no good end
         else:  # the end tells of the refusal: plugins have nothing to say of it
             self._put(self._encoder.encode(self._opened(events)))
         self.state = "over"

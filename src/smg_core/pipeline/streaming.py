@@ -66,11 +66,15 @@ class Streaming:
         for name in waits_for:
             self._running.setdefault(name, set()).add(attempt)
         watch = Watch(attempt, run.timeouts, self._call_later)
+        carrying = False
         try:
             attempt.reads_from(await call.start(run.timeouts.connect))
+            carrying = True
             await run.answer.carry(attempt)
         except SmgError as error:
             attempt.end(error)
+            if carrying:  # the answer was refused, also where the engine has come to a good end meanwhile
+                raise
         finally:
             watch.stop()
             self._forget(attempt, waits_for)

@@ -66,6 +66,17 @@ class ModelChoice:
         """The model of the largest share of `name`, for that tenant; `name` itself where it stands for none."""
         return self._names(name, tenant, lambda _, shares: max(shares, key=lambda model: shares[model]))[-1]
 
+    def reach(self, name: str, tenant: str = "") -> frozenset[str]:
+        """`name` and all that a request for it may lead to: what it stands for, the shares of a split, the models that are asked
+        where another cannot answer, and so on."""
+        found, ahead = set[str](), [name]
+        while ahead:
+            each = ahead.pop()
+            if each not in found:
+                found.add(each)
+                ahead += [self._stands_for(each, tenant), *self._splits.get(each, ()), *self._fallbacks.get(each, ())]
+        return frozenset(found)
+
     def model(self, request: GenerationRequest) -> str:
         """The model that a request gets for the name that it asks for: the one that its header names, where that is one of the
         split, else by share. The name itself where it stands for none."""

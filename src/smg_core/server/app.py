@@ -22,7 +22,7 @@ from smg_core.hooks import ExchangeEnded, SilentObserver
 from smg_core.observability.repeats import Repeats
 from smg_core.protocols.errors import anthropic_error, anthropic_status, error_headers
 from smg_core.server.browsers import check_json_type, check_origin
-from smg_core.server.endpoint import Endpoint, RouteTable
+from smg_core.server.endpoint import Endpoint, RouteTable, id_prefix_of
 from smg_core.server.envelopes import envelope_of, unknown_google_method
 from smg_core.server.exchange import Exchange, Header, Receive, Scope, Send
 from smg_core.server.identity import Identify, anonymous, permitted
@@ -183,6 +183,8 @@ class App:
             check_origin(exchange.headers.get("origin"), exchange.headers.get("host", ""), self._origins)
         if endpoint.reads_json and not self._any_type:
             check_json_type(exchange.headers.get("content-type", ""))
+        if self._plugging is not None and self._plugging.any:  # they are told the id before a handler makes one
+            exchange.take_id(self._gateway.ids, id_prefix_of(endpoint.answer))
         if endpoint.public:
             if self._asks_everybody:
                 exchange.discard(self._stranger_bytes)
@@ -211,7 +213,7 @@ class App:
 
     def _headers_of_every_answer(self, exchange: Exchange) -> list[Header]:
         if not exchange.request_id:
-            exchange.request_id = self._gateway.ids("req-")
+            exchange.take_id(self._gateway.ids, "req-")
         return [*exchange.always, self._gateway.id_header(exchange.name)]
 
     @property
@@ -291,7 +293,7 @@ class App:
 
     async def _error(self, exchange: Exchange, error: SmgError) -> None:
         if not exchange.request_id:
-            exchange.request_id = self._gateway.ids("req-")
+            exchange.take_id(self._gateway.ids, "req-")
         error = await exchange.told(error)
         headers: list[Header] = [*error_headers(error), self._gateway.id_header(exchange.name)]
         envelope = envelope_of(exchange.path, exchange.headers, exchange.query)

@@ -143,7 +143,7 @@ class Background:
         """Answer with the events of an answer behind the number `after`, to its end."""
         if await self._gateway.history.last_event(exchange.caller.tenant, id) < 0:
             raise InvalidRequest(f"The events of this {api.words.noun} are not kept.", param="stream")
-        exchange.request_id = self._gateway.ids("req-")
+        exchange.take_id(self._gateway.ids, "req-")
         await self._follow(api, exchange, id, after)
 
     async def _follow(self, api: BackgroundApi[D], exchange: Exchange, id: str, after: int) -> None:

@@ -29,7 +29,7 @@ class RunPlugins:
         caller = generation.caller
         about = About(generation.id, "POST", path, path, caller.tenant, caller.principal, generation.model)
         self._about, self._model = about, generation.model
-        self._chain = plugins.plan.chain(about, plugins.report)
+        self._chain = plugins.plan.chain(about, plugins.report, lambda name: plugins.names_of(name, caller))
 
     async def left_of(self, decoded: D) -> D:
         """The decoded request as the plugins leave it. Raises SmgError."""

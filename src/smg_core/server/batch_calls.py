@@ -73,7 +73,7 @@ async def called(
         "client": None,
         DISCONNECT: Disconnect(),
     }
-    exchange, join = exchange_within(plugins, scope, receive, send, caller)
+    exchange, join = exchange_within(plugins, endpoint.handler, scope, receive, send, caller)
     handling = asyncio.ensure_future(_handled(endpoint, exchange, join))
     try:
         await asyncio.wait([handling])

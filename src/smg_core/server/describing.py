@@ -69,5 +69,5 @@ class _Describing:
             self._page = docs_page(made)
 
     async def _respond(self, exchange: Exchange, body: bytes, *headers: Header) -> None:
-        exchange.request_id = self._gateway.ids("req-")
+        exchange.take_id(self._gateway.ids, "req-")
         await exchange.respond(200, body, [*headers, self._gateway.id_header(exchange.name)])

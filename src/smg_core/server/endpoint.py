@@ -14,9 +14,15 @@ from smg_core.server.browsers import Hosts
 from smg_core.server.exchange import Exchange
 from smg_core.server.routes import Route
 
-__all__ = ["Endpoint", "Handler", "RouteTable"]
+__all__ = ["Endpoint", "Handler", "RouteTable", "id_prefix_of"]
 
 Handler = Callable[[Exchange], Awaitable[None]]
+
+
+def id_prefix_of(handler: Handler) -> str:
+    """How the ids of the requests to a handler begin: those of an API whose answers have the id begin as it says."""
+    prefix: str = getattr(handler, "id_prefix", "req-")
+    return prefix
 
 
 def _is_permission(endpoint: object, attribute: "attrs.Attribute[Any]", value: str) -> None:

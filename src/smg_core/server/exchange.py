@@ -15,6 +15,7 @@ from urllib.parse import parse_qsl, quote, unquote, unquote_plus
 
 from smg_core.auth.certificates import Certificate
 from smg_core.auth.credentials import Credential, presented
+from smg_core.clock import IdSource
 from smg_core.errors import ClientGone, HeadersTooLarge, InvalidRequest, PayloadTooLarge, SmgError, UnsupportedMedia
 from smg_core.events import Usage
 from smg_core.hooks import RequestFinished
@@ -302,6 +303,12 @@ class Exchange:
 
     def unplug(self) -> None:
         """The exchange is over for its plugins, if it has any."""
+
+    def take_id(self, ids: IdSource, prefix: str) -> str:
+        """Give the request its id, unless it has one that begins so, of which plugins were told; returns it."""
+        if not prefix or not self.request_id.startswith(prefix):
+            self.request_id = ids(prefix)
+        return self.request_id
 
     def about(self) -> About:
         """What plugins are told of this exchange."""

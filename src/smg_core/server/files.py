@@ -122,7 +122,7 @@ class _Files:
         return await self._kept.find(exchange.caller.tenant, exchange.path_values["id"])
 
     def _begin(self, exchange: Exchange) -> None:
-        exchange.request_id = self._gateway.ids("req-")
+        exchange.take_id(self._gateway.ids, "req-")
         if "anthropic-version" in exchange.headers:
             raise NotImplementedHere("The files of the Messages API are not served here.")
 

@@ -89,5 +89,5 @@ class GeminiModelRoutes:
         return ModelCard(name, model.created, max_model_len=model.context_length or None, parent=parent)
 
     async def _respond(self, exchange: Exchange, body: bytes) -> None:
-        exchange.request_id = self._gateway.ids("req-")
+        exchange.take_id(self._gateway.ids, "req-")
         await exchange.respond(200, body, [JSON_TYPE, self._gateway.id_header(exchange.name)])

@@ -53,6 +53,11 @@ class Inference(Generic[D]):
         self._observer = observer_of(gateway)
         self._shadows = gateway.beside(Shadows, lambda: Shadows(gateway))
 
+    @property
+    def id_prefix(self) -> str:
+        """How the ids of its requests begin."""
+        return self._api.id_prefix
+
     def with_memory(self, memory: Memory[D]) -> Self:
         """The same handler with another memory: a connection's own."""
         other = copy.copy(self)
@@ -68,7 +73,7 @@ class Inference(Generic[D]):
 
     async def _handle(self, exchange: Exchange) -> None:
         gateway = self._gateway
-        request_id = exchange.request_id = gateway.ids(self._api.id_prefix)
+        request_id = exchange.take_id(gateway.ids, self.id_prefix)
         trace = account_of(exchange, gateway, self._observer)
         try:
             decoded = await self._admit(exchange)
@@ -179,10 +184,8 @@ class Inference(Generic[D]):
             except SmgError as error:
                 if error.status == 503 and error.retry_after is None:
                     error.retry_after = gateway.admission.retry_after
-                in_band = decoded.generation.stream and error.status in self._api.told_in_stream
-                if not exchange.gone and not await run.answer.fail(error, in_band=in_band):
-                    exchange.unwatch()
-                    await self.refuse(exchange, error, decoded.generation.id, decoded.locate)
+                if not exchange.gone:
+                    await self._tell(exchange, decoded, run.answer, error)
                 return error
         except asyncio.CancelledError:
             if not exchange.gone:
@@ -190,6 +193,19 @@ class Inference(Generic[D]):
             take_back_cancellation()
             return self._why_cancelled(exchange)
         return None
+
+    async def _tell(self, exchange: Exchange, decoded: D, answer: Answer, error: SmgError) -> None:
+        """Tell the client of an error: in the stream that it gets, else in place of an answer. An answer of which nothing has
+        left, since plugins have refused it, may be over; its client must be told all the same."""
+        in_band = decoded.generation.stream and error.status in self._api.told_in_stream
+        try:
+            told = await answer.fail(error, in_band=in_band)
+        except SmgError:
+            told = False  # plugins have refused the end, too
+        if told and exchange.started:
+            return
+        exchange.unwatch()
+        await self.refuse(exchange, error, decoded.generation.id, decoded.locate)
 
     def _why_cancelled(self, exchange: Exchange) -> SmgError | None:
         if exchange.gone:

@@ -64,7 +64,7 @@ class _MessageBatches:
         """POST /v1/messages/batches"""
         gateway, settings, caller = self._gateway, self._settings, exchange.caller
         self._queue.check_permission(_ENDPOINT, caller)
-        exchange.request_id = gateway.ids("req_")
+        exchange.request_id = exchange.request_id or gateway.ids("req_")
         with self._spools.place():
             body, lines = await asyncio.to_thread(lambda: (self._spools.new(), self._spools.new()))
             try:
@@ -143,7 +143,7 @@ class _MessageBatches:
         found = await self._found(exchange)
         if message_batch_object(found)["results_url"] is None:
             raise NotFound("The results are there once the batch has ended.", param="message_batch_id")
-        exchange.request_id = self._gateway.ids("req_")
+        exchange.request_id = exchange.request_id or self._gateway.ids("req_")
         pieces = contents(self._gateway, exchange.caller.tenant, output_log(found.id), found.results)
         head = [(b"content-type", b"application/x-jsonl"), *self._names(exchange)]
         await send_contents(self._gateway, exchange, found.result_bytes, pieces, head)
@@ -153,7 +153,7 @@ class _MessageBatches:
 
     async def _answer(self, exchange: Exchange, found: JsonObject) -> None:
         if not exchange.request_id:
-            exchange.request_id = self._gateway.ids("req_")
+            exchange.request_id = exchange.request_id or self._gateway.ids("req_")
         await exchange.respond(200, encode_body(found), [JSON_TYPE, *self._names(exchange)])
 
 

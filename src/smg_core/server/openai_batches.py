@@ -100,5 +100,5 @@ class _Batches:
         await self._answer(exchange, batch_object(await self._queue.progress(exchange.caller.tenant, found)))
 
     async def _answer(self, exchange: Exchange, found: JsonObject) -> None:
-        exchange.request_id = self._gateway.ids("req-")
+        exchange.take_id(self._gateway.ids, "req-")
         await exchange.respond(200, encode_body(found), [JSON_TYPE, self._gateway.id_header(exchange.name)])

@@ -42,7 +42,7 @@ def _handler(gateway: Runtime, parse: Parse) -> Handler:
             parsed = await read(exchange, await exchange.body(gateway.body_bytes, held))
         if parsed is None:
             return
-        exchange.request_id = gateway.ids("req-")
+        exchange.take_id(gateway.ids, "req-")
         await exchange.respond(200, parsed, [JSON_TYPE, gateway.id_header(exchange.name)])
 
     async def read(exchange: Exchange, body: bytes) -> bytes | None:

@@ -5,20 +5,22 @@ Above: `plugging` makes it, in place of a plain exchange, where there are plugin
 """
 
 import asyncio
+import contextlib
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 
 import attrs
 import msgspec
 
 from smg_core.auth.roles import USER, check_permission
-from smg_core.errors import SmgError
+from smg_core.errors import InternalError, SmgError
 from smg_core.events import Usage
 from smg_core.middleware.base import AnswerPiece, End, Failure, Headers, HookName, RequestHead, ResponseHead
-from smg_core.middleware.chain import Identified, PluginChain, PluginPlan, ReportHappened, When
+from smg_core.middleware.chain import Identified, PluginChain, When
 from smg_core.middleware.said import SaidByModel
 from smg_core.request import Caller, GenerationRequest
 from smg_core.server.bodies import Held
+from smg_core.server.endpoint import Handler, id_prefix_of
 from smg_core.server.envelopes import envelope_of
 from smg_core.server.exchange import Exchange, Header, Receive, Scope, Send
 from smg_core.server.plugins import Plugins
@@ -39,13 +41,13 @@ class _ModelOnly(msgspec.Struct):
 class PluggedExchange(Exchange):
     """An exchange whose plugins are those of a plan, from when its route is known."""
 
-    __slots__ = ("_began", "_chain", "_head", "_most", "_over", "_streams", "_usage", "_whole", "refused")
+    __slots__ = ("_began", "_chain", "_head", "_most", "_over", "_streams", "_tells", "_usage", "_whole", "refused")
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         super().__init__(scope, receive, send)
         self._chain: PluginChain | None = None
         self._head = RequestHead(self.method, self.path, scope.get("query_string", b"").decode("latin-1"), ())
-        self._streams = self._over = False
+        self._streams = self._over = self._tells = False
         self._most = 0
         self._usage: Usage | None = None
         self._whole: tuple[int, Sequence[Header], list[bytes]] | None = (
@@ -54,11 +56,13 @@ class PluggedExchange(Exchange):
         self._began = time.monotonic()
         self.refused: SmgError | None = None
 
-    def plug(self, plan: PluginPlan, report: ReportHappened) -> None:
+    def plug(self, plugins: Plugins) -> None:
         """Meet these plugins from now on. Called once, when the route is known."""
         headers = tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in self.scope["headers"])
         self._head = attrs.evolve(self._head, headers=headers)
-        self._chain, self._most = plan.chain(self.about(), report), plan.config.body_bytes
+        plan = plugins.plan
+        self._chain = plan.chain(self.about(), plugins.report, lambda name: plugins.names_of(name, self.caller))
+        self._most = plan.config.body_bytes
 
     async def meet(self, when: When) -> Identified:
         """Show the head to the plugins of this time. Raises SmgError."""
@@ -88,7 +92,7 @@ class PluggedExchange(Exchange):
 
     async def join(self, plugins: Plugins) -> None:
         """Meet the plugins as a request within another exchange, of a caller who is known. Raises SmgError."""
-        self.plug(plugins.plan, plugins.report)
+        self.plug(plugins)
         if self._chain is not None:
             self._chain.join(self.about())
             await self.meet("after_identity")
@@ -131,18 +135,21 @@ class PluggedExchange(Exchange):
         self._take(head)
         return text.encode()
 
-    def _model_of(self, text: str) -> str:
-        """The model that a body asks for, or that the path names."""
+    def _model_of(self, text: str) -> str | None:
+        """The model that a body asks for, or that the path names; "" for a body in JSON that names none, None for another one."""
         named = self.path_values.get("model", "")
         if named:
             return named
         try:
             return msgspec.json.decode(text, type=_ModelOnly).model
         except (msgspec.DecodeError, UnicodeEncodeError):
-            return ""
+            return None
 
     async def shown(self, request: GenerationRequest) -> GenerationRequest:
-        return request if self._chain is None else await self._chain.request(request)
+        if self._chain is None:
+            return request
+        self._take(await self._chain.join_of_model(request.model, self._head))
+        return await self._chain.request(request)
 
     def shows(self, choices: int) -> Callable[[int], SaidByModel] | None:
         chain = self._chain
@@ -158,40 +165,71 @@ class PluggedExchange(Exchange):
         if chain is None:
             await super().start(status, headers)
             return
+        self._pass_nothing_refused()
+        if self._whole is not None:
+            return  # it is being gathered
         shown, framed = _parted(headers)
         self._streams = any(name == "content-type" and value.startswith(_STREAM) for name, value in shown)
         if not self._streams and chain.sees_wire and self.method != "HEAD":
             self._whole = status, headers, []
             return
-        try:
+        with self._kept_refusal():
             head = await chain.response_head(ResponseHead(status, shown))
-        except SmgError as error:
-            self.refused = error
-            raise
         await super().start(head.status, [*_encoded(head.headers), *framed])
 
     async def write(self, data: bytes, last: bool) -> None:
         chain = self._chain
+        if self._over:
+            return
+        if chain is None:
+            await super().write(data, last)
+            return
+        if self.refused is not None and self.started:
+            await self._end_refused(self.refused)
+            return
+        self._pass_nothing_refused()
         if self._whole is not None:
             await self._gather(data, last=last)
             return
-        if chain is None or not self._streams or self._over:
-            if not self._over:
-                await super().write(data, last)
+        if not self._streams:
+            await super().write(data, last)
             return
         try:
-            text = chain.piece(AnswerPiece(data.decode(), "wire", last=last))
-            data = (text if isinstance(text, str) else await text).encode()
-            if last:
-                data += (await chain.end(self._end("ok"))).encode()
+            with self._kept_refusal():
+                text = chain.piece(AnswerPiece(data.decode(), "wire", last=last))
+                data = (text if isinstance(text, str) else await text).encode()
         except SmgError as error:
             # What waits behind the piece was not seen by the plugin either: nothing more of it leaves.
-            self._over, self.refused = True, error
-            told = envelope_of(self.path, self.headers, self._head.query)(error, self.request_id)
-            await super().write(b"event: error\ndata: " + told + b"\n\n", True)
+            await self._end_refused(error)
             raise
+        if last:
+            data += (await chain.end(self._end("ok"))).encode()
         if data or last:
             await super().write(data, last)
+
+    async def _end_refused(self, error: SmgError) -> None:
+        """End a stream that has begun with the error event of its API, and with nothing of what waits to be written."""
+        self._over = True
+        told = envelope_of(self.path, self.headers, self._head.query)(error, self.request_id)
+        await super().write(b"event: error\ndata: " + told + b"\n\n", True)
+
+    def _pass_nothing_refused(self) -> None:
+        """Raises again what an answer was refused for, unless the client is being told an error in its place."""
+        if self.refused is not None and not self._tells:
+            raise self.refused
+
+    @contextlib.contextmanager
+    def _kept_refusal(self) -> Iterator[None]:
+        """While plugins are asked about an answer. If they refuse it, or the request ends while they look at it, nothing of it
+        leaves any more."""
+        try:
+            yield
+        except SmgError as error:
+            self.refused = error
+            raise
+        except asyncio.CancelledError:
+            self.refused = InternalError("The answer was cut off.")
+            raise
 
     async def _gather(self, data: bytes, *, last: bool) -> None:
         """Keep a part of an answer that is no stream of events: plugins are shown it whole. One that is too large for that goes
@@ -202,7 +240,8 @@ class PluggedExchange(Exchange):
         gathered.append(data)
         if sum(map(len, gathered)) > self._most and self._chain is not None:
             self._whole = None
-            self._chain.unseen(_OF_ANSWERS)
+            with self._kept_refusal():
+                self._chain.unseen(_OF_ANSWERS)
             await super().start(status, headers)
             await super().write(b"".join(gathered), last)
         elif last:
@@ -211,23 +250,24 @@ class PluggedExchange(Exchange):
             await self.respond(status, b"".join(gathered), [each for each in headers if each[0].lower() not in framing])
 
     async def respond(self, status: int, body: bytes, headers: Sequence[Header]) -> None:
-        self._whole = None
         chain = self._chain
-        if chain is None or self.refused is not None:
-            self._chain = None
+        if chain is None:
             await super().respond(status, body, headers)
             return
-        try:
-            status, body, headers = await self._responded(chain, status, body, headers)
-        except SmgError as error:
-            self.refused = error
-            raise
-        self._chain = None  # what follows writes what the plugins have left
+        self._pass_nothing_refused()
+        self._whole = None
+        if self._over:
+            return  # the stream has told of it
+        if self.refused is None:
+            with self._kept_refusal():
+                status, body, headers = await self._responded(chain, status, body, headers)
+        refused, self._chain = self.refused is not None, None  # what follows writes what the plugins have left
         try:
             await super().respond(status, body, headers)
         finally:
             self._chain = chain
-        await chain.end(self._end("ok" if status < 400 else "error"))
+        if not refused:
+            await chain.end(self._end("ok" if status < 400 else "error"))
 
     async def _responded(
         self, chain: PluginChain, status: int, body: bytes, headers: Sequence[Header]
@@ -246,7 +286,11 @@ class PluggedExchange(Exchange):
 
     async def told(self, error: SmgError) -> SmgError:
         """The error that the client is told instead of one."""
-        if self._chain is None or self.refused is not None:
+        if self._chain is None:
+            return error
+        self._tells = True
+        self._chain.lift_refusals()
+        if self.refused is not None:
             return error
         failure = Failure(error.status, error.code or "", error.message)
         return await self._chain.error(failure) or error
@@ -279,7 +323,7 @@ async def permit_plugged(
         else:
             await identified(exchange, needed)
         return
-    exchange.plug(plugins.plan, plugins.report)
+    exchange.plug(plugins)
     said = await exchange.meet("before_identity")
     if said.tenant is None:
         await identified(exchange, needed)
@@ -313,12 +357,14 @@ async def _permit_handshake(
 
 
 def exchange_within(
-    plugins: Plugins, scope: Scope, receive: Receive, send: Send, caller: Caller
+    plugins: Plugins, handler: Handler, scope: Scope, receive: Receive, send: Send, caller: Caller
 ) -> tuple[Exchange, Callable[[], Awaitable[None]]]:
-    """An exchange for a request within another one, such as a line of a batch, and what has its plugins see its head, which is
-    called first. `unplug` ends it. Where there are no plugins, both do nothing."""
+    """An exchange for a request to `handler` within another one, such as a line of a batch, and what has its plugins see its
+    head, which is called first. `unplug` ends it. Where there are no plugins, both do nothing."""
     exchange = (PluggedExchange if plugins.plan.links else Exchange)(scope, receive, send)
     exchange.caller, exchange.route = caller, exchange.path
+    if plugins.plan.links:
+        exchange.take_id(plugins.ids, id_prefix_of(handler))
 
     async def join() -> None:
         if isinstance(exchange, PluggedExchange):

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import json
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ import attrs
 import msgspec
 
 from smg_core.auth.roles import Roles
-from smg_core.clock import CallLater, Clock
+from smg_core.clock import CallLater, Clock, IdSource
 from smg_core.config import Config
 from smg_core.hooks import Observer, PluginActed, PluginChanged, PluginCounted
 from smg_core.middleware.base import Middleware
@@ -25,6 +25,7 @@ from smg_core.middleware.chain import Happened, Link, PluginPlan
 from smg_core.middleware.entries import Entry, check_plugins, entry_of_source, parse_entries
 from smg_core.middleware.python import python_middleware
 from smg_core.observability.repeats import Repeats
+from smg_core.request import Caller
 from smg_core.server.channel.base import Notice
 from smg_core.server.channel.local import Channel, LocalChannel
 from smg_core.settings import ConfigError
@@ -67,8 +68,18 @@ class Plugins:
     """The plugins of one gateway in this process. `plan` is what new exchanges meet."""
 
     def __init__(
-        self, config: Config, channel: Channel, clock: Clock, call_later: CallLater, observer: Observer
+        self,
+        config: Config,
+        channel: Channel,
+        clock: Clock,
+        call_later: CallLater,
+        observer: Observer,
+        *,
+        names_of: Callable[[str, Caller], Collection[str]],
+        ids: IdSource,
     ) -> None:
+        """`names_of` has all names of what a caller's request for a model may lead to; `ids` makes the ids of requests."""
+        self.names_of, self.ids = names_of, ids
         self.plan = PluginPlan(config=config.middleware)
         self.states: dict[str, PluginState] = {}
         self.roles = Roles(())

@@ -51,7 +51,7 @@ class PoolInference(Generic[D]):
 
     async def _handle(self, exchange: Exchange) -> None:
         gateway = self._gateway
-        exchange.request_id = gateway.ids(self._api.prefix)
+        exchange.take_id(gateway.ids, self.id_prefix)
         trace = account_of(exchange, gateway, self._observer)
         decoded: D | None = None
         pooled: Pooled | None = None
@@ -75,6 +75,11 @@ class PoolInference(Generic[D]):
         finally:
             exchange.unwatch()
             self._report(exchange, decoded, trace, pooled, failure, over=over)
+
+    @property
+    def id_prefix(self) -> str:
+        """How the ids of its requests begin."""
+        return self._api.prefix
 
     async def _admit(self, exchange: Exchange) -> D:
         gateway = self._gateway
@@ -171,6 +176,7 @@ class PoolInference(Generic[D]):
         """Answer with the API's error envelope."""
         exchange.unwatch()
         gateway = self._gateway
+        error = await exchange.told(error)
         headers = [*refusal_headers(gateway, error), gateway.id_header(exchange.name)]
         locate = None if decoded is None else decoded.locate
         await exchange.respond(self._api.status(error), self._api.error(error, exchange.request_id, locate), headers)

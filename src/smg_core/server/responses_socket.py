@@ -14,6 +14,7 @@ import attrs
 
 from smg_core.errors import Conflict, InvalidRequest, MethodNotAllowed, PayloadTooLarge, RateLimited, SmgError
 from smg_core.hooks import ExchangeEnded
+from smg_core.middleware.base import Middleware
 from smg_core.protocols.errors import error_headers, responses_error
 from smg_core.protocols.responses import ResponsesRequest
 from smg_core.protocols.responses_frames import ClientFrame, error_frame, event_frames, read_frame, steer_failed
@@ -74,6 +75,11 @@ class _Connection:
         self._running: set[asyncio.Task[None]] = set()
         self._expired = False
         self._closing: asyncio.Task[None] | None = None
+        self._door = self._at_the_door()
+
+    def _at_the_door(self) -> tuple[Middleware, ...]:
+        """The plugins that meet a connection when it is opened, as they are now."""
+        return self._gateway.plugins.plan.at_the_door(self._socket.about())
 
     async def run(self) -> None:
         """Answer frames until the client leaves or the connection's lifetime is over."""
@@ -171,9 +177,14 @@ class _Connection:
         )
 
     async def _permitted(self, frame: ClientFrame) -> bool:
-        """Whether the key of the connection is still good. If not, the client is told, and the connection closed."""
+        """Whether the key of the connection is still good, and it has met all plugins that it would meet now. If not, the client
+        is told, and the connection closed."""
         socket = self._socket
         try:
+            if not all(any(each is one for one in self._door) for each in self._at_the_door()):
+                raise InvalidRequest(
+                    "The gateway has other plugins now than when this connection was opened; open another."
+                )
             if socket.identify is not None:
                 socket.caller = await socket.identify()
         except SmgError as error:
@@ -221,7 +232,7 @@ class _Connection:
             if each[0] not in _OF_THE_CONNECTION and not each[0].startswith(_PREFIXES)
         ]
         made = {**socket.scope, "type": "http", "method": "POST", "headers": headers, DISCONNECT: lane.disconnect}
-        exchange, join = exchange_within(self._gateway.plugins, made, receive, send, socket.caller)
+        exchange, join = exchange_within(self._gateway.plugins, self._inference, made, receive, send, socket.caller)
         exchange.client_id = socket.client_id
         return exchange, join
 

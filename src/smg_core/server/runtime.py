@@ -153,7 +153,15 @@ class Runtime:
         self._further: Rows = {}
         self._beside: dict[type[Beside], Beside] = {}
         self._history, self._history_hooks, self._identity = history, history_hooks, identity
-        self.plugins = Plugins(self.config, self.channel, self.clock, self.call_later, self.observer)
+        self.plugins = Plugins(
+            self.config,
+            self.channel,
+            self.clock,
+            self.call_later,
+            self.observer,
+            names_of=lambda name, caller: self.names_of(name, caller),
+            ids=self.ids,
+        )
         self._beside[Plugins] = self.plugins
         self.identify: Identify = anonymous
         self.virtual_keys: VirtualKeys | None = None
@@ -412,6 +420,20 @@ class Runtime:
         """The first name of the model that this caller asks for as `name`; "" where it gets none by that name."""
         model = self.served(name, caller) if name else None
         return "" if model is None else model.primary or model.name
+
+    def names_of(self, name: str, caller: Caller) -> frozenset[str]:
+        """All names of the models that a request of this caller for `name` may lead to, `name` too. "" is what a request asks for
+        that names none: the only model, where there is but one."""
+        if not name:
+            served = {model.primary or model.name for model in map(self.models.__getitem__, self.names(caller))}
+            name = served.pop() if len(served) == 1 else ""
+        reached = self.choice.reach(name, caller.tenant)
+        models = [self.models[each] for each in reached if each in self.models]
+        served_alike = {(each.primary or each.name, each.adapter) for each in models}
+        others = [
+            name for name, each in self.models.items() if (each.primary or each.name, each.adapter) in served_alike
+        ]
+        return reached.union(others)
 
     def names(self, caller: Caller) -> list[str]:
         """The names of the models and adapters that this caller may use, sorted. The longer name of an adapter ("model:adapter")

@@ -127,7 +127,7 @@ class Status:
 
     async def _respond(self, exchange: Exchange, body: bytes, *headers: Header) -> None:
         """Answer 200 with `body`."""
-        exchange.request_id = self._gateway.ids("req-")
+        exchange.take_id(self._gateway.ids, "req-")
         names: list[Header] = [self._gateway.id_header(exchange.name)]
         if ANTHROPIC in exchange.headers:
             names.append((b"request-id", exchange.name.encode()))

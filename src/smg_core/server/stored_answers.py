@@ -35,5 +35,5 @@ class StoredHandlers:
 
     async def respond(self, exchange: Exchange, body: bytes) -> None:
         if not exchange.request_id:
-            exchange.request_id = self._gateway.ids("req-")
+            exchange.take_id(self._gateway.ids, "req-")
         await exchange.respond(200, body, [JSON_TYPE, self._gateway.id_header(exchange.name)])

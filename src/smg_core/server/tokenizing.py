@@ -55,7 +55,7 @@ def json_handler(
     that leaves gives the work up, and so does a gateway that shuts down. `prefix`, `status` and `id_header` as of `Api`."""
 
     async def handle(exchange: Exchange) -> None:
-        exchange.request_id = gateway.ids(prefix)
+        exchange.request_id = exchange.request_id or gateway.ids(prefix)
         named_by = [gateway.id_header(exchange.name)]
         if id_header is not None:
             named_by.append((id_header, exchange.name.encode()))
@@ -66,6 +66,7 @@ def json_handler(
             exchange.unwatch()
             if exchange.gone:
                 raise
+            failure = await exchange.told(failure)
             headers = [*refusal_headers(gateway, failure), *named_by]
             told = error(failure, exchange.request_id, located[0] if located else None)
             await exchange.respond(status(failure), told, headers)

@@ -261,12 +261,28 @@ class _Session:
         self._guest: Guest | None = None
         self._has_place = self._over = False
         self._running: asyncio.Future[Any] | None = None
+        self._turn = asyncio.Lock()
         self._deadline_s = plugin.entry.limits.deadline_ms / 1000
 
     # ------------------------------------------------------------------------------------------------------------ calls
 
     async def _call(self, name: str, size: int, *values: object) -> Any:
-        """Call a function of this exchange's instance with texts of so many characters. Raises MiddlewareFault."""
+        """Call a function of this exchange's instance with texts of so many characters, when the call before is over. Raises
+        MiddlewareFault."""
+        async with self._turn:
+            await self._idle()
+            return await self._called(name, size, *values)
+
+    async def _idle(self) -> None:
+        """Wait for a call that still runs in a thread, for which nobody waits any more: two calls of an instance at once would
+        destroy the memory of both. It ends at its deadline. Raises MiddlewareFault for one that the host does not let go."""
+        running = self._running
+        if running is not None:
+            done, _ = await asyncio.wait({running}, timeout=self._deadline_s * _LATE * 3 + 1.0)
+            if not done:
+                raise MiddlewareFault("waits in the host beyond its deadline")
+
+    async def _called(self, name: str, size: int, *values: object) -> Any:
         plugin, calls = self._plugin, [(name, values)]
         new = not self._has_place
         if new:
@@ -386,8 +402,8 @@ class _Session:
         """A piece is shown at once where the instance is there and the call is short: a stream of tokens then does not wait for
         another turn of the event loop."""
         guest, plugin = self._guest, self._plugin
-        if guest is None:
-            return self._first_piece(piece)
+        if guest is None or self._turn.locked() or self._running is not None:
+            return self._piece_in_turn(piece)
         if len(piece.text) > _SHORT or not plugin.begins_here("piece"):
             return self._long_piece(_Work(guest, [("piece", (piece_value(piece),))]).rest)
         try:
@@ -402,11 +418,12 @@ class _Session:
         self._heard(guest)
         return verdict
 
-    async def _first_piece(self, piece: AnswerPiece) -> PieceVerdict:
+    async def _piece_in_turn(self, piece: AnswerPiece) -> PieceVerdict:
         return text_verdict(await self._call("piece", len(piece.text), piece_value(piece)))
 
     async def _long_piece(self, work: Callable[[], Any]) -> PieceVerdict:
-        return text_verdict(await self._in_a_thread(work, 1))
+        async with self._turn:
+            return text_verdict(await self._in_a_thread(work, 1))
 
     async def on_end(self, end: End) -> str:
         said: str = await self._call("end", 0, end_value(end))

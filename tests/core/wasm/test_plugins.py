@@ -20,6 +20,7 @@ from smg_core.middleware.base import (
     ChangeHead,
     ChangeText,
     MiddlewareFault,
+    PieceVerdict,
     PluginSession,
     RequestBody,
     RequestHead,
@@ -280,6 +281,63 @@ async def test_short_pieces_of_an_exchange_that_has_its_instance_are_shown_on_th
     await again.on_request_head(HEAD)
     again.close()
     assert len(ran) == 2
+    assert not plugin.busy
+
+
+async def test_calls_of_one_exchange_that_come_at_once_wait_for_one_another(house: House) -> None:
+    """Two calls of an instance at once would destroy the memory of the process."""
+    plugin = await house.load("long in a piece")
+    session = plugin.begin(about())
+    await session.on_request_head(HEAD)
+    running = at_once = 0
+    run = plugin.run
+
+    def counted(call: Any) -> Any:
+        nonlocal running, at_once
+        running += 1
+        at_once = max(at_once, running)
+
+        def called() -> Any:
+            nonlocal running
+            try:
+                return call()
+            finally:
+                running -= 1
+
+        return run(called)
+
+    plugin.run = counted  # type: ignore[method-assign]
+
+    async def piece(text: str) -> PieceVerdict:
+        answer = session.on_piece(AnswerPiece(text, "wire"))
+        return await answer if isinstance(answer, Awaitable) else answer
+
+    found = await asyncio.gather(
+        *[piece(str(number)) for number in range(4)], session.on_request_head(HEAD), piece("a"), piece("9")
+    )
+    assert [each for each in found if isinstance(each, ChangeText)] == [ChangeText("#")] * 4 + [
+        ChangeText("a"),
+        ChangeText("#"),
+    ]
+    assert at_once == 1
+
+
+async def test_a_call_that_nobody_waits_for_any_more_ends_before_the_next_one_begins(house: House) -> None:
+    plugin = await house.load("spin in a piece", deadline_ms=200)
+    session = plugin.begin(about())
+    await session.on_request_head(HEAD)
+
+    async def piece() -> object:
+        answer = session.on_piece(AnswerPiece("1", "wire"))
+        return await answer if isinstance(answer, Awaitable) else answer
+
+    given_up = asyncio.ensure_future(piece())
+    while session._running is None:  # type: ignore[attr-defined]
+        await asyncio.sleep(0)
+    given_up.cancel()
+    with pytest.raises(MiddlewareFault, match="no instance"):
+        await session.on_request_head(HEAD)
+    session.close()
     assert not plugin.busy
 
 

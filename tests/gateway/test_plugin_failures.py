@@ -1,0 +1,249 @@
+"""A closed plugin that fails, in whichever hook and way, lets nothing of an answer pass that it has not seen; and the client is
+told, in the envelope of its API. Every hook, every way to fail, every API, streamed and whole, is walked."""
+
+from pathlib import Path
+from typing import Any
+
+import attrs
+import httpx
+import msgspec
+import pytest
+from tests.gateway.conftest import in_process
+from tests.gateway.test_plugins import GUESTS, listed
+from tests.gateway.test_said import APIS, NUMBERS, SAID
+
+from smg_core.events import Event
+from smg_core.middleware.base import (
+    CONTINUE,
+    AnswerPiece,
+    ChangeText,
+    Continue,
+    End,
+    EventVerdict,
+    Failure,
+    HeadVerdict,
+    PieceVerdict,
+    Reject,
+    RequestBody,
+    RequestHead,
+    RequestVerdict,
+    ResponseHead,
+    TextVerdict,
+)
+from smg_core.middleware.python import PythonPlugin
+from smg_core.request import GenerationRequest
+
+pytestmark = pytest.mark.anyio
+
+HERE = "tests.gateway.test_plugin_failures"
+ENGINE = attrs.evolve(NUMBERS, replies=NUMBERS.replies * 10)
+FAILED = "A plugin of this gateway failed."
+GOOD_ENDS = ("[done]", "message_stop", "response.completed", "interaction.complete", '"finish_reason":"stop"')
+"""What says in an API's stream that an answer is complete."""
+
+STREAMED: dict[str, tuple[str, dict[str, Any]]] = {
+    name: (row[2], row[1] if name == "gemini" else {**row[1], "stream": True}) for name, row in APIS.items()
+}
+STREAMED["gemini array"] = APIS["gemini"][2].removesuffix("?alt=sse"), APIS["gemini"][1]
+STREAMED["several prompts"] = "/v1/completions", {"model": "sim", "prompt": ["One", "Two"], "stream": True}
+WHOLE: dict[str, tuple[str, dict[str, Any]]] = {name: row[:2] for name, row in APIS.items()}
+WHOLE["several prompts"] = "/v1/completions", {"model": "sim", "prompt": ["One", "Two"]}
+
+REQUEST_HOOKS = ("begin", "request_head", "request_body", "response_head")
+PIECES = ("first_piece", "third_piece")
+BEHIND = ("end", "error")
+"""Hooks whose failure refuses no good answer: nothing comes behind them, or they are not called for it."""
+
+
+class Raising(PythonPlugin):
+    """Raises, or refuses, in the hook that `do` names; writes what it passes in capital letters."""
+
+    @attrs.frozen
+    class Settings:
+        do: str
+
+    count = 0
+
+    def does(self, hook: str) -> Reject | None:
+        wanted, way = self.shared.do.rsplit(" ", 1)
+        if wanted != hook:
+            return None
+        if way == "raise":
+            raise RuntimeError("a secret of the plugin")
+        return Reject(500, FAILED)
+
+    async def on_request_head(self, head: RequestHead) -> HeadVerdict:
+        return self.does("request_head") or CONTINUE
+
+    async def on_request_body(self, body: RequestBody) -> TextVerdict:
+        return self.does("request_body") or CONTINUE
+
+    async def on_request(self, request: GenerationRequest) -> RequestVerdict:
+        return self.does("request") or CONTINUE
+
+    async def on_response_head(self, head: ResponseHead) -> HeadVerdict:
+        return self.does("response_head") or CONTINUE
+
+    def on_piece(self, piece: AnswerPiece) -> PieceVerdict:
+        self.count += 1
+        refused = self.does("first_piece") or (self.does("third_piece") if self.count == 3 else None)
+        return refused or (CONTINUE if FAILED in piece.text else ChangeText(piece.text.upper()))
+
+    async def on_end(self, end: End) -> str:
+        self.does("end")
+        return ""
+
+    async def on_error(self, failure: Failure) -> Continue | Reject:
+        return self.does("error") or CONTINUE
+
+
+class RaisingOfText(Raising):
+    """The same, of what the model says."""
+
+    pieces = "text"
+
+    def on_event(self, event: Event) -> EventVerdict:
+        return self.does("event") or CONTINUE
+
+
+class RaisingOfWhole(Raising):
+    """The same, of answers that leave whole, at once."""
+
+    async def on_response(self, head: ResponseHead, body: str) -> tuple[HeadVerdict, TextVerdict]:
+        refused = self.does("response")
+        return refused or CONTINUE, refused or ChangeText(body.upper())
+
+
+def in_python(name: str, does: str) -> dict[str, Any]:
+    return {"source": f"{HERE}:{name}", "config": {"do": does}}
+
+
+def component(does: str) -> dict[str, Any]:
+    deadline = 60 if "spin" in does else 20_000
+    return {"source": str(GUESTS / "failing.wasm"), "config": {"do": does}, "deadline_ms": deadline}
+
+
+def check_envelope(where: object, answer: httpx.Response) -> None:
+    """The error that a client gets where nothing has left: in the words of its API, with the id of the request."""
+    assert answer.status_code == 500, (where, answer.text)
+    assert answer.headers["x-request-id"], where
+    assert answer.headers["content-type"].startswith("application/json"), where
+    assert answer.json()["error"]["message"] == FAILED, where
+
+
+def check_nothing_unseen(where: object, answer: httpx.Response) -> None:
+    assert not any(words in answer.text for words in ("Call me", "not at", "now")), (where, answer.text)
+    assert "secret" not in answer.text, where
+
+
+def check_stream(where: object, answer: httpx.Response) -> None:
+    """A stream that a plugin has refused: an error in place of it, or one at its end, which looks like no good answer."""
+    if answer.status_code != 200:
+        check_envelope(where, answer)
+        return
+    assert answer.headers["x-request-id"], where
+    before, told, behind = answer.text.lower().partition(FAILED.lower())
+    assert told, (where, answer.text)
+    assert FAILED.lower() not in behind, (where, answer.text)
+    assert not any(end in before for end in GOOD_ENDS), (where, answer.text)
+    assert not any(end in behind for end in GOOD_ENDS[1:]), (where, answer.text)  # "[DONE]" stands behind errors, too
+
+
+async def walk(tmp_path: Path, entry: dict[str, Any], hook: str, *, streams: bool) -> None:
+    """Ask every API of a gateway with this plugin, and check what leaves."""
+    does = entry["config"]["do"]
+    of_text = does.endswith("text") or entry["source"].endswith("OfText")
+    async with in_process(ENGINE, config=listed(tmp_path, entry)) as house:
+        for name, (path, asked) in (STREAMED if streams else WHOLE).items():
+            if name == "gemini array" and hook == "third_piece" and not of_text:
+                continue  # it is shown whole, which is one piece
+            answer = await house.http.post(path, json=asked)
+            where = does, name, streams
+            check_nothing_unseen(where, answer)
+            if hook in BEHIND:
+                assert answer.status_code == 200, (where, answer.text)
+                assert "CALL ME" in answer.text, (where, answer.text)
+            elif streams:
+                check_stream(where, answer)
+            else:
+                check_envelope(where, answer)
+
+
+HOOKS = [(hook, streams) for hook in (*REQUEST_HOOKS, "first_piece", *BEHIND) for streams in (True, False)]
+HOOKS.append(("third_piece", True))
+
+
+@pytest.mark.parametrize("mode", ["wire", "text"])
+@pytest.mark.parametrize("way", ["spin", "trap"])
+@pytest.mark.parametrize(("hook", "streams"), HOOKS)
+async def test_a_component_that_fails_lets_nothing_pass(
+    tmp_path: Path, hook: str, way: str, mode: str, streams: bool
+) -> None:
+    await walk(tmp_path, component(f"{hook} {way} {mode}"), hook, streams=streams)
+
+
+OF_CLASSES = [
+    *[("Raising", *row) for row in HOOKS if row[0] != "begin"],
+    *[("RaisingOfText", *row) for row in HOOKS if row[0] != "begin"],
+    *[
+        (name, hook, streams)
+        for name, hook in (("RaisingOfText", "event"), ("Raising", "request"))
+        for streams in (True, False)
+    ],
+    ("RaisingOfWhole", "response", False),
+]
+
+
+@pytest.mark.parametrize("way", ["raise", "refuse"])
+@pytest.mark.parametrize(("name", "hook", "streams"), OF_CLASSES)
+async def test_a_class_that_raises_or_refuses_lets_nothing_pass(
+    tmp_path: Path, name: str, hook: str, way: str, streams: bool
+) -> None:
+    await walk(tmp_path, in_python(name, f"{hook} {way}"), hook, streams=streams)
+
+
+ERRORS = [
+    *[component(f"error {way} {mode}") for way in ("spin", "trap") for mode in ("wire", "text")],
+    *[in_python(name, f"error {way}") for name in ("Raising", "RaisingOfText") for way in ("raise", "refuse")],
+]
+
+
+@pytest.mark.parametrize("entry", ERRORS, ids=lambda entry: entry["config"]["do"])
+async def test_an_error_is_told_where_a_plugin_fails_at_it(tmp_path: Path, entry: dict[str, Any]) -> None:
+    async with in_process(ENGINE, config=listed(tmp_path, entry)) as house:
+        for name, (path, asked) in WHOLE.items():
+            answer = await house.http.post(path, json={**asked, "no_such": 1, "stream": "no"})
+            told = answer.json()
+            assert 400 <= answer.status_code <= 500, (name, answer.text)
+            assert answer.headers["x-request-id"], name
+            assert "secret" not in answer.text
+            assert told.get("error") or told.get("ERROR"), (name, answer.text)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        component("first_piece trap wire"),
+        component("response_head spin text"),
+        in_python("Raising", "first_piece raise"),
+    ],
+    ids=lambda entry: entry["config"]["do"],
+)
+async def test_an_answer_of_any_other_route_is_refused_in_the_envelope(tmp_path: Path, entry: dict[str, Any]) -> None:
+    async with in_process(ENGINE, config=listed(tmp_path, entry)) as house:
+        for path in ("/v1/models", "/v1beta/models", "/v1/files"):
+            check_envelope(path, await house.http.get(path))
+        for path, asked in (
+            ("/tokenize", {"model": "sim", "prompt": "Hi"}),
+            ("/v1/messages/count_tokens", {"model": "sim", "messages": [{"role": "user", "content": "Hi"}]}),
+        ):
+            check_envelope(path, await house.http.post(path, json=asked))
+
+
+async def test_an_array_of_a_stream_that_comes_in_pieces_is_shown_whole(tmp_path: Path) -> None:
+    path, asked = STREAMED["gemini array"]
+    async with in_process(ENGINE, config=listed(tmp_path, in_python("Raising", "none raise"))) as house:
+        answer = await house.http.post(path, json=asked)
+    found = msgspec.json.decode(answer.content)
+    texts = [part["TEXT"] for each in found for part in each["CANDIDATES"][0].get("CONTENT", {}).get("PARTS", ())]
+    assert "".join(texts).strip() == SAID.upper()
