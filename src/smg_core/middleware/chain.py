@@ -13,6 +13,14 @@ import attrs
 
 from smg_core.errors import InternalError, SmgError, UnsupportedMedia
 from smg_core.events import Event
+from smg_core.middleware.asking import (
+    begun_session,
+    close_session,
+    event_verdict,
+    fault_words,
+    hook_verdict,
+    piece_verdict,
+)
 from smg_core.middleware.base import (
     About,
     AnswerPiece,
@@ -20,7 +28,6 @@ from smg_core.middleware.base import (
     ChangeText,
     Continue,
     End,
-    EventVerdict,
     Failure,
     HeadVerdict,
     HookName,
@@ -50,7 +57,6 @@ __all__ = [
     "ReportHappened",
     "SaidLink",
     "When",
-    "fault_words",
 ]
 
 When = Literal["before_identity", "after_identity"]
@@ -277,7 +283,7 @@ class PluginChain:
     def _begin(self, at: int, link: Link) -> _Active | None:
         """The session of a plugin, None of one that fails here and is "open"."""
         try:
-            session = _begun(link.middleware, self._about)
+            session = begun_session(link.middleware, self._about)
         except MiddlewareFault as fault:
             self._fault(link.entry, "request_head", fault)
             return None
@@ -295,7 +301,7 @@ class PluginChain:
             return head, None
         entry = active.link.entry
         try:
-            verdict: HeadVerdict = await _asked(active.session.on_request_head, head)
+            verdict: HeadVerdict = await hook_verdict(active.session.on_request_head, head)
             change = self._change(active, "request_head", verdict, ChangeHead)
             if change is None:
                 return head, None
@@ -311,7 +317,7 @@ class PluginChain:
         if active.failed or "request_body" not in active.hooks:
             return text, head
         try:
-            verdict: TextVerdict = await _asked(active.session.on_request_body, RequestBody(text))
+            verdict: TextVerdict = await hook_verdict(active.session.on_request_body, RequestBody(text))
             change = self._change(active, "request_body", verdict, ChangeText)
             if change is None:
                 return text, head
@@ -361,7 +367,7 @@ class PluginChain:
         if active.is_out():
             return (event,)
         try:
-            verdict = _told(active.session, event)
+            verdict = event_verdict(active.session, event)
             changed: tuple[Event, ...] | None = None
             if not isinstance(verdict, Continue):
                 changed = self._change(active, "event", verdict, tuple)
@@ -384,7 +390,7 @@ class PluginChain:
             if active.is_out() or "request" not in active.hooks:
                 continue
             try:
-                verdict: RequestVerdict = await _asked(active.session.on_request, request)
+                verdict: RequestVerdict = await hook_verdict(active.session.on_request, request)
                 change = self._change(active, "request", verdict, GenerationRequest)
                 if change is None:
                     continue
@@ -420,7 +426,7 @@ class PluginChain:
         if active.is_out():
             return head, text
         try:
-            of_head, of_text = await _asked(active.session.on_response, head, text)
+            of_head, of_text = await hook_verdict(active.session.on_response, head, text)
             change = self._change(active, "response", of_head, ChangeHead)
             changed = self._change(active, "response", of_text, ChangeText)
             new_head = head if change is None else changed_response(head, change, self._config.header_bytes)
@@ -436,7 +442,7 @@ class PluginChain:
         if active.is_out() or "response_head" not in active.hooks:
             return head
         try:
-            verdict: HeadVerdict = await _asked(active.session.on_response_head, head)
+            verdict: HeadVerdict = await hook_verdict(active.session.on_response_head, head)
             change = self._change(active, "response_head", verdict, ChangeHead)
             if change is not None:
                 head = changed_response(head, change, self._config.header_bytes)
@@ -459,7 +465,7 @@ class PluginChain:
                 continue
             shown = piece if text is piece.text else attrs.evolve(piece, text=text)
             try:
-                verdict = _asked_now(active.session, shown)
+                verdict = piece_verdict(active.session, shown)
             except MiddlewareFault as fault:
                 text = self._piece_failed(active, fault, text)
                 continue
@@ -473,7 +479,7 @@ class PluginChain:
     ) -> str:
         active = asked[at]
         try:
-            text = self._piece_text(active, await _asked(lambda: verdict), piece.text)
+            text = self._piece_text(active, await hook_verdict(lambda: verdict), piece.text)
         except MiddlewareFault as fault:
             text = self._piece_failed(active, fault, piece.text)
         rest = self._piece(asked, at + 1, attrs.evolve(piece, text=text))
@@ -500,7 +506,7 @@ class PluginChain:
             if active.failed or "end" not in active.hooks:
                 continue
             try:
-                told.append(bounded_text(await _asked(active.session.on_end, end), self._config.piece_bytes))
+                told.append(bounded_text(await hook_verdict(active.session.on_end, end), self._config.piece_bytes))
             except (MiddlewareFault, SmgError) as error:
                 active.failed = True
                 self._report(Happened(active.link.entry.name, "end", "failed", fault_words(error)))
@@ -519,7 +525,7 @@ class PluginChain:
             if active.failed or "error" not in active.hooks:
                 continue
             try:
-                verdict = await _asked(active.session.on_error, failure)
+                verdict = await hook_verdict(active.session.on_error, failure)
                 if isinstance(verdict, Reject):
                     found = refusal_of(verdict)
                     failure = Failure(found.status, found.code or "", found.message)
@@ -534,7 +540,7 @@ class PluginChain:
         while self._active:
             active = self._active.pop()
             try:
-                _closed(active.session)
+                close_session(active.session)
             except MiddlewareFault as fault:
                 self._report(Happened(active.link.entry.name, "end", "failed", fault.reason))
 
@@ -575,54 +581,3 @@ def _only(name: str) -> tuple[str, ...]:
 def _failure(entry: Entry, fault: MiddlewareFault) -> InternalError:
     """The error that a client gets where a plugin failed."""
     return InternalError("A plugin of this gateway failed.", detail=f"{entry.name}: {fault.reason}")
-
-
-def _told(session: PluginSession, event: Event) -> EventVerdict:
-    """What a plugin answers to an event. Raises as `_asked`."""
-    try:
-        return session.on_event(event)
-    except (SmgError, MiddlewareFault):
-        raise
-    except Exception as error:
-        raise MiddlewareFault(fault_words(error)) from error
-
-
-async def _asked(hook: Callable[P, Awaitable[T]], *args: P.args, **named: P.kwargs) -> T:
-    """What a hook answers. Raises MiddlewareFault for whatever it raises, beside our own errors: those are its refusals."""
-    try:
-        return await hook(*args, **named)
-    except (SmgError, MiddlewareFault):
-        raise
-    except Exception as error:
-        raise MiddlewareFault(fault_words(error)) from error
-
-
-def _asked_now(session: PluginSession, piece: AnswerPiece) -> PieceVerdict | Awaitable[PieceVerdict]:
-    try:
-        return session.on_piece(piece)
-    except (SmgError, MiddlewareFault):
-        raise
-    except Exception as error:
-        raise MiddlewareFault(fault_words(error)) from error
-
-
-def _begun(middleware: Middleware, about: About) -> PluginSession:
-    try:
-        return middleware.begin(about)
-    except Exception as error:
-        raise MiddlewareFault(fault_words(error)) from error
-
-
-def _closed(session: PluginSession) -> None:
-    try:
-        session.close()
-    except Exception as error:
-        raise MiddlewareFault(fault_words(error)) from error
-
-
-def fault_words(error: BaseException) -> str:
-    """A failure in words of bounded length: its class and its message's first line."""
-    if isinstance(error, MiddlewareFault):
-        return error.reason
-    first = (str(error).splitlines() or [""])[0][:200]
-    return f"{type(error).__name__}: {first}"

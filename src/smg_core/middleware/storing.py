@@ -10,6 +10,7 @@ from collections.abc import Mapping
 import msgspec
 
 from smg_core.errors import InternalError
+from smg_core.middleware.asking import fault_words
 from smg_core.middleware.base import (
     About,
     ChangeStored,
@@ -21,7 +22,7 @@ from smg_core.middleware.base import (
     StorageCall,
     StorageVerdict,
 )
-from smg_core.middleware.chain import Happened, Link, PluginPlan, ReportHappened, fault_words
+from smg_core.middleware.chain import Happened, Link, PluginPlan, ReportHappened
 from smg_core.middleware.checks import bounded_text, refusal_of
 
 __all__ = ["StoragePlugins"]

@@ -74,7 +74,6 @@ class Plugins:
         clock: Clock,
         call_later: CallLater,
         observer: Observer,
-        *,
         names_of: Callable[[str, Caller], Collection[str]],
         ids: IdSource,
     ) -> None:

@@ -151,18 +151,10 @@ class Runtime:
         self._in_file: frozenset[str] = frozenset()
         self._reaching = Reaching(self.config)
         self._further: Rows = {}
-        self._beside: dict[type[Beside], Beside] = {}
         self._history, self._history_hooks, self._identity = history, history_hooks, identity
-        self.plugins = Plugins(
-            self.config,
-            self.channel,
-            self.clock,
-            self.call_later,
-            self.observer,
-            names_of=lambda name, caller: self.names_of(name, caller),
-            ids=self.ids,
-        )
-        self._beside[Plugins] = self.plugins
+        told = self.config, self.channel, self.clock, self.call_later, self.observer
+        self.plugins = Plugins(*told, self.names_of, self.ids)
+        self._beside: dict[type[Beside], Beside] = {Plugins: self.plugins}
         self.identify: Identify = anonymous
         self.virtual_keys: VirtualKeys | None = None
         self._stack = AsyncExitStack()

@@ -11,8 +11,9 @@ from typing import cast
 
 from smg_core.errors import InternalError, SmgError
 from smg_core.middleware.asgi import STEP, AsgiMiddleware
+from smg_core.middleware.asking import fault_words
 from smg_core.middleware.base import MiddlewareFault
-from smg_core.middleware.chain import Happened, Link, ReportHappened, fault_words
+from smg_core.middleware.chain import Happened, Link, ReportHappened
 from smg_core.server.exchange import AsgiMessage, DirectSend, Exchange, Header, Receive, Scope, Send, direct_of
 
 __all__ = ["OwnHeaders", "Refuse", "Wrapped"]

@@ -1,0 +1,78 @@
+"""One call of a hook: whatever it raises is a failure of the plugin (edge).
+
+Errors of the gateway itself are refusals of the plugin, and pass as they are. Above: `chain`. Below: `base`.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import ParamSpec, TypeVar
+
+from smg_core.errors import SmgError
+from smg_core.events import Event
+from smg_core.middleware.base import (
+    About,
+    AnswerPiece,
+    EventVerdict,
+    Middleware,
+    MiddlewareFault,
+    PieceVerdict,
+    PluginSession,
+)
+
+__all__ = ["begun_session", "close_session", "event_verdict", "fault_words", "hook_verdict", "piece_verdict"]
+
+T = TypeVar("T")
+P = ParamSpec("P")
+
+
+def event_verdict(session: PluginSession, event: Event) -> EventVerdict:
+    """What a plugin answers to an event. Raises as `hook_verdict`."""
+    try:
+        return session.on_event(event)
+    except (SmgError, MiddlewareFault):
+        raise
+    except Exception as error:
+        raise MiddlewareFault(fault_words(error)) from error
+
+
+async def hook_verdict(hook: Callable[P, Awaitable[T]], *args: P.args, **named: P.kwargs) -> T:
+    """What a hook answers. Raises MiddlewareFault for whatever it raises, beside our own errors: those are its refusals."""
+    try:
+        return await hook(*args, **named)
+    except (SmgError, MiddlewareFault):
+        raise
+    except Exception as error:
+        raise MiddlewareFault(fault_words(error)) from error
+
+
+def piece_verdict(session: PluginSession, piece: AnswerPiece) -> PieceVerdict | Awaitable[PieceVerdict]:
+    """What a plugin answers to a piece, to be awaited if it waits. Raises as `hook_verdict`."""
+    try:
+        return session.on_piece(piece)
+    except (SmgError, MiddlewareFault):
+        raise
+    except Exception as error:
+        raise MiddlewareFault(fault_words(error)) from error
+
+
+def begun_session(middleware: Middleware, about: About) -> PluginSession:
+    """The session of one exchange. Raises MiddlewareFault."""
+    try:
+        return middleware.begin(about)
+    except Exception as error:
+        raise MiddlewareFault(fault_words(error)) from error
+
+
+def close_session(session: PluginSession) -> None:
+    """End a session. Raises MiddlewareFault."""
+    try:
+        session.close()
+    except Exception as error:
+        raise MiddlewareFault(fault_words(error)) from error
+
+
+def fault_words(error: BaseException) -> str:
+    """A failure in words of bounded length: its class and its message's first line."""
+    if isinstance(error, MiddlewareFault):
+        return error.reason
+    first = (str(error).splitlines() or [""])[0][:200]
+    return f"{type(error).__name__}: {first}"
