@@ -152,8 +152,8 @@ class Runtime:
         self._reaching = Reaching(self.config)
         self._further: Rows = {}
         self._history, self._history_hooks, self._identity = history, history_hooks, identity
-        told = self.config, self.channel, self.clock, self.call_later, self.observer
-        self.plugins = Plugins(*told, self.names_of, self.ids)
+        about = (self.config, self.channel, self.clock, self.call_later, self.observer)
+        self.plugins = Plugins(*about, self.names_of, self.ids)
         self._beside: dict[type[Beside], Beside] = {Plugins: self.plugins}
         self.identify: Identify = anonymous
         self.virtual_keys: VirtualKeys | None = None
