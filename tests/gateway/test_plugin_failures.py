@@ -1,6 +1,7 @@
 """A closed plugin that fails, in whichever hook and way, lets nothing of an answer pass that it has not seen; and the client is
 told, in the envelope of its API. Every hook, every way to fail, every API, streamed and whole, is walked."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from smg_core.events import Event
 from smg_core.middleware.base import (
     CONTINUE,
     AnswerPiece,
+    ChangeHead,
     ChangeText,
     Continue,
     End,
@@ -70,6 +72,8 @@ class Raising(PythonPlugin):
             return None
         if way == "raise":
             raise RuntimeError("a secret of the plugin")
+        if way == "cancel":
+            raise asyncio.CancelledError
         return Reject(500, FAILED)
 
     async def on_request_head(self, head: RequestHead) -> HeadVerdict:
@@ -194,12 +198,41 @@ OF_CLASSES = [
 ]
 
 
-@pytest.mark.parametrize("way", ["raise", "refuse"])
+@pytest.mark.parametrize("way", ["raise", "refuse", "cancel"])
 @pytest.mark.parametrize(("name", "hook", "streams"), OF_CLASSES)
 async def test_a_class_that_raises_or_refuses_lets_nothing_pass(
     tmp_path: Path, name: str, hook: str, way: str, streams: bool
 ) -> None:
     await walk(tmp_path, in_python(name, f"{hook} {way}"), hook, streams=streams)
+
+
+class Odd(PythonPlugin):
+    """Answers with verdicts whose fields are of other types."""
+
+    @attrs.frozen
+    class Settings:
+        do: str
+
+    async def on_request_head(self, head: RequestHead) -> HeadVerdict:
+        found: Any = {"a header that is no text": ChangeHead(set=(("x-a", 1),)), "a list": ChangeHead(add=[1])}  # type: ignore
+        return found.get(self.shared.do, CONTINUE)  # type: ignore[no-any-return]
+
+    async def on_request_body(self, body: RequestBody) -> TextVerdict:
+        return ChangeText(b"bytes") if self.shared.do == "bytes" else CONTINUE  # type: ignore[arg-type]
+
+    async def on_response_head(self, head: ResponseHead) -> HeadVerdict:
+        return ChangeHead(status="200") if self.shared.do == "a status in letters" else CONTINUE  # type: ignore[arg-type]
+
+    def on_piece(self, piece: AnswerPiece) -> PieceVerdict:
+        return Reject("x", 7) if self.shared.do == "a refusal of nothing" else CONTINUE  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("streams", [True, False])
+@pytest.mark.parametrize(
+    "does", ["a header that is no text", "a list", "bytes", "a status in letters", "a refusal of nothing"]
+)
+async def test_a_verdict_of_other_types_is_a_failure(tmp_path: Path, does: str, streams: bool) -> None:
+    await walk(tmp_path, in_python("Odd", does), "odd", streams=streams)
 
 
 ERRORS = [

@@ -3,6 +3,7 @@
 Errors of the gateway itself are refusals of the plugin, and pass as they are. Above: `chain`. Below: `base`.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import ParamSpec, TypeVar
 
@@ -18,7 +19,7 @@ from smg_core.middleware.base import (
     PluginSession,
 )
 
-__all__ = ["begun_session", "close_session", "event_verdict", "fault_words", "hook_verdict", "piece_verdict"]
+__all__ = ["begun_session", "checked", "close_session", "event_verdict", "fault_words", "hook_verdict", "piece_verdict"]
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -30,16 +31,32 @@ def event_verdict(session: PluginSession, event: Event) -> EventVerdict:
         return session.on_event(event)
     except (SmgError, MiddlewareFault):
         raise
+    except (Exception, asyncio.CancelledError) as error:
+        raise MiddlewareFault(fault_words(error)) from error
+
+
+def checked(check: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
+    """What a check makes of the verdict of a hook, whose fields may be anything. Raises as `hook_verdict`."""
+    try:
+        return check(*args, **named)
+    except (SmgError, MiddlewareFault):
+        raise
     except Exception as error:
         raise MiddlewareFault(fault_words(error)) from error
 
 
 async def hook_verdict(hook: Callable[P, Awaitable[T]], *args: P.args, **named: P.kwargs) -> T:
-    """What a hook answers. Raises MiddlewareFault for whatever it raises, beside our own errors: those are its refusals."""
+    """What a hook answers. Raises MiddlewareFault for whatever it raises, beside our own errors: those are its refusals. It may
+    raise a cancellation, too, which is not that of the request."""
     try:
         return await hook(*args, **named)
     except (SmgError, MiddlewareFault):
         raise
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        raise MiddlewareFault("raised a cancellation") from error
     except Exception as error:
         raise MiddlewareFault(fault_words(error)) from error
 
@@ -50,7 +67,7 @@ def piece_verdict(session: PluginSession, piece: AnswerPiece) -> PieceVerdict | 
         return session.on_piece(piece)
     except (SmgError, MiddlewareFault):
         raise
-    except Exception as error:
+    except (Exception, asyncio.CancelledError) as error:
         raise MiddlewareFault(fault_words(error)) from error
 
 
@@ -58,7 +75,7 @@ def begun_session(middleware: Middleware, about: About) -> PluginSession:
     """The session of one exchange. Raises MiddlewareFault."""
     try:
         return middleware.begin(about)
-    except Exception as error:
+    except (Exception, asyncio.CancelledError) as error:
         raise MiddlewareFault(fault_words(error)) from error
 
 
@@ -66,7 +83,7 @@ def close_session(session: PluginSession) -> None:
     """End a session. Raises MiddlewareFault."""
     try:
         session.close()
-    except Exception as error:
+    except (Exception, asyncio.CancelledError) as error:
         raise MiddlewareFault(fault_words(error)) from error
 
 

@@ -15,6 +15,7 @@ from smg_core.errors import InternalError, SmgError, UnsupportedMedia
 from smg_core.events import Event
 from smg_core.middleware.asking import (
     begun_session,
+    checked,
     close_session,
     event_verdict,
     fault_words,
@@ -306,7 +307,7 @@ class PluginChain:
             if change is None:
                 return head, None
             granted = "tenant" in entry.grants
-            changed = changed_head(head, change, most=self._config.header_bytes, may_identify=granted)
+            changed = checked(changed_head, head, change, most=self._config.header_bytes, may_identify=granted)
         except MiddlewareFault as fault:
             self._failed(active, "request_head", fault)
             return head, None
@@ -321,9 +322,9 @@ class PluginChain:
             change = self._change(active, "request_body", verdict, ChangeText)
             if change is None:
                 return text, head
-            changed = bounded_text(change.text, self._config.body_bytes)
+            changed = checked(bounded_text, change.text, self._config.body_bytes)
             if change.head is not None:
-                head = changed_head(head, change.head, most=self._config.header_bytes, may_identify=False)
+                head = checked(changed_head, head, change.head, most=self._config.header_bytes, may_identify=False)
         except MiddlewareFault as fault:
             self._failed(active, "request_body", fault)
             return text, head
@@ -371,7 +372,7 @@ class PluginChain:
             changed: tuple[Event, ...] | None = None
             if not isinstance(verdict, Continue):
                 changed = self._change(active, "event", verdict, tuple)
-            left = checked_events(event, (event,) if changed is None else changed, link.left)
+            left = checked(checked_events, event, (event,) if changed is None else changed, link.left)
         except MiddlewareFault as fault:
             self._failed(active, "event", fault)
             if link.shown != link.left:
@@ -394,7 +395,7 @@ class PluginChain:
                 change = self._change(active, "request", verdict, GenerationRequest)
                 if change is None:
                     continue
-                changed = changed_request(request, change, self._config.body_bytes)
+                changed = checked(changed_request, request, change, self._config.body_bytes)
             except MiddlewareFault as fault:
                 self._failed(active, "request", fault)
                 continue
@@ -429,8 +430,8 @@ class PluginChain:
             of_head, of_text = await hook_verdict(active.session.on_response, head, text)
             change = self._change(active, "response", of_head, ChangeHead)
             changed = self._change(active, "response", of_text, ChangeText)
-            new_head = head if change is None else changed_response(head, change, self._config.header_bytes)
-            new_text = text if changed is None else bounded_text(changed.text, self._config.body_bytes)
+            new_head = head if change is None else checked(changed_response, head, change, self._config.header_bytes)
+            new_text = text if changed is None else checked(bounded_text, changed.text, self._config.body_bytes)
         except MiddlewareFault as fault:
             self._failed(active, "response", fault)
             return head, text
@@ -445,7 +446,7 @@ class PluginChain:
             verdict: HeadVerdict = await hook_verdict(active.session.on_response_head, head)
             change = self._change(active, "response_head", verdict, ChangeHead)
             if change is not None:
-                head = changed_response(head, change, self._config.header_bytes)
+                head = checked(changed_response, head, change, self._config.header_bytes)
                 self._report(Happened(active.link.entry.name, "response_head", "changed"))
         except MiddlewareFault as fault:
             self._failed(active, "response_head", fault)
@@ -490,7 +491,7 @@ class PluginChain:
             return text
         try:
             change = self._change(active, "piece", verdict, ChangeText)
-            return text if change is None else bounded_text(change.text, self._config.piece_bytes)
+            return text if change is None else checked(bounded_text, change.text, self._config.piece_bytes)
         except MiddlewareFault as fault:
             return self._piece_failed(active, fault, text)
 
@@ -506,7 +507,9 @@ class PluginChain:
             if active.failed or "end" not in active.hooks:
                 continue
             try:
-                told.append(bounded_text(await hook_verdict(active.session.on_end, end), self._config.piece_bytes))
+                told.append(
+                    checked(bounded_text, await hook_verdict(active.session.on_end, end), self._config.piece_bytes)
+                )
             except (MiddlewareFault, SmgError) as error:
                 active.failed = True
                 self._report(Happened(active.link.entry.name, "end", "failed", fault_words(error)))
@@ -527,7 +530,7 @@ class PluginChain:
             try:
                 verdict = await hook_verdict(active.session.on_error, failure)
                 if isinstance(verdict, Reject):
-                    found = refusal_of(verdict)
+                    found = checked(refusal_of, verdict)
                     failure = Failure(found.status, found.code or "", found.message)
                     self._report(Happened(active.link.entry.name, "error", "changed"))
             except (MiddlewareFault, SmgError) as error:
@@ -553,7 +556,7 @@ class PluginChain:
         if isinstance(verdict, kind):
             return verdict
         if isinstance(verdict, Reject):
-            active.refusal = refusal_of(verdict)
+            active.refusal = checked(refusal_of, verdict)
             self._report(Happened(active.link.entry.name, hook, "rejected"))
             raise active.refusal
         raise MiddlewareFault(f"answered {type(verdict).__name__} to {hook}")

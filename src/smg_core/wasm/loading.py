@@ -9,6 +9,7 @@ import json
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from weakref import WeakSet
 
 from smg_core.middleware.base import MiddlewareFault, PieceMode
 from smg_core.middleware.entries import Entry
@@ -28,7 +29,8 @@ class WasmPlugins:
         self._hear = hear
         self._most_bytes = most_bytes
         self._sandbox = Sandbox(compiled)
-        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="smg-wasm")
+        self._threads = threads
+        self._pools = WeakSet[ThreadPoolExecutor]()
         self._compiling = ThreadPoolExecutor(1, thread_name_prefix="smg-wasm-compile")
 
     async def load(self, entry: Entry) -> WasmPlugin:
@@ -56,8 +58,12 @@ class WasmPlugins:
             compiled, wanted = await loop.run_in_executor(self._compiling, self._tried, entry, wasm, config)
         except (Unusable, MiddlewareFault) as error:
             raise ConfigError(f"plugin {entry.name}: {entry.source} {error}") from None
+        # A pool for each component: a guest that spins in all of its threads makes no other component wait. Threads begin when
+        # they are needed, and end when nobody has the plugin any more.
+        pool = ThreadPoolExecutor(self._threads, thread_name_prefix="smg-wasm")
+        self._pools.add(pool)
         return WasmPlugin(
-            entry, compiled, config, self._threads, self._hear, wanted=wanted, now_ms=lambda: int(time.time() * 1000)
+            entry, compiled, config, pool, self._hear, wanted=wanted, now_ms=lambda: int(time.time() * 1000)
         )
 
     def _tried(self, entry: Entry, wasm: bytes, config: str) -> tuple[Compiled, PieceMode]:
@@ -76,6 +82,7 @@ class WasmPlugins:
 
     def close(self) -> None:
         """End the threads, once nothing runs any more."""
-        self._threads.shutdown(wait=True)
+        for pool in list(self._pools):
+            pool.shutdown(wait=True)
         self._compiling.shutdown(wait=True)
         self._sandbox.close()

@@ -284,6 +284,24 @@ async def test_short_pieces_of_an_exchange_that_has_its_instance_are_shown_on_th
     assert not plugin.busy
 
 
+async def test_guests_that_spin_in_all_threads_make_no_other_component_wait(house: House) -> None:
+    evil = await house.load("spin", deadline_ms=5000)
+    good = await house.load("count bytes", deadline_ms=2000)
+    spinning = [evil.begin(about()) for _ in range(8)]
+    calls = [asyncio.ensure_future(each.on_request_head(HEAD)) for each in spinning]
+    while sum(each._running is not None for each in spinning) < 4:  # type: ignore[attr-defined]
+        await asyncio.sleep(0)
+    session = good.begin(about())
+    await session.on_request_body(RequestBody("x" * 20_000))
+    assert not any(each.done() for each in calls)
+    session.close()
+    for call in calls:
+        call.cancel()
+    await asyncio.gather(*calls, return_exceptions=True)
+    for each in spinning:
+        each.close()
+
+
 async def test_calls_of_one_exchange_that_come_at_once_wait_for_one_another(house: House) -> None:
     """Two calls of an instance at once would destroy the memory of the process."""
     plugin = await house.load("long in a piece")
