@@ -9,7 +9,7 @@ import attrs
 import httpx
 import msgspec
 import pytest
-from tests.gateway.conftest import in_process
+from tests.gateway.conftest import in_process, over_http
 from tests.gateway.test_plugins import GUESTS, listed
 from tests.gateway.test_said import APIS, NUMBERS, SAID
 
@@ -40,6 +40,7 @@ pytestmark = pytest.mark.anyio
 HERE = "tests.gateway.test_plugin_failures"
 ENGINE = attrs.evolve(NUMBERS, replies=NUMBERS.replies * 10)
 FAILED = "A plugin of this gateway failed."
+FAILED_INSIDE = "The gateway failed on this request."
 GOOD_ENDS = ("[done]", "message_stop", "response.completed", "interaction.complete", '"finish_reason":"stop"')
 """What says in an API's stream that an answer is complete."""
 
@@ -280,3 +281,47 @@ async def test_an_array_of_a_stream_that_comes_in_pieces_is_shown_whole(tmp_path
     found = msgspec.json.decode(answer.content)
     texts = [part["TEXT"] for each in found for part in each["CANDIDATES"][0].get("CONTENT", {}).get("PARTS", ())]
     assert "".join(texts).strip() == SAID.upper()
+
+
+class Cutting:
+    """ASGI middleware that writes in capital letters what passes, and raises in its `send` at a message of the answer."""
+
+    def __init__(self, app: Any, at: int) -> None:
+        self.app, self.at = app, at
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        count = 0
+
+        async def seen(message: Any) -> None:
+            nonlocal count
+            if count == self.at:
+                raise RuntimeError("a secret of the middleware")
+            count += 1
+            if message["type"] == "http.response.body":
+                message = {**message, "body": message["body"].upper()}
+            await send(message)
+
+        await self.app(scope, receive, seen)
+
+
+@pytest.mark.parametrize("streams", [True, False])
+@pytest.mark.parametrize("at", [0, 1, 3])
+async def test_asgi_middleware_that_raises_lets_nothing_pass(tmp_path: Path, at: int, streams: bool) -> None:
+    entry = {"source": f"{HERE}:Cutting", "kind": "asgi", "config": {"at": at}}
+    async with over_http(ENGINE, config=listed(tmp_path, entry)) as house:
+        for name, (path, asked) in (STREAMED if streams else WHOLE).items():
+            said = b""
+            try:
+                async with house.http.stream("POST", path, json=asked) as answer:
+                    if at == 0:
+                        told = msgspec.json.decode(await answer.aread())
+                        assert (answer.status_code, told["error"]["message"]) == (500, FAILED_INSIDE), name
+                        assert answer.headers["x-request-id"], name
+                        continue
+                    async for piece in answer.aiter_bytes():
+                        said += piece
+            except httpx.RemoteProtocolError:
+                pass  # the connection is cut: a stream that has begun has no better end here
+            assert not any(words in said for words in (b"Call me", b"not at", b"now", b"secret")), (name, said)
+            if at == 1 or streams:
+                assert not any(end.upper().encode() in said for end in GOOD_ENDS), (name, said)
