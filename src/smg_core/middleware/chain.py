@@ -113,12 +113,14 @@ class PluginPlan:
         found = [each for each in self.links if each.entry.kind != ASGI and each.entry.is_on_route(about)]
         return PluginChain(found, about, self.config, report, names_of or _only) if found else None
 
-    def at_the_door(self, about: About) -> tuple[Middleware, ...]:
-        """What meets a connection only once, when it is opened: ASGI middleware, and plugins that are asked whose it is."""
+    def at_the_door(self, about: About | None = None) -> tuple[Middleware, ...]:
+        """What meets a connection only once, when it is opened: ASGI middleware, and plugins that are asked whose it is. All of
+        it, or what applies to one connection."""
         return tuple(
             each.middleware
             for each in self.links
-            if (each.entry.kind == ASGI or each.entry.when == "before_identity") and each.entry.applies(about)
+            if (each.entry.kind == ASGI or each.entry.when == "before_identity")
+            and (about is None or each.entry.applies(about))
         )
 
     @property

@@ -180,6 +180,8 @@ class App:
         if not endpoint.public and self._hosts is not None:
             self._hosts.check(exchange.scope, exchange.headers.get("host", ""))
         if isinstance(exchange, WebSocket):
+            if self._plugging is not None:
+                exchange.met = self._plugging.at_the_door
             check_origin(exchange.headers.get("origin"), exchange.headers.get("host", ""), self._origins)
         if endpoint.reads_json and not self._any_type:
             check_json_type(exchange.headers.get("content-type", ""))

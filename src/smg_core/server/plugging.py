@@ -6,6 +6,7 @@ server.app. Below: `plugged` and `wrapping`.
 
 from collections.abc import Awaitable, Callable
 
+from smg_core.middleware.base import Middleware
 from smg_core.middleware.chain import When
 from smg_core.server.exchange import Exchange, Receive, Scope, Send
 from smg_core.server.plugged import PluggedExchange, permit_plugged
@@ -31,6 +32,11 @@ class Plugging:
     def any(self) -> bool:
         """Whether there are plugins now."""
         return bool(self._plugins.plan.links)
+
+    @property
+    def at_the_door(self) -> tuple[Middleware, ...]:
+        """What a connection that is opened now will have met."""
+        return self._plugins.plan.at_the_door()
 
     @property
     def has_asgi(self) -> bool:

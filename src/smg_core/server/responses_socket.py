@@ -14,7 +14,6 @@ import attrs
 
 from smg_core.errors import Conflict, InvalidRequest, MethodNotAllowed, PayloadTooLarge, RateLimited, SmgError
 from smg_core.hooks import ExchangeEnded
-from smg_core.middleware.base import Middleware
 from smg_core.protocols.errors import error_headers, responses_error
 from smg_core.protocols.responses import ResponsesRequest
 from smg_core.protocols.responses_frames import ClientFrame, error_frame, event_frames, read_frame, steer_failed
@@ -75,11 +74,6 @@ class _Connection:
         self._running: set[asyncio.Task[None]] = set()
         self._expired = False
         self._closing: asyncio.Task[None] | None = None
-        self._door = self._at_the_door()
-
-    def _at_the_door(self) -> tuple[Middleware, ...]:
-        """The plugins that meet a connection when it is opened, as they are now."""
-        return self._gateway.plugins.plan.at_the_door(self._socket.about())
 
     async def run(self) -> None:
         """Answer frames until the client leaves or the connection's lifetime is over."""
@@ -181,7 +175,8 @@ class _Connection:
         is told, and the connection closed."""
         socket = self._socket
         try:
-            if not all(any(each is one for one in self._door) for each in self._at_the_door()):
+            now = self._gateway.plugins.plan.at_the_door(socket.about())
+            if not all(any(each is one for one in socket.met) for each in now):
                 raise InvalidRequest(
                     "The gateway has other plugins now than when this connection was opened; open another."
                 )

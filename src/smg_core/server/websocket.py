@@ -6,6 +6,7 @@ that, else closed. Speaks ASGI and nothing else. Above: server.app, and handlers
 
 from collections.abc import Awaitable, Callable, Sequence
 
+from smg_core.middleware.base import Middleware
 from smg_core.request import Caller
 from smg_core.server.exchange import Exchange, Header, Receive, Scope, Send, hide_key
 from smg_core.server.routes import WEBSOCKET
@@ -18,14 +19,16 @@ _RESPONSE = "websocket.http.response"
 
 
 class WebSocket(Exchange):
-    """One connection. `read` and `send` are for after `accept`. `identify` finds the caller anew: a connection outlives keys."""
+    """One connection. `read` and `send` are for after `accept`. `identify` finds the caller anew: a connection outlives keys.
+    `met` are the plugins that stood at the door when it came."""
 
-    __slots__ = ("identify",)
+    __slots__ = ("identify", "met")
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         hide_key(scope)  # in the server's own scope, not in the copy alone
         super().__init__({**scope, "method": WEBSOCKET}, receive, send)
         self.identify: Callable[[], Awaitable[Caller]] | None = None
+        self.met: tuple[Middleware, ...] = ()
 
     def ends(self) -> tuple[Scope, Receive, Send]:
         scope, receive, send = super().ends()
