@@ -3,7 +3,7 @@
 Decides what such a URL means, and what the first bytes of another protocol look like. Pure. Above: client, the engines.
 
     http://host:port           plain HTTP/1.1; the API lies under /v1
-    https://host/some/v1       TLS; the API lies under the path that is given
+    https://host/some/v1       TLS; the API lies under the path that is given, and the server's own calls beside its /v1
     http+unix:///run/sock      plain HTTP/1.1 over a Unix socket
 """
 
@@ -68,6 +68,11 @@ class HttpAddress:
             parts.hostname,
             port or (443 if parts.scheme == "https" else 80),
         )
+
+    @property
+    def root(self) -> str:
+        """The path under which the server's own calls lie, such as `/health`: that of its API without `/v1`."""
+        return self.api.removesuffix("/v1")
 
     @property
     def secure(self) -> bool:

@@ -1,7 +1,8 @@
 """`HttpTransport`: engines that take token ids over HTTP, behind the same role as gRPC's transports (edge).
 
-A path is "METHOD /path", a message the body of a request in JSON. The messages of an answer are the data of its server-sent
-events, or its body where it is no stream. Above: engines.client. Below: client. It knows no dialect.
+A path is "METHOD /path" below the root of the server's address, a message the body of a request in JSON. The messages of an
+answer are the data of its server-sent events, or its body where it is no stream. Above: engines.client. Below: client. It knows
+no dialect.
 """
 
 from collections.abc import Sequence
@@ -45,7 +46,7 @@ class HttpTransport:
         messages = _Messages(receiver, self._client)
         call = await self._client.start(
             method,
-            place,
+            self._client.address.root + place,
             message,
             messages,
             headers=(*_JSON, *metadata),
@@ -63,6 +64,7 @@ class HttpTransport:
         limits = self._client.limits
         seconds = limits.question_timeout_s if timeout is None else timeout
         headers = (*(_JSON if message else ()), *metadata)
+        place = self._client.address.root + place
         reply = await self._client.ask(
             method, place, message, timeout=seconds, headers=headers, repeatable=method == "GET"
         )

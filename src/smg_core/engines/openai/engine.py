@@ -153,7 +153,7 @@ class OpenAiEngine:
     async def health(self, timeout: float | None = None) -> bool:
         """Whether the server says that it is well: by `/health`, or where it has no such thing by listing its models."""
         limit = self._limits.question_timeout_s if timeout is None else timeout
-        status = (await self._get("/health", limit)).status
+        status = (await self._get(f"{self.address.root}/health", limit)).status
         if 400 <= status < 500 and status != 429:
             status = (await self._get(f"{self.address.api}/models", limit)).status
         return 200 <= status < 300
