@@ -419,6 +419,8 @@ async def test_a_collector_is_spoken_to_by_tls_with_its_authority(tmp_path: Path
     [
         {"endpoint": "collector:4317"},
         {"endpoint": "http://collector:4317/v1/traces"},
+        {"endpoint": "http://user:password@collector:4317"},
+        {"endpoint": "https://collector:4317?key=secret"},
         {"endpoint": "http://collector:4317", "ca": "/nowhere/ca.pem"},
         {"endpoint": "https://collector:4317", "ca": "/nowhere/ca.pem"},
         {"endpoint": "https://collector:4317", "cert": "/nowhere/cert.pem"},

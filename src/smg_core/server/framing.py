@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from smg_core.errors import InvalidRequest, NotImplementedHere, SmgError
 
-__all__ = ["framing_fault", "ignores_upgrade"]
+__all__ = ["framing_fault", "ignores_upgrade", "path_of_target"]
 
 _ABSOLUTE = re.compile(rb"[A-Za-z][-+.0-9A-Za-z]*://([^/?#]*)")
 """A target that names its host, as clients send it to proxies; the group is the host with its port."""
@@ -45,6 +45,14 @@ def framing_fault(version: str, headers: Sequence[tuple[bytes, bytes]], target: 
     if codings and codings[0].lower() != b"chunked":
         return NotImplementedHere("The only transfer coding that is read here is chunked.")
     return None
+
+
+def path_of_target(target: bytes) -> bytes:
+    """The path of a request's target, for logs: without the query, and of an absolute target without scheme, user and host, since
+    a client's key or password may stand in those."""
+    path = re.split(rb"[?#]", target, maxsplit=1)[0]
+    named = _ABSOLUTE.match(path)
+    return path if named is None else path[named.end() :] or b"/"
 
 
 def ignores_upgrade(headers: Sequence[tuple[bytes, bytes]]) -> bool:

@@ -54,7 +54,7 @@ from smg_core.server.exchange import (
     Send,
     WriteNow,
 )
-from smg_core.server.framing import framing_fault
+from smg_core.server.framing import framing_fault, path_of_target
 from smg_core.server.proxies.protocol_header import ProxiedClient
 
 __all__ = ["BoundedHttpProtocol", "protocol_class"]
@@ -375,7 +375,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         if self.cycle is not None and self.cycle.more_body and not self._head_open:
             return
         peer = f"{self.client[0]}:{self.client[1]}" if self.client else ""
-        path = self.url[:LONGEST_PATH].decode("latin-1")
+        path = path_of_target(self.url)[:LONGEST_PATH].decode("latin-1")
         seconds = self.loop.time() - (self._waiting_since or self.loop.time())
         self.observer.report(ExchangeEnded(peer, "", path, error.status, size, seconds, type(error).__name__))
 

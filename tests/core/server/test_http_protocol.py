@@ -12,6 +12,7 @@ import uvicorn
 from tests.shared import PATIENCE
 
 from smg_core.server.exchange import DISCONNECT
+from smg_core.server.framing import path_of_target
 from smg_core.server.http_protocol import BoundedHttpProtocol, protocol_class
 
 pytestmark = pytest.mark.anyio
@@ -166,6 +167,24 @@ async def test_a_target_that_names_another_host_than_the_host_header_is_refused(
 
     assert said.startswith(b"HTTP/1.1 " + status)
     assert (status == b"200") == bool(running.app.seen)
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        b"http://user:secret@h/v1/models",
+        b"/v1/models?key=secret",
+        b"http://h/v1/models?key=secret#x",
+        b"/v1/models#secret",
+    ],
+)
+def test_a_path_is_told_without_what_may_be_a_key(target: bytes) -> None:
+    assert path_of_target(target) == b"/v1/models"
+
+
+def test_a_target_that_is_nothing_but_a_host_has_the_root_for_its_path() -> None:
+    assert path_of_target(b"http://user:secret@h") == b"/"
+    assert path_of_target(b"*") == b"*"
 
 
 @pytest.mark.parametrize("garbage", [b"\x16\x03\x01\x02\x00", b"GET\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"\x00" * 50])

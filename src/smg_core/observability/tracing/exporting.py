@@ -96,6 +96,10 @@ def _endpoint(settings: TracesConfig) -> str | None:
     parts = urlsplit(settings.endpoint)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.path not in ("", "/"):
         raise ConfigError("traces.endpoint: expected http://host:port or https://host:port")
+    if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
+        raise ConfigError(
+            "traces.endpoint: a user, a password or a key belongs into traces.headers, not into the address"
+        )
     if parts.scheme == "http" and (settings.ca or settings.cert):
         raise ConfigError("traces.ca and traces.cert are for a traces.endpoint that begins with https")
     return settings.endpoint
