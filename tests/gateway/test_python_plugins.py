@@ -520,3 +520,52 @@ async def test_a_plugin_of_the_command_line_is_named_by_its_place(tmp_path: Path
         said = await streamed(house.http)
 
     assert b"CHUNK" in said
+
+
+class Talkative(PythonPlugin):
+    """Raises with all that it was shown in the text, at the hook that is set."""
+
+    class Settings(msgspec.Struct):
+        at: str
+
+    async def on_request_head(self, head: RequestHead) -> HeadVerdict:
+        return self._fail("head", head)
+
+    async def on_request_body(self, body: RequestBody) -> TextVerdict:
+        return self._fail("body", body)
+
+    async def on_response_head(self, head: ResponseHead) -> HeadVerdict:
+        return self._fail("answer", head)
+
+    def on_piece(self, piece: AnswerPiece) -> PieceVerdict:
+        return self._fail("piece", piece)
+
+    async def on_end(self, end: End) -> str:
+        if self.shared.at == "end":
+            raise KeyError(CANARY)
+        return ""
+
+    def _fail(self, place: str, shown: object) -> Any:
+        if self.shared.at == place:
+            raise ValueError(f"{shown!r} {CANARY}")
+        return CONTINUE
+
+
+CANARY = "canary-5d1f"
+
+
+@pytest.mark.parametrize("at", ["head", "body", "answer", "piece", "end"])
+@pytest.mark.parametrize("stream", [False, True])
+async def test_the_words_of_what_a_class_raises_are_told_to_nobody(
+    tmp_path: Path, at: str, stream: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    entry = {"source": "tests.gateway.test_python_plugins:Talkative", "config": {"at": at}}
+    async with in_process(config=listed(tmp_path, entry)) as house:
+        with caplog.at_level("DEBUG", "smg"):
+            answer = await house.http.post(CHAT, json=body(CANARY, stream=stream), headers={"x-canary": CANARY})
+        acts = [each for each in house.observer.of(PluginActed) if each.outcome == "failed"]
+
+    told = [*(record.getMessage() for record in caplog.records), *map(repr, acts)]
+    assert any("at test_python_plugins.py:" in each for each in told)
+    assert not any(CANARY in each for each in told)
+    assert f"ValueError: {CANARY}" not in answer.text

@@ -4,7 +4,9 @@ Errors of the gateway itself are refusals of the plugin, and pass as they are. A
 """
 
 import asyncio
+import traceback
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 from smg_core.errors import SmgError
@@ -88,8 +90,10 @@ def close_session(session: PluginSession) -> None:
 
 
 def fault_words(error: BaseException) -> str:
-    """A failure in words of bounded length: its class and its message's first line."""
+    """A failure in words of bounded length: its class and the place in the code. Its text is left out, since a client's text, a
+    header or a key may stand in it."""
     if isinstance(error, MiddlewareFault):
         return error.reason
-    first = (str(error).splitlines() or [""])[0][:200]
-    return f"{type(error).__name__}: {first}"
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
+    return f"{type(error).__name__}{place}"
