@@ -55,7 +55,6 @@ UNUSED: dict[str, str] = {
     """,
     "migrations": "history.migrations.versions.v0001_first.upgrade",
     "users": """
-        history.hooks.Rejected
         config.load_config pytest_plugin.smg_clock pytest_plugin.smg_simulator
         routing.decisions.replay_decisions simulator.kv_publisher.KvPublisher testing.MemoryObserver testing.counting_ids
     """,

@@ -29,8 +29,10 @@ OF_A_FORM = {
     "routing.shadows": "llama=qwen:0.1",
     "timeouts.models": "llama=first_token:300",
     "pooling.prefixes": "query=search: ",
+    "pooling.scoring": "llama=generative",
+    "pooling.rerank_labels": "true|false",
 }
-"""Settings whose text must be of a certain form."""
+"""Settings whose text must be of a certain form; `|` stands between the values of one that is repeated."""
 
 
 def _another(setting: Setting) -> str:
@@ -50,8 +52,10 @@ def test_every_setting_has_a_flag_that_sets_it(capsys: pytest.CaptureFixture[str
     arguments, overrides = [], {}
     for setting in describe():
         value = _another(setting)
-        overrides[setting.path] = [value] if setting.repeated else value
-        arguments += [setting.flag] if setting.kind == "boolean" else [setting.flag, value]
+        values = value.split("|") if setting.repeated else [value]
+        overrides[setting.path] = values if setting.repeated else value
+        for each in values:
+            arguments += [setting.flag] if setting.kind == "boolean" else [setting.flag, each]
 
     status = main(["config", *arguments])
 

@@ -22,7 +22,7 @@ from smg_core.simulator.faults import Fault
 
 pytestmark = pytest.mark.anyio
 
-VECTORS = re.compile("(?i)embed|rerank|score")
+VECTORS = re.compile("(?i)embed|rerank|score|classify|audio")
 """Routes of vectors are no part of this: those of another model cannot stand in, since they cannot be compared."""
 GENERATING = [each for each in ASKED if "token" not in each[0]]
 

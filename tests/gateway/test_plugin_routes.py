@@ -303,7 +303,7 @@ async def test_a_plugin_for_a_model_meets_it_by_every_name_that_leads_to_it(tmp_
             return
         background = {"model": name, "input": "Hi", "background": True, "store": True}
         made = (await house.http.post("/v1/responses", json=background)).json()
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while made["status"] not in ("completed", "failed"):
                 await asyncio.sleep(0.01)
                 made = (await house.http.get(f"/v1/responses/{made['id']}")).json()

@@ -85,7 +85,8 @@ async def begun(engine: SimulatedEngine, *arguments: str, env: dict[str, str] | 
     reading = asyncio.create_task(read(process, log))
     try:
         url = await ready_at(process, log)
-        async with httpx.AsyncClient(base_url=url, timeout=PATIENCE, trust_env=False) as http:
+        many = httpx.Limits(max_connections=None)  # streams that are not read keep theirs
+        async with httpx.AsyncClient(base_url=url, timeout=PATIENCE, trust_env=False, limits=many) as http:
             yield Served(process, engine, http, log, int(url.rpartition(":")[2]))
     finally:
         if process.returncode is None:

@@ -303,6 +303,10 @@ WITHOUT_IDS = {
             "/v2/rerank",
             "/score",
             "/v1/score",
+            "/classify",
+            "/v1/classify",
+            "/v1/audio/transcriptions",
+            "/v1/audio/translations",
         )
     ),
     *(

@@ -10,7 +10,6 @@ from importlib import import_module
 from inspect import iscoroutinefunction
 from random import Random as Randomness
 
-from smg_core.routing.affinity import ConsistentHashing, PrefixHash
 from smg_core.routing.base import Policy, UnknownPolicy
 from smg_core.routing.bucket import Bucket
 from smg_core.routing.least_load import LeastLoad
@@ -30,6 +29,18 @@ def _cache_aware(settings: RoutingConfig, rng: Randomness) -> Policy:
     return CacheAware(settings, rng)
 
 
+def _consistent_hashing(settings: RoutingConfig, rng: Randomness) -> Policy:
+    from smg_core.routing.affinity import ConsistentHashing
+
+    return ConsistentHashing()
+
+
+def _prefix_hash(settings: RoutingConfig, rng: Randomness) -> Policy:
+    from smg_core.routing.affinity import PrefixHash
+
+    return PrefixHash(settings)
+
+
 POLICIES: Mapping[str, _Make] = {
     "round_robin": lambda settings, rng: RoundRobin(),
     "random": lambda settings, rng: Random(rng),
@@ -37,8 +48,8 @@ POLICIES: Mapping[str, _Make] = {
     "power_of_two": lambda settings, rng: PowerOfTwo(rng),
     "least_load": LeastLoad,
     "cache_aware": _cache_aware,
-    "consistent_hashing": lambda settings, rng: ConsistentHashing(),
-    "prefix_hash": lambda settings, rng: PrefixHash(settings),
+    "consistent_hashing": _consistent_hashing,
+    "prefix_hash": _prefix_hash,
     "manual": Manual,
     "bucket": lambda settings, rng: Bucket(settings),
     "passthrough": lambda settings, rng: Passthrough(),

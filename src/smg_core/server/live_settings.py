@@ -107,6 +107,7 @@ NEEDS_RESTART: Mapping[str, str] = {
     "model": "models were loaded with it",
     "media": "models were loaded with it",
     "structured": "models were loaded with it",
+    "pooling": "models were loaded with it",
     "messages": "models were loaded with it",
     "limits": "queues, memory or models were made with it",
     **dict.fromkeys(

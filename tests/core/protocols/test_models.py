@@ -21,6 +21,7 @@ def test_the_context_and_the_root_are_told_where_they_are_known():
         "owned_by": "me",
         "root": "qwen",
         "max_model_len": 32768,
+        "pools": [],
     }
     assert "max_model_len" not in json.loads(model_body(ModelCard("m", 1)))
 

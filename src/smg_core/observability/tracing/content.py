@@ -121,7 +121,8 @@ def _part(part: Part, left: int) -> tuple[JsonObject, int]:
             text = _last(part.text, left)
             return {"type": "reasoning", "content": text}, max(len(text), 1)
         case ToolCall():
-            name, text = part.name[:left], _last(part.arguments, left)
+            name = part.name[:left]
+            text = _last(part.arguments, left - len(name))
             return {"type": "tool_call", "id": part.id[:_LONGEST_ID], "name": name, "arguments": text}, len(name) + len(
                 text
             ) + _LEAST

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from smg_core.events import Finished, ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
@@ -61,6 +61,7 @@ def test_a_prompt_without_messages_is_one(prompt: Any, text: str) -> None:
 
 
 @given(MESSAGES, st.integers(1, 400))
+@example([Message("system", (ToolCall("", "000", "000"),))], 3)
 def test_a_prompt_is_within_its_bound(messages: list[Message], most: int) -> None:
     content = TracedContent(most)
     content.asked(GenerationRequest("r", "m", tuple(messages)))
