@@ -8,7 +8,7 @@
 
 A cell is one combination of load, size of the fleet, number of gateways, speeds, KV events and deaths; the cells together have
 every pair of conditions. Each is run with five seeds, and the worst one counts. Results are lines of JSON in
-bench/results/fleet.jsonl.
+bench/fleet.jsonl, which is committed so that anybody goes on where it ended; throw it away when a policy has changed.
 """
 
 import argparse
@@ -34,7 +34,7 @@ from smg_core.simulator.fleet.replay import MakeChooser, replay
 from smg_core.simulator.fleet.view import Chooser, PolicyChooser
 
 HERE = Path(__file__).parent
-RESULTS = HERE / "results" / "fleet.jsonl"
+RESULTS = HERE / "fleet.jsonl"
 SEEDS = range(5)
 POOL_REQUESTS = 300  # for each engine, where pools are compared
 ENGINES = 8  # of the fleets that pools are compared in
