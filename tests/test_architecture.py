@@ -132,6 +132,7 @@ EDGES: dict[str, frozenset[str]] = {
     ),
     "pipeline.driver": frozenset({"server.background_run", "server.inference", "server.shadowing"}),
     "pipeline.encoding": frozenset(),
+    "pipeline.chat_calls": frozenset(),
     "pipeline.engine_call": frozenset(),
     "pipeline.executor": frozenset({"server.onboarding"}),
     "pipeline.aside": frozenset({"server.shadowing"}),

@@ -83,8 +83,7 @@ class MediaSource(Struct, frozen=True):
     a document as it stands in the request.
 
     For a video, `start_s` and `end_s` cut out a part of it (seconds from its beginning) and `fps` is how many frames a
-    second the model is to see.
-    """
+    second the model is to see."""
 
     url: str | None = None
     data: bytes | None = None
@@ -518,8 +517,8 @@ class GenerationRequest(Struct, frozen=True, eq=False):
     session, for routing; `caller` and `origin` say who asks and through which API. What is done to the history: `truncation`
     "auto" drops the oldest turns of a prompt that is too long, `context_edits` and `compact` shorten it in other ways. What the
     answer has: `include` names optional parts of it (Responses), `verbosity` is how long it should be, `max_tool_calls` bounds
-    the calls of hosted tools. `size` is that of the body in bytes (0: not known), by which it is decided whether work on it is
-    short. `transcription`: what is asked of the recording in `messages`."""
+    the calls of hosted tools. `size` of the body is in bytes (0: not known); `written` is that of Chat Completions, where it is
+    kept. `transcription`: what is asked of the recording in `messages`."""
 
     id: str
     model: str
@@ -559,6 +558,7 @@ class GenerationRequest(Struct, frozen=True, eq=False):
     deadline_s: float | None = None
     caller: Caller = Caller()
     transcription: Transcription | None = None
+    written: bytes = b""
     size: int = 0
 
     def __eq__(self, other: object) -> bool:

@@ -24,11 +24,12 @@ class OddServer:
 
     def __init__(self) -> None:
         self.stream, self.cut = b"", 0
+        self.heard = b""  # the body of the last request
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
         length = [int(line.split(":")[1]) for line in head.split("\r\n") if line.startswith("content-length:")]
-        await reader.readexactly(sum(length))
+        self.heard = await reader.readexactly(sum(length))
         if head.startswith("get"):
             writer.write(
                 b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\nconnection: close\r\n\r\n%b" % (len(MODELS), MODELS)
@@ -82,6 +83,12 @@ APIS = {
         lambda body: _content(body["candidates"][0]["content"]["parts"]),
         lambda event: "".join(_content(each.get("content", {}).get("parts", ())) for each in event["candidates"]),
         "/v1beta/models/m:streamGenerateContent?alt=sse",
+    ),
+    "Interactions": Api(
+        "/v1beta/interactions",
+        {"model": "m", "input": "Hi", "store": False},
+        lambda body: _content(body["outputs"]),
+        lambda event: event.get("delta", {}).get("text") or "",
     ),
 }
 
@@ -151,3 +158,26 @@ async def test_what_is_no_answer_is_an_error_in_every_api(
         status, text, body = await said(http, APIS[name], stream=stream)
         assert status >= 400 or (stream and text in ("", "Hello")), (case, body)
         assert "error" in body, case
+
+
+async def test_a_server_of_chat_completions_is_sent_the_clients_own_bytes(
+    house: tuple[httpx.AsyncClient, OddServer],
+) -> None:
+    http, odd = house
+    odd.stream = next(iter(HELLOS.values()))
+    messages = b'[ {"content" : "caf\\u00e9" ,"role": "user"} ]'
+    json_type = {"content-type": "application/json"}
+    whole = (
+        b'{"stream":true, "model":"m","temperature":7E-1,"stream_options":{"include_usage":true},"messages":%b}'
+        % messages
+    )
+
+    assert (await http.post("/v1/chat/completions", content=whole, headers=json_type)).status_code == 200
+    assert odd.heard == whole
+
+    body = b'{"messages":%b,"temperature":7E-1,"model":"m"}' % messages
+    assert (await http.post("/v1/chat/completions", content=body, headers=json_type)).status_code == 200
+    assert odd.heard == (
+        b'{"messages":%b,"temperature":7E-1,"model":"m","stream":true,"stream_options":{"include_usage":true}}'
+        % messages
+    )

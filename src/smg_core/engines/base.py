@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Generic, Literal, Protocol, TypeVar, runtime_c
 import attrs
 from msgspec import Struct
 
+from smg_core.engines.elsewhere import Elsewhere
 from smg_core.engines.kv_events import KvEventBatch
 from smg_core.engines.loads import Loads, RankLoad
 from smg_core.engines.pooling import Vector
@@ -118,8 +119,7 @@ class EngineRequest(Struct, frozen=True):
     `multimodal` is what the dialect's `MediaPacking` made, opaque to everyone between. A hand-over from a prefill to a decode
     worker is told in one of three ways, as the dialect has it (`EngineFacts.hands_over`): `kv_transfer` is its parameters as JSON
     text, `bootstrap` the place where the two meet, `context_phase` the part that this worker does. `lora` is the engine's id of
-    the adapter to use. The media that `encoded` names come to this engine as embeddings; of the others it makes them itself.
-    """
+    the adapter to use. The media that `encoded` names come to this engine as embeddings; of the others it makes them itself."""
 
     id: str
     input_ids: TokenIds
@@ -233,8 +233,7 @@ class EngineFacts:
     writes text. `pools`: the kinds of pooled work it does, empty for none; `pool_inputs`: how many inputs one such call may
     have. `hands_over`: the field of `EngineRequest` in which its dialect tells a prefill/decode hand-over; "" for none. `lora`:
     whether a request may name an adapter. `speech`: whether it has a call for recordings. `reported`: names and values that it
-    told of itself beside these (its parsers, its version), for people, which are not compared.
-    """
+    told of itself beside these (its parsers, its version), for people, which are not compared."""
 
     dialect: str
     door: Literal["ids", "chat"] = "ids"
@@ -395,8 +394,9 @@ class ChatEngine(Engine, Protocol):
         timeout: float | None = None,
         connect_timeout: float | None = None,
         lora: str | None = None,
+        elsewhere: Elsewhere | None = None,
     ) -> Call:
-        """Start one generation, as `IdsEngine.generate` does; `lora` is the server's name of the adapter to use."""
+        """Start one generation, as `IdsEngine.generate` does, of the adapter `lora`; a long body is made `elsewhere`."""
         ...
 
 

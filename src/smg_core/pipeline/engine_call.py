@@ -10,12 +10,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from smg_core.clock import Clock
 from smg_core.engines.base import Call, ChatEngine, Engine, EngineRequest, IdsEngine, RequestMedia
 from smg_core.engines.fan_out import FanOut, requests_of
 from smg_core.errors import InternalError, SmgError
 from smg_core.hooks import FirstToken
 from smg_core.pipeline.attempt import Attempt, EventReceiver
+from smg_core.pipeline.chat_calls import ChatCalls
 from smg_core.pipeline.chat_reader import ChatReader
 from smg_core.pipeline.continuing import Rest, rest_of
 from smg_core.pipeline.driver import Run
@@ -36,15 +36,16 @@ class EngineCall:
     share the call. `on_output` is called at the first output, `first_seconds` is how long that took; `tokens_before` and
     `finishes_before` count what the turn had before this call."""
 
-    def __init__(self, step: Stream, run: Run, clock: Clock) -> None:
+    def __init__(self, step: Stream, run: Run, now: Callable[[], float], chat: ChatCalls) -> None:
         self.step = step
         self.engine: Engine = step.chosen.worker.engine
-        self.began = clock.monotonic()
+        self.began = now()
         self.first_seconds: float | None = None
         self.pairing: Pairing | None = None
         self.on_output: Callable[[], None] | None = None
         self._fit = fitted(step.prompted, step.chosen.worker.facts)
         self._shared: list[SharedInputs] = []
+        self._chat = chat
         self._opening: asyncio.Task[object] | None = None  # the task that opens the call, meanwhile
         self._gave_up = False
         self._answer = run.answer
@@ -70,13 +71,13 @@ class EngineCall:
         receiver = Noting(run.trace.content, receiver) if run.trace.content is not None else receiver
 
         def on_first() -> None:
-            now = clock.monotonic()
-            self.first_seconds = now - self.began
+            at = now()
+            self.first_seconds = at - self.began
             if self.on_output is not None:
                 self.on_output()
             if run.trace.first is None:
                 name = step.chosen.worker.name
-                run.trace.report(FirstToken(step.prompted.request.id, name, now - run.trace.started, now))
+                run.trace.report(FirstToken(step.prompted.request.id, name, at - run.trace.started, at))
 
         self.attempt: Attempt[Any] = Attempt(reader, receiver, on_first=on_first, tells_stops=told_stops)
 
@@ -132,8 +133,9 @@ class EngineCall:
         if isinstance(fit, FitForChat):
             chat: ChatEngine = self.engine  # type: ignore[assignment]  # facts.door says which of the two it is
             asked, lora = replace(fit.request, id=self.id), lora_at(self.step.chosen, self.step.prompted.model.adapter)
-            return await chat.chat(
-                asked, self.attempt, metadata=self.outgoing.metadata, connect_timeout=connect_timeout, lora=lora
+            metadata = self.outgoing.metadata
+            return await self._chat.begin(
+                chat, asked, self.attempt, metadata=metadata, connect_timeout=connect_timeout, lora=lora
             )
         request, prompted = self._request(fit), self.step.prompted
         if prompted.media is not None:

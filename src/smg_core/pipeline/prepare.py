@@ -20,6 +20,7 @@ from smg_core.pipeline.in_words import told_in_words
 from smg_core.pipeline.media import MediaItem, PlacedMedia, media_of, refuse_unless_taken
 from smg_core.pipeline.prompted import Prompted
 from smg_core.pipeline.served import ServedModel
+from smg_core.pipeline.weight import lighter_than
 from smg_core.protocols.answer_size import answer_size
 from smg_core.request import GenerationRequest, HostedTool, Part, Text, Tool, ToolCall, ToolResult
 from smg_core.sealing.reasoning import sealed_bytes
@@ -34,8 +35,10 @@ __all__ = [
     "characters_of",
     "encode",
     "framed",
+    "free_values_small",
     "offered",
     "quickly_assembled",
+    "quickly_rendered",
     "refuse_long_prompt",
     "refuse_long_text",
     "refuse_too_long",
@@ -47,6 +50,10 @@ __all__ = [
     "unsealed",
 ]
 
+_ID_COST = 8
+"""Cost of checking one token id of a prompt, in characters."""
+_SMALL_BODY = 4
+"""A body this many times smaller than what may be rendered on the event loop is rendered there, whatever it contains."""
 
 Rendering = Prompt | TokenIds
 """A rendered prompt, or ids: those that the client sent, or none for engines that write their prompts themselves."""
@@ -107,6 +114,23 @@ def _characters(part: Part) -> int:
     if isinstance(part, ToolResult):
         return sum(_characters(each) for each in part.content)
     return len(part.arguments) if isinstance(part, ToolCall) else 0
+
+
+def free_values_small(request: GenerationRequest, most: int) -> bool:
+    """Whether free-form values of the request (schemas, documents, template arguments) may be walked where `most` characters may
+    be rendered."""
+    return request.size * _SMALL_BODY <= most
+
+
+def quickly_rendered(request: GenerationRequest, most: int) -> bool:
+    """Whether rendering costs at most as much as `most` characters of one message. Counts the messages, not the body's size,
+    since a flow may have added messages."""
+    if request.prompt is not None and not isinstance(request.prompt, str):
+        return len(request.prompt) * _ID_COST <= most
+    free = request.tools or request.documents or request.template_arguments
+    if free and not free_values_small(request, most):
+        return False
+    return lighter_than(request.messages, most)
 
 
 def refuse_long_text(characters: int, request: GenerationRequest, model: ServedModel) -> None:

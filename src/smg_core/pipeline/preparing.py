@@ -26,7 +26,9 @@ from smg_core.pipeline.prepare import (
     characters_of,
     encode,
     framed,
+    free_values_small,
     quickly_assembled,
+    quickly_rendered,
     refuse_long_prompt,
     refuse_long_text,
     refuse_too_long,
@@ -40,17 +42,7 @@ from smg_core.pipeline.prompted import Prompted
 from smg_core.pipeline.served import ServedAs, ServedModel, SharedOut, as_named, unshared
 from smg_core.pipeline.steps import Prepare
 from smg_core.pipeline.trace import Trace
-from smg_core.request import (
-    ClearToolUses,
-    GenerationRequest,
-    Opaque,
-    Part,
-    Reasoning,
-    Refusal,
-    Text,
-    ToolCall,
-    ToolResult,
-)
+from smg_core.request import ClearToolUses, GenerationRequest
 from smg_core.tokenizer.base import EncodeReport, Prompt
 from smg_core.workers.registry import Registry
 
@@ -59,16 +51,8 @@ __all__ = ["Preparing"]
 T = TypeVar("T")
 
 
-_PART_COST = 64
-"""Cost of rendering a turn or a part without its text, in characters of text."""
-_ID_COST = 8
-"""Cost of checking one token id of a prompt, in characters."""
-_JSON_COST = 4
-"""Cost of one character of a call's arguments, in characters of text: they are parsed for the template, which walks them."""
 _UNSEALED_INLINE = 64 * 1024
 """Most bytes of sealed reasoning that are opened on the event loop; this takes half a millisecond."""
-_SMALL_BODY = 4
-"""A body this many times smaller than `render_inline` is rendered on the event loop, whatever it contains."""
 
 
 class Preparing:
@@ -159,7 +143,7 @@ class Preparing:
             trace.report(MediaLoaded(request.id, len(items), self._clock.monotonic()))
         whole = request.sampling.truncate_prompt is None
         text = prompt.text if isinstance(prompt, Prompt) and whole else ""
-        if self._small(request) and quickly_assembled(request):
+        if free_values_small(request, self._render_inline) and quickly_assembled(request):
             made = assemble(request, model, text, encoded, items, media, salt=salt, dropped=dropped, edits=edits)
             trace.prompted = made
             return made
@@ -215,29 +199,8 @@ class Preparing:
         except PromptTooLong as error:
             return error.prompt_tokens
 
-    def _small(self, request: GenerationRequest) -> bool:
-        """Whether free-form values of the request (schemas, documents, template arguments) may be walked on the event loop."""
-        return request.size * _SMALL_BODY <= self._render_inline
-
-    def _quickly_rendered(self, request: GenerationRequest) -> bool:
-        """Whether rendering costs at most as much as `render_inline` characters of one message. Counts the messages, not the
-        body's size, since a flow may have added messages."""
-        if request.prompt is not None and not isinstance(request.prompt, str):
-            return len(request.prompt) * _ID_COST <= self._render_inline
-        free = request.tools or request.documents or request.template_arguments
-        if free and not self._small(request):
-            return False
-        left = self._render_inline
-        for message in request.messages:
-            left -= _PART_COST
-            for part in message.parts:
-                left -= _weight(part)
-                if left < 0:
-                    return False
-        return True
-
     async def _render(self, request: GenerationRequest, model: ServedModel) -> Rendering:
-        if self._quickly_rendered(request):
+        if quickly_rendered(request, self._render_inline):
             return render(request, model)
 
         characters = characters_of(request)
@@ -291,22 +254,6 @@ class Preparing:
             check=lambda tokens: refuse_too_long(request, len(ids) + tokens - len(items), model.context_length),
         )
         return await media.place(ids, loaded)
-
-
-def _weight(part: Part) -> int:
-    """The cost of rendering a part, in characters of text. Media become a placeholder of a few characters."""
-    if type(part) is Text:  # nearly all
-        return _PART_COST + len(part.text)
-    match part:
-        case Reasoning() | Refusal():
-            return _PART_COST + len(part.text)
-        case ToolCall():
-            return _PART_COST + _JSON_COST * len(part.arguments)
-        case ToolResult():
-            return _PART_COST + sum(map(_weight, part.content))
-        case Opaque():
-            return _PART_COST + len(part.payload)
-    return _PART_COST
 
 
 def _refuse_gone(given_up: GivenUp) -> None:

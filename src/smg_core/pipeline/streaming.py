@@ -13,8 +13,10 @@ from smg_core.engines.base import Engine
 from smg_core.errors import EngineStalled, SmgError, WorkerGone
 from smg_core.hooks import AttemptEnded, FormatViolation
 from smg_core.pipeline.attempt import AnyAttempt
+from smg_core.pipeline.chat_calls import ChatCalls
 from smg_core.pipeline.driver import Run, loop_call_later
 from smg_core.pipeline.engine_call import EngineCall
+from smg_core.pipeline.executor import FairExecutor
 from smg_core.pipeline.output import OutputProcessor
 from smg_core.pipeline.pairing import Pairs
 from smg_core.pipeline.patience import Watch
@@ -36,7 +38,8 @@ class OnOutcome(Protocol):
 
 class Streaming:
     """The performer of `Stream`. Time-outs of connecting and of silence are those of the request (`Run.timeouts`). `pairs` calls
-    two engines for one request; `call_later` is the event loop's unless a test passes its own."""
+    two engines for one request; `call_later` is the event loop's unless a test passes its own. Long requests for engines that
+    take them as they are are written in the threads of `executor`."""
 
     def __init__(
         self,
@@ -45,8 +48,10 @@ class Streaming:
         on_outcome: OnOutcome,
         call_later: CallLater = loop_call_later,
         pairs: Pairs | None = None,
+        executor: FairExecutor | None = None,
     ) -> None:
         self._clock = clock
+        self._chat = ChatCalls(executor)
         self._pairs = pairs or Pairs(clock=clock, on_outcome=on_outcome, call_later=call_later)
         self._on_outcome = on_outcome
         self._call_later = call_later
@@ -54,7 +59,7 @@ class Streaming:
         self._aborts: set[asyncio.Task[None]] = set()
 
     async def __call__(self, step: Stream, run: Run) -> Turn:
-        call = EngineCall(step, run, self._clock)
+        call = EngineCall(step, run, self._clock.monotonic, self._chat)
         if step.prefill is not None:
             call.pairing = self._pairs.of(step, step.prefill, run, call.attempt, self._tell)
         worker, attempt = step.chosen.worker, call.attempt

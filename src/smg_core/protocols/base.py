@@ -35,9 +35,9 @@ class Incoming(Struct, frozen=True):
 
     `path_values` are the values in the path for the names in its route's pattern, `query` the values of each name in the
     query, in order; header names are lower-cased. `request_id` becomes the id of the `GenerationRequest`. `compat` says
-    which unknown fields are ignored, `messages` how Messages is read, `hosted` the kinds of
-    tools that run here. A request over one of `limits` is refused with a 400
-    (413 for the body) that names the parameter and the bound.
+    which unknown fields are ignored, `messages` how Messages is read, `hosted` the kinds of tools that run here. `keeps_body`: a
+    body of Chat Completions up to `limits.kept_body_bytes` stays with its request. A request over one of `limits` is refused with
+    a 400 (413 for the body) that names the parameter and the bound.
     """
 
     body: bytes
@@ -50,6 +50,7 @@ class Incoming(Struct, frozen=True):
     compat: Compat = STRICT
     messages: MessagesConfig = _MESSAGES
     hosted: frozenset[str] = frozenset()
+    keeps_body: bool = False
 
 
 class Decoded(Protocol):

@@ -121,6 +121,7 @@ def decode_chat(incoming: Incoming) -> ChatRequest:
         origin=_ORIGIN,
         caller=incoming.caller,
         size=len(incoming.body),
+        written=incoming.body if incoming.keeps_body and len(incoming.body) <= limits.kept_body_bytes else b"",
     )
     options = wire.stream_options
     if options is not None and not stream:

@@ -38,6 +38,14 @@ class LimitsConfig:
         at_least=1024,
         at_most=1 << 40,
     )
+    kept_body_bytes: int = option(
+        1 * MIB,
+        "Largest body of Chat Completions that is kept until it is answered, in bytes, while a worker's engine takes requests "
+        "instead of token ids. Such an engine is sent the client's own bytes wherever they need no translation; a larger body "
+        "is written anew.",
+        at_least=0,
+        at_most=1 << 32,
+    )
     json_values: int = option(
         100_000,
         "Most JSON values in a request's body, and in the JSON texts inside its strings together; a member of an object is one.",

@@ -295,6 +295,7 @@ def incoming_of(gateway: Runtime, exchange: Exchange, body: bytes, *, hosted: fr
         compat=gateway.compat,
         messages=gateway.config.messages,
         hosted=hosted,
+        keeps_body=gateway.registry.any_chat,
     )
 
 

@@ -154,6 +154,7 @@ class Registry:
             )
             for model in self._known
         }
+        self._any_chat = any(worker.facts.door == "chat" for worker in serving)
         kinds = [(model, found) for (model, role), found in self._kinds.items() if role != "encode"]
         self._kinds_of = {
             model: frozenset().union(*(found for other, found in kinds if other == model)) for model, _ in kinds
@@ -176,6 +177,11 @@ class Registry:
     def any_ready(self) -> bool:
         """Whether a worker is ready that serves a model."""
         return bool(self._kinds_of)
+
+    @property
+    def any_chat(self) -> bool:
+        """Whether some worker, ready or not, takes requests instead of token ids."""
+        return self._any_chat
 
     def missing(self) -> str:
         """The workers that are not ready, each with the reason, for an operator to read; of many the first few."""

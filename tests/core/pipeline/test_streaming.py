@@ -1,6 +1,7 @@
 """One call of a real engine: every outcome told with its worker, and everything given back however it ends."""
 
 import asyncio
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,7 +20,7 @@ from smg_core.pipeline.media import MediaItem, PlacedMedia
 from smg_core.pipeline.prompted import Prompted
 from smg_core.pipeline.steps import Chosen, Finish, Flow, Prepare, Select, Stream, ask
 from smg_core.pipeline.turn import Turn
-from smg_core.request import GenerationRequest, Sampling
+from smg_core.request import GenerationRequest, Message, Part, Sampling, Text, ToolResult
 from smg_core.simulator.faults import Fault
 from smg_core.testing import ScriptedEngine, tool_call
 from smg_core.tokenizer.base import EncodeReport
@@ -469,6 +470,41 @@ async def test_an_engine_that_speaks_chat_is_asked_at_its_own_door() -> None:
         assert here.answer.usage == Usage(18, 10, rounds=2)
         assert outcomes(here) == [("w0", None), ("w0", None)]
         assert engine.aborted == []
+
+
+LONG = "long " * 4000
+
+
+@pytest.mark.parametrize(
+    ("messages", "size", "away"),
+    [
+        ([Text("short")], 100, False),
+        ([Text("short")], 20_000, True),  # a long body: a tool's schema, say
+        ([Text(LONG)], 100, True),  # added by the flow
+        ([ToolResult("c", (Text(LONG),))], 100, True),
+        ([Text("a")] * 1000, 100, True),
+    ],
+)
+async def test_a_long_request_is_written_for_its_engine_off_the_event_loop(
+    messages: list[Part], size: int, away: bool
+) -> None:
+    threads: list[bool] = []
+
+    @attrs.define
+    class Writing(Chatting):
+        async def chat(self, request: GenerationRequest, sink: Any, **options: Any) -> Chatting:
+            elsewhere = options["elsewhere"]
+            if elsewhere is not None:
+                threads.append(await elsewhere(threading.current_thread) is not threading.main_thread())
+            return await super().chat(request, sink, **options)
+
+    said: list[Event] = [TextDelta(0, "theirs"), TextEnd(0), Finished(0, "stop"), Usage(9, 5)]
+    async with road() as here:
+        here.worker.engine = Writing(said)  # type: ignore[assignment]
+        here.worker.facts = EngineFacts("chat", door="chat")
+        await here.drive(here.respond(replace(REQUEST, messages=(Message("user", tuple(messages)),), size=size)))
+
+    assert threads == ([True] if away else [])
 
 
 async def test_an_engine_that_looks_for_no_stop_strings_is_told_when_one_was_found() -> None:

@@ -1,12 +1,12 @@
 """A `GenerationRequest` as the body of a Chat Completions request.
 
 Decides how each field is written; one that the API cannot carry is refused by its path (`fields`). The inverse of
-`protocols.chat.decode_chat`, which a property test checks. Pure. Above: engine. Below: messages, fields, the vocabulary.
+`protocols.chat.decode_chat`, which a property test checks. Pure. Above: engine. Below: messages, fields, as_written, the
+vocabulary.
 Whether the server takes the fields that engines add to OpenAI's is an argument.
 """
 
-import msgspec
-
+from smg_core.engines.openai.as_written import as_written
 from smg_core.engines.openai.fields import ServerFields, Wire, refuse_unwritten, unsupported
 from smg_core.engines.openai.messages import write_messages
 from smg_core.request import (
@@ -43,7 +43,8 @@ _SWITCHES = (
 
 def write_body(request: GenerationRequest, *, model: str = "", extras: bool = True) -> bytes:
     """The JSON body. `model` is the server's own name for the model, where it differs from the request's; `extras` says
-    whether the server takes the fields that engines add to OpenAI's. Raises `UnsupportedParameter` naming the field."""
+    whether the server takes the fields that engines add to OpenAI's. What the client wrote in the same words keeps its bytes.
+    Raises `UnsupportedParameter` naming the field."""
     server = ServerFields(extras)
     refuse_unwritten(request, "")
     if request.prompt is not None:
@@ -67,7 +68,7 @@ def write_body(request: GenerationRequest, *, model: str = "", extras: bool = Tr
         if name in body or "." in name or "[" in name:
             raise unsupported(f"extra.{name}")
         body[name] = value
-    return msgspec.json.encode(body)
+    return as_written(body, request.written)
 
 
 # ------------------------------------------------------------------------------------------------------------ settings

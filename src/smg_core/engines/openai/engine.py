@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import attrs
 
 from smg_core.engines.base import Call, EngineFacts, EngineSink, Loads, ModelInfo
+from smg_core.engines.elsewhere import Elsewhere
 from smg_core.engines.http.address import HTTP2_PREFACE, is_http2
 from smg_core.engines.http.answer import HttpReply
 from smg_core.engines.http.client import HttpCall, HttpClient
@@ -74,12 +75,18 @@ class OpenAiEngine:
         timeout: float | None = None,
         connect_timeout: float | None = None,
         lora: str | None = None,
+        elsewhere: Elsewhere | None = None,
     ) -> Call:
         """Start one generation, of the model or of its adapter `lora`; its events go to `sink`. `metadata` is sent as
-        headers; `timeout` covers the whole call, `connect_timeout` the wait for a connection. Raises `UnsupportedParameter` for
-        what the wire cannot say, and what kept the request from being sent."""
-        speech = self._pooled.routes.speech
-        asked = asking(request, lora or self._model, self._limits, extras=self._extras, speech=speech)
+        headers; `timeout` covers the whole call, `connect_timeout` the wait for a connection. A body that takes long to write is
+        written `elsewhere`. Raises `UnsupportedParameter` for what the wire cannot say, and what kept the request from being
+        sent."""
+
+        def written() -> Asking:
+            speech = self._pooled.routes.speech
+            return asking(request, lora or self._model, self._limits, extras=self._extras, speech=speech)
+
+        asked = written() if elsewhere is None else await elsewhere(written)
         headers = [
             ("content-type", asked.content_type),
             ("accept", asked.accept),

@@ -39,7 +39,7 @@ Wire = dict[str, object]
 
 NOT_SENT: dict[type, frozenset[str]] = {
     GenerationRequest: frozenset({"id", "headers", "caller", "origin", "history", "stream", "background", "include"})
-    | {"max_tool_calls", "session_key", "deadline_s", "size", "transcription"},
+    | {"max_tool_calls", "session_key", "deadline_s", "size", "transcription", "written"},
     ReasoningSettings: frozenset({"visible", "keep", "adaptive", "between_tools"}),
     Message: frozenset({"id", "status", "phase"}),
     Image: frozenset({"cache"}),
