@@ -155,8 +155,7 @@ class Reasoning(Struct, frozen=True):
     `seal` is the gateway's own sealed form of it (Responses' encrypted_content, a signature of Messages, Gemini's
     thoughtSignature), as the client sent it back. It is decrypted before the prompt is rendered; until then `text` is the
     plain text that the client sent, which may be "". `visible` False: the client was not shown the text and must not be.
-    `id` is the item's id and `summary` the parts of its summary (Responses, Interactions).
-    """
+    `id` is the item's id and `summary` the parts of its summary (Responses, Interactions)."""
 
     text: str
     id: str | None = None
@@ -562,10 +561,11 @@ class GenerationRequest(Struct, frozen=True, eq=False):
     size: int = 0
 
     def __eq__(self, other: object) -> bool:
-        """Whether both ask for the same. `size` is not compared."""
+        """Whether both ask for the same. The body that says so is not compared."""
         if not isinstance(other, GenerationRequest):
             return NotImplemented
-        return all(getattr(self, name) == getattr(other, name) for name in self.__struct_fields__ if name != "size")
+        asked = [each for each in self.__struct_fields__ if each not in ("size", "written")]
+        return all(getattr(self, each) == getattr(other, each) for each in asked)
 
     __hash__ = None  # type: ignore[assignment]  # a request holds mappings
 
