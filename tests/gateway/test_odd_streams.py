@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 import httpx
 import pytest
-from tests.core.engines.openai.test_odd_streams import CALLS, ERRORS, HELLOS, USAGES
+from tests.core.engines.openai.test_odd_streams import CALLS, ERRORS, HELLOS, USAGES, chunk, sse
 
 from smg_core import Config, Gateway
 from smg_core.config import BreakerConfig, WorkersConfig
@@ -158,6 +158,21 @@ async def test_what_is_no_answer_is_an_error_in_every_api(
         status, text, body = await said(http, APIS[name], stream=stream)
         assert status >= 400 or (stream and text in ("", "Hello")), (case, body)
         assert "error" in body, case
+
+
+@pytest.mark.parametrize("name", APIS)
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("word", ["error", "tired"])
+async def test_a_choice_that_ends_with_an_error_or_in_unknown_words_is_an_engine_that_failed(
+    house: tuple[httpx.AsyncClient, OddServer], name: str, stream: bool, word: str
+) -> None:
+    http, odd = house
+    odd.stream, odd.cut = sse(chunk({"content": "Hello"}), chunk({}, word)), 0
+
+    status, text, body = await said(http, APIS[name], stream=stream)
+
+    assert (status, text) == (500, "") or (stream and (status, text) == (200, "Hello"))  # as much as had come
+    assert "The engine failed while generating." in body
 
 
 async def test_a_server_of_chat_completions_is_sent_the_clients_own_bytes(

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from smg_core.errors import EngineGarbled, SmgError
+from smg_core.errors import EngineFailed, EngineGarbled, SmgError
 from smg_core.events import (
     Cancelled,
     Done,
@@ -176,6 +176,8 @@ class _Choice:
             events.append(ToolCallDelta(self._index, call, text))
 
     def _finish(self, event: Finished, events: list[Event]) -> None:
+        if event.reason == "error":
+            raise EngineFailed("The engine failed while generating.")
         if self._held and not self._spoke and not self._accompanied:
             events += (self._released(TextDelta(self._index, "")), TextEnd(self._index))
         if event.reason == "tool_calls" and not self.passed:

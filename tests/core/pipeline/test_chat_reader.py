@@ -123,6 +123,15 @@ def test_what_an_engine_may_not_say_is_its_fault(events: list[Event]) -> None:
     assert isinstance(caught.value, EngineGarbled)
 
 
+def test_a_choice_that_the_engine_gave_up_on_is_its_failure() -> None:
+    reader = ChatReader(ChatPlan(1))
+    with pytest.raises(EngineFailed, match="failed while generating"):
+        reader.feed([TextDelta(0, "a"), Finished(0, "error")])
+
+    assert reader.rest == [TextDelta(0, "a")]
+    assert reader.finishes == []
+
+
 @pytest.mark.parametrize(
     ("opened", "closed"),
     [

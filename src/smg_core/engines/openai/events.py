@@ -64,6 +64,10 @@ _REASONS: dict[str, FinishReason] = {
     "eos_token": "stop",  # TGI
     "stop_sequence": "stop",
     "eos": "stop",
+    "end_turn": "stop",  # servers that pass on words of Messages
+    "tool_use": "tool_calls",
+    "max_tokens": "length",
+    "model_length": "length",  # Mistral
 }
 _CUTTING = frozenset({"length", "abort", "error", "content_filter"})
 _PIECE_COST = 100  # what holding one piece costs besides its text, in bytes, roughly
