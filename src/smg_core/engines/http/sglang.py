@@ -323,7 +323,7 @@ def _facts(message: bytes) -> EngineFacts:
     told = decode(_SERVERS, message)
     return attrs.evolve(
         FACTS,
-        context_length=max(0, told.context_length or 0),
+        context_length=told.context_length or 0,
         block_size=max(0, told.page_size or 0),
         ranks=max(1, told.dp_size or 1),
         reported=(("version", told.version),) if told.version else (),

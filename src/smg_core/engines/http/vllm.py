@@ -224,6 +224,7 @@ class _LogprobsWire(Struct, gc=False):
 class _ChoiceWire(Struct, gc=False):
     index: int = 0
     token_ids: list[int] | None = None
+    text: str = ""  # the ids are read; that there is text says that they were left out
     finish_reason: str | None = None
     stop_reason: int | str | None = None
     logprobs: _LogprobsWire | None = None
@@ -271,6 +272,8 @@ class _Decoder:
             raise unknown_choice(index)
         if index in self._ended:
             raise after_the_end(index)
+        if wire.token_ids is None and wire.text:
+            raise EngineGarbled("The engine sent text without the token ids that it was asked for.")
         ids = wire.token_ids or ()
         if wire.finish_reason is not None:
             self._ended.add(index)

@@ -93,7 +93,7 @@ def _facts(message: bytes) -> EngineFacts:
     arguments = info.server_args
     return attrs.evolve(
         FACTS,
-        context_length=max(0, struct_number(arguments, "context_length")),
+        context_length=struct_number(arguments, "context_length"),
         block_size=max(0, struct_number(arguments, "page_size")),
         ranks=max(1, struct_number(arguments, "dp_size")),
         kv_events=bool(struct_text(arguments, "kv_events_config")),

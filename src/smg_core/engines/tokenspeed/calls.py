@@ -72,7 +72,7 @@ def _model(message: bytes) -> ModelInfo:
     return ModelInfo(
         model=info.served_model_name or info.model_path,
         tokenizer_path=info.tokenizer_path or info.model_path,
-        context_length=max(0, info.max_context_length),
+        context_length=info.max_context_length,
         vocab_size=max(0, info.vocab_size),
         eos_token_ids=tuple(info.eos_token_ids),
         default_sampling=json_object(info.default_sampling_params_json),

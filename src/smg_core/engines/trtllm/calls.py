@@ -49,7 +49,7 @@ def _model(message: bytes) -> ModelInfo:
     return ModelInfo(
         model=info.model_id,
         tokenizer_path=info.model_id,
-        context_length=max(0, info.max_seq_len or info.max_input_len),
+        context_length=info.max_seq_len or info.max_input_len,
     )
 
 

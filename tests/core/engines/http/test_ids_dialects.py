@@ -220,7 +220,9 @@ def vllm(*chunks: dict[str, Any], n: int = 1, **sampling: Any) -> list[EngineOut
 
 
 def of(index: int, ids: list[int] | None, finish: str | None = None, **more: Any) -> dict[str, Any]:
-    return {"choices": [{"index": index, "text": "x", "token_ids": ids, "finish_reason": finish, **more}]}
+    return {
+        "choices": [{"index": index, "text": "x" if ids else "", "token_ids": ids, "finish_reason": finish, **more}]
+    }
 
 
 def test_vllm_puts_the_last_tokens_and_the_end_into_one_chunk() -> None:
@@ -233,6 +235,12 @@ def test_vllm_puts_the_last_tokens_and_the_end_into_one_chunk() -> None:
 
 def test_vllm_that_counts_nothing_ends_its_choices_all_the_same() -> None:
     assert joined(vllm(of(0, [1]), of(0, None, "stop")))[2] == "stop"
+
+
+@pytest.mark.parametrize("more", [{}, {"token_ids": None}, {"token_ids": None, "finish_reason": "stop"}])
+def test_text_without_the_ids_that_were_asked_for_is_garbled(more: dict[str, Any]) -> None:
+    with pytest.raises(EngineGarbled, match="without the token ids"):
+        vllm({"choices": [{"index": 0, "text": "lost", **more}]})
 
 
 def test_vllm_gives_choices_that_alternate() -> None:
