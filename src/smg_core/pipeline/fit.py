@@ -112,6 +112,7 @@ def fit(prompted: Prompted, facts: EngineFacts) -> Fit:
         seal=None if model.seals is None else model.seals.sealing(request),
         echo=_echo(prompted, tokenizer),
         token_ids=sampling.token_ids,
+        most_tokens=sampling.max_tokens or 0,
     )
     engine = EngineRequest(
         id=request.id,

@@ -34,7 +34,7 @@ from smg_core.pipeline.joining import joined_deltas, one_by_one
 from smg_core.pipeline.output_plan import OutputPlan
 from smg_core.pipeline.unnamed import with_all_ids
 from smg_core.tokenizer.stream import StopMatcher
-from smg_core.tokens import told_count
+from smg_core.tokens import MOST_TOKENS_TOLD, told_count
 from smg_parsers import CallArguments, CallEnd, CallStart, Citation, Piece, Reasoning, Text
 from smg_parsers.free_text import FreeTextReader
 
@@ -64,6 +64,7 @@ class _Choice:
         "ids",
         "index",
         "logprobs",
+        "most",
         "parser",
         "plain",
         "plan",
@@ -89,6 +90,8 @@ class _Choice:
         looked_at = plan.stop or plan.hidden_ids or told_of or plan.make_parser or plan.check or plan.echo
         self.plain = not looked_at  # text goes from the decoder to the client unchanged
         self.tokens = 0
+        # One more than was asked for may come: an end token that the engine does not count.
+        self.most = plan.most_tokens + 1 if plan.most_tokens else MOST_TOKENS_TOLD
         self.reasoning_tokens = 0
         self.unread: list[tuple[int, int]] = []  # fed to the parser since its last piece: characters, number of tokens
         self.held = ""  # white space at the start of the content: dropped if only reasoning or calls come beside it
@@ -108,6 +111,8 @@ class _Choice:
         """Take new tokens; appends the events that follow from them."""
         ids = output.ids
         self.tokens += len(ids)
+        if self.tokens > self.most:  # it would perhaps never end
+            raise EngineGarbled(f"The engine sent {self.tokens} tokens where {self.plan.most_tokens} were asked for.")
         if self.plan.hidden_ids:
             ids = [each for each in ids if each not in self.plan.hidden_ids]
         if self.plan.logprobs:
@@ -448,7 +453,13 @@ class OutputProcessor:
                 if output.prompt_tokens or output.cached_tokens:
                     self._count_prompt(output)
                 plain = self._plain
-                if plain is not None and output.finish is None and not output.index and not plain.finished:
+                if (
+                    plain is not None
+                    and output.finish is None
+                    and not output.index
+                    and not plain.finished
+                    and plain.tokens + len(output.ids) <= plain.most
+                ):
                     # Nearly every token of most answers comes this way.
                     plain.tokens += len(output.ids)
                     if recent is not None:

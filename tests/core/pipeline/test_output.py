@@ -1,9 +1,11 @@
 """Engine output to events: whatever the batches, the client sees the same."""
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
@@ -177,6 +179,42 @@ def test_a_choice_nobody_asked_for_is_the_engines_fault() -> None:
 def test_an_engine_that_gives_up_fails_the_response() -> None:
     with pytest.raises(EngineFailed):
         OutputProcessor(plan()).feed([EngineOutput(finish="error")])
+
+
+consume = deque[object](maxlen=0).extend
+READINGS: dict[str, dict[str, Any]] = {
+    "nothing looks at it": {},
+    "a stop string": {"stop": ("END",)},
+    "scores": {"logprobs": True},
+    "several choices": {"choices": 2},
+    "copies": {"choices": 2, "copies": 2},
+    "a parser": {"parser": lambda: hermes()},
+}
+
+
+@pytest.mark.parametrize("reading", READINGS.values(), ids=READINGS)
+@pytest.mark.parametrize("piece", [1, 3, 1000])
+def test_an_engine_that_does_not_end_where_it_was_told_to_is_broken(reading: dict[str, Any], piece: int) -> None:
+    asked = attrs.evolve(plan(**reading), most_tokens=20)
+    scores = [EngineLogprob(5, -1.0, ())] * piece if asked.logprobs else []
+    endless = EngineOutput(ids=[5] * piece, logprobs=scores)
+    processor = OutputProcessor(asked)
+
+    with pytest.raises(EngineGarbled, match="where 20 were asked for"):
+        consume(processor.feed([endless]) for _ in range(1000))
+
+    assert processor.usage().completion_tokens <= (20 + 1 + piece) * asked.choices  # and nothing was read behind that
+
+
+@pytest.mark.parametrize("reading", READINGS.values(), ids=READINGS)
+def test_all_tokens_that_were_asked_for_may_come_and_an_end_token(reading: dict[str, Any]) -> None:
+    asked = attrs.evolve(plan(**reading), most_tokens=20)
+    processor = OutputProcessor(asked)
+    for index in range(asked.choices // asked.copies):
+        scores = [EngineLogprob(5, -1.0, ())] * 21 if asked.logprobs else []
+        processor.feed([EngineOutput(index, [5] * 21, "length", logprobs=scores)])
+
+    assert processor.done
 
 
 @pytest.mark.parametrize(("prompt", "cached", "told"), [(-5, -2, (7, 0)), (10**30, 10**30, (7, 0)), (9, 20, (9, 9))])
