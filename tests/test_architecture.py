@@ -113,6 +113,8 @@ EDGES: dict[str, frozenset[str]] = {
     "wasm.loading": frozenset({"plugin_command", "server.plugins"}),
     "wasm.plugin": frozenset({"plugin_command"}),
     "wasm.running": frozenset({"plugin_command", "server.plugins"}),
+    "wasm.threads": frozenset(),
+    "wasm.work": frozenset(),
     "tokenizer.loader": frozenset(),
     "tokenizer.prover": frozenset(),
     "workers.monitor": frozenset({"server.roster"}),

@@ -58,7 +58,9 @@ CONSTANTS: dict[str, str] = {
     "plugin_command._TIMES": TOLD,
     "pipeline.shown._EVENT": COST,
     "wasm.plugin._LATE": GUEST,
-    **dict.fromkeys((f"wasm.plugin.{name}" for name in ("_SHORT", "_STEPS", "_STEPS_S", "_IN_THREADS")), COST),
+    **dict.fromkeys((f"wasm.plugin.{name}" for name in ("_SHORT", "_SHORT_WRITTEN", "_IN_THREADS")), COST),
+    **dict.fromkeys(("wasm.work.STEPS", "wasm.work.STEPS_S"), COST),
+    "wasm.instances._KEPT_FOR_OTHERS": "a share of the instances of a plugin, whose number its entry has",
     "wasm.plugin._MINUTE": SIGN,
     **dict.fromkeys(
         (f"wasm.running.{name}" for name in ("_CORE_INSTANCES", "_TABLES", "_TABLE_ELEMENTS", "_MEMORIES", "_ENDLESS")),
@@ -68,8 +70,8 @@ CONSTANTS: dict[str, str] = {
     "server.plugins._COUNTERS": GUEST,
     "wasm.running._LINE": SHOWN,
     **dict.fromkeys((f"wasm.running.{name}" for name in ("_TICKS", "_QUIET_S", "_STEP", "_OWN_STACK_MORE")), COST),
-    **dict.fromkeys((f"wasm.values.{name}" for name in ("CELL", "_FIELD")), FORMAT),
-    **dict.fromkeys((f"wasm.values.{name}" for name in ("_FIRST", "_KEPT")), COST),
+    **dict.fromkeys((f"wasm.values.{name}" for name in ("CELL", "_FIELD", "_FIELD_WORDS", "_CELL_WORDS")), FORMAT),
+    **dict.fromkeys((f"wasm.values.{name}" for name in ("_FIRST", "_KEPT", "_LENGTHS", "_SPARE")), COST),
     **dict.fromkeys(
         (f"wasm.values.{name}" for name in ("_STRING", "_LIST", "_RECORD", "_VARIANT", "_ENUM", "_OPTION", "_RESULT")),
         FORMAT,

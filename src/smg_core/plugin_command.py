@@ -234,7 +234,7 @@ async def _checked(entry: Any, bodies: list[str]) -> int:
             print(f"    count {counter}: {by:g}")
 
     began = time.perf_counter()
-    plugins = WasmPlugins(hear, threads=1, compiled=1, most_bytes=1 << 30)
+    plugins = WasmPlugins(hear, threads=1, most_threads=1, compiled=1, most_bytes=1 << 30)
     try:
         plugin = await plugins.load(entry)
         took = time.perf_counter() - began

@@ -72,8 +72,8 @@ def test_the_first_plugin_builds_and_the_guests_of_the_tests_are_what_is_shipped
     assert (
         main(["plugin", "check", str(tmp_path / "first" / "first.wasm"), "--settings", '{"deadline_ms": 20000}']) == 0
     )
-    shipped = [GUESTS / "attacks.c", GUESTS / "storage.c", *sorted(EXAMPLES.glob("*/*.c"))]
-    assert len(shipped) == 7
+    shipped = [*[GUESTS / f"{each}.c" for each in ("attacks", "failing", "storage")], *sorted(EXAMPLES.glob("*/*.c"))]
+    assert len(shipped) == 8
     for source in shipped:
         built = tmp_path / f"{source.stem}.wasm"
         assert main(["plugin", "build", str(source), "--out", str(built), *jco]) == 0
@@ -89,7 +89,7 @@ def test_a_plugin_in_javascript_takes_out_what_the_one_in_c_does(tmp_path: Path)
 
     async def said(wasm: Path, pieces: list[AnswerPiece]) -> list[Any]:
         (entry,) = parse_entries([{"source": str(wasm), **limits}], "test")
-        plugins = WasmPlugins(lambda name, told: None, threads=1, compiled=1, most_bytes=1 << 24)
+        plugins = WasmPlugins(lambda name, told: None, threads=1, most_threads=1, compiled=1, most_bytes=1 << 24)
         try:
             session = (await plugins.load(entry)).begin(About("r", "POST", "/"))
             found = []

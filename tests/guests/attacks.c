@@ -37,12 +37,24 @@ __attribute__((noinline)) static int64_t deeper(int64_t n) {
   return found + n;
 }
 
+static bool has(smg_request_head head, const char *name) {
+  for (size_t at = 0; at < head.headers.size; at++) {
+    smg_text found = head.headers.at[at].name;
+    size_t same = 0;
+    while (same < found.size && name[same] == found.at[same]) same++;
+    if (same == found.size && !name[same]) return true;
+  }
+  return false;
+}
+
 smg_head_verdict on_request_head(smg_request_head head) {
   static smg_header one;
   smg_head_verdict said = {.what = SMG_CHANGE};
   said.change = (smg_change){.set = {&one, 1}};
   one = (smg_header){SMG_TEXT("x-guest"), SMG_TEXT("was here")};
-  if (is("spin")) for (;;) sink++;
+  if (is("pass")) return smg_head_proceed();
+  if (is("echo")) said.change.set = head.headers;
+  if (is("spin") || (is("spin for x-spin") && has(head, "x-spin"))) for (;;) sink++;
   if (is("recurse")) sink = deeper(1);
   if (is("allocate")) for (;;) ((volatile char *)smg_alloc(1 << 20))[0] = 1;
   if (is("trap")) __builtin_trap();

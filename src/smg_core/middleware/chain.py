@@ -6,6 +6,7 @@ the plugins that it began with, whatever is added or replaced meanwhile. Decides
 `server`. Below: `base`, `checks`, `entries`.
 """
 
+from bisect import insort
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Literal, ParamSpec, TypeVar
 
@@ -291,12 +292,10 @@ class PluginChain:
             self._fault(link.entry, "request_head", fault)
             return None
         active = _Active(at, link, session, link.middleware.hooks)
-        self._active.append(active)
-        self._active.sort(key=lambda each: each.at)
+        insort(self._active, active, key=_place)
         if "piece" in active.hooks:
             for_mode = self._wire if link.middleware.pieces == "wire" else self._said
-            for_mode.append(active)
-            for_mode.sort(key=lambda each: -each.at)
+            insort(for_mode, active, key=_place_backwards)
         return active
 
     async def _request_head(self, active: _Active, head: RequestHead) -> tuple[RequestHead, Identified | None]:
@@ -577,6 +576,14 @@ class PluginChain:
         self._report(Happened(entry.name, hook, "failed", fault.reason))
         if entry.on_failure == "closed":
             raise _failure(entry, fault) from fault
+
+
+def _place(active: _Active) -> int:
+    return active.at
+
+
+def _place_backwards(active: _Active) -> int:
+    return -active.at
 
 
 def _only(name: str) -> tuple[str, ...]:

@@ -153,7 +153,7 @@ def changed_headers(headers: Headers, change: ChangeHead, most: int) -> Headers:
         if not _VALUE.fullmatch(value):
             raise MiddlewareFault(f"gave the header {name} a value that is none")
     gone = {name.lower() for name in change.remove} | {name.lower() for name, _ in change.set}
-    kept = [(name, value) for name, value in headers if name.lower() not in gone]
+    kept = [each for each in headers if each[0].lower() not in gone]
     return (*kept, *((name.lower(), value.strip(" \t")) for name, value in given))
 
 

@@ -36,7 +36,18 @@ class MiddlewareConfig:
     )
     component_bytes: int = option(64 * MIB, "Most bytes of the file of a component.", at_least=1024, at_most=1 << 30)
     compiled: int = option(32, "Compiled components that a process keeps, by their contents.", at_least=1, at_most=1024)
-    threads: int = option(4, "Threads in which the calls of each component run, in a process.", at_least=1, at_most=256)
+    threads: int = option(
+        4,
+        "Threads in which the calls of each component run, in a process, whosesoever they are.",
+        at_least=1,
+        at_most=256,
+    )
+    most_threads: int = option(
+        32,
+        "Threads of each component at most, in a process: beyond middleware.threads, one for each tenant that has none.",
+        at_least=1,
+        at_most=1024,
+    )
     header_bytes: int = option(
         16384, "Most bytes of the headers that one change names and sets.", at_least=64, at_most=MIB
     )

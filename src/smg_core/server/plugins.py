@@ -238,7 +238,11 @@ class Plugins:
             raise ConfigError(f"components need more packages ({error}): pip install 'smg-sdk[plugins]'") from None
         config = self._config
         return WasmPlugins(
-            self._hear, threads=config.threads, compiled=config.compiled, most_bytes=config.component_bytes
+            self._hear,
+            threads=config.threads,
+            most_threads=config.most_threads,
+            compiled=config.compiled,
+            most_bytes=config.component_bytes,
         )
 
     def _hear(self, name: str, said: "GuestSaid") -> None:

@@ -14,23 +14,28 @@ from weakref import WeakSet
 from smg_core.middleware.base import MiddlewareFault, PieceMode
 from smg_core.middleware.entries import Entry
 from smg_core.settings import ConfigError
-from smg_core.wasm.plugin import Hear, WasmPlugin, configured
+from smg_core.wasm.plugin import Hear, WasmPlugin
 from smg_core.wasm.running import Compiled, Sandbox, Unusable
+from smg_core.wasm.threads import GuestThreads
+from smg_core.wasm.work import configured
 from smg_core.wasm.worlds import SMG
+from smg_core.wasm.written import Written
 
 __all__ = ["WasmPlugins"]
 
 
 class WasmPlugins:
-    """The components of one process: a sandbox, and `threads` threads in which guests run. `most_bytes` bounds the file of a
-    component; `hear` is told what guests say."""
+    """The components of one process: a sandbox, and threads in which guests run: for each component `threads` that all tenants
+    share, and one for each tenant that would have none, `most_threads` together. `most_bytes` bounds the file of a component;
+    `hear` is told what guests say."""
 
-    def __init__(self, hear: Hear, *, threads: int, compiled: int, most_bytes: int) -> None:
+    def __init__(self, hear: Hear, *, threads: int, most_threads: int, compiled: int, most_bytes: int) -> None:
         self._hear = hear
         self._most_bytes = most_bytes
         self._sandbox = Sandbox(compiled)
-        self._threads = threads
-        self._pools = WeakSet[ThreadPoolExecutor]()
+        self._threads, self._most_threads = threads, max(threads, most_threads)
+        self._written = Written()
+        self._pools = WeakSet[GuestThreads]()
         self._compiling = ThreadPoolExecutor(1, thread_name_prefix="smg-wasm-compile")
 
     async def load(self, entry: Entry) -> WasmPlugin:
@@ -60,10 +65,17 @@ class WasmPlugins:
             raise ConfigError(f"plugin {entry.name}: {entry.source} {error}") from None
         # A pool for each component: a guest that spins in all of its threads makes no other component wait. Threads begin when
         # they are needed, and end when nobody has the plugin any more.
-        pool = ThreadPoolExecutor(self._threads, thread_name_prefix="smg-wasm")
-        self._pools.add(pool)
+        threads = GuestThreads(self._threads, self._most_threads)
+        self._pools.add(threads)
         return WasmPlugin(
-            entry, compiled, config, pool, self._hear, wanted=wanted, now_ms=lambda: int(time.time() * 1000)
+            entry,
+            compiled,
+            config,
+            threads,
+            self._hear,
+            written=self._written,
+            wanted=wanted,
+            now_ms=lambda: int(time.time() * 1000),
         )
 
     def _tried(self, entry: Entry, wasm: bytes, config: str) -> tuple[Compiled, PieceMode]:
@@ -81,8 +93,9 @@ class WasmPlugins:
         return compiled, wanted
 
     def close(self) -> None:
-        """End the threads, once nothing runs any more."""
+        """End the calls that still run, without waiting for their deadlines, and the threads. Blocks."""
+        self._sandbox.stop()
         for pool in list(self._pools):
-            pool.shutdown(wait=True)
+            pool.close()
         self._compiling.shutdown(wait=True)
         self._sandbox.close()

@@ -3,13 +3,12 @@
 An exchange takes an instance with its first hook and gives it back at its end; a call that fails costs the instance. Where its
 texts are short, a call begins on the event loop, and goes on in a pool of threads when it has not ended after a few steps; the
 next calls of that function then begin in a thread. What may wait in the host runs in threads alone. Above: `loading`. Below:
-`instances`, `running`, `worlds`.
+`instances`, `running`, `threads`, `work`, `worlds`.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from concurrent.futures import Executor
-from typing import Any
+from typing import Any, TypeVar
 
 from smg_core.events import Event
 from smg_core.middleware.base import (
@@ -40,6 +39,9 @@ from smg_core.middleware.entries import Entry
 from smg_core.request import GenerationRequest
 from smg_core.wasm.instances import Instances, Waiting
 from smg_core.wasm.running import Compiled, Guest, GuestSaid, Unusable
+from smg_core.wasm.threads import GuestThreads
+from smg_core.wasm.values import Arguments
+from smg_core.wasm.work import STEPS, STEPS_S, Call, Work, configured, rest_of
 from smg_core.wasm.worlds import (
     SMG,
     about_value,
@@ -54,8 +56,11 @@ from smg_core.wasm.worlds import (
     storage_verdict,
     text_verdict,
 )
+from smg_core.wasm.written import Written
 
 __all__ = ["Hear", "WasmPlugin"]
+
+Shown = TypeVar("Shown", RequestHead, ResponseHead)
 
 Hear = Callable[[str, GuestSaid], None]
 """Called with a plugin's name and what one of its instances said in a call."""
@@ -63,22 +68,25 @@ _MINUTE = 60.0
 _LATE = 1.2
 """After so much of its deadline, a call that does not end is given up: its guest waits in the host, where no epoch stops it."""
 _SHORT = 16384  # characters of texts up to which a call begins on the event loop
-_STEPS, _STEPS_S = 5, 0.0003  # steps of a call on the event loop, and seconds in which they begin
+_SHORT_WRITTEN = 24576  # bytes of a head, as it lies in memory, up to which a call begins there
 _IN_THREADS = 32  # calls of a function that begin in a thread after one that was too long for the event loop
+_NOTHING = Arguments((), ())
 
 
 class WasmPlugin:
     """The middleware of one component. `config` is the JSON text that each instance is given; `now_ms` tells the time to
-    components of smg:gateway, whose requests carry it. Made and used on one event loop."""
+    components of smg:gateway, whose requests carry it; `written` is shared by all plugins of a process. Made and used on
+    one event loop."""
 
     def __init__(
         self,
         entry: Entry,
         compiled: Compiled,
         config: str,
-        threads: Executor,
+        threads: GuestThreads,
         hear: Hear,
         *,
+        written: Written,
         wanted: PieceMode,
         now_ms: Callable[[], int],
     ) -> None:
@@ -86,6 +94,7 @@ class WasmPlugin:
         self.entry, self.compiled, self.now_ms = entry, compiled, now_ms
         self.pieces: PieceMode = wanted
         self.begins = "begin" in compiled.exported
+        self.written = written
         self._config, self._threads, self._hear = config, threads, hear
         self._instances: Instances[Guest, asyncio.Future[None]] = Instances(entry.limits.instances)
         self._closed = False
@@ -127,6 +136,10 @@ class WasmPlugin:
             return "all"
         return f"tenant {about.tenant}" if share == "tenant" and about.tenant else None
 
+    def idle(self, about: About) -> Guest | None:
+        """An idle instance for an exchange, which has it then; None where there is none."""
+        return self._instances.take_idle(self._key(about), about.tenant)
+
     async def take(self, about: About) -> Guest | None:
         """An idle instance for an exchange; None: it makes one, and has its place. Raises MiddlewareFault when none is free in
         time."""
@@ -135,24 +148,24 @@ class WasmPlugin:
         until = loop.time() + waits
         while True:
             try:
-                found, gone = self._instances.take(self._key(about))
+                found, gone = self._instances.take(self._key(about), about.tenant)
             except Waiting:
-                await self._turn(until - loop.time())
+                await self._turn(about.tenant, until - loop.time())
                 continue
             if gone is not None:
                 gone.close()
             return found
 
-    async def _turn(self, seconds: float) -> None:
+    async def _turn(self, tenant: str, seconds: float) -> None:
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._instances.wait(turn)
+        self._instances.wait(tenant, turn)
         try:
             async with asyncio.timeout(max(0.0, seconds)):
                 await turn
         except TimeoutError:
-            raise MiddlewareFault("has no instance free: all are in exchanges") from None
+            raise MiddlewareFault("has no instance free: all that the tenant may have are in exchanges") from None
         finally:
-            self._instances.leave(turn)
+            self._instances.leave(tenant, turn)
 
     def made(self) -> Guest:
         """A new instance, with its configuration. Blocks. Raises MiddlewareFault."""
@@ -165,9 +178,9 @@ class WasmPlugin:
     def give(self, guest: Guest | None, about: About) -> None:
         """Take an instance back; None is one that is of no use any more."""
         if guest is None:
-            self._instances.lost()
+            self._instances.lost(about.tenant)
         else:
-            gone = self._instances.give(guest, None if self._closed else self._key(about))
+            gone = self._instances.give(guest, None if self._closed else self._key(about), about.tenant)
             if gone is not None:
                 gone.close()
         turn = self._instances.next()
@@ -202,55 +215,9 @@ class WasmPlugin:
         if told.lines or told.counts or told.dropped:
             self._hear(self.name, told)
 
-    def run(self, call: Callable[[], Any]) -> "asyncio.Future[Any]":
-        """Run something that blocks in a thread."""
-        return asyncio.get_running_loop().run_in_executor(self._threads, call)
-
-
-def configured(guest: Guest, config: str) -> Guest:
-    """An instance that has taken its configuration. Blocks. Raises Unusable with the guest's own words, and MiddlewareFault."""
-    if guest.has("configure"):
-        good, why = guest.call("configure", config)
-        if not good:
-            raise Unusable(f"refuses its configuration: {str(why)[:300]}")
-    elif config not in ("", "{}"):
-        raise Unusable("takes no configuration, and is given one")
-    return guest
-
-
-class _Work:
-    """Calls of one instance, one after the other. The answer is the last one's."""
-
-    __slots__ = ("_begun", "_calls", "answer", "at", "guest")
-
-    def __init__(self, guest: Guest, calls: Sequence[tuple[str, tuple[object, ...]]]) -> None:
-        self.guest = guest
-        self.answer: Any = None
-        self.at = ""
-        self._calls = [each for each in calls if guest.has(each[0])]
-        self._begun = False
-
-    def briefly(self) -> bool:
-        """On the event loop: a few steps. Returns whether all is done. Raises MiddlewareFault."""
-        guest = self.guest
-        for name, values in self._calls:
-            self.at = name
-            guest.begin(name, *values, short=True)
-            if not guest.advance(_STEPS, _STEPS_S):
-                self._begun = True
-                return False
-            self.answer = guest.answer()
-        return True
-
-    def rest(self) -> Any:
-        """In a thread: whatever is left. Blocks; returns the answer. Raises MiddlewareFault."""
-        guest, calls = self.guest, self._calls
-        if self._begun:
-            calls = calls[next(at for at, each in enumerate(calls) if each[0] == self.at) + 1 :]
-            self.answer = _rest_of(guest)()
-        for name, values in calls:
-            self.answer = guest.call(name, *values)
-        return self.answer
+    def run(self, call: Callable[[], Any], tenant: str) -> "asyncio.Future[Any]":
+        """Run something that blocks in a thread, when the tenant may have one. What is cancelled before it runs never does."""
+        return self._threads.run(call, tenant)
 
 
 class _Session:
@@ -259,7 +226,7 @@ class _Session:
     def __init__(self, plugin: WasmPlugin, about: About) -> None:
         self._plugin, self._about = plugin, about
         self._guest: Guest | None = None
-        self._has_place = self._over = False
+        self._has_place = self._over = self._is_in_thread = False
         self._running: asyncio.Future[Any] | None = None
         self._turn = asyncio.Lock()
         self._deadline_s = plugin.entry.limits.deadline_ms / 1000
@@ -289,35 +256,106 @@ class _Session:
             self._guest = await plugin.take(self._about)
             self._has_place = True
             if plugin.begins:
-                calls.insert(0, ("begin", (about_value(self._about),)))
+                calls.insert(0, self._beginning())
         guest = self._guest
         if guest is None:
             if not new:
                 raise MiddlewareFault("has no instance in this exchange any more")
             return await self._in_a_thread(lambda: self._made(calls).rest(), 3)
-        work = _Work(guest, calls)
-        if size <= _SHORT and plugin.begins_here(name):
-            try:
-                done = work.briefly()
-            except MiddlewareFault:
-                self._lost()
-                raise
-            if done:
-                self._heard(guest)
-                return work.answer
-            plugin.was_long(name)
+        work = Work(guest, calls)
+        if size <= _SHORT and self._is_done_here(work, name):
+            return work.answer
         return await self._in_a_thread(work.rest, len(calls))
 
-    def _made(self, calls: Sequence[tuple[str, tuple[object, ...]]]) -> _Work:
-        """In a thread: a new instance, which `calls` wait for."""
+    async def _show(self, name: str, shown: Shown) -> HeadVerdict:
+        """Show a head to a function, as `_call`. Where an instance is there or idle, and the call is short, this waits for
+        nothing. What is shown to several plugins is written once."""
+        plugin, guest, first = self._plugin, self._guest, not self._has_place
+        if self._running is not None or self._turn.locked():
+            guest = None
+        elif first:
+            guest = self._guest = plugin.idle(self._about)
+            self._has_place = guest is not None
+        if guest is None:
+            return head_verdict(await self._call(name, _size_of(shown), head_value(shown)))
+        begins, begun = first and plugin.begins, ""
+        written = plugin.written.arguments(name, shown, head_value)
+        if written.size <= _SHORT_WRITTEN and plugin.begins_here(name):
+            begun = self._tried_here(guest, name, written, begins=begins)
+            if not begun:
+                return head_verdict(self._told(guest))
+            plugin.was_long(name)
+        calls: list[Call] = [(name, (head_value(shown),))]
+        if begins:
+            calls.insert(0, self._beginning())
+        async with self._turn:
+            return head_verdict(await self._in_a_thread(Work(guest, calls, begun).rest, len(calls)))
+
+    def _tried_here(self, guest: Guest, name: str, written: Arguments, *, begins: bool) -> str:
+        """Make a call on the event loop, behind that of the beginning of the exchange if it `begins`. Returns which of the two
+        is not over, "" where both are. Raises MiddlewareFault."""
+        about = self._about
+        try:
+            if begins:
+                beginning = self._plugin.written.arguments("begin", about, about_value)
+                if not guest.at_once("begin", beginning, STEPS, STEPS_S):
+                    return "begin"
+                guest.answer()
+            return "" if guest.at_once(name, written, STEPS, STEPS_S) else name
+        except MiddlewareFault:
+            self._lost()
+            raise
+
+    def _told(self, guest: Guest) -> Any:
+        """The answer to the call that is over, and what the guest said beside it. Raises MiddlewareFault."""
+        try:
+            answer = guest.answer()
+        except MiddlewareFault:
+            self._lost()
+            raise
+        self._heard(guest)
+        return answer
+
+    def _beginning(self) -> Call:
+        return "begin", (about_value(self._about),)
+
+    def _is_done_here(self, work: Work, name: str) -> bool:
+        """Make calls on the event loop, if they may begin there. Returns whether they are over. Raises MiddlewareFault."""
+        if not self._plugin.begins_here(name):
+            return False
+        try:
+            done = work.briefly()
+        except MiddlewareFault:
+            self._lost()
+            raise
+        if done:
+            self._heard(work.guest)
+        else:
+            self._plugin.was_long(name)
+        return done
+
+    def _made(self, calls: Sequence[Call]) -> Work:
+        """In a thread: a new instance, which `calls` wait for. Raises MiddlewareFault."""
         guest = self._guest = self._plugin.made()
-        return _Work(guest, calls)
+        if self._over:
+            raise MiddlewareFault("was given up before it began")
+        return Work(guest, calls)
 
     async def _in_a_thread(self, work: Callable[[], Any], calls: int) -> Any:
         """Run so many calls in a thread. Raises MiddlewareFault."""
-        running = self._running = self._plugin.run(work)
+        self._is_in_thread = False
+
+        def begun() -> Any:
+            self._is_in_thread = True
+            return work()
+
+        running = self._running = self._plugin.run(begun, self._about.tenant)
         running.add_done_callback(self._settled)
-        done, _ = await asyncio.wait({running}, timeout=self._deadline_s * _LATE * calls + 1.0)
+        within = self._deadline_s * _LATE * calls + 1.0
+        done, _ = await asyncio.wait({running}, timeout=within)
+        if not done and not self._is_in_thread:
+            running.cancel()
+            raise MiddlewareFault("has no thread free: all that the tenant may have are in calls")
         if not done:
             raise MiddlewareFault("waits in the host beyond its deadline")
         return running.result()
@@ -339,16 +377,21 @@ class _Session:
         guest = self._guest
         if guest is not None:
             self._heard(guest)
-        if not running.cancelled() and running.exception() is not None:
+        if running.cancelled() or running.exception() is not None:
             self._lost()
         if self._over:
             self._let_go()
 
     def close(self) -> None:
-        """The exchange is over: the instance goes back, after a call that still runs."""
+        """The exchange is over: the instance goes back. A call that still runs is stopped, since nobody waits for it."""
         self._over = True
-        if self._running is None:
+        running, guest = self._running, self._guest
+        if running is None:
             self._let_go()
+        elif not self._is_in_thread:
+            running.cancel()
+        elif guest is not None:
+            guest.stop()
 
     def _let_go(self) -> None:
         if not self._has_place:
@@ -357,17 +400,19 @@ class _Session:
         if guest is None or not guest.has("finish"):
             self._plugin.give(guest, self._about)
             return
-        work = _Work(guest, [("finish", ())])
+        begun = ""
         if self._plugin.begins_here("finish"):
             try:
-                if work.briefly():
+                if guest.at_once("finish", _NOTHING, STEPS, STEPS_S):
+                    guest.answer()
                     self._finished(guest, failed=False)
                     return
             except MiddlewareFault:
                 self._finished(guest, failed=True)
                 return
             self._plugin.was_long("finish")
-        running = self._plugin.run(work.rest)
+            begun = "finish"
+        running = self._plugin.run(Work(guest, [("finish", ())], begun).rest, self._about.tenant)
         running.add_done_callback(
             lambda done: self._finished(guest, failed=done.cancelled() or done.exception() is not None)
         )
@@ -381,13 +426,13 @@ class _Session:
     # ------------------------------------------------------------------------------------------------------------ hooks
 
     async def on_request_head(self, head: RequestHead) -> HeadVerdict:
-        return head_verdict(await self._call("request_head", _size_of(head), head_value(head)))
+        return await self._show("request_head", head)
 
     async def on_request_body(self, body: RequestBody) -> TextVerdict:
         return text_verdict(await self._call("request_body", len(body.text), body.text))
 
     async def on_response_head(self, head: ResponseHead) -> HeadVerdict:
-        return head_verdict(await self._call("response_head", _size_of(head), head_value(head)))
+        return await self._show("response_head", head)
 
     async def on_response(self, head: ResponseHead, body: str) -> tuple[HeadVerdict, TextVerdict]:
         raise MiddlewareFault("has no such hook")
@@ -405,12 +450,12 @@ class _Session:
         if guest is None or self._turn.locked() or self._running is not None:
             return self._piece_in_turn(piece)
         if len(piece.text) > _SHORT or not plugin.begins_here("piece"):
-            return self._long_piece(_Work(guest, [("piece", (piece_value(piece),))]).rest)
+            return self._long_piece(Work(guest, [("piece", (piece_value(piece),))]).rest)
         try:
             guest.begin("piece", piece_value(piece), short=True)
-            if not guest.advance(_STEPS, _STEPS_S):
+            if not guest.advance(STEPS, STEPS_S):
                 plugin.was_long("piece")
-                return self._long_piece(_rest_of(guest))
+                return self._long_piece(rest_of(guest))
             verdict = text_verdict(guest.answer())
         except MiddlewareFault:
             self._lost()
@@ -441,17 +486,6 @@ class _Session:
 
 def _size_of_texts(call: StorageCall) -> int:
     return sum(len(text) + 64 for _, text in call.texts)
-
-
-def _rest_of(guest: Guest) -> Callable[[], Any]:
-    """The rest of the call that a guest is in, for a thread."""
-
-    def rest() -> Any:
-        guest.prolong()
-        guest.advance()
-        return guest.answer()
-
-    return rest
 
 
 def _size_of(head: RequestHead | ResponseHead) -> int:

@@ -24,12 +24,12 @@ from typing import Any
 import attrs
 from wasmtime import Config, Engine, Store, WasiConfig, WasmtimeError
 from wasmtime import _ffi as ffi
-from wasmtime.component import Component, FuncType, Instance, Linker
+from wasmtime.component import Component, Func, FuncType, Instance, Linker
 
 from smg_core.middleware.base import MiddlewareFault
 from smg_core.middleware.entries import Limits
 from smg_core.wasm.shapes import wit_of
-from smg_core.wasm.values import CELL, Arena, Malformed, Type, read_cell
+from smg_core.wasm.values import CELL, Arena, Arguments, Malformed, Type, read_cell
 from smg_core.wasm.worlds import CLOCK, HOST, OURS, RANDOM, Function, World, interface_hook, world_of
 
 __all__ = ["Compiled", "Guest", "GuestSaid", "GuestStopped", "Sandbox", "Unusable"]
@@ -61,6 +61,7 @@ _STEP_BY_EPOCH = ctypes.PYFUNCTYPE(None, _P, ctypes.c_uint64)(
 _OWN_STACK = ctypes.PYFUNCTYPE(None, _P, ctypes.c_uint64)(("wasmtime_config_async_stack_size_set", ffi.dll))
 _GO_ON = ctypes.CFUNCTYPE(ctypes.c_bool, _P)(("wasmtime_call_future_poll", ffi.dll))
 _GO_ON_SHORT = ctypes.PYFUNCTYPE(ctypes.c_bool, _P)(("wasmtime_call_future_poll", ffi.dll))
+_FORGET_ENDED = ctypes.PYFUNCTYPE(None, _P)(("wasmtime_call_future_delete", ffi.dll))
 _FORGET = ctypes.CFUNCTYPE(None, _P)(("wasmtime_call_future_delete", ffi.dll))
 _INSTANTIATE = ctypes.CFUNCTYPE(_P, _P, _P, _P, _P, _P)(("wasmtime_component_linker_instantiate_async", ffi.dll))
 _ENGINE_FAULTS = (
@@ -127,23 +128,32 @@ class _Epoch:
         self._engines: list[Engine] = []
         self._last_call = 0.0
         self._wanted = threading.Event()
-        self._stopped = False
+        self.stopped = self._closed = False
         self._thread: threading.Thread | None = None
 
     def add(self, engine: Engine) -> None:
         self._engines = [*self._engines, engine]
 
-    def called(self) -> None:
-        """A guest is about to run."""
-        self._last_call = time.monotonic()
+    def called(self) -> float:
+        """A guest is about to run; returns the time."""
+        now = self._last_call = time.monotonic()
         if not self._wanted.is_set():
             self._wanted.set()
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="smg-wasm-epoch", daemon=True)
             self._thread.start()
+        return now
 
     def stop(self) -> None:
-        self._stopped = True
+        """End all calls that are under way, wherever they are."""
+        self.stopped = True
+        for engine in self._engines:
+            for _ in range(math.ceil(self._longest_s / self.tick_s) + 2):
+                engine.increment_epoch()
+
+    def close(self) -> None:
+        """End the thread."""
+        self._closed = self.stopped = True
         self._wanted.set()
         if self._thread is not None:
             self._thread.join()
@@ -151,7 +161,7 @@ class _Epoch:
     def _run(self) -> None:
         """A tick that comes late is made up for: deadlines are of the clock on the wall."""
         due = time.monotonic() + self.tick_s
-        while not self._stopped:
+        while not self._closed:
             time.sleep(max(0.0, due - time.monotonic()))
             now = time.monotonic()
             if now - due > 1.0:  # the process stood still, and its guests with it
@@ -230,9 +240,13 @@ class Sandbox:
                     self._compiled.popitem(last=False)
         return Compiled(self, engine, component, limits, tuple(grants), digest)
 
+    def stop(self) -> None:
+        """End the calls of all guests, without waiting for their deadlines."""
+        self.epoch.stop()
+
     def close(self) -> None:
         """Stop the epoch, when no guest runs any more."""
-        self.epoch.stop()
+        self.epoch.close()
 
 
 def _address(pointer: Any) -> int | None:
@@ -316,6 +330,17 @@ class Compiled:
 # ------------------------------------------------------------------------------------------------------------- guests
 
 
+@attrs.frozen
+class _Export:
+    """A function of one instance: `begin` begins a call of it, with where its arguments lie."""
+
+    begin: Callable[[int], int | None]
+    parameters: tuple[Type, ...]
+    result: Type | None
+    address: int
+    kept: Func  # whose memory `address` is in
+
+
 class Guest:
     """One instance of a component. It has one call at a time, and is of no use any more after a call that failed."""
 
@@ -346,8 +371,10 @@ class Guest:
         self._linker = compiled.linker(self)
         self._running: int | None = None
         self._result: Type | None = None
+        self._given: Arguments | None = None
         self._ends = 0.0
         self._step = 0
+        self._stopped = False
         if compiled.in_steps:
             _STEP_BY_EPOCH(self._context, 1)
             self._instance = self._instantiated(component)
@@ -363,8 +390,7 @@ class Guest:
     def _instantiated(self, component: Component) -> Instance:
         """The instance of a component whose calls run in steps, since a store that has these has no other calls. Blocks."""
         made = ffi.wasmtime_component_instance_t()
-        self._ticking.called()
-        self._ends = time.monotonic() + self._deadline_s
+        self._ends = self._ticking.called() + self._deadline_s
         linker, code = _address(self._linker.ptr()), _address(component.ptr())
         self._running = _INSTANTIATE(linker, self._context, code, ctypes.addressof(made), self._error_at)
         try:
@@ -374,7 +400,7 @@ class Guest:
             raise Unusable(f"cannot be instantiated: {fault.reason}") from None
         return Instance._from_raw(made)
 
-    def _function(self, interface: str, function: Function) -> tuple[Any, int, Function]:
+    def _function(self, interface: str, function: Function) -> _Export:
         store, instance = self._store, self._instance
         at = instance.get_export_index(store, interface)
         index = instance.get_export_index(store, function.name, at) if at is not None else None
@@ -384,7 +410,17 @@ class Guest:
         type_: FuncType = found.type(store)
         if not self.compiled.verified and wit_of(type_) != function.wit:
             raise Unusable(f"has {function.name} of another type: {wit_of(type_)[:300]}")
-        return found, ctypes.addressof(found._func), function
+        address, results = ctypes.addressof(found._func), 1 if function.result is not None else 0
+        answer_at = _P(self._answer_at if results else None)
+        count, error_at = _N(len(function.parameters)), _P(self._error_at)
+
+        # The values that are the same in each call are made once: making them costs as much as the call.
+        first, second, more = _P(address), _P(self._context), _N(results)
+
+        def begin(arguments: int) -> int | None:
+            return _BEGIN(first, second, arguments, count, answer_at, more, error_at)  # type: ignore[no-any-return]
+
+        return _Export(begin, function.parameters, function.result, address, found)
 
     def _arm(self) -> None:
         self._ticking.called()
@@ -401,11 +437,11 @@ class Guest:
             self.begin(name, *values)
             self.advance()
             return self.answer()
-        address, function, arguments = self._lowered(name, values)
-        parameters, result = function.parameters, function.result
+        function = self._functions[name]
+        arguments, result = self._arena.lower(function.parameters, values), function.result
         self._arm()
-        answer_at = self._answer_at if result is not None else None
-        failed = _CALL(address, self._context, arguments, len(parameters), answer_at, 1 if result is not None else 0)
+        answer_at, count = (self._answer_at, 1) if result is not None else (None, 0)
+        failed = _CALL(function.address, self._context, arguments, len(function.parameters), answer_at, count)
         self._arena.shrink()
         if failed:
             raise _fault(failed)
@@ -415,36 +451,46 @@ class Guest:
 
     def begin(self, name: str, *values: object, short: bool = False) -> None:
         """Begin a call of a component whose calls run in steps. `short`: its steps are as short as the event loop needs."""
-        address, function, arguments = self._lowered(name, values)
-        step = _STEP if short else _ENDLESS
+        function = self._functions[name]
+        self._begin(function, self._arena.lower(function.parameters, values), _STEP if short else _ENDLESS)
+
+    def at_once(self, name: str, arguments: Arguments, steps: int, seconds: float) -> bool:
+        """Begin a call with arguments that were written for several instances, and run it as `advance` does, in steps as short as
+        the event loop needs."""
+        self._given = arguments  # kept until it is over
+        self._begin(self._functions[name], arguments.address, _STEP)
+        running = self._running
+        if not _GO_ON_SHORT(running):
+            return self.advance(steps - 1, seconds)
+        self._running = None
+        _FORGET_ENDED(running)
+        return True
+
+    def _begin(self, function: _Export, arguments: int, step: int) -> None:
         if step != self._step:
             _STEP_BY_INSTRUCTIONS(self._context, step)
             self._step = step
-        self._ticking.called()
-        result = self._result = function.result
-        self._ends = time.monotonic() + self._deadline_s
-        self._running = _BEGIN(
-            address,
-            self._context,
-            arguments,
-            len(function.parameters),
-            self._answer_at if result is not None else None,
-            1 if result is not None else 0,
-            self._error_at,
-        )
+        self._result = function.result
+        self._ends = self._ticking.called() + self._deadline_s
+        self._running = function.begin(arguments)
 
     def prolong(self) -> None:
         """The call goes on in a thread, and has its whole deadline there."""
         self._ends = time.monotonic() + self._deadline_s
 
+    def stop(self) -> None:
+        """Have the call that is under way, in another thread, end with its next step, as at its deadline. The instance is of no
+        use then. A component that may wait in the host ends at its deadline only."""
+        self._stopped = True
+
     def advance(self, steps: int = sys.maxsize, seconds: float = math.inf) -> bool:
         """Run the call for at most so many steps, and none that would begin after so many seconds. Returns whether it is over.
-        Raises GuestStopped at its deadline."""
+        Raises GuestStopped at its deadline, and where it was stopped."""
         running, until = self._running, math.inf
         go_on = _GO_ON_SHORT if self._step == _STEP and steps < sys.maxsize else _GO_ON
         while not go_on(running):
             now, steps = time.monotonic(), steps - 1
-            if now >= self._ends:
+            if now >= self._ends or self._stopped or self._ticking.stopped:
                 self.abandon()
                 raise GuestStopped
             if until == math.inf:
@@ -452,27 +498,26 @@ class Guest:
             if steps <= 0 or now >= until:
                 return False
         self._running = None
-        _FORGET(running)
+        _FORGET_ENDED(running)
         return True
 
     def answer(self) -> Any:
         """The result of the call that is over. Raises MiddlewareFault."""
-        self._arena.shrink()
-        self._raise_error()
-        return self._lifted(self._result)
+        if self._given is None:
+            self._arena.shrink()
+        self._given = None
+        if self._error[0]:
+            self._raise_error()
+        return self._lifted(self._result) if self._result is not None else None
 
     def abandon(self) -> None:
         """Give up the call that is under way; the instance is of no use any more."""
         running, self._running = self._running, None
         if running is not None:
             _FORGET(running)
+        self._given = None
 
     # ----------------------------------------------------------------------------------------------------------- values
-
-    def _lowered(self, name: str, values: Sequence[object]) -> tuple[int, Function, int]:
-        """The address of a function, the function, and where its arguments lie."""
-        _, address, function = self._functions[name]
-        return address, function, self._arena.lower(function.parameters, values)
 
     def _lifted(self, result: "Type | None") -> Any:
         if result is None:

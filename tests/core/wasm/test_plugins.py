@@ -5,7 +5,7 @@ built of the C beside them by `smg-gateway plugin build`.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +49,9 @@ class House:
 
     def __init__(self) -> None:
         self.told: list[GuestSaid] = []
-        self.plugins = WasmPlugins(lambda name, told: self.told.append(told), threads=4, compiled=4, most_bytes=MB)
+        self.plugins = WasmPlugins(
+            lambda name, told: self.told.append(told), threads=4, most_threads=8, compiled=4, most_bytes=MB
+        )
 
     async def load(self, does: str | None = "nothing", guest: str = "attacks", **said: Any) -> WasmPlugin:
         config = {} if does is None else {"do": does}
@@ -258,9 +260,9 @@ def counted_threads(plugin: WasmPlugin) -> list[str]:
     ran: list[str] = []
     run = plugin.run
 
-    def counted(call: Any) -> Any:
+    def counted(call: Any, tenant: str) -> Any:
         ran.append("thread")
-        return run(call)
+        return run(call, tenant)
 
     plugin.run = counted  # type: ignore[method-assign]
     return ran
@@ -289,7 +291,7 @@ async def test_guests_that_spin_in_all_threads_make_no_other_component_wait(hous
     good = await house.load("count bytes", deadline_ms=2000)
     spinning = [evil.begin(about()) for _ in range(8)]
     calls = [asyncio.ensure_future(each.on_request_head(HEAD)) for each in spinning]
-    while sum(each._running is not None for each in spinning) < 4:  # type: ignore[attr-defined]
+    while sum(each._is_in_thread for each in spinning) < 4:  # type: ignore[attr-defined]
         await asyncio.sleep(0)
     session = good.begin(about())
     await session.on_request_body(RequestBody("x" * 20_000))
@@ -302,6 +304,63 @@ async def test_guests_that_spin_in_all_threads_make_no_other_component_wait(hous
         each.close()
 
 
+async def test_a_tenant_whose_guests_spin_in_all_threads_makes_no_other_tenant_wait(house: House) -> None:
+    """The tenant has more calls than there are threads; those of another one and of a third one are over before any of them."""
+    plugin = await house.load("spin for x-spin", deadline_ms=300_000)
+    spin = RequestHead("POST", "/", "", (("x-spin", "1"),))
+    sessions = [plugin.begin(about("t1")) for _ in range(12)]
+    calls = [asyncio.ensure_future(each.on_request_head(spin)) for each in sessions]
+    while sum(each._is_in_thread for each in sessions) < 4:  # type: ignore[attr-defined]
+        await asyncio.sleep(0)
+    for tenant in ("t2", "t3", "t2"):
+        session = plugin.begin(about(tenant))
+        assert isinstance(await session.on_request_head(HEAD), ChangeHead)
+        await session.on_request_body(RequestBody("x" * 20_000))  # in a thread
+        session.close()
+    assert not any(each.done() for each in calls)
+    await left(calls, sessions)
+    await given_back(plugin)
+
+
+async def left(calls: Sequence[asyncio.Future[Any]], sessions: Sequence[PluginSession]) -> None:
+    """What a gateway does when clients go away."""
+    for call in calls:
+        call.cancel()
+    await asyncio.gather(*calls, return_exceptions=True)
+    for session in sessions:
+        session.close()
+
+
+async def test_the_guest_of_a_request_that_was_given_up_is_stopped_long_before_its_deadline(house: House) -> None:
+    plugin = await house.load("spin", deadline_ms=300_000)
+    sessions = [plugin.begin(about()) for _ in range(6)]  # of which four run
+    calls = [asyncio.ensure_future(each.on_request_head(HEAD)) for each in sessions]
+    while sum(each._is_in_thread for each in sessions) < 4:  # type: ignore[attr-defined]
+        await asyncio.sleep(0)
+    await left(calls, sessions)
+    await given_back(plugin)
+    assert plugin._threads.running == 0
+
+
+@pytest.mark.parametrize("does", ["spin", "spin in a piece"])
+async def test_the_end_of_a_process_does_not_wait_for_the_deadlines_of_guests(does: str) -> None:
+    house = House()
+    plugin = await house.load(does, deadline_ms=300_000)
+    session = plugin.begin(about())
+
+    async def asked() -> None:
+        await session.on_request_head(HEAD)
+        await shown(session, "1")
+
+    call = asyncio.ensure_future(asked())
+    while not (session._is_in_thread and session._running):  # type: ignore[attr-defined]
+        await asyncio.sleep(0)
+    await asyncio.to_thread(house.plugins.close)
+    with pytest.raises(MiddlewareFault):
+        await call
+    session.close()
+
+
 async def test_calls_of_one_exchange_that_come_at_once_wait_for_one_another(house: House) -> None:
     """Two calls of an instance at once would destroy the memory of the process."""
     plugin = await house.load("long in a piece")
@@ -310,7 +369,7 @@ async def test_calls_of_one_exchange_that_come_at_once_wait_for_one_another(hous
     running = at_once = 0
     run = plugin.run
 
-    def counted(call: Any) -> Any:
+    def counted(call: Any, tenant: str) -> Any:
         nonlocal running, at_once
         running += 1
         at_once = max(at_once, running)
@@ -322,7 +381,7 @@ async def test_calls_of_one_exchange_that_come_at_once_wait_for_one_another(hous
             finally:
                 running -= 1
 
-        return run(called)
+        return run(called, tenant)
 
     plugin.run = counted  # type: ignore[method-assign]
 

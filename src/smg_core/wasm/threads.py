@@ -1,0 +1,68 @@
+"""The threads of one component: its calls run there in the order that `instances.Threads` says (edge).
+
+Above: `plugin`, `loading`. Below: `instances`.
+"""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from smg_core.wasm.instances import Threads
+
+__all__ = ["GuestThreads"]
+
+
+class GuestThreads:
+    """`shared` threads for whoever comes, and beyond these one for each tenant that has none, `most` together. They begin when
+    they are needed, and end with this. Made and used on one event loop, but for `close`."""
+
+    def __init__(self, shared: int, most: int) -> None:
+        self._turns: Threads[Callable[[], None]] = Threads(shared, most)
+        self._pool = ThreadPoolExecutor(max(shared, most), thread_name_prefix="smg-wasm")
+
+    @property
+    def running(self) -> int:
+        """Calls that run."""
+        return self._turns.running
+
+    def close(self) -> None:
+        """Wait for the calls that run; no other one begins. Blocks."""
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def run(self, call: Callable[[], Any], tenant: str) -> "asyncio.Future[Any]":
+        """Run something that blocks in a thread, when the tenant may have one. What is cancelled before it runs never does."""
+        if self._turns.begins(tenant):
+            return self._run(call, tenant)
+        done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+        def begin() -> None:
+            if done.done():
+                self._ended(tenant)
+                return
+            self._run(call, tenant).add_done_callback(lambda running: _copy(running, done))
+
+        self._turns.wait(tenant, begin)
+        return done
+
+    def _run(self, call: Callable[[], Any], tenant: str) -> "asyncio.Future[Any]":
+        running = asyncio.get_running_loop().run_in_executor(self._pool, call)
+        running.add_done_callback(lambda _: self._ended(tenant))
+        return running
+
+    def _ended(self, tenant: str) -> None:
+        for begin in self._turns.ended(tenant):
+            begin()
+
+
+def _copy(running: "asyncio.Future[Any]", done: "asyncio.Future[Any]") -> None:
+    """Pass on how a call ended."""
+    error = asyncio.CancelledError() if running.cancelled() else running.exception()
+    if done.done():
+        return
+    if error is None:
+        done.set_result(running.result())
+    elif isinstance(error, asyncio.CancelledError):
+        done.cancel()
+    else:
+        done.set_exception(error)
