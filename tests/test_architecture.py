@@ -114,7 +114,7 @@ EDGES: dict[str, frozenset[str]] = {
     "wasm.plugin": frozenset({"plugin_command"}),
     "wasm.running": frozenset({"plugin_command", "server.plugins"}),
     "wasm.threads": frozenset(),
-    "wasm.work": frozenset(),
+    "wasm.calls": frozenset(),
     "tokenizer.loader": frozenset(),
     "tokenizer.prover": frozenset(),
     "workers.monitor": frozenset({"server.roster"}),

@@ -59,7 +59,7 @@ CONSTANTS: dict[str, str] = {
     "pipeline.shown._EVENT": COST,
     "wasm.plugin._LATE": GUEST,
     **dict.fromkeys((f"wasm.plugin.{name}" for name in ("_SHORT", "_SHORT_WRITTEN", "_IN_THREADS")), COST),
-    **dict.fromkeys(("wasm.work.STEPS", "wasm.work.STEPS_S"), COST),
+    **dict.fromkeys(("wasm.calls.STEPS", "wasm.calls.STEPS_S"), COST),
     "wasm.instances._KEPT_FOR_OTHERS": "a share of the instances of a plugin, whose number its entry has",
     "wasm.plugin._MINUTE": SIGN,
     **dict.fromkeys(

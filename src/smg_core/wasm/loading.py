@@ -14,10 +14,10 @@ from weakref import WeakSet
 from smg_core.middleware.base import MiddlewareFault, PieceMode
 from smg_core.middleware.entries import Entry
 from smg_core.settings import ConfigError
+from smg_core.wasm.calls import configured
 from smg_core.wasm.plugin import Hear, WasmPlugin
 from smg_core.wasm.running import Compiled, Sandbox, Unusable
 from smg_core.wasm.threads import GuestThreads
-from smg_core.wasm.work import configured
 from smg_core.wasm.worlds import SMG
 from smg_core.wasm.written import Written
 

@@ -3,7 +3,7 @@
 An exchange takes an instance with its first hook and gives it back at its end; a call that fails costs the instance. Where its
 texts are short, a call begins on the event loop, and goes on in a pool of threads when it has not ended after a few steps; the
 next calls of that function then begin in a thread. What may wait in the host runs in threads alone. Above: `loading`. Below:
-`instances`, `running`, `threads`, `work`, `worlds`.
+`instances`, `running`, `threads`, `calls`, `worlds`.
 """
 
 import asyncio
@@ -37,11 +37,11 @@ from smg_core.middleware.base import (
 )
 from smg_core.middleware.entries import Entry
 from smg_core.request import GenerationRequest
+from smg_core.wasm.calls import STEPS, STEPS_S, GuestCall, GuestCalls, configured, rest_of_call
 from smg_core.wasm.instances import Instances, Waiting
 from smg_core.wasm.running import Compiled, Guest, GuestSaid, Unusable
 from smg_core.wasm.threads import GuestThreads
 from smg_core.wasm.values import Arguments
-from smg_core.wasm.work import STEPS, STEPS_S, Call, Work, configured, rest_of
 from smg_core.wasm.worlds import (
     SMG,
     about_value,
@@ -234,7 +234,7 @@ class _Session:
     # ------------------------------------------------------------------------------------------------------------ calls
 
     async def _call(self, name: str, size: int, *values: object) -> Any:
-        """Call a function of this exchange's instance with texts of so many characters, when the call before is over. Raises
+        """GuestCall a function of this exchange's instance with texts of so many characters, when the call before is over. Raises
         MiddlewareFault."""
         async with self._turn:
             await self._idle()
@@ -262,7 +262,7 @@ class _Session:
             if not new:
                 raise MiddlewareFault("has no instance in this exchange any more")
             return await self._in_a_thread(lambda: self._made(calls).rest(), 3)
-        work = Work(guest, calls)
+        work = GuestCalls(guest, calls)
         if size <= _SHORT and self._is_done_here(work, name):
             return work.answer
         return await self._in_a_thread(work.rest, len(calls))
@@ -285,11 +285,11 @@ class _Session:
             if not begun:
                 return head_verdict(self._told(guest))
             plugin.was_long(name)
-        calls: list[Call] = [(name, (head_value(shown),))]
+        calls: list[GuestCall] = [(name, (head_value(shown),))]
         if begins:
             calls.insert(0, self._beginning())
         async with self._turn:
-            return head_verdict(await self._in_a_thread(Work(guest, calls, begun).rest, len(calls)))
+            return head_verdict(await self._in_a_thread(GuestCalls(guest, calls, begun).rest, len(calls)))
 
     def _tried_here(self, guest: Guest, name: str, written: Arguments, *, begins: bool) -> str:
         """Make a call on the event loop, behind that of the beginning of the exchange if it `begins`. Returns which of the two
@@ -316,10 +316,10 @@ class _Session:
         self._heard(guest)
         return answer
 
-    def _beginning(self) -> Call:
+    def _beginning(self) -> GuestCall:
         return "begin", (about_value(self._about),)
 
-    def _is_done_here(self, work: Work, name: str) -> bool:
+    def _is_done_here(self, work: GuestCalls, name: str) -> bool:
         """Make calls on the event loop, if they may begin there. Returns whether they are over. Raises MiddlewareFault."""
         if not self._plugin.begins_here(name):
             return False
@@ -334,12 +334,12 @@ class _Session:
             self._plugin.was_long(name)
         return done
 
-    def _made(self, calls: Sequence[Call]) -> Work:
+    def _made(self, calls: Sequence[GuestCall]) -> GuestCalls:
         """In a thread: a new instance, which `calls` wait for. Raises MiddlewareFault."""
         guest = self._guest = self._plugin.made()
         if self._over:
             raise MiddlewareFault("was given up before it began")
-        return Work(guest, calls)
+        return GuestCalls(guest, calls)
 
     async def _in_a_thread(self, work: Callable[[], Any], calls: int) -> Any:
         """Run so many calls in a thread. Raises MiddlewareFault."""
@@ -412,7 +412,7 @@ class _Session:
                 return
             self._plugin.was_long("finish")
             begun = "finish"
-        running = self._plugin.run(Work(guest, [("finish", ())], begun).rest, self._about.tenant)
+        running = self._plugin.run(GuestCalls(guest, [("finish", ())], begun).rest, self._about.tenant)
         running.add_done_callback(
             lambda done: self._finished(guest, failed=done.cancelled() or done.exception() is not None)
         )
@@ -450,12 +450,12 @@ class _Session:
         if guest is None or self._turn.locked() or self._running is not None:
             return self._piece_in_turn(piece)
         if len(piece.text) > _SHORT or not plugin.begins_here("piece"):
-            return self._long_piece(Work(guest, [("piece", (piece_value(piece),))]).rest)
+            return self._long_piece(GuestCalls(guest, [("piece", (piece_value(piece),))]).rest)
         try:
             guest.begin("piece", piece_value(piece), short=True)
             if not guest.advance(STEPS, STEPS_S):
                 plugin.was_long("piece")
-                return self._long_piece(rest_of(guest))
+                return self._long_piece(rest_of_call(guest))
             verdict = text_verdict(guest.answer())
         except MiddlewareFault:
             self._lost()

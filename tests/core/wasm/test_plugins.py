@@ -108,7 +108,7 @@ FAULTS = {
 
 @pytest.mark.parametrize("attack", FAULTS)
 async def test_an_attack_is_a_failure_of_the_plugin_and_of_nothing_else(house: House, attack: str) -> None:
-    bad = await house.load(attack, name="bad", deadline_ms=50 if attack == "spin" else 2000)
+    bad = await house.load(attack, name="bad", deadline_ms=1000 if attack == "spin" else 2000)
     good = await house.load("nothing", name="good")
 
     with pytest.raises(InternalError) as refused:
@@ -126,7 +126,7 @@ async def test_an_attack_is_a_failure_of_the_plugin_and_of_nothing_else(house: H
 @pytest.mark.parametrize("attack", FAULTS)
 async def test_an_open_plugin_that_attacks_is_left_out(house: House, attack: str) -> None:
     reports: list[Happened] = []
-    bad = await house.load(attack, on_failure="open", deadline_ms=50 if attack == "spin" else 2000)
+    bad = await house.load(attack, on_failure="open", deadline_ms=1000 if attack == "spin" else 2000)
     chain = chained(bad, reports)
     head, _ = await chain.request_head(HEAD, "after_identity", about())
     text, _ = await chain.request_body("words", str, head)

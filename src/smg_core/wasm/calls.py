@@ -8,11 +8,11 @@ from typing import Any
 
 from smg_core.wasm.running import Guest, Unusable
 
-__all__ = ["STEPS", "STEPS_S", "Call", "Work", "configured", "rest_of"]
+__all__ = ["STEPS", "STEPS_S", "GuestCall", "GuestCalls", "configured", "rest_of_call"]
 
 STEPS, STEPS_S = 5, 0.0003
 """Steps of a call on the event loop, and seconds in which they begin."""
-Call = tuple[str, tuple[object, ...]]
+GuestCall = tuple[str, tuple[object, ...]]
 """A call of a function, by its name, with its arguments."""
 
 
@@ -27,12 +27,12 @@ def configured(guest: Guest, config: str) -> Guest:
     return guest
 
 
-class Work:
+class GuestCalls:
     """Calls of one instance, one after the other. The answer is the last one's."""
 
     __slots__ = ("_begun", "_calls", "answer", "at", "guest")
 
-    def __init__(self, guest: Guest, calls: Sequence[Call], begun: str = "") -> None:
+    def __init__(self, guest: Guest, calls: Sequence[GuestCall], begun: str = "") -> None:
         """`begun`: the call that is under way, none that has begun yet if empty."""
         self.guest = guest
         self.answer: Any = None
@@ -57,13 +57,13 @@ class Work:
         guest, calls = self.guest, self._calls
         if self._begun:
             calls = calls[next(at for at, each in enumerate(calls) if each[0] == self.at) + 1 :]
-            self.answer = rest_of(guest)()
+            self.answer = rest_of_call(guest)()
         for name, values in calls:
             self.answer = guest.call(name, *values)
         return self.answer
 
 
-def rest_of(guest: Guest) -> Callable[[], Any]:
+def rest_of_call(guest: Guest) -> Callable[[], Any]:
     """The rest of the call that a guest is in, for a thread."""
 
     def rest() -> Any:
