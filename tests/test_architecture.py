@@ -22,7 +22,7 @@ SRC = Path(__file__).parent.parent / "src"
 LEVELS: dict[str, int] = {
     # 0: the vocabulary every room shares, and the libraries below the core
     **dict.fromkeys(("errors", "request", "events", "clock", "hooks", "sse", "tokens", "cards", "json_types"), 0),
-    **dict.fromkeys(("grants", "tool_names", "speech"), 0),
+    **dict.fromkeys(("grants", "tool_names", "speech", "outside_words"), 0),
     "settings": 0,  # what a setting is, so that every room has its own
     **dict.fromkeys(("smg_parsers", "smg_mcp", "smg_multimodal", "smg_egress"), 0),
     **dict.fromkeys(("protocols", "tokenizer", "engines", "workers", "history", "auth", "limits", "observability"), 1),
@@ -54,12 +54,13 @@ LEVELS: dict[str, int] = {
 }
 VOCABULARY = frozenset(
     {"errors", "grants", "request", "events", "clock", "hooks", "sse", "tokens", "json_types", "tool_names"}
-    | {"speech"}
+    | {"outside_words", "speech"}
 )
 
 # Rooms on one level that may know each other: (who, whom).
 NEIGHBOURS: frozenset[tuple[str, str]] = frozenset(
     {
+        ("errors", "outside_words"),  # an error as text has no words of others that a log may not have
         ("workers", "engines"),  # a worker is an engine that is watched
         ("smg_multimodal", "smg_egress"),  # one law for every URL that others choose
         ("smg_mcp", "smg_egress"),

@@ -43,10 +43,12 @@
 Decides the HTTP status, the name that each public API has for the failure, and whether another worker may be tried before
 the first byte has gone out. Not decided here: the API's error envelope and wording (protocols), which gRPC status becomes
 which class (engines), when to retry (pipeline). Messages are written for the client: they never name an internal address.
-Above: everything. Below: nothing.
+Above: everything. Below: outside_words.
 """
 
 from typing import ClassVar, Literal
+
+from smg_core.outside_words import in_log
 
 __all__ = [
     "AuthenticationFailed",
@@ -94,7 +96,9 @@ __all__ = [
 class SmgError(Exception):
     """Root of the tree.
 
-    `message` is safe to show to the client. `detail` is for the operator (addresses, engine text) and is never sent.
+    `message` is safe to show to the client. `detail` is for the operator (addresses, engine text) and is never sent. `said` is
+    the part of either that came from outside, such as an engine's own words: it may repeat what a client sent, so that logs, and
+    the error as text, have only the words of it that are used in faults (outside_words).
     `param` is the path of the faulty field in `request.GenerationRequest` ("messages[3].parts[1]", "sampling.top_k",
     "template_arguments.x"), or None; only errors of a decoder have the path of their API's body. A message that quotes its param
     writes it as '<param>', in single quotes, so that protocols.errors can replace it by the API's path.
@@ -125,6 +129,7 @@ class SmgError(Exception):
         param: str | None = None,
         code: str | None = None,
         detail: str | None = None,
+        said: str = "",
         retry_after: float | None = None,
         should_retry: bool | None = None,
     ) -> None:
@@ -133,11 +138,22 @@ class SmgError(Exception):
         self.param = param
         self.code = code if code is not None else self.openai_code
         self.detail = detail
+        self.said = said
         self.retry_after = retry_after
         if should_retry is not None:
             self.should_retry = should_retry
 
     def __str__(self) -> str:
+        return in_log(self.whole, self.said)
+
+    @property
+    def cause(self) -> str:
+        """Why, as a log may have it: the detail, or the message of an error without one."""
+        return in_log(self.detail or self.message, self.said)
+
+    @property
+    def whole(self) -> str:
+        """The error as text with all that was said from outside: for a log that is configured to have it."""
         return f"{self.message} ({self.detail})" if self.detail else self.message
 
 
@@ -478,9 +494,15 @@ class StoreFailed(SmgError):
     gemini_status = "UNAVAILABLE"
 
     def __init__(
-        self, reason: Literal["unreachable", "full", "failed"], detail: str, *, retry_after: float | None = None
+        self,
+        reason: Literal["unreachable", "full", "failed"],
+        detail: str,
+        *,
+        said: str = "",
+        retry_after: float | None = None,
     ) -> None:
-        super().__init__("The stored history is not available at the moment.", detail=detail, retry_after=retry_after)
+        message = "The stored history is not available at the moment."
+        super().__init__(message, detail=detail, said=said, retry_after=retry_after)
         self.reason = reason
 
 

@@ -1,6 +1,6 @@
 """The moments that a gateway reports, as frozen records, and the role of an observer that receives them.
 
-Logs and metrics are observers: `server.request_traces` adds `FailureLog` to the one that the gateway was made with
+Logs and metrics are observers: `server.request_traces` adds the gateway's `FailureLog` to the one that it was made with
 (`server.serve`: `AccessLog`). No room imports a metrics library. A record is made per request or per turn, never per token.
 Observers must not raise and must not wait; one with slow work needs a queue of its own.
 """
@@ -191,13 +191,14 @@ class Migrating(Struct, frozen=True):
 
 
 class AttemptEnded(Struct, frozen=True):
-    """One call of a worker's engine ended, successfully or not. `outcome` is "ok", "abandoned" (the client left, or the
-    gateway shuts down), "outrun" (another call for the same answer was faster) or the error's class name; `detail` is the
-    engine's own text, which only the operator may see; `finish` has the reason of each choice, in the order in which they
-    ended; `first_seconds` is the time from the call's start to its first output, None without output. `client_id` is the
-    client's own name for the request, "" when it gave none. `role` and `model` as in WorkerPicked: a turn of two workers has
-    two such moments. `transport` is how the engine was called, "grpc" or "http", `dialect` the engine's. `span_id` is that of
-    the call in a trace that is recorded, "" without one."""
+    """One call of a worker's engine ended, successfully or not. `outcome` is "ok", "abandoned" (the client left, or the gateway
+    shuts down), "outrun" (another call for the same answer was faster) or the error's class name; `detail` says why, for the
+    operator alone, and `said` is the part of it that is the engine's own text, which may repeat what it was sent; `finish` has
+    the reason of each choice, in the order in which they ended; `first_seconds` is the time from the call's start to its first
+    output, None without output. `client_id` is the client's own name for the request, "" when it gave none. `role` and `model` as
+    in WorkerPicked: a turn of two workers has two such moments. `transport` is how the engine was called, "grpc" or "http",
+    `dialect` the engine's. `span_id` is that of the call in a trace that is recorded, "" without one; `trace_id` that of the
+    trace of the request."""
 
     request_id: str
     worker: str
@@ -215,6 +216,8 @@ class AttemptEnded(Struct, frozen=True):
     transport: str = ""
     dialect: str = ""
     span_id: str = ""
+    said: str = ""
+    trace_id: str = ""
 
 
 class FormatViolation(Struct, frozen=True):
@@ -275,6 +278,7 @@ class RequestFinished(Struct, frozen=True):
     tenant: str = ""
     trace_id: str = ""
     sampled: bool = True
+    said: str = ""
 
 
 class ExchangeEnded(Struct, frozen=True):

@@ -100,7 +100,9 @@ def json_object(text: str) -> dict[str, object]:
     try:
         value = json.loads(text)
     except ValueError as error:
-        raise EngineGarbled("The engine's default sampling parameters are not JSON.", detail=str(error)) from error
+        raise EngineGarbled(
+            "The engine's default sampling parameters are not JSON.", detail=str(error), said=str(error)
+        ) from error
     if not isinstance(value, dict):
         raise EngineGarbled("The engine's default sampling parameters are not a JSON object.")
     return value
@@ -108,7 +110,9 @@ def json_object(text: str) -> dict[str, object]:
 
 def garbled(error: Exception) -> EngineGarbled:
     """The error for a message that cannot be parsed."""
-    return EngineGarbled("The engine sent a message that its protocol does not allow.", detail=str(error))
+    return EngineGarbled(
+        "The engine sent a message that its protocol does not allow.", detail=str(error), said=str(error)
+    )
 
 
 def empty_response() -> EngineGarbled:

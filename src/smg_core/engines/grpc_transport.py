@@ -75,7 +75,9 @@ class _Call:
             # grpcio raises this when the call was cancelled, by us or because its channel was closed.
             error = WorkerGone(_CLOSED, detail=str(self._transport.target))
         except grpc.aio.UsageError as misused:
-            error = EngineFailed("The engine failed while it worked on the request.", detail=str(misused))
+            error = EngineFailed(
+                "The engine failed while it worked on the request.", detail=str(misused), said=str(misused)
+            )
         finally:
             self._transport.forget(self)
             if not self._done:

@@ -1,7 +1,8 @@
 """Maps gRPC statuses, HTTP statuses and HTTP/2 reset codes of engines to our errors.
 
 Decides, in three tables, the class of `smg_core.errors` and the message for the client. The engine's own text may hold
-addresses, paths and stack traces, so it goes into `detail`, which only the operator sees. Pure. Above: the transports. Source
+addresses, paths and stack traces, and parts of the prompt, so it goes into `detail`, which only
+the operator sees, and is named as `said`. Pure. Above: the transports. Source
 of the mappings: the gRPC project's statuscodes.md, http-grpc-status-mapping.md, PROTOCOL-HTTP2.md.
 """
 
@@ -126,14 +127,15 @@ def error_from_status(code: int, message: str = "") -> SmgError | None:
     text = message[:_MAX_TEXT]
     shown = name if known else f"status {code}"
     detail = f"{shown}: {text}" if text else shown
-    return kind(told, detail=detail)
+    return kind(told, detail=detail, said=text)
 
 
 def error_from_http(status: int, text: str = "") -> SmgError:
     """The error for an HTTP status that came without a grpc-status: a proxy answered, or no gRPC server is there."""
     name = _HTTP_TO_GRPC.get(status, "UNKNOWN")
     kind, told = _ERRORS[name]
-    return kind(told, detail=f"HTTP status {status}{': ' + text[:_MAX_TEXT] if text else ''}")
+    said = text[:_MAX_TEXT]
+    return kind(told, detail=f"HTTP status {status}: {said}" if said else f"HTTP status {status}", said=said)
 
 
 def error_from_reset(code: int) -> SmgError:

@@ -84,7 +84,7 @@ def _prepare_file(name: str, seconds: float) -> None:
         with contextlib.closing(sqlite3.connect(name, timeout=seconds, isolation_level=None)) as connection:
             _write_ahead(connection)
     except (OSError, sqlite3.Error) as error:
-        raise StoreFailed("unreachable", f"{name}: {error}") from error
+        raise StoreFailed("unreachable", f"{name}: {error}", said=str(error)) from error
 
 
 def _make_private(name: str) -> None:

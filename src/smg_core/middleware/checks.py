@@ -23,6 +23,7 @@ from smg_core.errors import (
     SmgError,
 )
 from smg_core.middleware.base import ChangeHead, Headers, MiddlewareFault, Reject, RequestHead, ResponseHead
+from smg_core.outside_words import known_words
 from smg_core.request import GenerationRequest
 
 __all__ = [
@@ -136,7 +137,7 @@ def changed_request(request: GenerationRequest, changed: GenerationRequest, most
     try:
         size = len(msgspec.json.encode((changed.messages, changed.tools, changed.prompt), enc_hook=str))
     except (TypeError, ValueError, UnicodeEncodeError) as error:
-        raise MiddlewareFault(f"gave a request that cannot be written: {str(error)[:100]}") from None
+        raise MiddlewareFault(f"gave a request that cannot be written: {known_words(str(error)[:100])}") from None
     if size > max(most, request.size):
         raise MiddlewareFault(f"gave a request of {size} bytes, over the limit of {most}")
     return replace(changed, size=max(request.size, size))

@@ -1,8 +1,9 @@
 """The log of engine failures: an observer that every gateway has.
 
-An engine's own error text is for the operator: it is written here and sent to nobody. The same failure of the same worker is
-logged once a minute, with the number of repetitions; the access log has every request. Above:
-server.request_traces. Below: hooks.
+An engine's own error text is for the operator: it is written here and sent to nobody. It may repeat a prompt, so of it there are
+only the words that are used in faults (outside_words), unless `observability.fault_words` is on. The same failure of the same
+worker is logged once a minute, with the number of repetitions; the access log has every request. Above: server.runtime. Below:
+hooks, outside_words.
 """
 
 import logging
@@ -12,6 +13,7 @@ from smg_core.errors import ToolServerFailed
 from smg_core.hooks import AttemptEnded, Moment, RequestFinished
 from smg_core.observability.repeats import Repeats
 from smg_core.observability.settings import ObservabilityConfig
+from smg_core.outside_words import in_log
 
 __all__ = ["FailureLog"]
 
@@ -25,41 +27,40 @@ LONGEST_DETAIL = 2000  # characters of an engine's text
 class FailureLog:
     """Logs each engine call that failed, and each request that failed with a `detail` before any engine was called."""
 
-    __slots__ = ("_clock", "_repeats")
+    __slots__ = ("_clock", "_repeats", "_words")
 
     hears = frozenset({AttemptEnded, RequestFinished})
 
     def __init__(self, clock: Clock, settings: ObservabilityConfig = _DEFAULTS) -> None:
         self._clock = clock
         self._repeats = Repeats(settings.repeat_s, settings.repeats)
+        self._words = settings.fault_words
 
     def report(self, moment: Moment) -> None:
-        if type(moment) not in self.hears:
-            return
         if isinstance(moment, AttemptEnded):
             if moment.outcome not in NOT_FAILED:
-                self._write(moment.worker, moment.outcome, moment.detail, moment.request_id, moment.client_id)
+                self._write(moment, moment.worker)
         elif isinstance(moment, RequestFinished) and moment.detail and not moment.attempts and _is_ours(moment.status):
-            self._write("", moment.outcome, moment.detail, moment.request_id, moment.client_id)
+            self._write(moment, "")
 
-    def _write(self, worker: str, outcome: str, detail: str, request_id: str, client_id: str) -> None:
-        again = self._repeats.note((worker, outcome, detail), self._clock.monotonic())
+    def _write(self, failed: AttemptEnded | RequestFinished, worker: str) -> None:
+        detail = (failed.detail if self._words else in_log(failed.detail, failed.said))[:LONGEST_DETAIL]
+        again = self._repeats.note((worker, failed.outcome, detail), self._clock.monotonic())
         if again is None:
             return
-        log.warning(
-            "%s: worker=%s request=%s client_request=%s repeated=%d detail=%s",
-            *(outcome, worker or "none", request_id, client_id or "none", again, detail[:LONGEST_DETAIL] or "none"),
-            extra={
-                "fields": {
-                    "outcome": outcome,
-                    "worker": worker,
-                    "request_id": request_id,
-                    "client_request_id": client_id,
-                    "repeated": again,
-                    "detail": detail[:LONGEST_DETAIL],
-                }
-            },
+        fields: dict[str, object] = {
+            "outcome": failed.outcome,
+            "worker": worker,
+            "request_id": failed.request_id,
+            "client_request_id": failed.client_id,
+            "trace_id": failed.trace_id,
+            "repeated": again,
+            "detail": detail,
+        }
+        words = " ".join(
+            f"{name}={'none' if value == '' else value}" for name, value in fields.items() if name != "outcome"
         )
+        log.warning("%s: %s", failed.outcome, words, extra={"fields": fields})
 
 
 def _is_ours(status: int) -> bool:

@@ -14,10 +14,12 @@ from typing import Literal
 
 import msgspec
 
+from smg_core.errors import SmgError
 from smg_core.hooks import ExchangeEnded, Moment
 from smg_core.observability.access_lines import JsonLines, TextLines, access_fields, fields_in_words, plain, time_stamp
 from smg_core.observability.line_writer import LineWriter
 from smg_core.observability.wordless import without_words
+from smg_core.outside_words import Outside
 
 __all__ = ["AccessLog", "configure", "set_level"]
 
@@ -36,7 +38,8 @@ def _is_shown(record: logging.LogRecord) -> bool:
 
 
 class _Formatter(logging.Formatter):
-    """Writes tracebacks, of this and of other packages; the text of exceptions only with `words`."""
+    """Writes tracebacks, of this and of other packages. Only with `words` there is the text of exceptions, and what was said from
+    outside as it was said."""
 
     def __init__(self, form: str | None = None, *, words: bool = False) -> None:
         super().__init__(form)
@@ -51,8 +54,17 @@ class _Formatter(logging.Formatter):
 
     def told(self, record: logging.LogRecord) -> str:
         """The message of a record. What asyncio says of an exception has lines with the exception's text."""
-        message = record.getMessage()
+        message = _in_whole(record) if self._words else record.getMessage()
         return message.partition("\n")[0] if record.name == "asyncio" and not self._words else message
+
+
+def _in_whole(record: logging.LogRecord) -> str:
+    """A record's message with all that was said from outside."""
+    args = record.args
+    if not isinstance(args, tuple):
+        return record.getMessage()
+    whole = [each.whole if isinstance(each, SmgError | Outside) else each for each in args]
+    return str(record.msg) % tuple(whole) if whole else record.getMessage()
 
 
 class _TextFormatter(_Formatter):

@@ -33,7 +33,7 @@ class ObservabilityConfig:
     repeats: int = option(1024, "Failures that are remembered for that.", at_least=1, at_most=1 << 20)
     fault_words: bool = option(
         False,
-        "Write the text of exceptions that nobody has foreseen, too: it may repeat what a client or an engine sent.",
+        "Write what engines, stores and exceptions say as they say it: it may repeat what a client sent.",
     )
     access_flush_s: float = option(
         0.1,

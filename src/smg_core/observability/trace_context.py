@@ -47,7 +47,10 @@ class Outgoing(Struct, frozen=True):
 
 
 class Propagation(Protocol):
-    """Says what each call of an engine is sent of the trace that its request belongs to."""
+    """Says what each call of an engine is sent of the trace that its request belongs to, whose id is `trace_id`."""
+
+    @property
+    def trace_id(self) -> str: ...
 
     def outgoing(self) -> Outgoing:
         """The headers of one call, whose span is a new one."""
@@ -57,10 +60,11 @@ class Propagation(Protocol):
 class PassedOn:
     """The `Propagation` of a gateway that makes no spans: the client's headers go on as they came."""
 
-    __slots__ = ("_outgoing",)
+    __slots__ = ("_outgoing", "trace_id")
 
-    def __init__(self, outgoing: Outgoing) -> None:
+    def __init__(self, outgoing: Outgoing, trace_id: str) -> None:
         self._outgoing = outgoing
+        self.trace_id = trace_id
 
     def outgoing(self) -> Outgoing:
         return self._outgoing
@@ -100,4 +104,5 @@ def passed_on(headers: Mapping[str, str]) -> PassedOn | None:
     if found is None:
         return None
     metadata = (("traceparent", traceparent(found.trace_id, found.span_id, sampled=found.sampled)),)
-    return PassedOn(Outgoing("", (*metadata, ("tracestate", found.state)) if found.state else metadata))
+    outgoing = Outgoing("", (*metadata, ("tracestate", found.state)) if found.state else metadata)
+    return PassedOn(outgoing, found.trace_id)

@@ -257,7 +257,7 @@ class ChatReader:
                 elif isinstance(event, Failed):
                     raise event.error
                 elif isinstance(event, Cancelled):
-                    raise EngineGarbled("The engine gave the request up.", detail=event.reason)
+                    raise EngineGarbled("The engine gave the request up.", detail=event.reason, said=event.reason)
                 elif not isinstance(event, Done):
                     self._pass(event, events)
         except SmgError:

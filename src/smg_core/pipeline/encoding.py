@@ -103,7 +103,7 @@ async def _encode(
 
 def _as_ours(failure: BaseException) -> SmgError:
     if isinstance(failure, EngineTimeout):  # another worker may be faster
-        return EngineStalled(failure.message, detail=failure.detail)
+        return EngineStalled(failure.message, detail=failure.detail, said=failure.said)
     if isinstance(failure, SmgError):
         return failure
-    return InternalError("The gateway failed to have a medium encoded.", detail=repr(failure))
+    return InternalError("The gateway failed to have a medium encoded.", detail=repr(failure), said=repr(failure))

@@ -232,7 +232,9 @@ class Gathering:
             self._take(group, await call.task)
             answered = True
         except EngineTimeout as late:
-            error = EngineStalled("The engine did not answer in time.", detail=late.detail or late.message)
+            error = EngineStalled(
+                "The engine did not answer in time.", detail=late.detail or late.message, said=late.said
+            )
         except SmgError as failed:
             error = failed
         except asyncio.CancelledError:
@@ -251,7 +253,7 @@ class Gathering:
             self._spread.done(group)
             return
         served.calls -= 1
-        self._report(served, type(error).__name__, self._pooling.now - began, error.detail or error.message)
+        self._report(served, type(error).__name__, self._pooling.now - began, error)
         self._failures.update(dict.fromkeys(group, error))
         if not self._spread.failed(group, worker.name, error):
             raise self._at(error, group[0])
@@ -346,7 +348,7 @@ class Gathering:
             if served.calls:
                 self._report(served, "ok" if self._spread.over else "abandoned", self._pooling.now - served.began)
 
-    def _report(self, served: _Served, outcome: str, seconds: float, detail: str = "") -> None:
+    def _report(self, served: _Served, outcome: str, seconds: float, error: SmgError | None = None) -> None:
         worker = served.picked.worker
         self._trace.report(
             AttemptEnded(
@@ -359,8 +361,10 @@ class Gathering:
                 first_seconds=None,
                 seconds=seconds,
                 at=self._pooling.now,
-                detail=detail,
+                detail="" if error is None else error.detail or error.message,
+                said="" if error is None else error.said,
                 client_id=self._trace.client_id,
+                trace_id=self._trace.trace_id,
                 role=self._role,
                 model=self._model.primary or self._model.name,
                 transport=worker.facts.transport,

@@ -136,11 +136,11 @@ class Streaming:
     def _report(self, call: EngineCall, attempt: AnyAttempt, run: Run) -> None:
         step, now = call.step, self._clock.monotonic()
         worker, seconds = step.chosen.worker, now - call.began
-        detail = ""
+        detail = said = ""
         outcome: str = "ok" if attempt.state == "complete" else run.given_up
         error = attempt.error if call.failed in (None, worker.name) else None  # the prefill worker's is told already
         if error is not None:
-            outcome, detail = type(error).__name__, error.detail or error.message
+            outcome, detail, said = type(error).__name__, error.detail or error.message, error.said
         self._on_outcome(step.chosen, None if run.timeouts.impatient(error) else error, seconds, outcome != "outrun")
         finishes = attempt.reader.finishes[call.finishes_before :]
         for each in finishes:
@@ -160,7 +160,9 @@ class Streaming:
                 seconds=seconds,
                 at=now,
                 detail=detail,
+                said=said,
                 client_id=run.trace.client_id,
+                trace_id=run.trace.trace_id,
                 role=step.chosen.role,
                 model=step.prompted.model.primary or step.prompted.request.model,
                 transport=worker.facts.transport,

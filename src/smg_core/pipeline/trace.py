@@ -60,11 +60,11 @@ def _nothing() -> Outgoing:
 class Trace:
     """The moments of a request that began at `started` (monotonic seconds), each passed on to `observer` at once. `first` is the
     first output and `ended` the engine call that ended last, None while there is none; `attempts` counts the calls that ended,
-    `violations` the choices that violated their format; `stream` says whether the answer is streamed. `client_id` is the
-    client's own id for the request. `documents` are the texts of its documents that were read, None where it has none.
-    `outgoing` says what the next call of an engine is sent of the trace that the request belongs to (`propagation`); `content`
-    takes the answer's texts where they are recorded there. `outrun`: another call has answered, so that a call which ends now is
-    not the one that ended last."""
+    `violations` the choices that violated their format; `stream` says whether the answer is streamed. `client_id` is the client's
+    own id for the request. `documents` are the texts of its documents that were read, None where it has none. `outgoing` says
+    what the next call of an engine is sent of the trace that the request belongs to (`propagation`), whose id is `trace_id`;
+    `content` takes the answer's texts where they are recorded there. `outrun`: another call has answered, so that a call which
+    ends now is not the one that ended last."""
 
     __slots__ = (
         "_reporters",
@@ -80,6 +80,7 @@ class Trace:
         "prompted",
         "started",
         "stream",
+        "trace_id",
         "violations",
     )
 
@@ -93,6 +94,7 @@ class Trace:
     ) -> None:
         self.started = started
         self.outgoing: Callable[[], Outgoing] = _nothing if propagation is None else propagation.outgoing
+        self.trace_id = "" if propagation is None else propagation.trace_id
         self.content = content
         self.client_id = client_id
         self.documents: DocumentTexts | None = None

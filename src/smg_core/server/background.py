@@ -74,7 +74,7 @@ class Background:
                     if self._gateway.ready_now and not (self._gateway.draining or self._gateway.retiring):
                         await self._take()
                 except StoreFailed as error:
-                    log.warning("answers in the background wait: %s", error.detail)
+                    log.warning("answers in the background wait: %s", error)
                 await rung(self._wanted, self._settings.poll_s)
         finally:
             for task in self._runs.values():

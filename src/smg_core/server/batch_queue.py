@@ -68,7 +68,7 @@ class BatchQueue:
                     elif self._gateway.ready_now and not self._gateway.retiring:
                         await self._take()
                 except StoreFailed as error:
-                    log.warning("batches wait: %s", error.detail)
+                    log.warning("batches wait: %s", error)
                 self._turns.grant()
                 await rung(self._wanted, self._settings.poll_s)
         finally:

@@ -236,7 +236,7 @@ def _refused(error: McpError, server: ToolServer) -> SmgError:
         return PermissionDenied(message, param=server.at)
     # The log has the cause for the operator's own servers; a request can name any number of others.
     detail = f"the server of tools {server.label}: {error}" if server.url is None else None
-    return ToolServerFailed(message, param=server.at, detail=detail)
+    return ToolServerFailed(message, param=server.at, detail=detail, said=str(error))
 
 
 def _answer(outcome: ToolOutcome) -> ToolAnswer:

@@ -102,7 +102,7 @@ class InteractionMemory:
 
     def _tell(self, id: str, error: SmgError) -> None:
         """Log that an interaction was not kept, once a while for the same failure."""
-        why = error.detail or error.message if isinstance(error, StoreFailed) else error.message
+        why = error.cause if isinstance(error, StoreFailed) else error.message
         again = self._failures.note((type(error).__name__, why), self._gateway.clock.monotonic())
         if again is not None:
             more = f", {again} more like it since the last time" if again else ""

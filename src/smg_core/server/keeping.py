@@ -68,7 +68,7 @@ async def _sweep(store: GuardedStore, seconds: float) -> None:
             while await store.sweep():
                 pass
         except StoreFailed as error:
-            log.warning("what has expired stays in the history for now: %s", error.detail)
+            log.warning("what has expired stays in the history for now: %s", error)
 
 
 def with_state_file(config: Config, environ: Mapping[str, str]) -> Config:

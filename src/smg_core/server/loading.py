@@ -278,7 +278,9 @@ def _named_folder(info: ModelInfo, error: SmgError | None) -> TokenizerSource:
         if place and Path(place).is_dir():
             return TokenizerSource(Path(place))
     raise InternalError(
-        "The engine sends no tokenizer; name a folder with tokenizer.path.", detail=str(error) if error else None
+        "The engine sends no tokenizer; name a folder with tokenizer.path.",
+        detail=error.whole if error else None,
+        said=error.said if error else "",
     ) from error
 
 

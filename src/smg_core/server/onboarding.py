@@ -73,7 +73,8 @@ def refuse_role(role: WorkerRole | None, facts: EngineFacts) -> None:
             "The engine cannot share its cache.", detail=f"no {role} worker can speak the dialect {facts.dialect}"
         )
     if role is not None and said is not None and role != said:
-        raise WorkerGone("The engine has another role.", detail=f"it is a {said} engine ({facts.kv.role}), not {role}")
+        its = facts.kv.role
+        raise WorkerGone("The engine has another role.", detail=f"it is a {said} engine ({its}), not {role}", said=its)
 
 
 def refuse_adapters(worker: Worker, facts: EngineFacts) -> None:

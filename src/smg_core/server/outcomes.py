@@ -51,6 +51,7 @@ def how_it_ended(
         first_seconds=first.seconds if first is not None else None,
         finish=ended.finish if ended is not None else (),
         detail=failure.detail or "" if failure is not None else "",
+        said=failure.said if failure is not None else "",
         client_id=client_id,
         violations=trace.violations,
         served=ended.model if ended is not None and ended.model else served,

@@ -245,7 +245,7 @@ class ResponseMemory:
 
     def _tell(self, id: str, error: SmgError) -> None:
         """Log that a response was not kept; the same failure is logged only now and then."""
-        why = error.detail or error.message if isinstance(error, StoreFailed) else error.message
+        why = error.cause if isinstance(error, StoreFailed) else error.message
         again = self._failures.note((type(error).__name__, why), self._gateway.clock.monotonic())
         if again is not None:
             more = f", {again} more like it since the last time" if again else ""

@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from smg_core.hooks import Observer, Observers
-from smg_core.observability.failures import FailureLog
 from smg_core.observability.trace_context import passed_on
 from smg_core.observability.tracing.requests import RequestKind, TracedRequest
 from smg_core.pipeline.trace import Trace
@@ -21,7 +20,7 @@ __all__ = ["account_of", "account_of_run", "observer_of", "traced"]
 
 def observer_of(gateway: Runtime) -> Observer:
     """The observer of requests to models: that of the gateway, and the log of failures."""
-    return Observers(FailureLog(gateway.clock, gateway.config.observability), gateway.observer)
+    return Observers(gateway.failures, gateway.observer)
 
 
 def account_of(exchange: Exchange, gateway: Runtime, observer: Observer) -> Trace:

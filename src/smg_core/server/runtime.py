@@ -44,7 +44,7 @@ from smg_core.server.roster import (
     hear_others,
     telling_others,
 )
-from smg_core.server.tracing import faults_of, tracing_of
+from smg_core.server.tracing import logs_of, tracing_of
 
 __all__ = ["Beside", "Runtime", "RuntimeArguments"]
 
@@ -124,7 +124,7 @@ class Runtime:
         self.ids = ids or random_ids()
         self.rng = rng or random.Random()
         self.observer = observer or SilentObserver()
-        self.faults = faults_of(self.config, self.clock)
+        self.faults, self.failures = logs_of(self.config, self.clock)
         self.tracing = tracing_of(self.config, self.clock, self.observer)
         self.models: dict[str, ServedModel] = {}
         limits = self.config.limits

@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from smg_core.errors import SmgError
 from smg_core.grants import Grants
 from smg_core.hooks import RequestFinished, Shadowed
-from smg_core.observability.failures import FailureLog
 from smg_core.pipeline.aside import AsideAnswer
 from smg_core.pipeline.driver import Run
 from smg_core.pipeline.flow import shadowed
@@ -65,7 +64,6 @@ class Shadows:
     def __init__(self, gateway: Runtime) -> None:
         self._gateway = gateway
         self._running: set[asyncio.Task[None]] = set()
-        self._failures = FailureLog(gateway.clock, gateway.config.observability)
 
     async def run(self) -> None:
         """Wait until the gateway stops, and give up what is under way then."""
@@ -99,7 +97,7 @@ class Shadows:
     async def _run(self, shadow: Shadow, told: Shadowed, request: GenerationRequest, timeouts: Timeouts) -> None:
         gateway = self._gateway
         began = gateway.clock.monotonic()
-        trace, answer = Trace(began, self._failures), AsideAnswer(keep=False)
+        trace, answer = Trace(began, gateway.failures), AsideAnswer(keep=False)
         outcome = "abandoned"
         try:
             turn = await gateway.driver.drive(shadowed(request, told.shadow), Run(answer, trace, timeouts))

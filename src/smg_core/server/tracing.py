@@ -13,11 +13,12 @@ from collections.abc import AsyncIterator, Mapping
 from smg_core.clock import Clock
 from smg_core.config import Config, ConfigError
 from smg_core.hooks import Observer, TracesDropped
+from smg_core.observability.failures import FailureLog
 from smg_core.observability.faults import FaultLog
 from smg_core.observability.tracing.requests import SpanQueue, Tracer
 from smg_core.observability.tracing.sampling import sampler_of
 
-__all__ = ["Tracing", "faults_of", "tracing_of"]
+__all__ = ["Tracing", "logs_of", "tracing_of"]
 
 _SPANS = 8  # of a request, about
 
@@ -76,9 +77,9 @@ class Tracing:
             await asyncio.to_thread(sending.stop)
 
 
-def faults_of(config: Config, clock: Clock) -> FaultLog:
-    """The log of faults that nobody has foreseen, of a gateway with these settings."""
-    return FaultLog("smg.server", clock, config.observability)
+def logs_of(config: Config, clock: Clock) -> tuple[FaultLog, FailureLog]:
+    """The log of faults that nobody has foreseen, and that of failures of engines, of a gateway with these settings."""
+    return FaultLog("smg.server", clock, config.observability), FailureLog(clock, config.observability)
 
 
 def tracing_of(config: Config, clock: Clock, observer: Observer) -> Tracing | None:

@@ -273,7 +273,9 @@ class VirtualKeys:
             self._remembered.pop(id, None)
             return None
         except StoreFailed as error:
-            raise StoreFailed(error.reason, f"virtual keys: {error.detail}", retry_after=1.0) from error
+            raise StoreFailed(
+                error.reason, f"virtual keys: {error.detail}", said=error.said, retry_after=1.0
+            ) from error
         return self._remember(key, version, began)
 
     def _remember(self, key: VirtualKey, version: int, read_at: float) -> _Remembered:

@@ -402,12 +402,20 @@ def _settings(
 def _failed(fault: Exception) -> TemplateFailed:
     if isinstance(fault, jinja2.exceptions.SecurityError):
         return TemplateFailed(
-            "The model's chat template does what a template may not.", param="messages", detail=str(fault)
+            "The model's chat template does what a template may not.",
+            param="messages",
+            detail=str(fault),
+            said=str(fault),
         )
     if isinstance(fault, jinja2.TemplateError) and not isinstance(fault, jinja2.TemplateRuntimeError):
-        return TemplateFailed(f"The model's chat template refused the messages: {fault.message}", param="messages")
+        return TemplateFailed(
+            f"The model's chat template refused the messages: {fault.message}",
+            param="messages",
+            said=fault.message or "",
+        )
     return TemplateFailed(
         f"The model's chat template cannot render these messages: {fault}",
         param="messages",
         detail=type(fault).__name__,
+        said=str(fault),
     )

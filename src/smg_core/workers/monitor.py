@@ -151,7 +151,7 @@ class Monitor:
                 worker.pending = str(error)
                 if worker.pending != told:
                     told = worker.pending
-                    log.warning("worker %s has not joined as it was changed to be: %s", worker.name, told)
+                    log.warning("worker %s has not joined as it was changed to be: %s", worker.name, error)
                 await self._pause(self._settings.join_interval_s, asyncio.Event())
             else:
                 break
@@ -291,7 +291,7 @@ class Monitor:
                 if str(error) != told:
                     worker.reason = told = str(error)
                     self._changed.set()
-                    log.warning("worker %s has not joined: %s", worker.name, told)
+                    log.warning("worker %s has not joined: %s", worker.name, error)
                 if not worker.in_flight:  # connect again the next time, perhaps in another dialect
                     await self._close_engine(worker)
                 await self._pause(self._settings.join_interval_s, asyncio.Event())

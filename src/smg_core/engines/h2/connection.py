@@ -476,8 +476,8 @@ class Connection:
         self._count_idle_frame()
         last, code = _U32.unpack_from(data, at)[0] & MAX_WINDOW, _U32.unpack_from(data, at + 4)[0]
         self.draining = True
-        text = data[at + 8 : min(end, at + 208)].decode("ascii", "replace")
-        error = WorkerGone("The engine is shutting down.", detail=f"GOAWAY, code {code} {text}".rstrip())
+        text = data[at + 8 : min(end, at + 208)].decode("ascii", "replace").rstrip()
+        error = WorkerGone("The engine is shutting down.", detail=f"GOAWAY, code {code} {text}".rstrip(), said=text)
         for stream in [stream for stream in self._streams.values() if stream.id > last]:
             self._finish(stream, error)
         self._drop_waiting(error)
@@ -572,7 +572,7 @@ class Connection:
     def _fail(self, fault: ProtocolError) -> None:
         last = bytes(4) + _U32.pack(fault.code)
         self.out.append(wire.frame(wire.GOAWAY, 0, 0, last + fault.reason.encode()[:200]))
-        self.lost(EngineGarbled("The engine broke its own protocol.", detail=fault.reason))
+        self.lost(EngineGarbled("The engine broke its own protocol.", detail=fault.reason, said=fault.said))
 
     def _output(self) -> None:
         if self.out and not self._receiving:

@@ -68,12 +68,14 @@ class SettingsParameter:
 
 
 class ProtocolError(Exception):
-    """The peer broke the connection's rules: nothing that follows can be trusted."""
+    """The peer broke the connection's rules: nothing that follows can be trusted. `said`: the part of the reason that may
+    have what the peer sent."""
 
-    def __init__(self, code: int, reason: str) -> None:
+    def __init__(self, code: int, reason: str, *, said: str = "") -> None:
         super().__init__(reason)
         self.code = code
         self.reason = reason
+        self.said = said
 
 
 _FRAME = struct.Struct(">HBBBI")

@@ -102,12 +102,13 @@ class AnswerReader:
             if self.done:  # more than the answer
                 self.keep_alive = False
             else:
-                self._fail(str(error))
+                self._fail(str(error), str(error))
         return self.fault is None
 
-    def _fail(self, detail: str) -> None:
-        said = "The engine broke HTTP." if self.status else "The engine does not speak HTTP/1.1."
-        self.fault = EngineGarbled(said, detail=detail)
+    def _fail(self, detail: str, said: str = "") -> None:
+        """`said`: the part of the detail that may have the engine's words."""
+        message = "The engine broke HTTP." if self.status else "The engine does not speak HTTP/1.1."
+        self.fault = EngineGarbled(message, detail=detail, said=said)
 
     def _body(self, read: int) -> bytes:
         pieces = self._pieces

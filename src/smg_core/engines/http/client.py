@@ -327,12 +327,14 @@ class HttpCall:
             return
         coding = headers.get("content-encoding", "identity").lower()
         if status in _REDIRECTS:
-            where = headers.get("location", "")[:200]
+            where = repr(headers.get("location", "")[:200])
             told = "The engine sends requests elsewhere, where they are not sent."
-            self.fail(EngineFailed(told, detail=f"{self._client.address}: HTTP status {status} to {where!r}"))
+            detail = f"{self._client.address}: HTTP status {status} to {where}"
+            self.fail(EngineFailed(told, detail=detail, said=where))
         elif coding not in ("identity", ""):
             told = "The engine compressed its answer, which it was not asked for."
-            self.fail(EngineGarbled(told, detail=f"{self._client.address}: content-encoding {coding[:64]!r}"))
+            kind = repr(coding[:64])
+            self.fail(EngineGarbled(told, detail=f"{self._client.address}: content-encoding {kind}", said=kind))
         else:
             receiver.head(status, headers)
 

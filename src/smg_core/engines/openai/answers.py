@@ -49,14 +49,17 @@ def error_from_http_status(status: int, body: bytes, wait: float | None = None) 
     """The error for an HTTP status other than 200 with (the beginning of) its body; `wait` is when to come back, in
     seconds, if the server said."""
     kind, told = _meaning(status)
-    detail = f"HTTP status {status}{_with(_text_of(body))}"
-    return kind(told, detail=detail, retry_after=wait if kind is WorkerBusy else None)
+    said = one_line(_text_of(body))
+    return kind(
+        told, detail=f"HTTP status {status}{_with(said)}", said=said, retry_after=wait if kind is WorkerBusy else None
+    )
 
 
 def error_from_event(error: ErrorWire | str) -> SmgError:
     """The error for an error object in mid-stream."""
     if isinstance(error, str):
-        return EngineFailed(_FAILED[1], detail=f"error in the stream{_with(error)}")
+        said = one_line(error)
+        return EngineFailed(_FAILED[1], detail=f"error in the stream{_with(said)}", said=said)
     code = error.code
     if isinstance(code, str) and code.isascii() and code.isdigit() and len(code) == 3:
         code = int(code)
@@ -64,8 +67,9 @@ def error_from_event(error: ErrorWire | str) -> SmgError:
         kind, told = _meaning(code)
     else:
         kind, told = _WORDS.get(str(code), _WORDS.get(error.type or "", _FAILED))
-    said = " ".join(str(each) for each in (error.type, error.code) if each is not None)
-    return kind(told, detail=f"error in the stream{_with(said)}{_with(error.message or '')}")
+    kinds = " ".join(str(each) for each in (error.type, error.code) if each is not None)
+    said = ": ".join(one_line(each) for each in (kinds, error.message) if each)
+    return kind(told, detail=f"error in the stream{_with(said)}", said=said)
 
 
 def _meaning(status: int) -> tuple[type[SmgError], str]:
@@ -76,7 +80,7 @@ def _meaning(status: int) -> tuple[type[SmgError], str]:
 
 
 def _with(text: str) -> str:
-    return f": {one_line(text)}" if text else ""
+    return f": {text}" if text else ""
 
 
 def one_line(text: str) -> str:
@@ -128,4 +132,4 @@ def _listed(body: bytes) -> list[ModelWire]:
     try:
         return msgspec.json.decode(body, type=ModelsWire).data or []
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise EngineGarbled("The engine's list of models cannot be read.", detail=str(error)) from None
+        raise EngineGarbled("The engine's list of models cannot be read.", detail=str(error), said=str(error)) from None

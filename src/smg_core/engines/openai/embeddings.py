@@ -66,7 +66,7 @@ def read_embeddings(body: bytes, count: int) -> Sequence[Vector]:
     try:
         answer = _ANSWER.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise EngineGarbled("The engine sent no vectors.", detail=str(error)) from None
+        raise EngineGarbled("The engine sent no vectors.", detail=str(error), said=str(error)) from None
     if sorted(each.index for each in answer.data) != list(range(count)):
         raise EngineGarbled("The engine sent another number of vectors than it was asked for.")
     tokens = answer.usage.prompt_tokens if answer.usage is not None else 0
@@ -81,7 +81,9 @@ def _numbers(given: list[float] | str) -> "array[float]":
             return array("f", given)
         found.frombytes(b64decode(given, validate=True))
     except (binascii.Error, ValueError, OverflowError) as error:
-        raise EngineGarbled("The engine sent a vector that is no list of numbers.", detail=str(error)) from None
+        raise EngineGarbled(
+            "The engine sent a vector that is no list of numbers.", detail=str(error), said=str(error)
+        ) from None
     if byteorder == "big":
         found.byteswap()
     return found

@@ -271,8 +271,9 @@ class _ChatCall:
         elif kind.lower().startswith(_JSON) or (self._any_kind and not kind.lower().startswith(_EVENT_STREAM)):
             self._object = bytearray()
         elif not kind.lower().startswith(_EVENT_STREAM):
-            detail = f"{self._address}: content-type {kind[:64]!r}"
-            self._stop(EngineGarbled("The engine did not answer with a stream of events.", detail=detail))
+            said = repr(kind[:64])
+            detail = f"{self._address}: content-type {said}"
+            self._stop(EngineGarbled("The engine did not answer with a stream of events.", detail=detail, said=said))
 
     def body(self, piece: bytes) -> None:
         if self._refusal is not None:

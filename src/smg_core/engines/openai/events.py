@@ -392,7 +392,9 @@ class ChatDecoder:
             except UnicodeDecodeError:  # a character that the server cut in two
                 return self._decode(data.decode("utf-8", "replace"))
         except (msgspec.DecodeError, RecursionError) as error:
-            raise EngineGarbled("The engine sent what is no chunk of an answer.", detail=str(error)) from None
+            raise EngineGarbled(
+                "The engine sent what is no chunk of an answer.", detail=str(error), said=str(error)
+            ) from None
 
     def _final_usage(self) -> list[Event]:
         usage, self._usage = self._usage, None

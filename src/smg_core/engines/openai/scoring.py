@@ -117,7 +117,7 @@ def read_scores(body: bytes, headers: Mapping[str, str], count: int) -> list[Vec
     try:
         answer = _SCORES.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise EngineGarbled("The engine sent no scores.", detail=str(error)) from None
+        raise EngineGarbled("The engine sent no scores.", detail=str(error), said=str(error)) from None
     rows = answer if isinstance(answer, list) else answer.data or answer.results or []
     if sorted(each.index for each in rows) != list(range(count)):
         raise EngineGarbled("The engine sent another number of scores than it was asked for.")
@@ -176,7 +176,7 @@ def read_classes(body: bytes, headers: Mapping[str, str], count: int, labels: Se
     try:
         answer = _CLASSES.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise EngineGarbled("The engine sent no classes.", detail=str(error)) from None
+        raise EngineGarbled("The engine sent no classes.", detail=str(error), said=str(error)) from None
     if isinstance(answer, list):
         if len(answer) != count:
             raise EngineGarbled("The engine sent the classes of another number of inputs than it was asked for.")

@@ -227,5 +227,5 @@ def _read(data: bytes) -> _Event:
         return _EVENTS.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise EngineGarbled(
-            "The engine sent an answer about a recording that cannot be read.", detail=str(error)
+            "The engine sent an answer about a recording that cannot be read.", detail=str(error), said=str(error)
         ) from None

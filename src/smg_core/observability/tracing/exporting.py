@@ -29,6 +29,7 @@ from smg_core.observability.settings import TracesConfig
 from smg_core.observability.tracing.encoding import encoded_request, encoded_span
 from smg_core.observability.tracing.requests import SpanQueue
 from smg_core.observability.tracing.spans import Attribute, spans_of
+from smg_core.outside_words import Outside
 from smg_core.settings import ConfigError
 
 __all__ = ["SpanSending", "exporter_of", "resource_of"]
@@ -223,7 +224,7 @@ class SpanSending:
             self._quiet.last, taken = f"{type(error).__name__}: {error}", False
         if not taken:
             self._lose(requests)
-            self._log("the collector did not take spans: %s", self._quiet.last)
+            self._log("the collector did not take spans: %s", Outside(self._quiet.last))
         elif self._failing:
             log.info("the collector takes spans again")
         self._failing = not taken

@@ -150,8 +150,10 @@ async def test_a_method_that_does_not_exist_says_so(transport: Transport) -> Non
 
 
 async def test_a_unary_call_raises_its_status(transport: Transport) -> None:
-    with pytest.raises(EngineRejected, match="no, thank you"):
+    with pytest.raises(EngineRejected, match="FAILED_PRECONDITION: no, …") as raised:
         await transport.unary(f"/{SERVICE}/Fail", b"")
+
+    assert raised.value.detail == "FAILED_PRECONDITION: no, thank you"
 
 
 async def test_two_messages_where_one_is_due_are_refused(transport: Transport) -> None:

@@ -1,0 +1,5 @@
+"""Text from outside, such as an engine's error, as a log may have it: its known words, without what may be a part of a prompt."""
+
+from smg_core.outside_words.filtering import Outside, in_log, known_words
+
+__all__ = ["Outside", "in_log", "known_words"]

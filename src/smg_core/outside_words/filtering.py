@@ -1,0 +1,145 @@
+"""What a log may have of a text that came from outside.
+
+An engine that fails may repeat the prompt in its error, a store the statement, a server of tools what it was sent. Which words
+are whose nobody can tell, so only words are kept that are used in faults (`vocabulary`); what is between them becomes one "…". An
+identifier (`max_model_len`, `torch.cuda.OutOfMemoryError`) is kept whole where all its parts are known. A number is kept beside a
+known word, of at most seven digits, and no more than two in a row: ids of tokens and numbers of cards are not. A prompt of such
+words alone is not told from a fault. Pure. Above: errors, the logs. Below: `vocabulary`.
+"""
+
+import re
+from collections.abc import Iterator
+
+from smg_core.outside_words.vocabulary import JOINING, VOCABULARY
+
+__all__ = ["LONGEST", "Outside", "in_log", "known_words"]
+
+LONGEST = 1000  # characters of a text that are looked at
+LEFT_OUT = "…"
+MOST_DIGITS = 7
+MOST_NUMBERS = 2  # in a row
+
+_PIECE = re.compile(
+    r"(?P<word>\w+(?:[.']\w+)*)|(?P<between>[ \t\r\n!-/:-@\[-^`{-~]+)|(?P<other>.)", re.DOTALL | re.ASCII
+)
+_NUMBER = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
+_PARTS = re.compile(r"[._]+")
+_OF_CAMEL_CASE = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+")
+_SPACES = re.compile(r"\s+")
+_LONGEST_BETWEEN = 6  # characters of punctuation in a row; more are a drawing, or a message
+
+
+class Outside:
+    """An argument of a log line that came from outside. The line has its known words; a log that is configured to have exceptions
+    in their own words (`observability.fault_words`) writes `whole`."""
+
+    __slots__ = ("whole",)
+
+    def __init__(self, whole: object) -> None:
+        self.whole = str(whole)
+
+    def __str__(self) -> str:
+        return known_words(self.whole)
+
+
+def in_log(text: str, said: str) -> str:
+    """`text`, a sentence of ours, where its part `said` came from outside: of that there are only known words."""
+    if not said:
+        return text
+    before, found, after = text.rpartition(said)
+    return f"{before}{known_words(said)}{after}" if found else known_words(text)
+
+
+def known_words(text: str) -> str:
+    """The words of `text` that are used in faults, with a mark for what is left out. Called for each failure that is logged."""
+    made: list[str] = []
+    for kept in _judged(_pieces(text[:LONGEST])):
+        if kept != LEFT_OUT or not made or made[-1] != LEFT_OUT:
+            made.append(kept)
+    if len(text) > LONGEST and made[-1:] != [LEFT_OUT]:
+        made.append(LEFT_OUT)
+    return "".join(_joined(made)).strip()
+
+
+class _Piece:
+    """A run of a text: "word", "joining" (a word that carries no number), "number", "between" or "unknown"."""
+
+    __slots__ = ("kind", "text")
+
+    def __init__(self, kind: str, text: str) -> None:
+        self.kind, self.text = kind, text
+
+
+def _pieces(text: str) -> Iterator[_Piece]:
+    for found in _PIECE.finditer(text):
+        run = found[0]
+        if found.lastgroup == "word":
+            yield _Piece(_kind(run), run)
+        elif found.lastgroup == "between":
+            yield _Piece("between", _spaced(run))
+        else:
+            yield _Piece("unknown", run)
+
+
+def _kind(run: str) -> str:
+    """What a run of letters and digits is."""
+    if _NUMBER.fullmatch(run):
+        return "number" if len(run) - run.count(".") <= MOST_DIGITS else "unknown"
+    if run.lower() in JOINING:
+        return "joining"
+    return "word" if all(_is_known(part) for part in _PARTS.split(run) if part) else "unknown"
+
+
+def _is_known(part: str) -> bool:
+    """Whether it is a word of faults, or is made of such words, as CamelCase is."""
+    if part.lower() in VOCABULARY:
+        return True
+    words = _OF_CAMEL_CASE.findall(part)
+    return "".join(words) == part and all(word.lower() in VOCABULARY for word in words)
+
+
+def _spaced(run: str) -> str:
+    """What is between two words: punctuation, with one space where there were some; a space alone where it is too long."""
+    spaced = _SPACES.sub(" ", run)
+    return spaced if len(spaced) <= _LONGEST_BETWEEN else " "
+
+
+def _judged(pieces: Iterator[_Piece]) -> Iterator[str]:
+    """The text of each piece that is kept, and a mark in place of each that is not."""
+    all_pieces = list(pieces)
+    kept_numbers = _kept_numbers(all_pieces)
+    for at, piece in enumerate(all_pieces):
+        if piece.kind == "unknown" or (piece.kind == "number" and at not in kept_numbers):
+            yield LEFT_OUT
+        else:
+            yield piece.text
+
+
+def _kept_numbers(pieces: list[_Piece]) -> set[int]:
+    """The places of the numbers that are kept: few in a row, with a known word at one end of the row."""
+    kept: set[int] = set()
+    row: list[int] = []
+    before = ""
+    for at, piece in enumerate([*pieces, _Piece("end", "")]):
+        if piece.kind == "number":
+            row.append(at)
+        elif piece.kind != "between":
+            if len(row) <= MOST_NUMBERS and "word" in (before, piece.kind):
+                kept.update(row)
+            row, before = [], piece.kind
+    return kept
+
+
+def _joined(pieces: list[str]) -> Iterator[str]:
+    """The pieces, where what is left out with nothing but punctuation between is one mark."""
+    at = 0
+    while at < len(pieces):
+        yield pieces[at]
+        if pieces[at] == LEFT_OUT:
+            while at + 2 < len(pieces) and pieces[at + 2] == LEFT_OUT and not _has_word(pieces[at + 1]):
+                at += 2
+        at += 1
+
+
+def _has_word(piece: str) -> bool:
+    return any(each.isalnum() for each in piece)
