@@ -15,6 +15,7 @@ import openai
 import pytest
 import uvicorn
 from tests.gateway.conftest import House, eventually, held_back, over_http, settled
+from tests.gateway.test_metrics import meter_of
 from tests.shared import PATIENCE
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.client import ClientProtocol
@@ -485,12 +486,82 @@ async def test_a_gateway_that_leaves_finishes_what_is_under_way_and_takes_nothin
     assert socket.close_code == idle.close_code == 1012
 
 
-async def test_every_response_and_the_connection_have_a_line_in_the_access_log() -> None:
-    async with over_http(SIMULATOR) as house:
+def lines_of(house: House) -> list[tuple[str, int, str]]:
+    return [(each.method, each.status, each.outcome) for each in house.observer.of(ExchangeEnded)]
+
+
+async def test_every_response_and_the_connection_have_a_line_in_the_access_log(serving: Serving) -> None:
+    async with serving(SIMULATOR) as house:
         async with talk(house) as socket:
             for _ in range(2):
                 await ask(socket, input="x", max_output_tokens=1)
+            named = socket.response.headers["x-request-id"]  # type: ignore[union-attr]
         await eventually(lambda: len(house.observer.of(ExchangeEnded)) == 3)
-        lines = [(each.method, each.path, each.status, each.outcome) for each in house.observer.of(ExchangeEnded)]
-    line = ("WEBSOCKET", "/v1/responses")
-    assert lines == [(*line, 200, "ok"), (*line, 200, "ok"), (*line, 101, "ok")]
+        moments = house.observer.of(ExchangeEnded)
+    assert lines_of(house) == [("WEBSOCKET", 200, "ok"), ("WEBSOCKET", 200, "ok"), ("WEBSOCKET", 101, "ok")]
+    assert {each.path for each in moments} == {"/v1/responses"}
+    assert moments[-1].request_id == named
+    assert len({each.request_id for each in moments} - {""}) == 3
+
+
+async def test_bytes_are_counted_once_and_the_life_of_a_connection_is_no_request() -> None:
+    meter = meter_of()
+    async with over_http(SIMULATOR) as house:
+        received = 0
+        async with talk(house) as socket:
+            await send(socket, input="Grüße", max_output_tokens=5)
+            await socket.send("{")
+            ends = 0
+            while ends < 2:
+                text = await socket.recv()
+                received += len(text.encode())
+                ends += json.loads(text)["type"] in ENDS
+        await eventually(lambda: len(house.observer.of(ExchangeEnded)) == 3)
+    for moment in house.observer.of(ExchangeEnded):
+        meter.recorder.report(moment)
+    text = (await meter.text("text/plain")).decode()
+
+    assert sum(each.sent for each in house.observer.of(ExchangeEnded)) == received
+    assert f'smg_http_response_body_bytes_total{{route="/v1/responses"}} {received}' in text
+    assert 'smg_http_request_duration_seconds_count{route="/v1/responses"} 2' in text
+
+
+async def test_a_client_that_breaks_off_has_left_and_one_that_closes_has_not(serving: Serving) -> None:
+    async with serving(SLOW) as house:
+        socket = await talk(house)
+        await send(socket, input="x", max_output_tokens=2000)
+        await receive(socket)
+        socket.transport.abort()
+        await eventually(lambda: len(house.observer.of(ExchangeEnded)) == 2)
+        async with talk(house):
+            pass
+        await eventually(lambda: len(house.observer.of(ExchangeEnded)) == 3)
+    assert lines_of(house) == [
+        ("WEBSOCKET", 200, "client_gone"),
+        ("WEBSOCKET", 101, "client_gone"),
+        ("WEBSOCKET", 101, "ok"),
+    ]
+
+
+WRONG_FRAMES: dict[str, tuple[str | bytes, int, str]] = {
+    "no JSON": ("{", 400, "InvalidJson"),
+    "bytes": (b"{}", 400, "InvalidRequest"),
+    "an unknown kind": ('{"type": "x"}', 400, "InvalidRequest"),
+    "a body that is none": ('{"type": "response.create", "model": "sim", "input": 7}', 400, "InvalidRequest"),
+    "an unknown model": ('{"type": "response.create", "model": "none", "input": "x"}', 404, "ModelNotFound"),
+}
+
+
+@pytest.mark.parametrize("frame", WRONG_FRAMES)
+async def test_a_frame_that_is_refused_is_a_line_with_its_error_and_its_id(frame: str) -> None:
+    sent, status, outcome = WRONG_FRAMES[frame]
+    async with over_http(SIMULATOR) as house:
+        async with talk(house) as socket:
+            await socket.send(sent)
+            refused = await receive(socket)
+        await eventually(lambda: len(house.observer.of(ExchangeEnded)) == 2)
+        moments = house.observer.of(ExchangeEnded)
+
+    assert (refused["type"], refused["status"]) == ("error", status)
+    assert lines_of(house) == [("WEBSOCKET", status, outcome), ("WEBSOCKET", 101, "ok")]
+    assert len({each.request_id for each in moments} - {""}) == 2

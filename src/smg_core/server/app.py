@@ -11,14 +11,13 @@ import contextlib
 import logging
 
 from smg_core.errors import (
-    ClientGone,
     InternalError,
     MethodNotAllowed,
     NotFound,
     SmgError,
     UpgradeRequired,
 )
-from smg_core.hooks import ExchangeEnded, SilentObserver
+from smg_core.hooks import SilentObserver
 from smg_core.observability.repeats import Repeats
 from smg_core.protocols.errors import anthropic_error, anthropic_status, error_headers
 from smg_core.server.browsers import check_json_type, check_origin
@@ -27,6 +26,7 @@ from smg_core.server.envelopes import envelope_of, unknown_google_method
 from smg_core.server.exchange import Exchange, Header, Receive, Scope, Send
 from smg_core.server.identity import Identify, anonymous, permitted
 from smg_core.server.inference import internal_error
+from smg_core.server.outcomes import exchange_ended, outcome_of
 from smg_core.server.plugging import Plugging, StepOfExchange
 from smg_core.server.proxies.forwarded import forwarding_of
 from smg_core.server.public_routes import public_table
@@ -121,32 +121,10 @@ class App:
         try:
             outcome = await self._answered(exchange)
         finally:
-            ended = self._ended(exchange, outcome, gateway.clock.monotonic() - started)
+            ended = exchange_ended(exchange, outcome, gateway.clock.monotonic() - started)
             gateway.observer.report(ended)
             if tracer is not None and exchange.traced is not None:
                 tracer.end(exchange.traced, ended)
-
-    @staticmethod
-    def _ended(exchange: Exchange, outcome: str, seconds: float) -> ExchangeEnded:
-        """The moment of an exchange that has ended after so many seconds."""
-        finished = exchange.finished
-        return ExchangeEnded(
-            peer=exchange.peer,
-            method=exchange.method,
-            path=exchange.path,
-            status=exchange.status or (finished.status if finished is not None else InternalError.status),
-            sent=exchange.sent,
-            seconds=seconds,
-            outcome=finished.outcome if finished is not None else outcome,
-            request_id=exchange.request_id,
-            client_id=exchange.client_id,
-            finished=finished,
-            tenant=exchange.caller.tenant,
-            principal=exchange.caller.principal,
-            route=exchange.route,
-            trace_id=exchange.trace_id if finished is None else finished.trace_id,
-            sampled=exchange.sampled,
-        )
 
     async def _answered(self, exchange: Exchange) -> str:
         """Answer one request; returns the outcome. Errors after the answer has begun are raised."""
@@ -160,7 +138,7 @@ class App:
             if not exchange.identified and self._asks_everybody:
                 exchange.discard(self._stranger_bytes)  # a stranger's body, whatever it is refused for
             await self._error(exchange, error)
-            return "client_gone" if isinstance(error, ClientGone) else type(error).__name__
+            return outcome_of(error)
         except Exception as error:
             # The last handler before the server: the client gets an envelope, and the log the traceback, for any error.
             self._log(exchange, error)
@@ -195,14 +173,14 @@ class App:
         else:
             await self._permit(exchange, endpoint.needs)
         await endpoint.answer(exchange)
-        return "ok"
+        return self._good(exchange)
 
     async def _answered_wrapped(self, exchange: Exchange, endpoint: Endpoint, plugging: Plugging) -> str:
         """Find the caller and answer, each behind the ASGI middleware of its time. Raises SmgError."""
 
         async def answered(exchange: Exchange) -> str:
             await endpoint.answer(exchange)
-            return "ok"
+            return self._good(exchange)
 
         async def permitted_and_answered(exchange: Exchange) -> str:
             await self._permit(exchange, endpoint.needs)
@@ -212,6 +190,11 @@ class App:
         if not exchange.identified and self._asks_everybody:
             exchange.discard(self._stranger_bytes)
         return outcome
+
+    @staticmethod
+    def _good(exchange: Exchange) -> str:
+        """The outcome of an exchange whose handler is done: a WebSocket can be left before its end."""
+        return exchange.outcome if isinstance(exchange, WebSocket) else "ok"
 
     def _headers_of_every_answer(self, exchange: Exchange) -> list[Header]:
         if not exchange.request_id:

@@ -30,6 +30,7 @@ import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from smg_core.auth.certificates import Certificate, certificate_of
+from smg_core.clock import IdSource, random_ids
 from smg_core.errors import (
     HeadersTooLarge,
     InvalidRequest,
@@ -74,6 +75,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     write_seconds = 60.0
     most_connections = 1 << 30
     observer: Observer = SilentObserver()  # gets the requests that are refused here and never reach the app
+    ids: IdSource = staticmethod(random_ids())  # makes the ids of those
+    id_header = b"x-request-id"  # that names them in the answer
     refused_seconds = 1.0  # that a connection over the bound has to send its head before it is refused
     discard_bytes = 256 * 1024 * 1024
     socket_paths: frozenset[str] = frozenset()  # where WebSockets are taken
@@ -355,13 +358,15 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self._deferred = error
             self._waiting_since = None
             return
-        body = self._envelope()(error)
-        self._tell(error, len(body))
+        id = self.ids("req-")
+        body = self._envelope()(error, id)
+        self._tell(error, len(body), id)
         if self.cycle is None or self.cycle.response_complete or not self.cycle.response_started:
             head = [f"HTTP/1.1 {error.status} {HTTPStatus(error.status).phrase}".encode()]
             headers = [
                 *self.server_state.default_headers,
                 *error_headers(error),
+                (self.id_header, id.encode()),
                 (b"content-length", b"%d" % len(body)),
             ]
             head += [b"%b: %b" % header for header in headers]
@@ -370,14 +375,14 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self.cycle.response_started = self.cycle.response_complete = True
         self.transport.close()
 
-    def _tell(self, error: SmgError, size: int) -> None:
+    def _tell(self, error: SmgError, size: int, id: str) -> None:
         """Report a request that the app never sees, for the access log. If the app has begun it, the app reports it."""
         if self.cycle is not None and self.cycle.more_body and not self._head_open:
             return
         peer = f"{self.client[0]}:{self.client[1]}" if self.client else ""
         path = path_of_target(self.url)[:LONGEST_PATH].decode("latin-1")
         seconds = self.loop.time() - (self._waiting_since or self.loop.time())
-        self.observer.report(ExchangeEnded(peer, "", path, error.status, size, seconds, type(error).__name__))
+        self.observer.report(ExchangeEnded(peer, "", path, error.status, size, seconds, type(error).__name__, id))
 
     def _envelope(self) -> ErrorEncoder:
         """The error envelope of the API that the request under way is for, found from the path if that was read."""
@@ -427,6 +432,8 @@ def protocol_class(
     refused_seconds: float = BoundedHttpProtocol.refused_seconds,
     discard_bytes: int = BoundedHttpProtocol.discard_bytes,
     observer: Observer | None = None,
+    ids: IdSource | None = None,
+    id_header: bytes = BoundedHttpProtocol.id_header,
     socket_paths: frozenset[str] = frozenset(),
 ) -> type[BoundedHttpProtocol]:
     """A subclass of the protocol with these bounds, for uvicorn."""
@@ -440,6 +447,8 @@ def protocol_class(
         "refused_seconds": refused_seconds,
         "discard_bytes": discard_bytes,
         "observer": observer or SilentObserver(),
+        "ids": staticmethod(ids or random_ids()),
+        "id_header": id_header,
         "socket_paths": socket_paths,
     }
     return type("BoundedHttpProtocol", (BoundedHttpProtocol,), bounds)

@@ -85,6 +85,8 @@ class HttpServer(uvicorn.Server):
                     refused_seconds=settings.refused_s,
                     discard_bytes=settings.discard_bytes,
                     observer=gateway.observer,
+                    ids=gateway.ids,
+                    id_header=gateway.id_header("")[0],
                     socket_paths=_socket_paths(app),
                 ),
                 ws=socket_protocol_class(config.timeouts.write_s),

@@ -11,14 +11,15 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import attrs
+from msgspec.structs import replace
 
 from smg_core.errors import Conflict, InvalidRequest, MethodNotAllowed, PayloadTooLarge, RateLimited, SmgError
-from smg_core.hooks import ExchangeEnded
 from smg_core.protocols.errors import error_headers, responses_error
 from smg_core.protocols.responses import ResponsesRequest
 from smg_core.protocols.responses_frames import ClientFrame, error_frame, event_frames, read_frame, steer_failed
 from smg_core.server.exchange import DISCONNECT, AsgiMessage, Disconnect, Exchange, Header
 from smg_core.server.inference import DECODED_INLINE, Inference, internal_error
+from smg_core.server.outcomes import exchange_ended, outcome_of
 from smg_core.server.plugged import exchange_within
 from smg_core.server.remembering import ResponseMemory
 from smg_core.server.routes import WEBSOCKET
@@ -48,14 +49,18 @@ class ResponsesSocket:
         settings = self._gateway.config.responses
         recent = RecentResponses(settings.socket_responses, settings.socket_kept_bytes)
         memory = ConnectionMemory(self._memory, recent)
+        exchange.take_id(self._gateway.ids, "req-")
+        exchange.always.append(self._gateway.id_header(exchange.name))
         await exchange.accept()
         await _Connection(self._gateway, exchange, self._inference.with_memory(memory)).run()
 
 
 @attrs.define(eq=False)
 class _Lane:
-    """The response that a lane makes. `ended` once its last event is on its way: the client may ask for the next then."""
+    """The response that a lane makes. `ended` once its last event is on its way: the client may ask for the next then. `sent` are
+    the bytes of its frames."""
 
+    sent: int = 0
     disconnect: Disconnect = attrs.field(factory=Disconnect)
     begun: bool = False
     ended: bool = False
@@ -96,10 +101,11 @@ class _Connection:
         try:
             frame = await self._read(data)
             if frame.kind == "response.steer":
-                await self._socket.send(steer_failed(frame))
+                self._socket.count(await self._socket.send(steer_failed(frame)))
             else:
                 self._create(frame)
         except PayloadTooLarge as error:
+            self._socket.outcome = outcome_of(error)
             await self._refuse(error, None)
             await self._socket.close(_TOO_LARGE)
         except SmgError as error:
@@ -142,33 +148,13 @@ class _Connection:
         if not await self._permitted(frame):
             return
         exchange, join = self._exchange(frame, lane)
-        started = gateway.clock.monotonic()
+        started, outcome = gateway.clock.monotonic(), "error"
         try:
-            await self._made(exchange, join)
+            outcome = await self._made(exchange, join)
         finally:
             exchange.unplug()
-        finished = exchange.finished
-        if finished is None:
-            return
-        gateway.observer.report(
-            ExchangeEnded(
-                peer=exchange.peer,
-                method=WEBSOCKET,
-                path=exchange.path,
-                status=finished.status,
-                sent=exchange.sent,
-                seconds=gateway.clock.monotonic() - started,
-                outcome=finished.outcome,
-                request_id=exchange.request_id,
-                client_id=exchange.client_id,
-                finished=finished,
-                tenant=exchange.caller.tenant,
-                principal=exchange.caller.principal,
-                route=exchange.path,
-                trace_id=exchange.trace_id,
-                sampled=exchange.sampled,
-            )
-        )
+            ended = exchange_ended(exchange, outcome, gateway.clock.monotonic() - started)
+            gateway.observer.report(replace(ended, method=WEBSOCKET, route=exchange.path, sent=lane.sent))
 
     async def _permitted(self, frame: ClientFrame) -> bool:
         """Whether the key of the connection is still good, and it has met all plugins that it would meet now. If not, the client
@@ -187,8 +173,8 @@ class _Connection:
             return False
         return True
 
-    async def _made(self, exchange: Exchange, join: Callable[[], Awaitable[None]]) -> None:
-        """Make one response, or tell what plugins refuse it for."""
+    async def _made(self, exchange: Exchange, join: Callable[[], Awaitable[None]]) -> str:
+        """Make one response, or tell what it is refused for; returns the outcome."""
         try:
             await join()
             await self._inference(exchange)
@@ -196,7 +182,10 @@ class _Connection:
             if exchange.started:
                 raise
             told = await exchange.told(error)
+            exchange.take_id(self._gateway.ids, exchange.request_id.partition("-")[0] or "req-")
             await exchange.respond(told.status, responses_error(told, exchange.request_id), error_headers(told))
+            return outcome_of(error)
+        return "ok"
 
     def _exchange(self, frame: ClientFrame, lane: _Lane) -> tuple[Exchange, Callable[[], Awaitable[None]]]:
         """The request by HTTP that the frame is: its body, with the head of the handshake; and what has plugins meet it."""
@@ -215,11 +204,11 @@ class _Connection:
             lane.begun, lane.ended = True, not more
             if status == 200:
                 for text in event_frames(message["body"], stream_id):
-                    await socket.send(text)
+                    lane.sent += await socket.send(text)
                 return
             refused += message["body"]
             if not more:
-                await socket.send(error_frame(status, refused, head, stream_id))
+                lane.sent += await socket.send(error_frame(status, refused, head, stream_id))
 
         headers = [
             each
@@ -232,9 +221,19 @@ class _Connection:
         return exchange, join
 
     async def _refuse(self, error: SmgError, stream_id: str | None) -> None:
-        """Tell an error that no response has."""
-        told = responses_error(error, self._gateway.ids("req-"))
-        await self._socket.send(error_frame(error.status, told, error_headers(error), stream_id))
+        """Answer a frame that begins no response: a request of its own, as it would be by HTTP."""
+        id = self._gateway.ids("req-")
+        sent = await self._tell(error, stream_id, id)
+        socket = self._socket
+        ended = exchange_ended(socket, outcome_of(error), 0.0)
+        self._gateway.observer.report(
+            replace(ended, status=error.status, sent=sent, outcome=outcome_of(error), request_id=id)
+        )
+
+    async def _tell(self, error: SmgError, stream_id: str | None, id: str) -> int:
+        """Tell an error that no response has; returns the bytes of its frame."""
+        told = responses_error(error, id)
+        return await self._socket.send(error_frame(error.status, told, error_headers(error), stream_id))
 
     # ------------------------------------------------------------------------------------------------------------- ends
 
@@ -265,5 +264,7 @@ class _Connection:
         reached = InvalidRequest(
             "The connection's lifetime is over; open another.", code="websocket_connection_limit_reached"
         )
-        await self._refuse(failure or reached, stream_id)
+        if failure is not None:
+            self._socket.outcome = outcome_of(failure)
+        self._socket.count(await self._tell(failure or reached, stream_id, self._socket.request_id))
         await self._socket.close(_LEFT)

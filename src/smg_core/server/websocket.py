@@ -8,27 +8,37 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from smg_core.middleware.base import Middleware
 from smg_core.request import Caller
-from smg_core.server.exchange import Exchange, Header, Receive, Scope, Send, hide_key
+from smg_core.server.exchange import AsgiMessage, Exchange, Header, Receive, Scope, Send, hide_key
 from smg_core.server.routes import WEBSOCKET
 
 __all__ = ["SWITCHED", "WebSocket"]
 
 SWITCHED = 101
+_NO_CODE, _ABNORMAL = 1005, 1006  # a close without a code; none at all (RFC 6455, 7.4.1)
 _REFUSED = 1008  # policy violation (RFC 6455, 7.4.1)
 _RESPONSE = "websocket.http.response"
 
 
+def _is_lost(message: AsgiMessage) -> bool:
+    """Whether the connection has ended without a closing frame of the client. uvicorn says then that there is no code, and gives
+    no reason, not even an empty one."""
+    code = message.get("code", _NO_CODE)
+    return code == _ABNORMAL or (code == _NO_CODE and "reason" not in message)
+
+
 class WebSocket(Exchange):
     """One connection. `read` and `send` are for after `accept`. `identify` finds the caller anew: a connection outlives keys.
-    `met` are the plugins that stood at the door when it came."""
+    `met` are the plugins that stood at the door when it came. `outcome` says how the connection ended, as in ExchangeEnded."""
 
-    __slots__ = ("identify", "met")
+    __slots__ = ("_closed", "identify", "met", "outcome")
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         hide_key(scope)  # in the server's own scope, not in the copy alone
         super().__init__({**scope, "method": WEBSOCKET}, receive, send)
         self.identify: Callable[[], Awaitable[Caller]] | None = None
         self.met: tuple[Middleware, ...] = ()
+        self.outcome = "ok"
+        self._closed = False
 
     def ends(self) -> tuple[Scope, Receive, Send]:
         scope, receive, send = super().ends()
@@ -45,22 +55,32 @@ class WebSocket(Exchange):
         await self._put({"type": "websocket.accept", "headers": self.always})
 
     async def read(self) -> str | bytes | None:
-        """The next frame, text or bytes; None once the client has left."""
+        """The next frame, text or bytes; None once the client has left, properly or not."""
         message = await self._receive()
         if message["type"] != "websocket.receive":
+            if not self._closed and _is_lost(message):
+                self.outcome = "client_gone"
             self.gone = True
             return None
         text: str | None = message.get("text")
         data: bytes | None = message.get("bytes")
         return text if text is not None else data or b""
 
-    async def send(self, text: str) -> None:
-        """Send a frame of text; nothing to a client that has left."""
-        self._sent += len(text)
+    async def send(self, text: str) -> int:
+        """Send a frame of text, of which the bytes are returned; nothing to a client that has left. They are counted by the
+        response or the refusal that the frame is of, and not by the connection too."""
+        if self.gone:
+            return 0
         await self._put({"type": "websocket.send", "text": text})
+        return len(text) if text.isascii() else len(text.encode())
+
+    def count(self, sent: int) -> None:
+        """Count bytes of frames that are of no response and no refusal, as the connection's."""
+        self._sent += sent
 
     async def close(self, code: int) -> None:
         """Close the connection."""
+        self._closed = True
         await self._put({"type": "websocket.close", "code": code})
 
     async def _put(self, message: dict[str, object]) -> None:

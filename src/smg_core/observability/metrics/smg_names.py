@@ -17,7 +17,13 @@ from smg_core.hooks import (
     WorkerPicked,
 )
 from smg_core.observability.metrics.metric import OTHER, Metric, from_fields, label, method_label
-from smg_core.observability.metrics.table import refused_by_a_limit, seconds_per_token, workers_in_flight, workers_ready
+from smg_core.observability.metrics.table import (
+    is_one_answer,
+    refused_by_a_limit,
+    seconds_per_token,
+    workers_in_flight,
+    workers_ready,
+)
 
 __all__ = ["SMG_METRICS"]
 
@@ -113,6 +119,7 @@ SMG_METRICS = (
         BUCKETS,
         exemplars=True,
         labels_of=_asked,
+        when=is_one_answer,
         amount=from_fields("seconds"),
     ),
     Metric(

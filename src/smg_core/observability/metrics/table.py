@@ -33,14 +33,20 @@ from smg_core.observability.metrics.metric import DURATIONS, OTHER, Metric, Read
 from smg_core.observability.metrics.plugins import PLUGINS
 from smg_core.observability.metrics.second_calls import SECOND_CALLS
 
-__all__ = ["METRICS", "refused_by_a_limit", "seconds_per_token", "workers_in_flight", "workers_ready"]
+__all__ = ["METRICS", "is_one_answer", "refused_by_a_limit", "seconds_per_token", "workers_in_flight", "workers_ready"]
 
+_SWITCHED = 101
 _LIMITS = frozenset({408, 413, 414, 429, 431, 503})
 
 
 def refused_by_a_limit(status: int) -> bool:
     """Whether an answer of this status says that a bound was met: of time, size, number or capacity."""
     return status in _LIMITS
+
+
+def is_one_answer(ended: ExchangeEnded) -> bool:
+    """Whether this was one request with one answer: not the life of a WebSocket, whose responses are told one by one."""
+    return ended.status != _SWITCHED
 
 
 def _exchange(ended: ExchangeEnded) -> tuple[str, str, str]:
@@ -105,6 +111,7 @@ HTTP = (
         DURATIONS,
         exemplars=True,
         labels_of=_route,
+        when=is_one_answer,
         amount=from_fields("seconds"),
     ),
     Metric(
