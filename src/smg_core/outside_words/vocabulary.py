@@ -85,7 +85,7 @@ _SECTIONS: dict[str, str] = {
         transferring handover bootstrap room disaggregation disaggregated hash hit miss flush flushed table tables page paged
     """,
     "values and checks": """
-        parameter parameters param params value values field fields key keys name names option options setting settings flag
+        property properties parameter parameters param params value values field fields key keys name names option options setting settings flag
         flags got get given expected expect expecting unexpected missing mismatch mismatched mismatching match matching
         duplicate duplicated supported support supports valid validate validation validator invalid illegal malformed parse
         parsed parser parsing syntax format formatted decode decoded decodes encode encoded undefined default defaults
