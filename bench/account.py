@@ -41,7 +41,6 @@ from smg_core.observability.tracing.sampling import Sampler
 from smg_core.observability.tracing.spans import spans_of
 from smg_core.pipeline.trace import Trace
 from smg_core.request import Sampling
-from smg_core.server.app import App
 from smg_core.server.exchange import AsgiMessage, Exchange, Scope
 
 TIMES = 512  # each part
@@ -118,7 +117,7 @@ class Account:
         trace.report(self._done)
         if not self._watched:
             return
-        ended = App._ended(exchange, "ok", self._clock.monotonic() - 1.0)
+        ended = exchange.ended("ok", self._clock.monotonic() - 1.0)
         self._observer.report(ended)
         if tracer is not None and traced is not None:
             tracer.end(traced, ended)

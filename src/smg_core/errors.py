@@ -147,6 +147,11 @@ class SmgError(Exception):
         return in_log(self.whole, self.said)
 
     @property
+    def outcome(self) -> str:
+        """How a request that ended with this error ended, in a word: its class."""
+        return type(self).__name__
+
+    @property
     def cause(self) -> str:
         """Why, as a log may have it: the detail, or the message of an error without one."""
         return in_log(self.detail or self.message, self.said)
@@ -388,6 +393,10 @@ class ClientGone(SmgError):
 
     status = 499
     gemini_status = "CANCELLED"
+
+    @property
+    def outcome(self) -> str:
+        return "client_gone"
 
 
 class InternalError(SmgError):

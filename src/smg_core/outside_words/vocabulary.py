@@ -85,13 +85,13 @@ _SECTIONS: dict[str, str] = {
         transferring handover bootstrap room disaggregation disaggregated hash hit miss flush flushed table tables page paged
     """,
     "values and checks": """
-        property properties parameter parameters param params value values field fields key keys name names option options setting settings flag
-        flags got get given expected expect expecting unexpected missing mismatch mismatched mismatching match matching
-        duplicate duplicated supported support supports valid validate validation validator invalid illegal malformed parse
-        parsed parser parsing syntax format formatted decode decoded decodes encode encoded undefined default defaults
-        deprecated extra trailing leading character characters utf8 utf line lines column columns empty set unset specified
-        provided enabled disabled enable disable compatible incompatible version versions greater range between either both same
-        different
+        property properties parameter parameters param params value values field fields key keys name names option options
+        setting settings flag flags got get given expected expect expecting unexpected missing mismatch mismatched mismatching
+        match matching duplicate duplicated supported support supports valid validate validation validator invalid illegal
+        malformed parse parsed parser parsing syntax format formatted decode decoded decodes encode encoded undefined default
+        defaults deprecated extra trailing leading character characters utf8 utf line lines column columns empty set unset
+        specified provided enabled disabled enable disable compatible incompatible version versions greater range between either
+        both same different
     """,
     "causes": """
         exception exceptions traceback runtime oserror ioerror attribute attributes import module modules lookup value type name

@@ -26,7 +26,6 @@ from smg_core.server.envelopes import envelope_of, unknown_google_method
 from smg_core.server.exchange import Exchange, Header, Receive, Scope, Send
 from smg_core.server.identity import Identify, anonymous, permitted
 from smg_core.server.inference import internal_error
-from smg_core.server.outcomes import exchange_ended, outcome_of
 from smg_core.server.plugging import Plugging, StepOfExchange
 from smg_core.server.proxies.forwarded import forwarding_of
 from smg_core.server.public_routes import public_table
@@ -121,7 +120,7 @@ class App:
         try:
             outcome = await self._answered(exchange)
         finally:
-            ended = exchange_ended(exchange, outcome, gateway.clock.monotonic() - started)
+            ended = exchange.ended(outcome, gateway.clock.monotonic() - started)
             gateway.observer.report(ended)
             if tracer is not None and exchange.traced is not None:
                 tracer.end(exchange.traced, ended)
@@ -138,7 +137,7 @@ class App:
             if not exchange.identified and self._asks_everybody:
                 exchange.discard(self._stranger_bytes)  # a stranger's body, whatever it is refused for
             await self._error(exchange, error)
-            return outcome_of(error)
+            return error.outcome
         except Exception as error:
             # The last handler before the server: the client gets an envelope, and the log the traceback, for any error.
             self._log(exchange, error)

@@ -16,9 +16,17 @@ from urllib.parse import parse_qsl, quote, unquote, unquote_plus
 from smg_core.auth.certificates import Certificate
 from smg_core.auth.credentials import Credential, presented
 from smg_core.clock import IdSource
-from smg_core.errors import ClientGone, HeadersTooLarge, InvalidRequest, PayloadTooLarge, SmgError, UnsupportedMedia
+from smg_core.errors import (
+    ClientGone,
+    HeadersTooLarge,
+    InternalError,
+    InvalidRequest,
+    PayloadTooLarge,
+    SmgError,
+    UnsupportedMedia,
+)
 from smg_core.events import Usage
-from smg_core.hooks import RequestFinished
+from smg_core.hooks import ExchangeEnded, RequestFinished
 from smg_core.middleware.base import About
 from smg_core.middleware.said import SaidByModel
 from smg_core.observability.trace_context import trace_id_of
@@ -269,6 +277,27 @@ class Exchange:
     def trace_id(self) -> str:
         """The id of the trace that this request belongs to; without traces, that of the client, "" without one."""
         return trace_id_of(self.headers.get("traceparent", "")) if self.traced is None else self.traced.trace_id
+
+    def ended(self, outcome: str, seconds: float) -> ExchangeEnded:
+        """The moment of this exchange, which has ended after so many seconds; `outcome` where it was no request to a model."""
+        finished = self.finished
+        return ExchangeEnded(
+            peer=self.peer,
+            method=self.method,
+            path=self.path,
+            status=self.status or (finished.status if finished is not None else InternalError.status),
+            sent=self.sent,
+            seconds=seconds,
+            outcome=finished.outcome if finished is not None else outcome,
+            request_id=self.request_id,
+            client_id=self.client_id,
+            finished=finished,
+            tenant=self.caller.tenant,
+            principal=self.caller.principal,
+            route=self.route,
+            trace_id=self.trace_id if finished is None else finished.trace_id,
+            sampled=self.sampled,
+        )
 
     @property
     def sampled(self) -> bool:

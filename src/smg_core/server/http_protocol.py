@@ -26,6 +26,7 @@ from http import HTTPStatus
 from typing import Any, cast
 from urllib.parse import parse_qs, unquote
 
+import attrs
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
@@ -58,11 +59,21 @@ from smg_core.server.exchange import (
 from smg_core.server.framing import framing_fault, path_of_target
 from smg_core.server.proxies.protocol_header import ProxiedClient
 
-__all__ = ["BoundedHttpProtocol", "protocol_class"]
+__all__ = ["BoundedHttpProtocol", "Refusals", "protocol_class"]
 
 PROBE_PAUSE = 0.01  # seconds between the first two probes of a half-closed client; each pause is four times the last
 PROBES = 12  # the last after half a day; curl and Go take 16 digits of a chunk's size, zeros included
 LONGEST_PATH = 256  # bytes of a path that are reported
+
+
+@attrs.frozen
+class Refusals:
+    """Who is told of requests that are refused before there is an exchange, what makes their ids, and the header of the answer
+    that has these."""
+
+    observer: Observer = attrs.field(factory=SilentObserver)
+    ids: IdSource = attrs.field(factory=random_ids)
+    id_header: bytes = b"x-request-id"
 
 
 class BoundedHttpProtocol(HttpToolsProtocol):
@@ -74,9 +85,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     body_rate = 0.0  # bytes a second that a body must bring on average, once it has taken `header_seconds`
     write_seconds = 60.0
     most_connections = 1 << 30
-    observer: Observer = SilentObserver()  # gets the requests that are refused here and never reach the app
-    ids: IdSource = staticmethod(random_ids())  # makes the ids of those
-    id_header = b"x-request-id"  # that names them in the answer
+    refusals: Refusals  # of the requests that are refused here and never reach the app
     refused_seconds = 1.0  # that a connection over the bound has to send its head before it is refused
     discard_bytes = 256 * 1024 * 1024
     socket_paths: frozenset[str] = frozenset()  # where WebSockets are taken
@@ -358,7 +367,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self._deferred = error
             self._waiting_since = None
             return
-        id = self.ids("req-")
+        id = self.refusals.ids("req-")
         body = self._envelope()(error, id)
         self._tell(error, len(body), id)
         if self.cycle is None or self.cycle.response_complete or not self.cycle.response_started:
@@ -366,7 +375,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             headers = [
                 *self.server_state.default_headers,
                 *error_headers(error),
-                (self.id_header, id.encode()),
+                (self.refusals.id_header, id.encode()),
                 (b"content-length", b"%d" % len(body)),
             ]
             head += [b"%b: %b" % header for header in headers]
@@ -382,7 +391,9 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         peer = f"{self.client[0]}:{self.client[1]}" if self.client else ""
         path = path_of_target(self.url)[:LONGEST_PATH].decode("latin-1")
         seconds = self.loop.time() - (self._waiting_since or self.loop.time())
-        self.observer.report(ExchangeEnded(peer, "", path, error.status, size, seconds, type(error).__name__, id))
+        self.refusals.observer.report(
+            ExchangeEnded(peer, "", path, error.status, size, seconds, type(error).__name__, id)
+        )
 
     def _envelope(self) -> ErrorEncoder:
         """The error envelope of the API that the request under way is for, found from the path if that was read."""
@@ -431,9 +442,7 @@ def protocol_class(
     most_connections: int = 1 << 30,
     refused_seconds: float = BoundedHttpProtocol.refused_seconds,
     discard_bytes: int = BoundedHttpProtocol.discard_bytes,
-    observer: Observer | None = None,
-    ids: IdSource | None = None,
-    id_header: bytes = BoundedHttpProtocol.id_header,
+    refusals: Refusals | None = None,
     socket_paths: frozenset[str] = frozenset(),
 ) -> type[BoundedHttpProtocol]:
     """A subclass of the protocol with these bounds, for uvicorn."""
@@ -446,9 +455,7 @@ def protocol_class(
         "most_connections": most_connections,
         "refused_seconds": refused_seconds,
         "discard_bytes": discard_bytes,
-        "observer": observer or SilentObserver(),
-        "ids": staticmethod(ids or random_ids()),
-        "id_header": id_header,
+        "refusals": refusals or Refusals(),
         "socket_paths": socket_paths,
     }
     return type("BoundedHttpProtocol", (BoundedHttpProtocol,), bounds)

@@ -23,7 +23,7 @@ from smg_core.config import Config
 from smg_core.server.accepting import accepting, contexts_of
 from smg_core.server.app import App
 from smg_core.server.gateway import Gateway
-from smg_core.server.http_protocol import BoundedHttpProtocol, protocol_class
+from smg_core.server.http_protocol import BoundedHttpProtocol, Refusals, protocol_class
 from smg_core.server.memory import Trimming, settle_objects
 from smg_core.server.processes import ProcessState, ProcessTable
 from smg_core.server.proxies.protocol_header import ProxiedClient
@@ -84,9 +84,7 @@ class HttpServer(uvicorn.Server):
                     most_connections=self._most,
                     refused_seconds=settings.refused_s,
                     discard_bytes=settings.discard_bytes,
-                    observer=gateway.observer,
-                    ids=gateway.ids,
-                    id_header=gateway.id_header("")[0],
+                    refusals=Refusals(gateway.observer, gateway.ids, gateway.id_header("")[0]),
                     socket_paths=_socket_paths(app),
                 ),
                 ws=socket_protocol_class(config.timeouts.write_s),

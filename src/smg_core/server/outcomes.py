@@ -1,42 +1,14 @@
-"""How a request ended, as the moments that observers are told: one of an exchange, and one of a request to a model.
+"""How a request to a model ended, as the one moment that observers are told.
 
-Above: the app, the handlers, and the runs in the background. Below: pipeline.trace, hooks.
+Pure. Above: the handler in `server.inference`, and the runs in the background. Below: pipeline.trace, hooks.
 """
 
-from smg_core.errors import ClientGone, InternalError, SmgError
+from smg_core.errors import InternalError, SmgError
 from smg_core.events import Usage
-from smg_core.hooks import ExchangeEnded, RequestFinished
+from smg_core.hooks import RequestFinished
 from smg_core.pipeline.trace import Trace
-from smg_core.server.exchange import Exchange
 
-__all__ = ["exchange_ended", "how_it_ended", "outcome_of"]
-
-
-def outcome_of(error: SmgError) -> str:
-    """The outcome of what ended with this error."""
-    return "client_gone" if isinstance(error, ClientGone) else type(error).__name__
-
-
-def exchange_ended(exchange: Exchange, outcome: str, seconds: float) -> ExchangeEnded:
-    """The moment of an exchange that has ended after so many seconds, with `outcome` where it was no request to a model."""
-    finished = exchange.finished
-    return ExchangeEnded(
-        peer=exchange.peer,
-        method=exchange.method,
-        path=exchange.path,
-        status=exchange.status or (finished.status if finished is not None else InternalError.status),
-        sent=exchange.sent,
-        seconds=seconds,
-        outcome=finished.outcome if finished is not None else outcome,
-        request_id=exchange.request_id,
-        client_id=exchange.client_id,
-        finished=finished,
-        tenant=exchange.caller.tenant,
-        principal=exchange.caller.principal,
-        route=exchange.route,
-        trace_id=exchange.trace_id if finished is None else finished.trace_id,
-        sampled=exchange.sampled,
-    )
+__all__ = ["how_it_ended"]
 
 
 def how_it_ended(
@@ -61,7 +33,7 @@ def how_it_ended(
     ended, first = trace.ended, trace.first
     outcome, status = "ok", 200
     if failure is not None:
-        outcome, status = outcome_of(failure), failure.status
+        outcome, status = failure.outcome, failure.status
     elif not over:
         outcome, status = "error", InternalError.status
     return RequestFinished(

@@ -19,7 +19,6 @@ from smg_core.protocols.responses import ResponsesRequest
 from smg_core.protocols.responses_frames import ClientFrame, error_frame, event_frames, read_frame, steer_failed
 from smg_core.server.exchange import DISCONNECT, AsgiMessage, Disconnect, Exchange, Header
 from smg_core.server.inference import DECODED_INLINE, Inference, internal_error
-from smg_core.server.outcomes import exchange_ended, outcome_of
 from smg_core.server.plugged import exchange_within
 from smg_core.server.remembering import ResponseMemory
 from smg_core.server.routes import WEBSOCKET
@@ -105,7 +104,7 @@ class _Connection:
             else:
                 self._create(frame)
         except PayloadTooLarge as error:
-            self._socket.outcome = outcome_of(error)
+            self._socket.outcome = error.outcome
             await self._refuse(error, None)
             await self._socket.close(_TOO_LARGE)
         except SmgError as error:
@@ -153,7 +152,7 @@ class _Connection:
             outcome = await self._made(exchange, join)
         finally:
             exchange.unplug()
-            ended = exchange_ended(exchange, outcome, gateway.clock.monotonic() - started)
+            ended = exchange.ended(outcome, gateway.clock.monotonic() - started)
             gateway.observer.report(replace(ended, method=WEBSOCKET, route=exchange.path, sent=lane.sent))
 
     async def _permitted(self, frame: ClientFrame) -> bool:
@@ -184,7 +183,7 @@ class _Connection:
             told = await exchange.told(error)
             exchange.take_id(self._gateway.ids, exchange.request_id.partition("-")[0] or "req-")
             await exchange.respond(told.status, responses_error(told, exchange.request_id), error_headers(told))
-            return outcome_of(error)
+            return error.outcome
         return "ok"
 
     def _exchange(self, frame: ClientFrame, lane: _Lane) -> tuple[Exchange, Callable[[], Awaitable[None]]]:
@@ -225,9 +224,9 @@ class _Connection:
         id = self._gateway.ids("req-")
         sent = await self._tell(error, stream_id, id)
         socket = self._socket
-        ended = exchange_ended(socket, outcome_of(error), 0.0)
+        ended = socket.ended(error.outcome, 0.0)
         self._gateway.observer.report(
-            replace(ended, status=error.status, sent=sent, outcome=outcome_of(error), request_id=id)
+            replace(ended, status=error.status, sent=sent, outcome=error.outcome, request_id=id)
         )
 
     async def _tell(self, error: SmgError, stream_id: str | None, id: str) -> int:
@@ -265,6 +264,6 @@ class _Connection:
             "The connection's lifetime is over; open another.", code="websocket_connection_limit_reached"
         )
         if failure is not None:
-            self._socket.outcome = outcome_of(failure)
+            self._socket.outcome = failure.outcome
         self._socket.count(await self._tell(failure or reached, stream_id, self._socket.request_id))
         await self._socket.close(_LEFT)
