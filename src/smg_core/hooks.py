@@ -36,6 +36,7 @@ __all__ = [
     "RequestFinished",
     "RequestStarted",
     "Retrying",
+    "RunEnded",
     "Shadowed",
     "SilentObserver",
     "SourceAnswered",
@@ -305,6 +306,27 @@ class ExchangeEnded(Struct, frozen=True):
     sampled: bool = True
 
 
+class RunEnded(Struct, frozen=True):
+    """A request that was answered without a client who waits has ended, and its answer is kept: a line of the batch `batch_id`
+    (`method` "BATCH"), or a response in the background ("BACKGROUND"), with all its tries. The other fields are as in
+    ExchangeEnded; `seconds` are those since it was first tried, or was asked for."""
+
+    method: str
+    path: str
+    status: int
+    sent: int
+    seconds: float
+    outcome: str
+    request_id: str = ""
+    client_id: str = ""
+    finished: RequestFinished | None = None
+    tenant: str = ""
+    principal: str = ""
+    trace_id: str = ""
+    batch_id: str = ""
+    peer: str = ""
+
+
 class WorkerStateChanged(Struct, frozen=True):
     """A worker went from one state to another, for example "ready" to "unreachable"."""
 
@@ -448,6 +470,7 @@ Moment = (
     | ToolCalled
     | RequestFinished
     | ExchangeEnded
+    | RunEnded
     | WorkerStateChanged
     | JoinEnded
     | StoreCalled

@@ -41,6 +41,9 @@ async def test_an_action_has_a_line_before_it_begins_and_one_when_it_has_ended(t
     assert asked.items() >= {"event": "asked", "path": "/admin/keys", "tenant": "ops", "principal": "root"}.items()
     assert done.items() >= {"event": "done", "status": 201, "subject": key["prefix"], "peer": "127.0.0.1"}.items()
     assert done["client_request_id"] == "mine"
+    assert asked["request_id"]
+    assert asked["request_id"] == done["request_id"]
+    assert again["request_id"] == failed["request_id"] != asked["request_id"]
     assert (again["event"], failed["event"], failed["outcome"]) == ("asked", "failed", "InvalidRequest")
     assert stranger.items() >= {"event": "refused", "outcome": "PermissionDenied", "tenant": "acme"}.items()
     text = path.read_text()
@@ -72,6 +75,24 @@ def test_a_gateway_whose_audit_log_cannot_be_written_does_not_start(
 
     assert "cannot be written: No such file" in audit_fault(nowhere)
     assert "does not end as an audit log does" in audit_fault(diary)
+    (tmp_path / "full").symlink_to("/dev/full")
+    assert "is no file that lines can be appended to" in audit_fault(AuditConfig(file=str(tmp_path / "full")))
+    assert not (tmp_path / "full.head").exists()
     assert audit_fault(AuditConfig()) == ""
     assert serve(Config(audit=diary)) == 1
     assert "audit.file" in capsys.readouterr().err
+
+
+async def test_a_probe_that_says_no_and_a_page_that_is_not_there_are_not_refused_and_a_stranger_is(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "audit.log"
+    async with opened(auth=WITH_KEYS, audit=AuditConfig(file=str(path))) as door:
+        door.house.gateway.drain()
+        probes = [await door.http.get("/admin/readiness"), await door.http.get("/admin/none", headers=bearer(ADMIN))]
+        strangers = [await door.http.get("/admin/keys"), await door.http.get("/admin/keys", headers=bearer(USER))]
+        await eventually(lambda: path.exists() and len(lines_of(path)) == 3)
+
+    assert [each.status_code for each in (*probes, *strangers)] == [503, 404, 401, 403]
+    assert [each["outcome"] for each in lines_of(path)[1:]] == ["AuthenticationFailed", "PermissionDenied"]
+    assert "readiness" not in caplog.text

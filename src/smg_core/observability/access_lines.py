@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from smg_core.hooks import ExchangeEnded
+from smg_core.hooks import ExchangeEnded, RunEnded
 
 __all__ = ["JsonLines", "TextLines", "access_fields", "fields_in_words", "plain", "time_stamp"]
 
@@ -19,6 +19,8 @@ LONGEST_WORD = 256  # characters of one text from a client
 TEMPLATES = 1024  # lines with the same texts that are remembered
 _CONTROL = re.compile("[\\x00-\\x1f\\x7f-\\x9f\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069\\ud800-\\udfff]")
 _ONE_WORD = re.compile(r"[!#-<>-~]+")  # printable ASCII but space, quote and equals sign
+Ended = ExchangeEnded | RunEnded
+"""The moments that are each a line."""
 _ENCODER = msgspec.json.Encoder()
 _MILLISECONDS = [f"{number:03d}" for number in range(1000)]
 _OWN = frozenset(
@@ -28,8 +30,8 @@ _OWN = frozenset(
 """The fields whose values are a line's own; those of the others are alike in many lines."""
 
 
-def _names(traced: bool, owned: bool, of_model: bool) -> tuple[str, ...]:
-    """The names of the fields of a line with a trace, with whose request it was, and with what a model did."""
+def _names(traced: bool, owned: bool, of_model: bool, of_batch: bool) -> tuple[str, ...]:
+    """The names of the fields of a line with a trace, with whose request it was, with what a model did, and with a batch."""
     names = ["peer", "method", "path", "status", "bytes", "seconds", "outcome", "request_id", "client_request_id"]
     if traced:
         names.append("trace_id")
@@ -38,6 +40,8 @@ def _names(traced: bool, owned: bool, of_model: bool) -> tuple[str, ...]:
     if of_model:
         names += ("api", "model", "worker", "attempts", "prompt_tokens", "completion_tokens", "cached_tokens")
         names += ("format_violations", "first_token_seconds")
+    if of_batch:
+        names.append("batch_id")
     return tuple(names)
 
 
@@ -49,7 +53,7 @@ class _Shape:
         self.json = msgspec.defstruct("_Line", ["time", "level", "logger", *names])
 
 
-_SHAPES = {has: _Shape(_names(*has)) for has in itertools.product((False, True), repeat=3)}
+_SHAPES = {has: _Shape(_names(*has)) for has in itertools.product((False, True), repeat=4)}
 
 
 def time_stamp(seconds: float) -> str:
@@ -63,13 +67,13 @@ def plain(text: str) -> str:
     return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
-def access_fields(ended: ExchangeEnded) -> dict[str, object]:
+def access_fields(ended: Ended) -> dict[str, object]:
     """The fields of one line, in order."""
     shape, values = _values(ended)
     return dict(zip(shape.names, values, strict=True))
 
 
-def _values(ended: ExchangeEnded) -> tuple[_Shape, tuple[object, ...]]:
+def _values(ended: Ended) -> tuple[_Shape, tuple[object, ...]]:
     """Which fields one line has, and their values, in order."""
     values: tuple[object, ...] = (
         ended.peer,
@@ -99,7 +103,10 @@ def _values(ended: ExchangeEnded) -> tuple[_Shape, tuple[object, ...]]:
             done.violations,
             None if done.first_seconds is None else _rounded(done.first_seconds),
         )
-    return _SHAPES[traced, owned, done is not None], values
+    of_batch = type(ended) is RunEnded and ended.batch_id != ""
+    if of_batch:
+        values += (ended.batch_id,)  # type: ignore[union-attr]
+    return _SHAPES[traced, owned, done is not None, of_batch], values
 
 
 def _rounded(seconds: float) -> float:
@@ -135,7 +142,7 @@ class JsonLines:
     def __init__(self) -> None:
         self._second, self._beginning = -1, ""
 
-    def __call__(self, ended: ExchangeEnded, now: float) -> bytes:
+    def __call__(self, ended: Ended, now: float) -> bytes:
         """The line, with its end, of a request that ended `now` (seconds since the epoch)."""
         second, milliseconds = divmod(int(now * 1000), 1000)
         if second != self._second:
@@ -160,13 +167,14 @@ class TextLines:
         self._second, self._beginning = -1, ""
         self._templates: dict[tuple[object, ...], list[str]] = {}
 
-    def __call__(self, ended: ExchangeEnded, now: float) -> bytes:
+    def __call__(self, ended: Ended, now: float) -> bytes:
         """The line, with its end, of a request that ended `now` (seconds since the epoch)."""
         second, milliseconds = divmod(int(now * 1000), 1000)
         if second != self._second:
             self._second = second
             self._beginning = self._local(second)
-        words = self._words(ended) or fields_in_words(access_fields(ended))
+        words = self._words(ended) if type(ended) is ExchangeEnded else ""
+        words = words or fields_in_words(access_fields(ended))
         return f"{self._beginning},{_MILLISECONDS[milliseconds]} INFO    smg.access: {words}\n".encode()
 
     def _words(self, ended: ExchangeEnded) -> str:

@@ -63,8 +63,11 @@ class AuditFile:
 
     def check(self) -> None:
         """Raise OSError where no line could be written; AuditFileBroken is one. Writes no line."""
+        if self._path.exists() and not self._path.is_file():
+            raise AuditFileBroken(f"{self._path} is no file that lines can be appended to")
         with self._alone() as head, self._opened() as file:
             self._place(file, head)
+            self._find_room(head)
 
     def append(self, fields: Mapping[str, object]) -> AuditHead:
         """Write a line, and return its head once it is where the settings want it. It waits for the disk and for other writers,
@@ -161,6 +164,18 @@ class AuditFile:
     def _remember(self, head: int, last: AuditHead, size: int) -> None:
         text = msgspec.json.encode(_Remembered(last.chain, last.seq, last.hash, size))
         os.pwrite(head, text.ljust(_HEAD_BYTES - 1) + b"\n", 0)
+
+    def _find_room(self, head: int) -> None:
+        """Raise OSError where the disk has no room for a line beside the two files."""
+        size = os.fstat(head).st_size
+        try:
+            at, end = max(size, _HEAD_BYTES), max(size, _HEAD_BYTES) + LONGEST_LINE
+            while at < end:
+                at += os.pwrite(head, b" " * (end - at), at)
+            if self._sync:
+                os.fsync(head)
+        finally:
+            os.ftruncate(head, size)
 
     def _set_aside(self, head: int, place: _Place) -> None:
         """Rename a full file, and remove the oldest where there are too many. A process that is killed in between leaves a head

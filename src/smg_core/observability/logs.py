@@ -15,7 +15,7 @@ from typing import Literal
 import msgspec
 
 from smg_core.errors import SmgError
-from smg_core.hooks import ExchangeEnded, Moment
+from smg_core.hooks import ExchangeEnded, Moment, RunEnded
 from smg_core.observability.access_lines import JsonLines, TextLines, access_fields, fields_in_words, plain, time_stamp
 from smg_core.observability.line_writer import LineWriter
 from smg_core.observability.wordless import without_words
@@ -120,14 +120,15 @@ def _local_time(second: int) -> str:
 
 
 class AccessLog:
-    """Logs one line for every HTTP request, whatever its route and however it ended.
+    """Logs one line for every HTTP request, whatever its route and however it ended, and for every request of a batch and every
+    response in the background.
 
     With `writer`, which `smg-gateway serve` has, its lines go there in the form that `configure` was told, and not through
     `logging`, whose records cost several times as much as the line. They are the same lines."""
 
     __slots__ = ("_line", "_now", "_report")
 
-    hears = frozenset({ExchangeEnded})
+    hears = frozenset({ExchangeEnded, RunEnded})
 
     def __init__(
         self,
@@ -140,7 +141,7 @@ class AccessLog:
         self._report = writer.write if writer is not None else None
 
     def report(self, moment: Moment) -> None:
-        if type(moment) is not ExchangeEnded or not log.isEnabledFor(logging.INFO):
+        if not isinstance(moment, ExchangeEnded | RunEnded) or not log.isEnabledFor(logging.INFO):
             return
         if self._report is not None:
             self._report(self._line(moment, self._now()))

@@ -25,6 +25,7 @@ from smg_core.history.base import (
     StoredResponse,
     StoreOperation,
 )
+from smg_core.hooks import RunEnded
 from smg_core.protocols.base import Decoded
 from smg_core.server.background_api import AnyBackgroundApi, BackgroundApi
 from smg_core.server.background_create import keep_request
@@ -179,6 +180,10 @@ class Background:
             operations.append(AppendEvents(id, numbered))
         await gateway.history.write(tenant, operations)
         self._stop(key)
+        seconds = now - found.created_at
+        gateway.observer.report(
+            RunEnded("BACKGROUND", api.path, 200, 0, seconds, "cancelled", request_id=id, tenant=tenant)
+        )
         return kept
 
     async def delete(self, key: Key) -> None:

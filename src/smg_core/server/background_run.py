@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 
 from smg_core.errors import Conflict, ModelNotFound, SmgError, StoreFailed
 from smg_core.history.base import LeaseLost, StaleVersion
-from smg_core.hooks import Observer, RequestStarted
+from smg_core.hooks import Observer, RequestFinished, RequestStarted, RunEnded
 from smg_core.pipeline.answer import Answer, WholeAnswer
 from smg_core.pipeline.driver import Run
 from smg_core.pipeline.flow import Terms
@@ -45,6 +45,7 @@ class BackgroundRun(Generic[D]):
         self._memory = api.memory
         self._timeouts, self._observer = timeouts, observer
         self._broken: SmgError | None = None
+        self._finished: RequestFinished | None = None
         self._written = 0.0
 
     async def work(self) -> bool:
@@ -70,6 +71,29 @@ class BackgroundRun(Generic[D]):
             await asyncio.gather(guarding, return_exceptions=True)
             await pending.clear()
             self._gateway.admission.leave()
+            if pending.ended:
+                self._tell()
+
+    def _tell(self) -> None:
+        """Report the end of the response, which has been kept: once, whoever has run it before."""
+        pending, done, failure = self._pending, self._finished, self._pending.failure
+        status = done.status if done is not None else 200 if failure is None else failure.status
+        outcome = done.outcome if done is not None else "ok" if failure is None else failure.outcome
+        self._gateway.observer.report(
+            RunEnded(
+                method="BACKGROUND",
+                path=self._api.path,
+                status=status,
+                sent=0,
+                seconds=self._gateway.clock.time() - pending.found.created_at,
+                outcome=outcome,
+                request_id=pending.id,
+                finished=done,
+                tenant=pending.tenant,
+                principal=pending.principal,
+                trace_id="" if done is None else done.trace_id,
+            )
+        )
 
     async def _attempt(self) -> bool:
         pending = self._pending
@@ -107,6 +131,9 @@ class BackgroundRun(Generic[D]):
 
     async def _run(self, decoded: D, plugins: RunPlugins) -> bool:
         gateway, generation, name = self._gateway, decoded.generation, self._api.api.name
+        if self._may_wait() and not gateway.served_name(generation.model, generation.caller):
+            await self._pending.put_off()  # nobody is there who could be asked: no try that counts
+            return False
         trace, traced = account_of_run(generation, name, self._pending.found.created_at, gateway, self._observer)
         trace.report(
             RequestStarted(generation.id, name, generation.model, generation.stream, trace.started, trace.started)
@@ -135,22 +162,21 @@ class BackgroundRun(Generic[D]):
                 return False
             await self._fail(decoded, answer, error)
         finally:
-            trace.report(
-                how_it_ended(
-                    generation.id,
-                    name,
-                    generation.model,
-                    trace,
-                    seconds=gateway.clock.monotonic() - trace.started,
-                    usage=answer.usage,
-                    over=answer.state == "over",
-                    failure=failure or answer.failure,
-                    served=gateway.served_name(generation.model, generation.caller),
-                    tenant=generation.caller.tenant,
-                    trace_id="" if traced is None else traced.trace_id,
-                    sampled=traced is None or traced.sampled,
-                )
+            self._finished = how_it_ended(
+                generation.id,
+                name,
+                generation.model,
+                trace,
+                seconds=gateway.clock.monotonic() - trace.started,
+                usage=answer.usage,
+                over=answer.state == "over",
+                failure=failure or answer.failure,
+                served=gateway.served_name(generation.model, generation.caller),
+                tenant=generation.caller.tenant,
+                trace_id="" if traced is None else traced.trace_id,
+                sampled=traced is None or traced.sampled,
             )
+            trace.report(self._finished)
             answer.release()
             if gateway.tracing is not None and traced is not None:
                 gateway.tracing.tracer.end(traced)

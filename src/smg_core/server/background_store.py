@@ -75,9 +75,10 @@ class PendingResponse(Generic[D]):
         self._settings = gateway.config.responses
         self.key = key
         self.tenant, self.id = key
-        self.lost = False
+        self.failure: SmgError | None = None
+        self.lost = self.ended = False
         self._lease = lease
-        self._principal = ""
+        self.principal = ""
         self._found: StoredResponse | None = None
         self._bytes = 0
         self.log = api.words.log(())
@@ -99,7 +100,7 @@ class PendingResponse(Generic[D]):
             return None
         body = record.body
         request = await self._worked(len(body), lambda: msgspec.json.decode(body, type=KeptRequest))
-        self._principal = request.principal
+        self.principal = request.principal
         return request
 
     @property
@@ -185,6 +186,7 @@ class PendingResponse(Generic[D]):
             await self._write([*operations, *turn])
         except (NoConversation, ItemExists):  # deleted meanwhile, or changed
             await self._write(operations)
+        self.ended = True
 
     async def fail(self, error: SmgError) -> None:
         """End a response that cannot be run, and its stream, with `error`."""
@@ -193,6 +195,7 @@ class PendingResponse(Generic[D]):
         until = kept_until(self._gateway, self._gateway.config.history.events_s)
         put = PutResponse(attrs.evolve(kept, expires_at=until), if_version=found.version)
         await self._write([put, *unmarks(self.id), *self._events(events, last=True)])
+        self.failure, self.ended = error, True
 
     def _events(self, data: Sequence[bytes], *, last: bool = False) -> list[StoreOperation]:
         if not data:
@@ -207,7 +210,7 @@ class PendingResponse(Generic[D]):
         until = clock.monotonic() + self._settings.lease_s
         while True:
             try:
-                await self._history.write(self.tenant, operations, lease=self._lease, principal=self._principal)
+                await self._history.write(self.tenant, operations, lease=self._lease, principal=self.principal)
                 break
             except StoreFailed:
                 if clock.monotonic() > until:

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 import attrs
 
 from smg_core.errors import SmgError
+from smg_core.hooks import RequestFinished
 from smg_core.observability.faults import FaultLog
 from smg_core.protocols.base import ErrorEncoder
 from smg_core.request import Caller
@@ -35,11 +36,15 @@ class BatchEndpoint:
 
 @attrs.frozen
 class BatchAnswer:
-    """The answer to one request. `status` is 0 where there is none."""
+    """The answer to one request. `status` is 0 where there is none. `outcome` says how it ended, `finished` too where a model was
+    asked; `trace_id` is that of the request."""
 
     status: int
     body: bytes
     request_id: str
+    outcome: str = ""
+    finished: RequestFinished | None = None
+    trace_id: str = ""
 
 
 async def called(
@@ -87,12 +92,14 @@ async def called(
     if fault is not None:
         faults.note("a request of a batch", fault, f"request {exchange.request_id}")
         error = internal_error()
-        return BatchAnswer(error.status, endpoint.error(error, exchange.request_id), exchange.request_id)
-    return BatchAnswer(exchange.status, b"".join(gathered), exchange.request_id)
+        return BatchAnswer(error.status, endpoint.error(error, exchange.request_id), exchange.request_id, "error")
+    ended = exchange.ended(handling.result(), 0.0)
+    done, trace_id = ended.finished, ended.trace_id
+    return BatchAnswer(exchange.status, b"".join(gathered), exchange.request_id, ended.outcome, done, trace_id)
 
 
-async def _handled(endpoint: BatchEndpoint, exchange: Exchange, join: Callable[[], Awaitable[None]]) -> None:
-    """Answer a request, also with what plugins refuse it for."""
+async def _handled(endpoint: BatchEndpoint, exchange: Exchange, join: Callable[[], Awaitable[None]]) -> str:
+    """Answer a request, also with what plugins refuse it for; returns the outcome."""
     try:
         await join()
         await endpoint.handler(exchange)
@@ -101,3 +108,5 @@ async def _handled(endpoint: BatchEndpoint, exchange: Exchange, join: Callable[[
             raise
         told = await exchange.told(error)
         await exchange.respond(told.status, endpoint.error(told, exchange.request_id), ())
+        return error.outcome
+    return "ok"

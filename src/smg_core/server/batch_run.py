@@ -16,6 +16,7 @@ import msgspec
 
 from smg_core.errors import InvalidRequest, StoreFailed
 from smg_core.history.base import LeaseLost, StaleVersion
+from smg_core.hooks import RunEnded
 from smg_core.protocols.batches import BatchLine, BatchTokens, LineCheck, error_line, read_tokens, refusal, result_line
 from smg_core.protocols.messages_batches import MessageLine, message_result, message_result_without_answer
 from smg_core.request import Caller
@@ -197,16 +198,37 @@ class BatchRun:
         pending = self._pending
         job, endpoint = pending.job, self._endpoints[pending.batch.endpoint]
         custom_id, body = _read_line(line, job.messages)
+        began = self._gateway.clock.monotonic()
         named = await self._made(len(body), lambda: refusal(body))
         answer: BatchAnswer | None
         if named is not None:
             request_id = self._gateway.ids("req-")
             error = InvalidRequest(f"Invalid '{named}': a request of a batch cannot have it.", param=named)
-            answer = BatchAnswer(error.status, endpoint.error(error, request_id), request_id)
+            answer = BatchAnswer(error.status, endpoint.error(error, request_id), request_id, error.outcome)
         else:
             answer = await self._answer(endpoint, body)
         if answer is not None:
             await self._keep(await self._made(len(answer.body), lambda: self._outcome(place, custom_id, answer)))
+            self._tell(endpoint, answer, self._gateway.clock.monotonic() - began)
+
+    def _tell(self, endpoint: BatchEndpoint, answer: BatchAnswer, seconds: float) -> None:
+        """Report a request whose result is kept: once, however often it was tried."""
+        self._gateway.observer.report(
+            RunEnded(
+                method="BATCH",
+                path=endpoint.path,
+                status=answer.status,
+                sent=len(answer.body),
+                seconds=seconds,
+                outcome=answer.outcome,
+                request_id=answer.request_id,
+                finished=answer.finished,
+                tenant=self._pending.tenant,
+                principal=self._pending.job.principal,
+                trace_id=answer.trace_id,
+                batch_id=self._pending.id,
+            )
+        )
 
     async def _answer(self, endpoint: BatchEndpoint, body: bytes) -> BatchAnswer | None:
         """The answer to a request; None where it is not sent any more."""
@@ -216,19 +238,35 @@ class BatchRun:
             if not await self._turns.enter(tenant, self):
                 return None
             try:
-                caller = Caller(tenant, job.principal, job.grants)
                 gateway = self._gateway
                 answer = await called(
-                    endpoint, body, job.headers, caller, faults=gateway.faults, plugins=gateway.plugins
+                    endpoint, body, job.headers, self._caller, faults=gateway.faults, plugins=gateway.plugins
                 )
             finally:
                 self._turns.leave(tenant)
             if answer.status == _NOT_THERE:
                 first = self._gateway.clock.monotonic() if first is None else first
-            if not await self._again(answer, body, first):
+            if not await self._again(answer, body, first) or not await self._waited(answer, body, first):
                 return answer
-            await rung(self._stopping, self._settings.retry_s)
         return None
+
+    async def _waited(self, answer: BatchAnswer, body: bytes, first: float | None) -> bool:
+        """Wait until a request may be tried again: for a model that nobody serves, until somebody does, so that its tries are not
+        requests of their own. False where it has waited long enough."""
+        model = await self._model_of(body) if answer.status == _NOT_THERE else ""
+        while True:
+            await rung(self._stopping, self._settings.retry_s)
+            if self._stopping.is_set() or not model or self._gateway.served_name(model, self._caller):
+                return True
+            now = self._gateway.clock.monotonic()
+            if first is None or not self._absences.found_nobody(model, first, now):
+                return False
+
+    @property
+    def _caller(self) -> Caller:
+        """Whose requests these are."""
+        job = self._pending.job
+        return Caller(self._pending.tenant, job.principal, job.grants)
 
     async def _again(self, answer: BatchAnswer, body: bytes, first: float | None) -> bool:
         """Whether a request is tried again, whose model was first found to be absent at `first`."""

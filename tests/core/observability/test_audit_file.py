@@ -217,3 +217,23 @@ def test_verify_names_what_cannot_be_read(tmp_path: Path, capsys: pytest.Capture
     told = capsys.readouterr().err
     assert "cannot be read" in told
     assert "is no head" in told
+
+
+ON_A_FULL_DISK = """
+import resource
+import sys
+from smg_core.observability.settings import AuditConfig
+from smg_core.server.admin.auditing import audit_fault
+print("before:", audit_fault(AuditConfig(file=sys.argv[1])))
+resource.setrlimit(resource.RLIMIT_FSIZE, (1024, 1024))
+print("after:", audit_fault(AuditConfig(file=sys.argv[1])))
+"""
+
+
+def test_a_disk_without_room_for_a_line_is_noticed_before_a_gateway_starts(path) -> None:
+    told = subprocess.run(
+        [sys.executable, "-c", ON_A_FULL_DISK, str(path)], capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+
+    assert told[0] == "before: "
+    assert "cannot be written: File too large" in told[1]

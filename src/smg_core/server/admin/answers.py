@@ -10,7 +10,7 @@ __all__ = ["respond_json"]
 
 async def respond_json(gateway: Runtime, exchange: Exchange, answer: object, status: int = 200) -> None:
     """Answer with this record."""
-    exchange.request_id = gateway.ids("req-")
+    exchange.take_id(gateway.ids, "req-")
     headers = [(b"content-type", b"application/json"), (b"cache-control", b"no-store")]
     headers.append(gateway.id_header(exchange.name))
     await exchange.respond(status, msgspec.json.encode(answer), headers)

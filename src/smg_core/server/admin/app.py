@@ -8,7 +8,7 @@ it has ended. Above: server.admin.running. Below: the routes.
 """
 
 from smg_core.request import Caller
-from smg_core.server.admin.auditing import AdminAudit
+from smg_core.server.admin.auditing import READING, AdminAudit
 from smg_core.server.admin.control import Control, control_routes
 from smg_core.server.admin.health import health_routes
 from smg_core.server.admin.roster import roster_routes
@@ -25,8 +25,6 @@ from smg_core.server.routes import Route
 from smg_core.server.runtime import Runtime
 
 __all__ = ["AdminApp", "admin_table"]
-
-READING = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 def admin_table(

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Mapping
 from typing import Literal
 
-from smg_core.errors import Overloaded
+from smg_core.errors import AuthenticationFailed, Overloaded, PermissionDenied
 from smg_core.observability.access_lines import time_stamp
 from smg_core.observability.audit_file import AuditFile, AuditFileBroken
 from smg_core.observability.repeats import Repeats
@@ -19,12 +19,16 @@ from smg_core.observability.settings import AuditConfig
 from smg_core.server.exchange import Exchange
 from smg_core.server.runtime import Runtime
 
-__all__ = ["AdminAudit", "AuditedEvent", "audit_fault"]
+__all__ = ["READING", "AdminAudit", "AuditedEvent", "audit_fault"]
 
 log = logging.getLogger("smg.audit")
 
 AuditedEvent = Literal["asked", "done", "failed", "refused"]
-"""An action is "asked" before it begins, then "done" or "failed"; "refused" is a request that began nothing."""
+"""An action is "asked" before it begins, then "done" or "failed"; "refused" is a request that began nothing: one that was to
+change something, or one that its caller may not make. A page that is not there, or a probe that says no, is no refusal."""
+READING = frozenset({"GET", "HEAD", "OPTIONS"})
+"""Methods that change nothing."""
+_NOT_ALLOWED = frozenset({AuthenticationFailed.__name__, PermissionDenied.__name__})
 SHOWN = 200  # characters of each text
 
 
@@ -48,11 +52,14 @@ class AdminAudit:
     def __init__(self, gateway: Runtime) -> None:
         settings, told = gateway.config.audit, gateway.config.observability
         self._clock = clock = gateway.clock
+        self._ids = gateway.ids
         self._refused = Repeats(told.repeat_s, told.repeats)
         self._file = AuditFile(settings, lambda: time_stamp(clock.time()), gateway.ids) if settings.file else None
 
     async def begin(self, exchange: Exchange) -> None:
         """A request is about to change something. Raises Overloaded where the audit log cannot be written."""
+        if not exchange.request_id:
+            exchange.take_id(self._ids, "req-")
         await self._write(exchange, "asked", "")
         exchange.audited = True
 
@@ -61,7 +68,9 @@ class AdminAudit:
         begun, good = exchange.audited, outcome == "ok"
         if good and begun:
             log.info("%s %s by %s", exchange.method, exchange.path[:SHOWN], _who(exchange))
-        told = begun if good else self._tell_refused(exchange, outcome)
+        told = begun
+        if not good and (begun or exchange.method not in READING or outcome in _NOT_ALLOWED):
+            told = self._tell_refused(exchange, outcome)
         if told or begun:
             with contextlib.suppress(Overloaded):  # it is logged, and the client has its answer
                 event: AuditedEvent = "refused" if not begun else "done" if good else "failed"

@@ -38,6 +38,6 @@ class _Decisions:
         found = await self._decided.of(name)
         if not found:
             raise NotFound("There is no decision for this request, or none that is kept.")
-        exchange.request_id = gateway.ids("req-")
+        exchange.take_id(gateway.ids, "req-")
         headers = [(b"content-type", b"application/json"), gateway.id_header(exchange.name)]
         await exchange.respond(200, msgspec.json.encode(RequestDecisions(name, found)), headers)

@@ -40,6 +40,6 @@ class _Sources:
             )
             for each in self._discovery.standings.values()
         ]
-        exchange.request_id = gateway.ids("req-")
+        exchange.take_id(gateway.ids, "req-")
         headers = [(b"content-type", b"application/json"), gateway.id_header(exchange.name)]
         await exchange.respond(200, msgspec.json.encode(DiscoverySources(found)), headers)

@@ -54,7 +54,7 @@ class _Health:
             dict(Counter(worker.state for worker in gateway.registry)),
             processes,
         )
-        exchange.request_id = gateway.ids("req-")
+        exchange.take_id(gateway.ids, "req-")
         headers = [(b"content-type", b"application/json"), gateway.id_header(exchange.name)]
         await exchange.respond(200, msgspec.json.encode(health), headers)
 

@@ -117,7 +117,7 @@ class _Keys:
         await self._respond(exchange, {"key": made.text, **made.key.shown(self._gateway.clock.time())}, status)
 
     async def _respond(self, exchange: Exchange, answer: JsonObject, status: int) -> None:
-        exchange.request_id = self._gateway.ids("req-")
+        exchange.take_id(self._gateway.ids, "req-")
         headers = [(b"content-type", b"application/json"), (b"cache-control", b"no-store")]
         headers.append(self._gateway.id_header(exchange.name))
         await exchange.respond(status, msgspec.json.encode(answer), headers)

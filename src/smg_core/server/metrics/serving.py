@@ -36,7 +36,7 @@ def metrics_route(gateway: Runtime, meter: Meter, path: str, needs: str, hosts: 
             hosts.check(exchange.scope, exchange.headers.get("host", ""))
         content_type = wanted_format(exchange.headers.get("accept", ""))
         text = await meter.text(content_type)
-        exchange.request_id = gateway.ids("req-")
+        exchange.take_id(gateway.ids, "req-")
         headers = [(b"content-type", content_type.encode()), gateway.id_header(exchange.name)]
         await exchange.respond(200, text, headers)
 
