@@ -14,6 +14,7 @@ from smg_core.hooks import (
     ProcessSampled,
     Rendered,
     RequestFinished,
+    RunEnded,
     ToolCalled,
     WorkerSampled,
 )
@@ -68,6 +69,7 @@ def test_no_name_is_declared_twice(names: str) -> None:
 NOT_RECORDED = {
     Rendered: "smg_router_encode_duration_seconds begins there, and a template takes less than what follows",
     FirstToken: "smg_inference_time_to_first_token_seconds is recorded when the request has ended, which has the number",
+    RunEnded: "a line of the access log; what it is of is counted when it is asked for, by its RequestFinished",
 }
 
 
