@@ -1,6 +1,7 @@
 """The grammar of events.py as a checker: `check(events)` raises AssertionError with a sentence when a stream breaks it.
 
-A table says for every event of a choice in which states it may come and which state follows. What is of the whole response
+The table that plugins are held to says for every event of a choice in which states it may come and which state follows; ids of
+tokens, which plugins do not leave, come in all of them. What is of the whole response
 (Started first, Usage and the end last) and how calls are numbered is checked beside it.
 """
 
@@ -9,58 +10,25 @@ from collections.abc import Iterable
 import attrs
 
 from smg_core.events import (
-    Annotation,
     Cancelled,
     Done,
     Event,
     Failed,
-    Finished,
-    HostedEnd,
-    HostedProgress,
-    HostedStart,
-    OpaqueBlock,
-    ReasoningDelta,
-    ReasoningEnd,
-    RefusalDelta,
     SampledIds,
     Started,
-    TextDelta,
-    TextEnd,
     ToolCallDelta,
     ToolCallEnd,
     ToolCallStart,
     Usage,
 )
+from smg_core.middleware.event_order import OF_CHOICES
 
 __all__ = ["ENDS", "NEXT", "check"]
 
-CLOSED, TEXT, REFUSAL, REASONING, CALL, HOSTED = (
-    "no block is open",
-    "a text is open",
-    "a refusal is open",
-    "reasoning is open",
-    "a call is open",
-    "a hosted call is open",
-)
-FINISHED = "the choice is finished"
+CLOSED, FINISHED = "no block is open", "the choice is finished"
+OPEN = {state for following in OF_CHOICES.values() for state in following}
 
-NEXT: dict[type, dict[str, str]] = {
-    SampledIds: {state: state for state in (CLOSED, TEXT, REFUSAL, REASONING, CALL, HOSTED)},
-    TextDelta: {CLOSED: TEXT, TEXT: TEXT},
-    Annotation: {TEXT: TEXT},
-    RefusalDelta: {CLOSED: REFUSAL, REFUSAL: REFUSAL},
-    TextEnd: {TEXT: CLOSED, REFUSAL: CLOSED},
-    ReasoningDelta: {CLOSED: REASONING, REASONING: REASONING},
-    ReasoningEnd: {REASONING: CLOSED},
-    ToolCallStart: {CLOSED: CALL},
-    ToolCallDelta: {CALL: CALL},
-    ToolCallEnd: {CALL: CLOSED},
-    HostedStart: {CLOSED: HOSTED},
-    HostedProgress: {HOSTED: HOSTED},
-    HostedEnd: {HOSTED: CLOSED},
-    OpaqueBlock: {CLOSED: CLOSED},
-    Finished: {CLOSED: FINISHED},
-}
+NEXT: dict[type, dict[str, str]] = {**OF_CHOICES, SampledIds: {state: state for state in OPEN}}
 ENDS = (Done, Failed, Cancelled)
 
 

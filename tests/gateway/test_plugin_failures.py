@@ -2,6 +2,8 @@
 told, in the envelope of its API. Every hook, every way to fail, every API, streamed and whole, is walked."""
 
 import asyncio
+import re
+from collections.abc import Awaitable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from tests.gateway.test_plugins import GUESTS, listed
 from tests.gateway.test_said import APIS, NUMBERS, SAID
 
 from smg_core.events import Event
+from smg_core.hooks import ExchangeEnded
 from smg_core.middleware.base import (
     CONTINUE,
     AnswerPiece,
@@ -30,6 +33,8 @@ from smg_core.middleware.base import (
     RequestHead,
     RequestVerdict,
     ResponseHead,
+    StorageCall,
+    StorageVerdict,
     TextVerdict,
 )
 from smg_core.middleware.python import PythonPlugin
@@ -40,7 +45,6 @@ pytestmark = pytest.mark.anyio
 HERE = "tests.gateway.test_plugin_failures"
 ENGINE = attrs.evolve(NUMBERS, replies=NUMBERS.replies * 10)
 FAILED = "A plugin of this gateway failed."
-FAILED_INSIDE = "The gateway failed on this request."
 GOOD_ENDS = ("[done]", "message_stop", "response.completed", "interaction.complete", '"finish_reason":"stop"')
 """What says in an API's stream that an answer is complete."""
 
@@ -58,6 +62,14 @@ BEHIND = ("end", "error")
 """Hooks whose failure refuses no good answer: nothing comes behind them, or they are not called for it."""
 
 
+RAISED: dict[str, type[BaseException]] = {
+    "raise": RuntimeError,
+    "cancel": asyncio.CancelledError,
+    "exit": SystemExit,
+    "interrupt": KeyboardInterrupt,
+}
+
+
 class Raising(PythonPlugin):
     """Raises, or refuses, in the hook that `do` names; writes what it passes in capital letters."""
 
@@ -71,35 +83,54 @@ class Raising(PythonPlugin):
         wanted, way = self.shared.do.rsplit(" ", 1)
         if wanted != hook:
             return None
-        if way == "raise":
-            raise RuntimeError("a secret of the plugin")
-        if way == "cancel":
-            raise asyncio.CancelledError
+        if way in RAISED:
+            raise RAISED[way]("a secret of the plugin")
         return Reject(500, FAILED)
 
+    async def waits(self, hook: str) -> Reject | None:
+        """The same in a hook that may wait: for what never comes, too."""
+        if self.shared.do == f"{hook} wait":
+            await asyncio.Event().wait()
+        return self.does(hook)
+
     async def on_request_head(self, head: RequestHead) -> HeadVerdict:
-        return self.does("request_head") or CONTINUE
+        return await self.waits("request_head") or CONTINUE
 
     async def on_request_body(self, body: RequestBody) -> TextVerdict:
-        return self.does("request_body") or CONTINUE
+        return await self.waits("request_body") or CONTINUE
 
     async def on_request(self, request: GenerationRequest) -> RequestVerdict:
-        return self.does("request") or CONTINUE
+        return await self.waits("request") or CONTINUE
 
     async def on_response_head(self, head: ResponseHead) -> HeadVerdict:
-        return self.does("response_head") or CONTINUE
+        return await self.waits("response_head") or CONTINUE
 
-    def on_piece(self, piece: AnswerPiece) -> PieceVerdict:
+    def on_piece(self, piece: AnswerPiece) -> PieceVerdict | Awaitable[PieceVerdict]:
         self.count += 1
+        if self.shared.do.endswith("_piece wait"):
+            return self.waited(piece, "third_piece" if self.count == 3 else "first_piece")
         refused = self.does("first_piece") or (self.does("third_piece") if self.count == 3 else None)
-        return refused or (CONTINUE if FAILED in piece.text else ChangeText(piece.text.upper()))
+        return refused or self.passed(piece)
+
+    async def waited(self, piece: AnswerPiece, hook: str) -> PieceVerdict:
+        return await self.waits(hook) or self.passed(piece)
+
+    @staticmethod
+    def passed(piece: AnswerPiece) -> PieceVerdict:
+        return CONTINUE if FAILED in piece.text else ChangeText(piece.text.upper())
 
     async def on_end(self, end: End) -> str:
-        self.does("end")
+        await self.waits("end")
         return ""
 
     async def on_error(self, failure: Failure) -> Continue | Reject:
-        return self.does("error") or CONTINUE
+        return await self.waits("error") or CONTINUE
+
+    async def on_store(self, call: StorageCall) -> StorageVerdict:
+        return (await self.waits("store") if call.texts else None) or CONTINUE  # at writes; reads find what was kept
+
+    async def on_stored(self, call: StorageCall) -> None:
+        await self.waits("stored")
 
 
 class RaisingOfText(Raising):
@@ -115,12 +146,13 @@ class RaisingOfWhole(Raising):
     """The same, of answers that leave whole, at once."""
 
     async def on_response(self, head: ResponseHead, body: str) -> tuple[HeadVerdict, TextVerdict]:
-        refused = self.does("response")
+        refused = await self.waits("response")
         return refused or CONTINUE, refused or ChangeText(body.upper())
 
 
 def in_python(name: str, does: str) -> dict[str, Any]:
-    return {"source": f"{HERE}:{name}", "config": {"do": does}}
+    entry: dict[str, Any] = {"source": f"{HERE}:{name}", "config": {"do": does}}
+    return {**entry, "deadline_ms": 60} if does.endswith("wait") else entry
 
 
 def component(does: str) -> dict[str, Any]:
@@ -199,12 +231,49 @@ OF_CLASSES = [
 ]
 
 
-@pytest.mark.parametrize("way", ["raise", "refuse", "cancel"])
+@pytest.mark.parametrize("way", ["refuse", "wait", *RAISED])
 @pytest.mark.parametrize(("name", "hook", "streams"), OF_CLASSES)
-async def test_a_class_that_raises_or_refuses_lets_nothing_pass(
+async def test_a_class_that_raises_or_refuses_or_waits_too_long_lets_nothing_pass(
     tmp_path: Path, name: str, hook: str, way: str, streams: bool
 ) -> None:
+    if (hook, way) == ("event", "wait"):
+        return  # a plain function, which cannot wait
     await walk(tmp_path, in_python(name, f"{hook} {way}"), hook, streams=streams)
+
+
+STORING = [in_python("Raising", f"{hook} {way}") for hook in ("store", "stored") for way in ("refuse", "wait", *RAISED)]
+STORING += [component(f"{hook} {way} none") for hook in ("store", "stored") for way in ("spin", "trap")]
+ANSWERED = ("/v1/responses", "/v1beta/interactions")
+KEPT: dict[str, dict[str, Any]] = {
+    "/v1/responses": {"model": "sim", "input": "Hi", "store": True},
+    "/v1/conversations": {"metadata": {"a": "b"}},
+    "/v1beta/interactions": {"model": "sim", "input": "Hi", "store": True},
+}
+
+
+@pytest.mark.parametrize("streams", [True, False])
+@pytest.mark.parametrize("entry", STORING, ids=lambda entry: entry["config"]["do"])
+async def test_what_a_plugin_around_the_store_fails_at_is_not_kept(
+    tmp_path: Path, entry: dict[str, Any], streams: bool
+) -> None:
+    """One that fails before a write has none of it kept, and the client told; one that fails after it changes nothing."""
+    hook = entry["config"]["do"].split(" ")[0]
+    async with in_process(ENGINE, config=listed(tmp_path, entry)) as house:
+        for path, asked in KEPT.items():
+            answer = await house.http.post(
+                path, json={**asked, "stream": True} if streams and "model" in asked else asked
+            )
+            assert "secret" not in answer.text, path
+            if hook == "store" and path in ANSWERED:
+                # An answer that could not be kept is given all the same: the log tells of it.
+                found = re.search(r'"id": ?"([^"]+)"', answer.text.lower())
+                assert found is not None, (path, answer.text)
+                assert (await house.http.get(f"{path}/{found[1]}")).status_code == 404, (path, found[1])
+            elif hook == "store":
+                check_envelope(path, answer)
+            else:
+                assert answer.status_code == 200, (path, answer.text)
+                assert FAILED not in answer.text, (path, answer.text)
 
 
 class Odd(PythonPlugin):
@@ -314,14 +383,23 @@ async def test_asgi_middleware_that_raises_lets_nothing_pass(tmp_path: Path, at:
             try:
                 async with house.http.stream("POST", path, json=asked) as answer:
                     if at == 0:
-                        told = msgspec.json.decode(await answer.aread())
-                        assert (answer.status_code, told["error"]["message"]) == (500, FAILED_INSIDE), name
-                        assert answer.headers["x-request-id"], name
+                        await answer.aread()
+                        check_envelope(name, answer)
                         continue
                     async for piece in answer.aiter_bytes():
                         said += piece
+                if answer.headers["content-type"].startswith("text/event-stream"):
+                    before, _, last = said.removesuffix(b"\n\n").rpartition(b"\n\n")
+                    assert last.startswith(b"event: error\ndata: "), (name, said)
+                    assert FAILED in last.decode(), (name, said)
+                    assert FAILED not in before.decode(), (name, said)
             except httpx.RemoteProtocolError:
-                pass  # the connection is cut: a stream that has begun has no better end here
+                # The connection is cut: what is no stream of events has no better end once it has begun.
+                assert not answer.headers["content-type"].startswith("text/event-stream"), name
             assert not any(words in said for words in (b"Call me", b"not at", b"now", b"secret")), (name, said)
             if at == 1 or streams:
                 assert not any(end.upper().encode() in said for end in GOOD_ENDS), (name, said)
+        failed = house.gateway.plugins.states["Cutting"].counts.get("failed", 0)
+        ended = house.observer.of(ExchangeEnded)
+        assert failed == len([each for each in ended if each.outcome != "ok"])
+        assert failed >= (0 if at == 3 and not streams else len(APIS))

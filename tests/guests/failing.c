@@ -8,6 +8,7 @@
 #define SMG_PIECES
 #define SMG_END
 #define SMG_ERROR
+#define SMG_STORAGE
 #include "smg_plugin.h"
 
 static char kept[64];
@@ -61,3 +62,9 @@ smg_text_verdict on_piece(smg_piece piece) {
 
 smg_text on_end(smg_ending ending) { fail_in("end"); return (smg_text){0, 0}; }
 smg_error_verdict on_error(smg_failure failure) { fail_in("error"); return (smg_error_verdict){0}; }
+
+smg_storage_verdict before_storing(smg_storage_call call) {
+  if (call.texts.size) fail_in("store "); /* at writes; reads find what was kept */
+  return (smg_storage_verdict){.what = SMG_PROCEED};
+}
+void after_storing(smg_storage_call call) { fail_in("stored"); }

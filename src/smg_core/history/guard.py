@@ -112,7 +112,7 @@ class GuardedStore:
         began, outcome = self._clock.monotonic(), "cancelled"
         try:
             result = await call
-        except Exception as error:
+        except Exception as error:  # whatever a backend's driver raises is counted by its kind, and goes on
             outcome = type(error).__name__
             raise
         else:

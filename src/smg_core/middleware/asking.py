@@ -7,6 +7,7 @@ import asyncio
 import traceback
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from types import TracebackType
 from typing import ParamSpec, TypeVar
 
 from smg_core.errors import SmgError
@@ -27,66 +28,82 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 
+class _Faults:
+    """Stands around code of a plugin, which may raise anything: even SystemExit, which would end the process. All of it is a
+    failure of the plugin, beside errors of ours and the kinds in `own`."""
+
+    def __init__(self, *own: type[BaseException]) -> None:
+        self._own = (SmgError, MiddlewareFault, *own)
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None and not isinstance(error, self._own):
+            raise MiddlewareFault(fault_words(error)) from error
+
+
+_IN_CALL, _IN_WAIT = _Faults(), _Faults(asyncio.CancelledError, GeneratorExit)
+"""Around a plain call, in which no request can be cancelled, and around one that waits."""
+
+
 def event_verdict(session: PluginSession, event: Event) -> EventVerdict:
     """What a plugin answers to an event. Raises as `hook_verdict`."""
-    try:
+    with _IN_CALL:
         return session.on_event(event)
-    except (SmgError, MiddlewareFault):
-        raise
-    except (Exception, asyncio.CancelledError) as error:
-        raise MiddlewareFault(fault_words(error)) from error
 
 
 def checked(check: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
     """What a check makes of the verdict of a hook, whose fields may be anything. Raises as `hook_verdict`."""
-    try:
+    with _IN_CALL:
         return check(*args, **named)
-    except (SmgError, MiddlewareFault):
-        raise
-    except Exception as error:
-        raise MiddlewareFault(fault_words(error)) from error
 
 
-async def hook_verdict(hook: Callable[P, Awaitable[T]], *args: P.args, **named: P.kwargs) -> T:
-    """What a hook answers. Raises MiddlewareFault for whatever it raises, beside our own errors: those are its refusals. It may
-    raise a cancellation, too, which is not that of the request."""
+async def hook_verdict(hook: Callable[P, Awaitable[T]], within: float | None, *args: P.args, **named: P.kwargs) -> T:
+    """What a hook answers, in so many seconds; None: in its own time. Raises MiddlewareFault for whatever it raises, beside our
+    own errors: those are its refusals. It may raise a cancellation, too, which is not that of the request."""
     try:
-        return await hook(*args, **named)
-    except (SmgError, MiddlewareFault):
-        raise
+        with _IN_WAIT:
+            if within is None:
+                return await hook(*args, **named)
+            return await _in_time(hook(*args, **named), within)
     except asyncio.CancelledError as error:
         task = asyncio.current_task()
         if task is None or task.cancelling():
             raise
         raise MiddlewareFault("raised a cancellation") from error
-    except Exception as error:
-        raise MiddlewareFault(fault_words(error)) from error
+
+
+async def _in_time(answer: Awaitable[T], within: float) -> T:
+    """Raises MiddlewareFault where it takes longer; what waits is cancelled then."""
+    limit = asyncio.timeout(within)
+    try:
+        async with limit:
+            return await answer
+    except TimeoutError:
+        if limit.expired():
+            raise MiddlewareFault("took longer than its deadline") from None
+        raise
 
 
 def piece_verdict(session: PluginSession, piece: AnswerPiece) -> PieceVerdict | Awaitable[PieceVerdict]:
     """What a plugin answers to a piece, to be awaited if it waits. Raises as `hook_verdict`."""
-    try:
+    with _IN_CALL:
         return session.on_piece(piece)
-    except (SmgError, MiddlewareFault):
-        raise
-    except (Exception, asyncio.CancelledError) as error:
-        raise MiddlewareFault(fault_words(error)) from error
 
 
 def begun_session(middleware: Middleware, about: About) -> PluginSession:
     """The session of one exchange. Raises MiddlewareFault."""
-    try:
+    with _IN_CALL:
         return middleware.begin(about)
-    except (Exception, asyncio.CancelledError) as error:
-        raise MiddlewareFault(fault_words(error)) from error
 
 
 def close_session(session: PluginSession) -> None:
     """End a session. Raises MiddlewareFault."""
-    try:
+    with _IN_CALL:
         session.close()
-    except (Exception, asyncio.CancelledError) as error:
-        raise MiddlewareFault(fault_words(error)) from error
 
 
 def fault_words(error: BaseException) -> str:

@@ -6,7 +6,7 @@ which implement. Below: the request and the events that all APIs and engines sha
 """
 
 from collections.abc import Awaitable
-from typing import Literal, Protocol
+from typing import Literal, Protocol, get_args
 
 import attrs
 
@@ -57,19 +57,7 @@ HookName = Literal[
     "store",
     "stored",
 ]
-HOOKS: tuple[HookName, ...] = (
-    "request_head",
-    "request_body",
-    "request",
-    "event",
-    "response_head",
-    "response",
-    "piece",
-    "end",
-    "error",
-    "store",
-    "stored",
-)
+HOOKS: tuple[HookName, ...] = get_args(HookName)
 PieceKind = Literal["wire", "text", "reasoning", "arguments"]
 PieceMode = Literal["none", "wire", "text"]
 Headers = tuple[tuple[str, str], ...]

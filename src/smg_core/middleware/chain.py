@@ -6,6 +6,7 @@ the plugins that it began with, whatever is added or replaced meanwhile. Decides
 `server`. Below: `base`, `checks`, `entries`.
 """
 
+import asyncio
 from bisect import insort
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Literal, ParamSpec, TypeVar
@@ -92,6 +93,11 @@ class Link:
     entry: Entry
     middleware: Middleware
 
+    @property
+    def within(self) -> float | None:
+        """Seconds that a hook may wait, None for a component: the sandbox keeps its deadline."""
+        return None if self.entry.is_component else self.entry.limits.deadline_ms / 1000
+
 
 @attrs.frozen
 class Identified:
@@ -141,14 +147,28 @@ class PluginPlan:
 @attrs.define
 class _Active:
     """A plugin in this exchange. `refusal` is what it has refused the exchange for, or the failure of one that is "closed": from
-    then on it passes nothing, until the client is told an error."""
+    then on it passes nothing, until the client is told an error. `turn` is held while a hook waits; None for a component, whose
+    session sees to that itself."""
 
     at: int
     link: Link
     session: PluginSession
     hooks: frozenset[HookName]
+    turn: asyncio.Lock | None
     failed: bool = False
     refusal: SmgError | None = None
+
+    async def asked(self, hook: Callable[P, Awaitable[T]], *args: P.args, **named: P.kwargs) -> T:
+        """What a hook answers, when the call before is over. Raises as `hook_verdict`."""
+        if self.turn is None:
+            return await hook_verdict(hook, None, *args, **named)
+        async with self.turn:
+            return await hook_verdict(hook, self.link.within, *args, **named)
+
+    @property
+    def is_in_call(self) -> bool:
+        """Whether a hook of it waits, so that no other one may be called."""
+        return self.turn is not None and self.turn.locked()
 
     def is_out(self) -> bool:
         """Whether it is left out of the rest of the exchange: it has failed and is "open", or what follows is an error. Raises
@@ -291,7 +311,8 @@ class PluginChain:
         except MiddlewareFault as fault:
             self._fault(link.entry, "request_head", fault)
             return None
-        active = _Active(at, link, session, link.middleware.hooks)
+        turn = None if link.entry.is_component else asyncio.Lock()
+        active = _Active(at, link, session, link.middleware.hooks, turn)
         insort(self._active, active, key=_place)
         if "piece" in active.hooks:
             for_mode = self._wire if link.middleware.pieces == "wire" else self._said
@@ -303,7 +324,7 @@ class PluginChain:
             return head, None
         entry = active.link.entry
         try:
-            verdict: HeadVerdict = await hook_verdict(active.session.on_request_head, head)
+            verdict: HeadVerdict = await active.asked(active.session.on_request_head, head)
             change = self._change(active, "request_head", verdict, ChangeHead)
             if change is None:
                 return head, None
@@ -319,7 +340,7 @@ class PluginChain:
         if active.failed or "request_body" not in active.hooks:
             return text, head
         try:
-            verdict: TextVerdict = await hook_verdict(active.session.on_request_body, RequestBody(text))
+            verdict: TextVerdict = await active.asked(active.session.on_request_body, RequestBody(text))
             change = self._change(active, "request_body", verdict, ChangeText)
             if change is None:
                 return text, head
@@ -362,6 +383,10 @@ class PluginChain:
         """The text of a piece as one plugin leaves it; to be awaited if it waits."""
         return self._piece((link.active,), 0, piece)
 
+    def turn_of(self, link: SaidLink) -> Awaitable[str] | None:
+        """What to wait for before a plugin is shown an event, None for nothing."""
+        return _passed(link.active.turn) if link.active.is_in_call and link.active.turn is not None else None
+
     def event(self, link: SaidLink, event: Event) -> Sequence[Event]:
         """The events that one plugin puts in the place of an event. One that fails where what it has left cannot be gone on with
         ends the answer, also if it is "open"."""
@@ -392,7 +417,7 @@ class PluginChain:
             if active.is_out() or "request" not in active.hooks:
                 continue
             try:
-                verdict: RequestVerdict = await hook_verdict(active.session.on_request, request)
+                verdict: RequestVerdict = await active.asked(active.session.on_request, request)
                 change = self._change(active, "request", verdict, GenerationRequest)
                 if change is None:
                     continue
@@ -428,7 +453,7 @@ class PluginChain:
         if active.is_out():
             return head, text
         try:
-            of_head, of_text = await hook_verdict(active.session.on_response, head, text)
+            of_head, of_text = await active.asked(active.session.on_response, head, text)
             change = self._change(active, "response", of_head, ChangeHead)
             changed = self._change(active, "response", of_text, ChangeText)
             new_head = head if change is None else checked(changed_response, head, change, self._config.header_bytes)
@@ -444,7 +469,7 @@ class PluginChain:
         if active.is_out() or "response_head" not in active.hooks:
             return head
         try:
-            verdict: HeadVerdict = await hook_verdict(active.session.on_response_head, head)
+            verdict: HeadVerdict = await active.asked(active.session.on_response_head, head)
             change = self._change(active, "response_head", verdict, ChangeHead)
             if change is not None:
                 head = checked(changed_response, head, change, self._config.header_bytes)
@@ -466,6 +491,8 @@ class PluginChain:
             if active.is_out():
                 continue
             shown = piece if text is piece.text else attrs.evolve(piece, text=text)
+            if active.is_in_call:
+                return self._piece_waiting(asked, number, shown, None)
             try:
                 verdict = piece_verdict(active.session, shown)
             except MiddlewareFault as fault:
@@ -477,11 +504,17 @@ class PluginChain:
         return text
 
     async def _piece_waiting(
-        self, asked: Sequence[_Active], at: int, piece: AnswerPiece, verdict: Awaitable[PieceVerdict]
+        self, asked: Sequence[_Active], at: int, piece: AnswerPiece, verdict: Awaitable[PieceVerdict] | None
     ) -> str:
+        """The same where a plugin waits: for `verdict`, or for its turn."""
         active = asked[at]
+
+        async def answer() -> PieceVerdict:
+            found = piece_verdict(active.session, piece) if verdict is None else verdict
+            return await found if isinstance(found, Awaitable) else found
+
         try:
-            text = self._piece_text(active, await hook_verdict(lambda: verdict), piece.text)
+            text = self._piece_text(active, await active.asked(answer), piece.text)
         except MiddlewareFault as fault:
             text = self._piece_failed(active, fault, piece.text)
         rest = self._piece(asked, at + 1, attrs.evolve(piece, text=text))
@@ -509,7 +542,7 @@ class PluginChain:
                 continue
             try:
                 told.append(
-                    checked(bounded_text, await hook_verdict(active.session.on_end, end), self._config.piece_bytes)
+                    checked(bounded_text, await active.asked(active.session.on_end, end), self._config.piece_bytes)
                 )
             except (MiddlewareFault, SmgError) as error:
                 active.failed = True
@@ -529,7 +562,7 @@ class PluginChain:
             if active.failed or "error" not in active.hooks:
                 continue
             try:
-                verdict = await hook_verdict(active.session.on_error, failure)
+                verdict = await active.asked(active.session.on_error, failure)
                 if isinstance(verdict, Reject):
                     found = checked(refusal_of, verdict)
                     failure = Failure(found.status, found.code or "", found.message)
@@ -576,6 +609,11 @@ class PluginChain:
         self._report(Happened(entry.name, hook, "failed", fault.reason))
         if entry.on_failure == "closed":
             raise _failure(entry, fault) from fault
+
+
+async def _passed(turn: asyncio.Lock) -> str:
+    async with turn:
+        return ""
 
 
 def _place(active: _Active) -> int:

@@ -12,10 +12,22 @@ import attrs
 from smg_core.middleware.base import About
 from smg_core.settings import ConfigError, nearest
 
-__all__ = ["ASGI", "Entry", "Limits", "check_plugins", "entry_name", "entry_of_source", "parse_entries"]
+__all__ = [
+    "ASGI",
+    "_COMPUTING_MS",
+    "_WAITING_MS",
+    "Entry",
+    "Limits",
+    "check_plugins",
+    "entry_name",
+    "entry_of_source",
+    "parse_entries",
+]
 
 ASGI = "asgi"
 """The kind of an entry that is an ASGI middleware."""
+_COMPUTING_MS, _WAITING_MS = 50.0, 5000.0
+"""The deadline of a call of a component, which computes, and of a hook in Python, which may wait for others."""
 _GRANTS = ("clock", "random", "tenant", "wasi")
 _KINDS = {str: "a string", int: "a whole number", float: "a number", bool: "true or false", dict: "an object"}
 
@@ -39,11 +51,12 @@ def _one_of(*choices: str) -> Any:
 
 @attrs.frozen
 class Limits:
-    """What one call of a component, and one instance of it, may use. `deadline_ms`: milliseconds of a call; `instances`: how many
+    """What one call of a component, and one instance of it, may use. `deadline_ms`: milliseconds of a call, also of a hook in
+    Python that waits; `instances`: how many
     exist at once; `waiting_ms`: how long an exchange waits for one; `memory_mib`: memory of one; `stack_kib`: its stack;
     `log_lines`: lines that it may log within a minute."""
 
-    deadline_ms: float = attrs.field(default=50.0, validator=_within(1, 300_000))
+    deadline_ms: float = attrs.field(default=_COMPUTING_MS, validator=_within(1, 300_000))
     memory_mib: float = attrs.field(default=16.0, validator=_within(0.0625, 4096))
     stack_kib: int = attrs.field(default=256, validator=_within(16, 4096))
     instances: int = attrs.field(default=256, validator=_within(1, 65536))
@@ -82,6 +95,11 @@ class Entry:
             raise ConfigError("when: before_identity, neither tenant nor model is known")
         if self.kind == ASGI and (self.models or self.grants or self.source.endswith(".wasm")):
             raise ConfigError("kind: asgi, which is code in Python, goes with neither models nor grants")
+
+    @property
+    def is_component(self) -> bool:
+        """Whether it is a component; it is code in Python otherwise."""
+        return self.source.endswith(".wasm")
 
     def applies(self, about: About) -> bool:
         """Whether it runs in an exchange, as far as its route and tenant say."""
@@ -137,6 +155,8 @@ def _entry(found: object, source: str) -> Entry:
     given = dict(found)
     given.setdefault("name", entry_name(given["source"]))
     limits = {name: given.pop(name) for name in [field.name for field in attrs.fields(Limits)] if name in given}
+    if not given["source"].endswith(".wasm"):
+        limits.setdefault("deadline_ms", _WAITING_MS)
     known = [field.name for field in attrs.fields(Entry) if field.name != "limits"]
     for name in given:
         if name not in known:

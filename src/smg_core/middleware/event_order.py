@@ -24,11 +24,12 @@ from smg_core.events import (
 )
 from smg_core.middleware.base import MiddlewareFault
 
-__all__ = ["EventOrder", "checked_events", "is_of_choice"]
+__all__ = ["OF_CHOICES", "EventOrder", "checked_events", "is_of_choice"]
 
 _CLOSED, _OVER = "no block is open", "the choice is finished"
-_TEXT, _REFUSAL, _REASONING, _CALL, _HOSTED = "a text", "a refusal", "reasoning", "a call", "a hosted call"
-_NEXT: Final[dict[type, dict[str, str]]] = {
+_TEXT, _REFUSAL, _REASONING = "a text is open", "a refusal is open", "reasoning is open"
+_CALL, _HOSTED = "a call is open", "a hosted call is open"
+OF_CHOICES: Final[dict[type, dict[str, str]]] = {
     TextDelta: {_CLOSED: _TEXT, _TEXT: _TEXT},
     Annotation: {_TEXT: _TEXT},
     RefusalDelta: {_CLOSED: _REFUSAL, _REFUSAL: _REFUSAL},
@@ -44,7 +45,8 @@ _NEXT: Final[dict[type, dict[str, str]]] = {
     OpaqueBlock: {_CLOSED: _CLOSED},
     Finished: {_CLOSED: _OVER},
 }
-_OF_CHOICES: Final = tuple(_NEXT)
+"""For each event of a choice that a plugin may leave: in which states of the choice it may come, and which state follows."""
+_OF_CHOICES: Final = tuple(OF_CHOICES)
 """The kinds of events that belong to a choice: a plugin may change, drop and add these. The others are of the whole response."""
 
 
@@ -71,7 +73,7 @@ class EventOrder:
         """Raises MiddlewareFault for an event that may not come now."""
         index: int = event.index  # type: ignore[union-attr]
         state = self._states.get(index, _CLOSED)
-        following = _NEXT[type(event)].get(state)
+        following = OF_CHOICES[type(event)].get(state)
         if following is None:
             raise MiddlewareFault(f"puts {type(event).__name__} where it may not come: {state}")
         if isinstance(event, ToolCallStart | ToolCallDelta | ToolCallEnd):

@@ -143,7 +143,7 @@ def python_middleware(entry: Entry) -> Middleware:
         return _made(entry, _found(entry.source))
     except ConfigError as error:
         raise ConfigError(f"{where}: {error.args[0]}") from None
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # its import and what it calls run here, and may raise anything
         raise ConfigError(f"{where}: {type(error).__name__}: {error}") from error
 
 

@@ -71,9 +71,11 @@ class _Events:
     def of(self, events: Sequence[Event]) -> _Steps:
         left: list[Event] = []
         for event in events:
+            waiting = self._chain.turn_of(self._link)
+            if waiting is not None:
+                yield waiting
             left += self._chain.event(self._link, event)
         return left
-        yield  # a generator, as that of texts, which waits for nothing
 
 
 class _Block:

@@ -5,12 +5,13 @@ rejects it; after the call all are told. A session of a plugin is of one call. R
 Above: server.plugin_storage. Below: `chain`, `base`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeVar
 
 import msgspec
 
-from smg_core.errors import InternalError
-from smg_core.middleware.asking import fault_words
+from smg_core.errors import InternalError, SmgError
+from smg_core.middleware.asking import begun_session, checked, close_session, fault_words, hook_verdict
 from smg_core.middleware.base import (
     About,
     ChangeStored,
@@ -26,6 +27,8 @@ from smg_core.middleware.chain import Happened, Link, PluginPlan, ReportHappened
 from smg_core.middleware.checks import bounded_text, refusal_of
 
 __all__ = ["StoragePlugins"]
+
+T = TypeVar("T")
 
 
 class StoragePlugins:
@@ -62,9 +65,9 @@ class StoragePlugins:
         """Tell of a call that has happened. What fails here is reported, and refuses nothing more."""
         for link in self._for(call.tenant, "stored"):
             try:
-                await _told(link, call)
-            except MiddlewareFault as fault:
-                self._report(Happened(link.entry.name, "stored", "failed", fault.reason))
+                await _in_session(link, call, _stored)
+            except (MiddlewareFault, SmgError) as error:
+                self._report(Happened(link.entry.name, "stored", "failed", fault_words(error)))
 
     def _for(self, tenant: str, hook: HookName) -> list[Link]:
         return [
@@ -75,16 +78,16 @@ class StoragePlugins:
 
     async def _asked(self, link: Link, call: StorageCall) -> dict[str, str]:
         """The texts that one plugin changes. Raises its refusal, and MiddlewareFault."""
-        verdict = await _verdict(link, call)
+        verdict = await _in_session(link, call, _store)
         if isinstance(verdict, Continue):
             return {}
         if isinstance(verdict, Reject):
-            refused = refusal_of(verdict)
+            refused = checked(refusal_of, verdict)
             self._report(Happened(link.entry.name, "store", "rejected"))
             raise refused
         if not isinstance(verdict, ChangeStored):
             raise MiddlewareFault(f"answered {type(verdict).__name__} to store")
-        found = self._checked(call, verdict)
+        found = checked(self._checked, call, verdict)
         self._report(Happened(link.entry.name, "store", "changed"))
         return found
 
@@ -107,29 +110,21 @@ class StoragePlugins:
             raise InternalError("A plugin of this gateway failed.", detail=detail) from fault
 
 
-def _begun(link: Link, call: StorageCall) -> PluginSession:
-    return link.middleware.begin(About("", "", "", tenant=call.tenant, principal=call.principal))
-
-
-async def _verdict(link: Link, call: StorageCall) -> StorageVerdict:
-    """What a plugin answers before a call. Raises MiddlewareFault for whatever it raises."""
+async def _in_session(
+    link: Link, call: StorageCall, hook: Callable[[PluginSession], Callable[[StorageCall], Awaitable[T]]]
+) -> T:
+    """What a hook of a plugin answers, in a session of its own. Raises its refusal, and MiddlewareFault for whatever else it
+    raises."""
+    session = begun_session(link.middleware, About("", "", "", tenant=call.tenant, principal=call.principal))
     try:
-        session = _begun(link, call)
-        try:
-            return await session.on_store(call)
-        finally:
-            session.close()
-    except Exception as error:
-        raise MiddlewareFault(fault_words(error)) from error
+        return await hook_verdict(hook(session), link.within, call)
+    finally:
+        close_session(session)
 
 
-async def _told(link: Link, call: StorageCall) -> None:
-    """Tell a plugin of a call that has happened. Raises as `_verdict`."""
-    try:
-        session = _begun(link, call)
-        try:
-            await session.on_stored(call)
-        finally:
-            session.close()
-    except Exception as error:
-        raise MiddlewareFault(fault_words(error)) from error
+def _store(session: PluginSession) -> Callable[[StorageCall], Awaitable[StorageVerdict]]:
+    return session.on_store
+
+
+def _stored(session: PluginSession) -> Callable[[StorageCall], Awaitable[None]]:
+    return session.on_stored

@@ -2,18 +2,20 @@
 
 Each middleware is called with a scope, `receive` and `send`, and calls the next one. Behind the last is the step that answers; it
 reads and writes through all of them, so there is no way around. What leaves the outermost is what is counted. If one fails before
-anything has left, the client gets an error of the gateway, through those around it; one that is "open" is left out.
+anything has left, the client gets an error of the gateway, through those around it; one that is "open" is left out. If a stream
+of events has begun, it ends with an error event; another answer is cut off.
 Above: `plugging`. Below: the exchange, `middleware`.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import cast
 
 from smg_core.errors import InternalError, SmgError
 from smg_core.middleware.asgi import STEP, AsgiMiddleware
-from smg_core.middleware.asking import fault_words
+from smg_core.middleware.asking import fault_words, hook_verdict
 from smg_core.middleware.base import MiddlewareFault
 from smg_core.middleware.chain import Happened, Link, ReportHappened
+from smg_core.server.envelopes import envelope_of
 from smg_core.server.exchange import AsgiMessage, DirectSend, Exchange, Header, Receive, Scope, Send, direct_of
 
 __all__ = ["OwnHeaders", "Refuse", "Wrapped"]
@@ -31,14 +33,23 @@ _STARTS = {
 """The messages with which an answer begins, and the status of one that names none."""
 
 
+def _is_plain_stream(headers: Iterable[Header]) -> bool:
+    """Whether an answer is a stream of events to which one can be added: its body has no coding, and no length."""
+    found = {name.lower(): value for name, value in headers}
+    coded = found.keys() & {b"content-encoding", b"content-length"}
+    return found.get(b"content-type", b"").startswith(b"text/event-stream") and not coded
+
+
 class _Door:
     """What one middleware is given to receive and send with: notes what has passed."""
 
     def __init__(self, receive: Receive, send: Send) -> None:
         self._receive, self._send = receive, send
         self.first: AsgiMessage | None = None
-        self.started = False
+        self.started = self.ended = False
+        self.broken: BaseException | None = None  # what came from further out
         self.status = self.written = self.fast = 0
+        self._is_stream, self._tail = False, b"\n\n"
         self.begins: Callable[[AsgiMessage], None] | None = None
         self.send: Send = self._pass
         direct = direct_of(send)
@@ -63,9 +74,22 @@ class _Door:
                 self.begins(message)
             self.started = True
             self.status = message.get("status", _STARTS[kind])
+            self._is_stream = kind == "http.response.start" and _is_plain_stream(message.get("headers", ()))
         elif kind == "http.response.body":
-            self.written += len(message.get("body", b""))
-        await self._send(message)
+            body = message.get("body", b"")
+            self.written += len(body)
+            self._tail = (self._tail + body[-2:])[-2:]
+            self.ended = not message.get("more_body", False)
+        try:
+            await self._send(message)
+        except BaseException as error:
+            self.broken = error
+            raise
+
+    @property
+    def takes_event(self) -> bool:
+        """Whether one more event can be sent: a stream of events has begun, is not over, and no event of it is cut in two."""
+        return self._is_stream and not self.ended and self.broken is None and self._tail == b"\n\n"
 
     def _pass_now(self, data: bytes) -> bool:
         done = self._write_now(data)
@@ -93,6 +117,7 @@ class Wrapped:
         self._doors: list[_Door] = []
         self._outcome = ""
         self._broken: BaseException | None = None
+        self._in_send: dict[int, MiddlewareFault] = {}
 
     async def run(self) -> str:
         """Call the middleware, the outermost first, and the step behind them; returns how the exchange ended. Raises what nobody
@@ -109,7 +134,25 @@ class Wrapped:
         at = next(number for number, link in enumerate(self._links) if link.middleware is middleware)
         if len(self._doors) > at + 1 or self._outcome:
             raise MiddlewareFault("calls what it wraps twice")
-        await self._enter(at + 1, scope, receive, send)
+        own = send if send is self._doors[at].send else self._watched(at, send)
+        await self._enter(at + 1, scope, receive, own)
+
+    def _watched(self, at: int, send: Send) -> Send:
+        """The `send` of a middleware, in which it may fail while what it wraps answers."""
+        door = self._doors[at]
+
+        async def watched(message: AsgiMessage) -> None:
+            try:
+                await hook_verdict(send, None, message)
+            except (MiddlewareFault, SmgError) as error:
+                if error.__cause__ is not None and error.__cause__ is door.broken:
+                    raise door.broken from None
+                if error is door.broken or at in self._in_send:
+                    raise
+                self._in_send[at] = fault = MiddlewareFault(fault_words(error))
+                raise fault from None
+
+        return watched
 
     async def _enter(self, at: int, scope: Scope, receive: Receive, send: Send) -> None:
         if at == len(self._links):
@@ -119,7 +162,7 @@ class Wrapped:
         if at == 0:
             door.begins = self._complete
         self._doors.append(door)
-        fault = await self._called(link, door, {**scope, STEP: self})
+        fault = await self._called(at, door, {**scope, STEP: self})
         if fault is None:
             return
         self._report(Happened(link.entry.name, "asgi", "failed", fault.reason))
@@ -128,34 +171,47 @@ class Wrapped:
             await self._enter(at + 1, scope, receive, door.send)
             return
         self._outcome = "error"
-        if door.started:
+        error = InternalError("A plugin of this gateway failed.", detail=f"{link.entry.name}: {fault.reason}")
+        if not door.started:
+            self._exchange.rebind(scope, door.again, door.send)
+            self._exchange.started = False
+            await self._refuse(self._exchange, error)
+        elif door.takes_event:
+            exchange = self._exchange
+            told = envelope_of(exchange.path, exchange.headers, exchange.query)(error, exchange.request_id)
+            await door.send({"type": "http.response.body", "body": b"event: error\ndata: " + told + b"\n\n"})
+        else:
             self._broken = fault
             raise fault
-        self._exchange.rebind(scope, door.again, door.send)
-        self._exchange.started = False
-        error = InternalError("A plugin of this gateway failed.", detail=f"{link.entry.name}: {fault.reason}")
-        await self._refuse(self._exchange, error)
 
-    async def _called(self, link: Link, door: _Door, scope: Scope) -> MiddlewareFault | None:
-        """Call one middleware; returns its fault. Raises what came from within it."""
+    async def _called(self, at: int, door: _Door, scope: Scope) -> MiddlewareFault | None:
+        """Call one middleware; returns its fault. Raises what came from within it, or from further out."""
         fault = MiddlewareFault("sent no answer")
         try:
-            await self._call(cast(AsgiMiddleware, link.middleware), door, scope)
+            await self._call(at, door, scope)
         except MiddlewareFault as found:
-            if self._broken is not None:
+            if self._broken is not None and at not in self._in_send:
                 raise
-            fault = found
+            fault = self._in_send.get(at, found)
         else:
             if door.started:
                 return None
         return None if self._exchange.gone else fault
 
-    async def _call(self, middleware: AsgiMiddleware, door: _Door, scope: Scope) -> None:
-        """Raises MiddlewareFault for whatever the middleware raises, and what came from within it as it is."""
+    async def _call(self, at: int, door: _Door, scope: Scope) -> None:
+        """Raises MiddlewareFault for whatever the middleware raises, and what came from within it, or from further out, as it
+        is."""
+        middleware = cast(AsgiMiddleware, self._links[at].middleware)
         try:
-            await middleware.call(scope, door.receive, door.send)
-        except Exception as error:
-            if self._broken is not None or isinstance(error, MiddlewareFault):
+            await hook_verdict(middleware.call, None, scope, door.receive, door.send)
+        except (MiddlewareFault, SmgError) as error:
+            if at in self._in_send:
+                raise self._in_send[at] from None
+            if self._broken is not None:
+                raise self._broken from None
+            if door.broken is not None:
+                raise door.broken from None
+            if isinstance(error, MiddlewareFault):
                 raise
             raise MiddlewareFault(fault_words(error)) from error
 

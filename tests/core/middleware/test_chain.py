@@ -1,5 +1,6 @@
 """The chain of one exchange: order, failure, and what a plugin may not change."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smg_core.errors import InternalError, PermissionDenied, SmgError
-from smg_core.events import Event
+from smg_core.events import Event, TextDelta, TextEnd
 from smg_core.middleware.base import (
     CONTINUE,
     HOOKS,
@@ -38,6 +39,7 @@ from smg_core.middleware.base import (
 from smg_core.middleware.chain import Happened, Link, PluginChain, PluginPlan
 from smg_core.middleware.checks import FRAMING, changed_headers
 from smg_core.middleware.entries import Entry, parse_entries
+from smg_core.middleware.said import SaidByModel
 from smg_core.middleware.settings import MiddlewareConfig
 from smg_core.request import GenerationRequest
 from smg_core.settings import ConfigError
@@ -394,3 +396,107 @@ def test_an_entry_of_a_source_alone_is_closed_and_after_identity() -> None:
 
     assert entry == Entry("/p/redact.wasm", "redact")
     assert (entry.on_failure, entry.when, entry.share) == ("closed", "after_identity", "tenant")
+
+
+def in_python(**said: Any) -> Entry:
+    (made,) = parse_entries([{"source": "a:B", **said}], "test")
+    return made
+
+
+class Waiting(Scripted):
+    """Waits in its hooks until it is let go, and notes what began and ended, in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.free = asyncio.Event()
+        self.steps: list[str] = []
+
+    async def _waits(self, hook: str) -> Continue:
+        self.steps.append(f"{hook} begins")
+        await self.free.wait()
+        self.steps.append(f"{hook} ends")
+        return CONTINUE
+
+    async def on_response_head(self, head: ResponseHead) -> HeadVerdict:
+        return await self._waits("head")
+
+    def on_piece(self, piece: AnswerPiece) -> PieceVerdict | Awaitable[PieceVerdict]:
+        return self._waits(piece.text)
+
+    def on_event(self, event: Event) -> EventVerdict:
+        self.steps.append("event")
+        return CONTINUE
+
+    async def on_end(self, end: End) -> str:
+        await self._waits("end")
+        return ""
+
+
+async def test_hooks_of_one_exchange_do_not_overlap_where_one_waits() -> None:
+    plugin = Waiting()
+    chain = PluginPlan((Link(in_python(), plugin),)).chain(ABOUT, lambda happened: None)
+    assert chain is not None
+    await chain.request_head(HEAD, "after_identity", ABOUT)
+    said = SaidByModel(chain)
+    calls = [
+        asyncio.ensure_future(each)
+        for each in (
+            chain.response_head(ResponseHead(200, ())),
+            said([TextDelta(0, "a"), TextEnd(0)]),
+            chain.end(End(200, "ok", 1.0)),
+        )
+    ]
+    await asyncio.sleep(0)
+    assert plugin.steps == ["head begins"]
+    plugin.free.set()
+    await asyncio.gather(*calls)
+    assert len(plugin.steps) == 10
+    waits = [each for each in plugin.steps if each != "event"]
+    assert [each.rpartition(" ")[2] for each in waits] == ["begins", "ends"] * 4
+    inside = [waits.index(f"{each} begins") + 1 == waits.index(f"{each} ends") for each in ("head", "a", "end")]
+    assert all(inside)
+    chain.close()
+
+
+@pytest.mark.parametrize("hook", ["request_head", "response_head", "piece", "end"])
+async def test_a_hook_in_python_that_waits_too_long_is_a_failure(hook: str) -> None:
+    never = asyncio.Event()
+
+    async def waits(given: Any) -> Any:
+        await never.wait()
+
+    class Late(Scripted):
+        async def on_request_head(self, head: RequestHead) -> HeadVerdict:
+            return await waits(head) if hook == "request_head" else CONTINUE  # type: ignore[no-any-return]
+
+        async def on_response_head(self, head: ResponseHead) -> HeadVerdict:
+            return await waits(head) if hook == "response_head" else CONTINUE  # type: ignore[no-any-return]
+
+        def on_piece(self, piece: AnswerPiece) -> PieceVerdict | Awaitable[PieceVerdict]:
+            return waits(piece) if hook == "piece" else CONTINUE
+
+        async def on_end(self, end: End) -> str:
+            return await waits(end) if hook == "end" else ""  # type: ignore[no-any-return]
+
+    reports: list[Happened] = []
+    plugin = Late()
+    made = in_python(on_failure="open", deadline_ms=20)
+    chain = PluginPlan((Link(made, plugin),)).chain(ABOUT, reports.append)
+    assert chain is not None
+    await chain.request_head(HEAD, "after_identity", ABOUT)
+    await chain.response_head(ResponseHead(200, ()))
+    text = chain.piece(AnswerPiece("a", "text"))
+    assert text == "a" or (not isinstance(text, str) and await text == "a")
+    assert await chain.end(End(200, "ok", 1.0)) == ""
+    assert [(each.hook, each.reason) for each in reports] == [(hook, "took longer than its deadline")]
+    chain.close()
+
+
+def test_a_hook_in_python_may_wait_longer_than_a_component_may_compute() -> None:
+    found = {
+        each.source: each.limits.deadline_ms
+        for each in parse_entries(
+            [{"source": "a.wasm"}, {"source": "b:C"}, {"source": "c:D", "deadline_ms": 7}], "test"
+        )
+    }
+    assert found == {"a.wasm": 50.0, "b:C": 5000.0, "c:D": 7}
