@@ -79,7 +79,7 @@ class _Stream:
         assert self.usage, f"{at}: there is no Usage before it"
         if isinstance(event, Done):
             assert self.started, f"{at}: a response that is Done has Started"
-            open_ones = sorted(index for index, choice in self.choices.items() if choice.state is not FINISHED)
+            open_ones = sorted(index for index, choice in self.choices.items() if choice.state != FINISHED)
             assert not open_ones, f"{at}: the choices {open_ones} are not finished"
             indexes = sorted(self.choices)
             assert indexes, f"{at}: there is no choice"
