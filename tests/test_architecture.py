@@ -100,6 +100,7 @@ EDGES: dict[str, frozenset[str]] = {
     "engines.openai.engine": frozenset(),
     "engines.openai.pooled": frozenset(),
     "server.speech_routes": frozenset(),
+    "middleware.active": frozenset(),
     "middleware.asgi": frozenset({"server.wrapping"}),
     "middleware.asking": frozenset({"server.wrapping"}),
     "middleware.chain": frozenset({"server.plugged", "server.plugging", "server.plugins", "server.wrapping"}),

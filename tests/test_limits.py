@@ -57,6 +57,10 @@ CONSTANTS: dict[str, str] = {
     "middleware.checks._MESSAGE": SHOWN,
     "plugin_command._TIMES": TOLD,
     "pipeline.shown._EVENT": COST,
+    **dict.fromkeys(
+        (f"middleware.entries.{name}" for name in ("_COMPUTING_MS", "_WAITING_MS")),
+        "the defaults of what an entry sets",
+    ),
     "wasm.plugin._LATE": GUEST,
     **dict.fromkeys((f"wasm.plugin.{name}" for name in ("_SHORT", "_SHORT_WRITTEN", "_IN_THREADS")), COST),
     **dict.fromkeys(("wasm.calls.STEPS", "wasm.calls.STEPS_S"), COST),

@@ -15,13 +15,13 @@ import attrs
 
 from smg_core.errors import InternalError, SmgError, UnsupportedMedia
 from smg_core.events import Event
+from smg_core.middleware.active import Active, SaidLink
 from smg_core.middleware.asking import (
     begun_session,
     checked,
     close_session,
     event_verdict,
     fault_words,
-    hook_verdict,
     piece_verdict,
 )
 from smg_core.middleware.base import (
@@ -37,7 +37,6 @@ from smg_core.middleware.base import (
     Middleware,
     MiddlewareFault,
     PieceVerdict,
-    PluginSession,
     Reject,
     RequestBody,
     RequestHead,
@@ -46,19 +45,17 @@ from smg_core.middleware.base import (
     TextVerdict,
 )
 from smg_core.middleware.checks import bounded_text, changed_head, changed_request, changed_response, refusal_of
-from smg_core.middleware.entries import ASGI, Entry
-from smg_core.middleware.event_order import EventOrder, checked_events, is_of_choice
+from smg_core.middleware.entries import ASGI, Entry, Link
+from smg_core.middleware.event_order import checked_events, is_of_choice
 from smg_core.middleware.settings import MiddlewareConfig
 from smg_core.request import GenerationRequest
 
 __all__ = [
     "Happened",
     "Identified",
-    "Link",
     "PluginChain",
     "PluginPlan",
     "ReportHappened",
-    "SaidLink",
     "When",
 ]
 
@@ -84,19 +81,6 @@ ModelOf = Callable[[str], str | None]
 _OF_BODIES: tuple[HookName, ...] = ("request_body",)
 NamesOf = Callable[[str], Collection[str]]
 """All names of the models that a request for one may lead to; "" is asked for by a request that names none."""
-
-
-@attrs.frozen
-class Link:
-    """A plugin in its place: what the operator said of it, and its code."""
-
-    entry: Entry
-    middleware: Middleware
-
-    @property
-    def within(self) -> float | None:
-        """Seconds that a hook may wait, None for a component: the sandbox keeps its deadline."""
-        return None if self.entry.is_component else self.entry.limits.deadline_ms / 1000
 
 
 @attrs.frozen
@@ -144,51 +128,6 @@ class PluginPlan:
         )
 
 
-@attrs.define
-class _Active:
-    """A plugin in this exchange. `refusal` is what it has refused the exchange for, or the failure of one that is "closed": from
-    then on it passes nothing, until the client is told an error. `turn` is held while a hook waits; None for a component, whose
-    session sees to that itself."""
-
-    at: int
-    link: Link
-    session: PluginSession
-    hooks: frozenset[HookName]
-    turn: asyncio.Lock | None
-    failed: bool = False
-    refusal: SmgError | None = None
-
-    async def asked(self, hook: Callable[P, Awaitable[T]], *args: P.args, **named: P.kwargs) -> T:
-        """What a hook answers, when the call before is over. Raises as `hook_verdict`."""
-        if self.turn is None:
-            return await hook_verdict(hook, None, *args, **named)
-        async with self.turn:
-            return await hook_verdict(hook, self.link.within, *args, **named)
-
-    @property
-    def is_in_call(self) -> bool:
-        """Whether a hook of it waits, so that no other one may be called."""
-        return self.turn is not None and self.turn.locked()
-
-    def is_out(self) -> bool:
-        """Whether it is left out of the rest of the exchange: it has failed and is "open", or what follows is an error. Raises
-        its refusal again, whatever it is to be shown."""
-        if self.refusal is not None:
-            raise self.refusal
-        return self.failed
-
-
-@attrs.frozen
-class SaidLink:
-    """A plugin of an exchange that looks at what the model says: at its `events`, or at its texts. `shown` is the order of the
-    events that it was shown, `left` that of those that it has left."""
-
-    active: _Active
-    events: bool
-    shown: EventOrder = attrs.field(factory=EventOrder)
-    left: EventOrder = attrs.field(factory=EventOrder)
-
-
 class PluginChain:
     """The plugins of one exchange. The methods are called in the order in which things happen to an exchange; `close` last,
     however it ended. All raise SmgError: the refusal of a plugin, or InternalError where one failed that is "closed"."""
@@ -206,10 +145,10 @@ class PluginChain:
         self._about = about
         self._config = config
         self._report = report
-        self._active: list[_Active] = []
+        self._active: list[Active] = []
         self._model: str | None = None  # that the body names, None before it was read
-        self._wire: list[_Active] = []
-        self._said: list[_Active] = []
+        self._wire: list[Active] = []
+        self._said: list[Active] = []
 
     # --------------------------------------------------------------------------------------------------------- requests
 
@@ -249,7 +188,7 @@ class PluginChain:
         """Whether a plugin for some models meets a request for this one: it may lead to one of them."""
         return bool(entry.models) and model is not None and not set(entry.models).isdisjoint(self._names_of(model))
 
-    def _begin_for(self, at: int, link: Link, model: str) -> _Active | None:
+    def _begin_for(self, at: int, link: Link, model: str) -> Active | None:
         """The session of a plugin for some models, to which a request for this one may lead."""
         self._about = attrs.evolve(self._about, model=model or min(set(link.entry.models) & set(self._names_of(model))))
         return self._begin(at, link) if link.entry.applies(self._about) else None
@@ -282,7 +221,7 @@ class PluginChain:
         for active in self._active:
             self._unseen_by(active, hooks)
 
-    def _unseen_by(self, active: _Active, hooks: Collection[HookName]) -> None:
+    def _unseen_by(self, active: Active, hooks: Collection[HookName]) -> None:
         found = active.hooks & set(hooks)
         if found and not active.failed and active.link.entry.unseen == "refuse":
             self._report(Happened(active.link.entry.name, next(iter(found)), "rejected"))
@@ -304,7 +243,7 @@ class PluginChain:
                 text, head = await self._request_body(active, text, head)
         return text, head
 
-    def _begin(self, at: int, link: Link) -> _Active | None:
+    def _begin(self, at: int, link: Link) -> Active | None:
         """The session of a plugin, None of one that fails here and is "open"."""
         try:
             session = begun_session(link.middleware, self._about)
@@ -312,14 +251,14 @@ class PluginChain:
             self._fault(link.entry, "request_head", fault)
             return None
         turn = None if link.entry.is_component else asyncio.Lock()
-        active = _Active(at, link, session, link.middleware.hooks, turn)
+        active = Active(at, link, session, link.middleware.hooks, turn)
         insort(self._active, active, key=_place)
         if "piece" in active.hooks:
             for_mode = self._wire if link.middleware.pieces == "wire" else self._said
             insort(for_mode, active, key=_place_backwards)
         return active
 
-    async def _request_head(self, active: _Active, head: RequestHead) -> tuple[RequestHead, Identified | None]:
+    async def _request_head(self, active: Active, head: RequestHead) -> tuple[RequestHead, Identified | None]:
         if "request_head" not in active.hooks:
             return head, None
         entry = active.link.entry
@@ -336,7 +275,7 @@ class PluginChain:
         self._report(Happened(entry.name, "request_head", "changed"))
         return changed, Identified(change.tenant, change.principal) if change.tenant is not None else None
 
-    async def _request_body(self, active: _Active, text: str, head: RequestHead) -> tuple[str, RequestHead]:
+    async def _request_body(self, active: Active, text: str, head: RequestHead) -> tuple[str, RequestHead]:
         if active.failed or "request_body" not in active.hooks:
             return text, head
         try:
@@ -385,7 +324,7 @@ class PluginChain:
 
     def turn_of(self, link: SaidLink) -> Awaitable[str] | None:
         """What to wait for before a plugin is shown an event, None for nothing."""
-        return _passed(link.active.turn) if link.active.is_in_call and link.active.turn is not None else None
+        return link.active.passed() if link.active.is_in_call else None
 
     def event(self, link: SaidLink, event: Event) -> Sequence[Event]:
         """The events that one plugin puts in the place of an event. One that fails where what it has left cannot be gone on with
@@ -449,7 +388,7 @@ class PluginChain:
                 text = said if isinstance(said, str) else await said
         return head, text
 
-    async def _response(self, active: _Active, head: ResponseHead, text: str) -> tuple[ResponseHead, str]:
+    async def _response(self, active: Active, head: ResponseHead, text: str) -> tuple[ResponseHead, str]:
         if active.is_out():
             return head, text
         try:
@@ -465,7 +404,7 @@ class PluginChain:
             self._report(Happened(active.link.entry.name, "response", "changed"))
         return new_head, new_text
 
-    async def _response_head(self, active: _Active, head: ResponseHead) -> ResponseHead:
+    async def _response_head(self, active: Active, head: ResponseHead) -> ResponseHead:
         if active.is_out() or "response_head" not in active.hooks:
             return head
         try:
@@ -482,7 +421,7 @@ class PluginChain:
         """The text of a piece as the plugins leave it, "" where it is held back; to be awaited if a plugin waits."""
         return self._piece(self._wire if piece.kind == "wire" else self._said, 0, piece)
 
-    def _piece(self, asked: Sequence[_Active], at: int, piece: AnswerPiece) -> str | Awaitable[str]:
+    def _piece(self, asked: Sequence[Active], at: int, piece: AnswerPiece) -> str | Awaitable[str]:
         text = piece.text
         for number in range(at, len(asked)):
             if not text and not piece.last:
@@ -504,7 +443,7 @@ class PluginChain:
         return text
 
     async def _piece_waiting(
-        self, asked: Sequence[_Active], at: int, piece: AnswerPiece, verdict: Awaitable[PieceVerdict] | None
+        self, asked: Sequence[Active], at: int, piece: AnswerPiece, verdict: Awaitable[PieceVerdict] | None
     ) -> str:
         """The same where a plugin waits: for `verdict`, or for its turn."""
         active = asked[at]
@@ -520,7 +459,7 @@ class PluginChain:
         rest = self._piece(asked, at + 1, attrs.evolve(piece, text=text))
         return rest if isinstance(rest, str) else await rest
 
-    def _piece_text(self, active: _Active, verdict: PieceVerdict, text: str) -> str:
+    def _piece_text(self, active: Active, verdict: PieceVerdict, text: str) -> str:
         if isinstance(verdict, Continue):
             return text
         try:
@@ -529,7 +468,7 @@ class PluginChain:
         except MiddlewareFault as fault:
             return self._piece_failed(active, fault, text)
 
-    def _piece_failed(self, active: _Active, fault: MiddlewareFault, text: str) -> str:
+    def _piece_failed(self, active: Active, fault: MiddlewareFault, text: str) -> str:
         """The text of a piece of which a plugin made nothing. Raises InternalError."""
         self._failed(active, "piece", fault)
         return text
@@ -583,7 +522,7 @@ class PluginChain:
 
     # --------------------------------------------------------------------------------------------------------- verdicts
 
-    def _change(self, active: _Active, hook: HookName, verdict: object, kind: type[T]) -> T | None:
+    def _change(self, active: Active, hook: HookName, verdict: object, kind: type[T]) -> T | None:
         """The change that a verdict asks for, None for none. Raises what refuses, and MiddlewareFault for what is no verdict."""
         if isinstance(verdict, Continue):
             return None
@@ -595,7 +534,7 @@ class PluginChain:
             raise active.refusal
         raise MiddlewareFault(f"answered {type(verdict).__name__} to {hook}")
 
-    def _failed(self, active: _Active, hook: HookName, fault: MiddlewareFault) -> None:
+    def _failed(self, active: Active, hook: HookName, fault: MiddlewareFault) -> None:
         """A plugin failed: it is out of this exchange. Raises InternalError unless it may be left out."""
         active.failed = True
         try:
@@ -611,16 +550,11 @@ class PluginChain:
             raise _failure(entry, fault) from fault
 
 
-async def _passed(turn: asyncio.Lock) -> str:
-    async with turn:
-        return ""
-
-
-def _place(active: _Active) -> int:
+def _place(active: Active) -> int:
     return active.at
 
 
-def _place_backwards(active: _Active) -> int:
+def _place_backwards(active: Active) -> int:
     return -active.at
 
 

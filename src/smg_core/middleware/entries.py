@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 
-from smg_core.middleware.base import About
+from smg_core.middleware.base import About, Middleware
 from smg_core.settings import ConfigError, nearest
 
 __all__ = [
@@ -110,6 +110,19 @@ class Entry:
     def is_on_route(self, about: About) -> bool:
         """Whether it runs on the route of an exchange, for the tenants that it is for."""
         return not self.routes or any(_matches(each, about) for each in self.routes)
+
+
+@attrs.frozen
+class Link:
+    """A plugin in its place: what the operator said of it, and its code."""
+
+    entry: Entry
+    middleware: Middleware
+
+    @property
+    def within(self) -> float | None:
+        """Seconds that a hook may wait, None for a component: the sandbox keeps its deadline."""
+        return None if self.entry.is_component else self.entry.limits.deadline_ms / 1000
 
 
 def _matches(wanted: str, about: About) -> bool:

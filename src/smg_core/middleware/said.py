@@ -25,8 +25,9 @@ from smg_core.events import (
     ToolCallEnd,
     ToolCallStart,
 )
+from smg_core.middleware.active import SaidLink
 from smg_core.middleware.base import AnswerPiece
-from smg_core.middleware.chain import PluginChain, SaidLink
+from smg_core.middleware.chain import PluginChain
 
 __all__ = ["SaidByModel"]
 

@@ -23,8 +23,9 @@ from smg_core.middleware.base import (
     StorageCall,
     StorageVerdict,
 )
-from smg_core.middleware.chain import Happened, Link, PluginPlan, ReportHappened
+from smg_core.middleware.chain import Happened, PluginPlan, ReportHappened
 from smg_core.middleware.checks import bounded_text, refusal_of
+from smg_core.middleware.entries import Link
 
 __all__ = ["StoragePlugins"]
 

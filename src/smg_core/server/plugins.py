@@ -21,8 +21,8 @@ from smg_core.clock import CallLater, Clock, IdSource
 from smg_core.config import Config
 from smg_core.hooks import Observer, PluginActed, PluginChanged, PluginCounted
 from smg_core.middleware.base import Middleware
-from smg_core.middleware.chain import Happened, Link, PluginPlan
-from smg_core.middleware.entries import Entry, check_plugins, entry_of_source, parse_entries
+from smg_core.middleware.chain import Happened, PluginPlan
+from smg_core.middleware.entries import Entry, Link, check_plugins, entry_of_source, parse_entries
 from smg_core.middleware.python import python_middleware
 from smg_core.observability.repeats import Repeats
 from smg_core.request import Caller

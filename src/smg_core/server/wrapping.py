@@ -14,7 +14,8 @@ from smg_core.errors import InternalError, SmgError
 from smg_core.middleware.asgi import STEP, AsgiMiddleware
 from smg_core.middleware.asking import fault_words, hook_verdict
 from smg_core.middleware.base import MiddlewareFault
-from smg_core.middleware.chain import Happened, Link, ReportHappened
+from smg_core.middleware.chain import Happened, ReportHappened
+from smg_core.middleware.entries import Link
 from smg_core.server.envelopes import envelope_of
 from smg_core.server.exchange import AsgiMessage, DirectSend, Exchange, Header, Receive, Scope, Send, direct_of
 

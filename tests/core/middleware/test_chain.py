@@ -36,9 +36,9 @@ from smg_core.middleware.base import (
     StorageVerdict,
     TextVerdict,
 )
-from smg_core.middleware.chain import Happened, Link, PluginChain, PluginPlan
+from smg_core.middleware.chain import Happened, PluginChain, PluginPlan
 from smg_core.middleware.checks import FRAMING, changed_headers
-from smg_core.middleware.entries import Entry, parse_entries
+from smg_core.middleware.entries import Entry, Link, parse_entries
 from smg_core.middleware.said import SaidByModel
 from smg_core.middleware.settings import MiddlewareConfig
 from smg_core.request import GenerationRequest

@@ -26,8 +26,8 @@ from smg_core.middleware.base import (
     RequestHead,
     ResponseHead,
 )
-from smg_core.middleware.chain import Happened, Link, PluginChain, PluginPlan
-from smg_core.middleware.entries import parse_entries
+from smg_core.middleware.chain import Happened, PluginChain, PluginPlan
+from smg_core.middleware.entries import Link, parse_entries
 from smg_core.settings import ConfigError
 from smg_core.wasm.loading import WasmPlugins
 from smg_core.wasm.plugin import WasmPlugin
