@@ -45,6 +45,7 @@ class Registry:
         self._kinds: dict[tuple[str, WorkerRole], frozenset[EngineFacts]] = {}
         self._known: frozenset[str] = frozenset()
         self._split: frozenset[str] = frozenset()
+        self._any_chat = False
         self._kinds_of: dict[str, frozenset[EngineFacts]] = {}
         self._encoders: dict[str, tuple[Worker, ...]] = {}
         self._retry_after = retry_after

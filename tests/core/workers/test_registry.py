@@ -191,3 +191,14 @@ def test_a_drained_worker_is_no_candidate_and_its_model_is_not_forgotten() -> No
     with pytest.raises(NoWorker):
         registry.candidates("m")
     assert registry.of("m") == (worker,)
+
+
+def test_whether_a_worker_takes_requests_is_known_with_and_without_workers() -> None:
+    registry = Registry()
+    assert not registry.any_chat
+
+    worker = registry.add(WorkerSpec("http://127.0.0.1:1", name="chat"))
+    assert not registry.any_chat
+    worker.facts = EngineFacts("openai", door="chat")
+    registry.serve(worker, ("m",))
+    assert registry.any_chat
