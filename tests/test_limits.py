@@ -296,7 +296,7 @@ CONSTANTS: dict[str, str] = {
     "observability.access_lines.LONGEST_WORD": SHOWN,
     "observability.access_lines.TEMPLATES": COST,
     "observability.metrics.recording._FEW": COST,
-    "observability.trace_context._SAMPLED": FORMAT,
+    **dict.fromkeys((f"observability.trace_context.{name}" for name in ("_MEMBERS", "_SAMPLED")), FORMAT),
     **dict.fromkeys((f"observability.tracing.content.{name}" for name in ("_LEAST", "_LONGEST_ID")), SHOWN),
     **dict.fromkeys((f"observability.tracing.exporting.{name}" for name in ("_LEFT_S", "_NAMED")), PACE),
     **dict.fromkeys((f"observability.tracing.encoding.{name}" for name in ("_LARGEST", "_WHOLE")), FORMAT),

@@ -380,7 +380,8 @@ class ProcessSampled(Struct, frozen=True):
 
 
 class TracesDropped(Struct, frozen=True):
-    """The spans of so many `requests` were not sent to the collector. `why` is "queue_full" or "export_failed"."""
+    """The spans of so many `requests` were not sent to the collector. `why` is "queue_full", "export_failed", or
+    "rejected": the collector took a part of them alone, and as many requests are counted as it rejected spans, at most all."""
 
     requests: int
     why: str

@@ -10,6 +10,7 @@ from typing import Any
 import attrs
 import grpc
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+    ExportTracePartialSuccess,
     ExportTraceServiceRequest,
     ExportTraceServiceResponse,
 )
@@ -47,11 +48,14 @@ class Seen:
 
 
 class Collector(TraceServiceServicer):
-    """Keeps spans, resources, and the metadata that they came with. `refuse` is the gRPC status that it answers with."""
+    """Keeps spans, resources, and the metadata that they came with. `refuse` is the gRPC status that it answers with;
+    of what it takes it says that it `rejects` so many spans, and `says` why. While it is `held` it does not answer."""
 
     def __init__(self) -> None:
         self.url = ""
         self.refuse: grpc.StatusCode | None = None
+        self.rejects, self.says = 0, ""
+        self.held: threading.Event | None = None
         self.bytes: list[bytes] = []
         self.resources: list[Mapping[str, Any]] = []
         self.metadata: list[dict[str, str]] = []
@@ -61,6 +65,8 @@ class Collector(TraceServiceServicer):
 
     def Export(self, request: ExportTraceServiceRequest, context: grpc.ServicerContext) -> ExportTraceServiceResponse:
         self.tries += 1
+        if self.held is not None:
+            self.held.wait()
         if self.refuse is not None:
             context.abort(self.refuse, "told so")
         with self._lock:
@@ -69,7 +75,8 @@ class Collector(TraceServiceServicer):
             for group in request.resource_spans:
                 self.resources.append(_values(group.resource.attributes))
                 self._spans += [seen(each) for scope in group.scope_spans for each in scope.spans]
-        return ExportTraceServiceResponse()
+        told = ExportTracePartialSuccess(rejected_spans=self.rejects, error_message=self.says)
+        return ExportTraceServiceResponse(partial_success=told if self.rejects or self.says else None)
 
     @property
     def spans(self) -> list[Seen]:

@@ -55,6 +55,8 @@ sys.stdin.readline()
 """
 
 NOT_REACHED = (
+    "refuses",
+    "forbids",
     "hangs_up",
     "unreachable",
     "fails",

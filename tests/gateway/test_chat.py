@@ -465,8 +465,20 @@ async def test_an_explanation_comes_as_a_header_where_it_is_allowed_and_asked_fo
     assert told["worker"] == "simulator-0"
     assert told["prompt_tokens"] > 5
     assert "first_token" in told["phases_ms"]
+    assert "prompts" not in told
     assert "x-smg-explain" not in silent.headers
     assert "x-smg-explain" not in refused.headers
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_an_explanation_of_several_prompts_says_that_it_is_of_one_of_them(stream: bool) -> None:
+    from smg_core.config import Config, ObservabilityConfig
+
+    async with in_process(config=Config(observability=ObservabilityConfig(explain=True))) as house:
+        fields = {"model": "sim", "prompt": ["alpha", "beta", "gamma"], "max_tokens": 2, "stream": stream}
+        asked = await house.http.post("/v1/completions", json=fields, headers={"x-smg-explain": "1"})
+
+    assert json.loads(asked.headers["x-smg-explain"])["prompts"] == 3
 
 
 async def test_requests_take_turns_over_the_workers() -> None:

@@ -7,12 +7,13 @@ from typing import Any
 
 import attrs
 import pytest
+from tests.gateway.collector import collecting
 from tests.gateway.conftest import House, eventually, settled
 from tests.gateway.fleet import CALM, Member, Prefer, fleet
 from tests.gateway.test_prefill_decode import member
 
 from smg_core import Config
-from smg_core.config import ObservabilityConfig, RoutingConfig
+from smg_core.config import ObservabilityConfig, RoutingConfig, TracesConfig
 from smg_core.hooks import AttemptEnded, Hedged, RequestFinished
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.faults import Fault
@@ -142,3 +143,22 @@ async def test_there_are_no_more_second_calls_than_the_budget_allows() -> None:
         assert {answer.status_code for answer in answers} == {200}
         assert len(house.engines[1].requests) <= 2 + 0.1 * 40
         assert "no_budget" in outcomes(house)
+
+
+async def test_a_hedge_is_an_event_of_the_trace_only_where_another_worker_was_asked() -> None:
+    pausing = SimulatorConfig(fault_rates=((Fault("stall", seconds=0.05), 1.0),))
+    path = "/v1/chat/completions"
+    with collecting() as collector:
+        traces = TracesConfig(endpoint=collector.url, delay_s=0.02)
+        for reserve, engine, to in ((1000, SLOW, "quick"), (0, pausing, "")):
+            routing = attrs.evolve(HEDGED.routing, hedge_reserve=reserve, hedge_share=0.0)
+            config = attrs.evolve(HEDGED, routing=routing, traces=traces)
+            members = Member("slow", engine=engine), Member("quick")
+            async with fleet(*members, config=config, policy=Prefer("slow")) as house:
+                answer = await house.http.post(path, json={"model": "sim", **PATHS[path]})
+                assert answer.status_code == 200
+                assert [each.to for each in house.observer.of(Hedged)] == [to]
+        events = [attributes for each in collector.spans for name, attributes in each.events if name == "hedge"]
+
+    assert len(collector.roots()) == 2
+    assert [each["smg.to"] for each in events] == ["quick"]

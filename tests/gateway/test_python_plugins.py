@@ -230,6 +230,7 @@ async def test_middleware_that_fails_is_an_error_in_the_envelope_of_the_api(
     assert (answer.status_code, answer.json()["error"]["message"]) == (500, FAILED)
     assert "secret" not in answer.text
     assert [(each.plugin, each.hook, each.outcome) for each in acted] == [("odd", "asgi", "failed")]
+    assert [each.outcome for each in ended(house)] == ["InternalError"]  # as of a plugin of another kind that fails
     assert answer.headers["x-mark"] == "w"  # what stands around it has seen the error, too
 
 

@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 import sys
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -371,6 +372,32 @@ async def test_a_collector_that_is_gone_costs_a_count_and_one_line(
     assert "PERMISSION_DENIED" in told[0].getMessage()
 
 
+async def test_spans_that_a_collector_rejects_are_counted_and_told_once(
+    collector: Collector, caplog: pytest.LogCaptureFixture
+) -> None:
+    collector.rejects, collector.says = 2, "rate limit exceeded for 'Anna'"
+    async with traced(collector) as house:
+        for count in range(1, 3):
+            assert (await house.http.post(CHAT, json=body())).status_code == 200
+            await eventually(lambda count=count: len(house.observer.of(TracesDropped)) == count)
+        dropped = [(each.requests, each.why) for each in house.observer.of(TracesDropped)]
+    told = [each.getMessage() for each in caplog.records if each.name == "smg.traces"]
+
+    assert dropped == [(1, "rejected")] * 2
+    assert told == ["the collector has taken a part alone, and rejected 2 spans: rate limit exceeded for '…'"]
+
+
+async def test_a_gateway_stops_though_its_collector_hangs_and_counts_what_was_not_taken(collector: Collector) -> None:
+    collector.held = threading.Event()
+    async with traced(collector, traces=to(collector, stop_s=0.2)) as house:
+        await house.http.post(CHAT, json=body())
+        await eventually(lambda: collector.tries == 1)
+    collector.held.set()
+    await eventually(lambda: house.observer.of(TracesDropped))
+
+    assert sum(each.requests for each in house.observer.of(TracesDropped)) == 1
+
+
 async def test_requests_that_the_queue_has_no_room_for_are_dropped_and_counted(collector: Collector) -> None:
     async with traced(collector, traces=to(collector, queue=1, delay_s=300.0)) as house:
         for _ in range(3):
@@ -401,6 +428,31 @@ async def test_headers_compression_and_the_variables_reach_the_collector(
     assert {each["service.name"] for each in collector.resources} == {"of-the-variable"}
     assert {each["deployment.environment.name"] for each in collector.resources} == {"test"}
     assert all(each["service.instance.id"] for each in collector.resources)
+
+
+@pytest.mark.parametrize("name", ["OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"])
+async def test_headers_of_a_variable_that_are_none_are_refused_and_in_no_log(
+    name: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv(name, "authorization Bearer secret-7")
+    with pytest.raises(ConfigError, match=name) as raised:
+        async with in_process(config=Config(traces=TracesConfig(enabled=True))):
+            pass
+
+    assert "secret" not in str(raised.value) + caplog.text
+
+
+async def test_headers_of_a_variable_are_read_as_the_specification_says(
+    collector: Collector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-other=no")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TRACES_HEADERS", " Authorization = Bearer%20a%3Db , x-empty=,,x-b=c=d ")
+    async with traced(collector) as house:
+        await house.http.post(CHAT, json=body())
+    (found,) = collector.metadata
+
+    assert (found["authorization"], found["x-empty"], found["x-b"]) == ("Bearer a=b", "", "c=d")
+    assert "x-other" not in found
 
 
 async def test_a_collector_is_spoken_to_by_tls_with_its_authority(tmp_path: Path) -> None:

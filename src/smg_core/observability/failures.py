@@ -9,7 +9,7 @@ hooks, outside_words.
 import logging
 
 from smg_core.clock import Clock
-from smg_core.errors import ToolServerFailed
+from smg_core.errors import AuthenticationFailed, PermissionDenied, ToolServerFailed
 from smg_core.hooks import AttemptEnded, Moment, RequestFinished
 from smg_core.observability.repeats import Repeats
 from smg_core.observability.settings import ObservabilityConfig
@@ -21,6 +21,7 @@ log = logging.getLogger("smg.failures")
 
 NOT_FAILED = frozenset({"ok", "abandoned", "outrun"})
 _DEFAULTS = ObservabilityConfig()
+_OF_TOOL_SERVERS = frozenset({ToolServerFailed.status, AuthenticationFailed.status, PermissionDenied.status})
 LONGEST_DETAIL = 2000  # characters of an engine's text
 
 
@@ -64,5 +65,6 @@ class FailureLog:
 
 
 def _is_ours(status: int) -> bool:
-    """Whether a request that failed so failed for a reason on the gateway's side: its own, or that of what it needs."""
-    return status >= 500 or status == ToolServerFailed.status
+    """Whether a request that failed so, and tells why, failed for a reason on the gateway's side: its own, or that of what it
+    needs, such as a server of tools that does not take the operator's token."""
+    return status >= 500 or status in _OF_TOOL_SERVERS

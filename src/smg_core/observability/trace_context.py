@@ -5,7 +5,7 @@ exchange, `tracing`, pipeline.trace. Below: nothing.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, MutableMapping
 from typing import Protocol
 
 from msgspec import Struct
@@ -17,6 +17,7 @@ __all__ = [
     "RemoteSpan",
     "passed_on",
     "remote_span",
+    "settle",
     "trace_id_of",
     "traceparent",
 ]
@@ -25,12 +26,14 @@ _TRACEPARENT = re.compile(
     r"(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-((?!0{16})[0-9a-f]{16})-([0-9a-f]{2})(-.*)?", re.DOTALL
 )
 _TRACESTATE = re.compile(r"[\x20-\x7e]{1,512}")
+_MEMBERS = 32  # of a tracestate; one with more is not passed on
+_AROUND = " \t"  # what may stand around a header's value
 _SAMPLED = 1
 
 
 class RemoteSpan(Struct, frozen=True):
     """The span of whoever sent a request: its trace, its id, whether it is recorded, and its `tracestate` ("" without one, or for
-    one that is over 512 characters or no plain text)."""
+    one that is over 512 characters or 32 members, or no plain text)."""
 
     trace_id: str
     span_id: str
@@ -72,7 +75,7 @@ class PassedOn:
 
 def _read(header: str) -> "re.Match[str] | None":
     """The parts of a `traceparent`; None for a header that is none. A later version may have more behind the flags."""
-    found = _TRACEPARENT.fullmatch(header) if header else None
+    found = _TRACEPARENT.fullmatch(header.rstrip(_AROUND)) if header else None
     return None if found is None or (found[1] == "00" and found[5] is not None) else found
 
 
@@ -87,10 +90,25 @@ def remote_span(headers: Mapping[str, str]) -> RemoteSpan | None:
     found = _read(headers.get("traceparent", ""))
     if found is None:
         return None
-    state = headers.get("tracestate", "")
-    return RemoteSpan(
-        found[2], found[3], bool(int(found[4], 16) & _SAMPLED), state if _TRACESTATE.fullmatch(state) else ""
-    )
+    return RemoteSpan(found[2], found[3], bool(int(found[4], 16) & _SAMPLED), _state(headers.get("tracestate", "")))
+
+
+def _state(header: str) -> str:
+    """A `tracestate` that is passed on: "" for one that is no plain text, or is too long, or has too many members."""
+    state = header.strip(_AROUND)
+    members = [each for each in state.split(",") if each.strip(_AROUND)]
+    return state if len(members) <= _MEMBERS and _TRACESTATE.fullmatch(state) else ""
+
+
+def settle(headers: MutableMapping[str, str], sent: Iterable[tuple[bytes, bytes]]) -> None:
+    """Make of the trace headers that were `sent` what a request has in `headers`, whose names are in lower case: two
+    `traceparent` are none, and several `tracestate` are one list (W3C Trace Context, 3.2 and 3.3)."""
+    parents = [value for name, value in sent if name == b"traceparent"]
+    if len(parents) > 1:
+        del headers["traceparent"]
+    states = [value for name, value in sent if name == b"tracestate"]
+    if len(states) > 1:
+        headers["tracestate"] = b",".join(states).decode("latin-1")
 
 
 def traceparent(trace_id: str, span_id: str, *, sampled: bool) -> str:

@@ -49,7 +49,8 @@ class Explanation:
     `inexact` why it may differ from what one worker would have said ("constraint", "seed", "penalties"). `notes` holds further
     facts by name, for example the dialect. A number that is None is not known (yet) and is left out of the header. `why` is the
     routing policy's reason, `expected_cached_tokens` what it expected in the worker's cache, and `basis` whether that was
-    "exact" or "approximate".
+    "exact" or "approximate". `prompts` is how many prompts the request has: of several, all but the attempts and phases is about
+    one, which was prepared last.
     """
 
     request_id: str
@@ -74,6 +75,7 @@ class Explanation:
     basis: str | None = None
     migrations: int = 0
     inexact: tuple[str, ...] = ()
+    prompts: int = 1
 
     def __repr__(self) -> str:
         found = _summary(self)
@@ -128,6 +130,8 @@ def _summary(explanation: Explanation) -> JsonObject:
     }
     expected = explanation.why, explanation.expected_cached_tokens, explanation.basis
     found |= zip(("why", "expected_cached_tokens", "basis"), expected, strict=True)
+    if explanation.prompts > 1:
+        found["prompts"] = explanation.prompts
     if explanation.migrations:
         found["migrations"] = explanation.migrations
     if explanation.inexact:

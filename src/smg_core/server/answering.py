@@ -56,6 +56,7 @@ def answer_to(
     created = int(gateway.clock.time())
     trace.report(_started(request, api.name, trace, gateway))
     head = names_of(exchange, gateway, api)
+    prompts = 1 if api.parts is None else api.parts.count(decoded)
     explained = gateway.explains and exchange.headers.get(EXPLAIN, "0") not in ("0", "false", "")
 
     if request.stream:
@@ -63,7 +64,7 @@ def answer_to(
         async def write(data: bytes, last: bool) -> None:
             if not exchange.started:
                 if explained:
-                    head.append(_explained(gateway, trace))
+                    head.append(_explained(gateway, trace, prompts))
                 await exchange.start(200, [_content_type(streamed.content_type), NO_CACHE, *head])
             if last and api.memory is not None:
                 await api.memory.keep(decoded, streamed.encoder)
@@ -76,7 +77,7 @@ def answer_to(
 
     async def write_whole(data: bytes, last: bool) -> None:
         if explained:
-            head.append(_explained(gateway, trace))
+            head.append(_explained(gateway, trace, prompts))
         if moved := trace.migrations:
             reasons = dict.fromkeys(reason for each in moved for reason in each.inexact)
             head.append((MIGRATED, ", ".join([str(len(moved)), *reasons]).encode("ascii")))
@@ -162,6 +163,6 @@ def _in_a_header(text: str) -> bytes:
     return json.dumps(text)[1:-1][:LONGEST_VIOLATION].encode("ascii")
 
 
-def _explained(gateway: Runtime, trace: Trace) -> Header:
+def _explained(gateway: Runtime, trace: Trace, prompts: int) -> Header:
     limit = gateway.config.observability.explain_characters
-    return EXPLAIN.encode(), explanation_header(explanation(gateway, trace), limit).encode()
+    return EXPLAIN.encode(), explanation_header(explanation(gateway, trace, prompts), limit).encode()

@@ -29,7 +29,7 @@ from smg_core.events import Usage
 from smg_core.hooks import ExchangeEnded, RequestFinished
 from smg_core.middleware.base import About
 from smg_core.middleware.said import SaidByModel
-from smg_core.observability.trace_context import trace_id_of
+from smg_core.observability.trace_context import settle, trace_id_of
 from smg_core.observability.tracing.requests import TracedRequest
 from smg_core.request import Caller, GenerationRequest
 from smg_core.server.bodies import Held
@@ -87,6 +87,14 @@ def _as_sent(path: str, root: str, raw_path: bytes) -> bytes:
         return b""
     raw_path = raw_path.removeprefix(quote(root).encode())
     return raw_path if unquote(raw_path.decode("latin-1")) == path else b""
+
+
+def _headers_of(scope: Scope) -> dict[str, str]:
+    """The headers of a request by their names, in lower case as servers give them."""
+    headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+    if "traceparent" in headers:
+        settle(headers, scope["headers"])
+    return headers
 
 
 def hide_key(scope: Scope) -> None:
@@ -242,9 +250,7 @@ class Exchange:
         root: str = scope.get("root_path", "")
         self.path: str = scope["path"].removeprefix(root)
         self.raw_path = _as_sent(self.path, root, scope.get("raw_path") or b"")
-        self.headers: dict[str, str] = {
-            name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
-        }
+        self.headers = _headers_of(scope)
         self.path_values: Mapping[str, str] = _NO_VALUES
         self.caller = _NOBODY
         self._direct = direct_of(send)
@@ -411,7 +417,7 @@ class Exchange:
     def rebind(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Read and write with these from now on: what an ASGI middleware passes on."""
         if scope["headers"] is not self.scope["headers"]:
-            self.headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+            self.headers = _headers_of(scope)
         self.scope, self._receive, self._send = scope, receive, send
         self._direct = direct_of(send)
         self.write_now = self._direct.write_now if self._direct is not None else None

@@ -18,8 +18,9 @@ from smg_core.server.runtime import Runtime
 __all__ = ["explanation", "pool_explained", "rehearsal"]
 
 
-def explanation(runtime: Runtime, trace: Trace) -> Explanation:
-    """The explanation of what `trace` has seen so far. What has not happened yet is absent."""
+def explanation(runtime: Runtime, trace: Trace, prompts: int = 1) -> Explanation:
+    """The explanation of what `trace` has seen so far. What has not happened yet is absent. Of a request with several `prompts`
+    it is about the one that was prepared last, and says how many there are."""
     prompted = trace.prompted
     if prompted is None:
         raise ValueError("nothing has been prepared yet")
@@ -51,6 +52,7 @@ def explanation(runtime: Runtime, trace: Trace) -> Explanation:
         notes=notes,
         **_reasons(prefill or picked),
         migrations=len(moved),
+        prompts=prompts,
         inexact=tuple(dict.fromkeys(reason for each in moved for reason in each.inexact)),
     )
 

@@ -230,12 +230,15 @@ def _refused(error: McpError, server: ToolServer) -> SmgError:
         return Overloaded(message, retry_after=error.retry_after)
     if isinstance(error, McpForbidden | McpBadArguments | McpUnknownTool):
         return InvalidRequest(message, param=server.at)
-    if error.status == 401:
-        return AuthenticationFailed(message, param=server.at, code="mcp_authentication")
-    if error.status == 403 or isinstance(error, McpDenied):
-        return PermissionDenied(message, param=server.at)
     # The log has the cause for the operator's own servers; a request can name any number of others.
     detail = f"the server of tools {server.label}: {error}" if server.url is None else None
+    if error.status == 401:
+        code = "mcp_authentication"
+        return AuthenticationFailed(message, param=server.at, code=code, detail=detail, said=str(error))
+    if isinstance(error, McpDenied):
+        return PermissionDenied(message, param=server.at)
+    if error.status == 403:
+        return PermissionDenied(message, param=server.at, detail=detail, said=str(error))
     return ToolServerFailed(message, param=server.at, detail=detail, said=str(error))
 
 

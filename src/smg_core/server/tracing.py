@@ -53,9 +53,9 @@ class Tracing:
             raise ConfigError(f"traces: {error.name} is missing: pip install 'smg-sdk[traces]'") from None
         loop, settings = asyncio.get_running_loop(), self._config.traces
 
-        def lost(requests: int) -> None:
+        def lost(requests: int, why: str) -> None:
             with contextlib.suppress(RuntimeError):  # the loop is closed
-                loop.call_soon_threadsafe(self._observer.report, TracesDropped(requests, "export_failed"))
+                loop.call_soon_threadsafe(self._observer.report, TracesDropped(requests, why))
 
         def made() -> exporting.SpanSending:
             return exporting.SpanSending(

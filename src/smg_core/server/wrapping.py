@@ -171,7 +171,7 @@ class Wrapped:
         if link.entry.on_failure == "open" and untouched:
             await self._enter(at + 1, scope, receive, door.send)
             return
-        self._outcome = "error"
+        self._outcome = InternalError.__name__
         error = InternalError("A plugin of this gateway failed.", detail=f"{link.entry.name}: {fault.reason}")
         if not door.started:
             self._exchange.rebind(scope, door.again, door.send)

@@ -12,6 +12,7 @@ from operator import attrgetter
 import attrs
 
 from smg_core.json_types import Json
+from smg_core.observability.metrics.exposition import OWN_METRICS
 from smg_core.observability.metrics.metric import Metric
 from smg_core.observability.metrics.smg_absent import SMG_ABSENT
 from smg_core.observability.metrics.smg_names import SMG_METRICS
@@ -190,6 +191,8 @@ def metrics_table(metrics: Sequence[Metric] = METRICS) -> str:
             labels = ", ".join(f"`{each}`" for each in metric.labels)
             tenant = f"{', ' if labels else ''}with `metrics.tenants` `tenant`" if metric.by_tenant else ""
             parts.append(f"| `{metric.sample}` | {metric.kind} | {labels}{tenant} | {metric.help} |\n")
+    for name, kind, text in OWN_METRICS:
+        parts.append(f"| `{name}{'_total' if kind == 'counter' else ''}` | {kind} |  | {text} |\n")
     return "".join(parts)
 
 

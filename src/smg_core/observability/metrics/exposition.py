@@ -11,18 +11,37 @@ from itertools import accumulate
 from smg_core.observability.metrics.metric import Labels, Metric
 from smg_core.observability.metrics.series import Exemplar, Sampled, SeriesTable
 
-__all__ = ["OPENMETRICS", "PROMETHEUS", "Exposition", "wanted_format"]
+__all__ = ["OPENMETRICS", "OWN_METRICS", "PROMETHEUS", "Exposition", "wanted_format"]
 
 PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
+OWN_METRICS = (
+    ("smg_metrics_series", "gauge", "Series that the fullest process has room in use for."),
+    ("smg_metrics_dropped", "counter", "Recordings that found no room for a series."),
+)
+"""What is said of the metrics themselves: name, kind and help."""
 _PIECE = 32  # series that are written in one go
 _ESCAPES = str.maketrans({"%": "%%", "\\": "\\\\", '"': '\\"', "\n": "\\n"})
 
 
 def wanted_format(accept: str) -> str:
-    """The content type that a scraper with this Accept header wants."""
-    return OPENMETRICS if "application/openmetrics-text" in accept else PROMETHEUS
+    """The content type that a scraper with this Accept header wants: OpenMetrics where it names that, unless by a weight of 0."""
+    for each in accept.lower().split(","):
+        name, *parameters = [part.strip() for part in each.split(";")]
+        if name == "application/openmetrics-text":
+            weights = [value.strip() for key, _, value in map(_parted, parameters) if key.strip() == "q"]
+            return PROMETHEUS if any(_is_zero(each) for each in weights) else OPENMETRICS
+    return PROMETHEUS
+
+
+def _parted(parameter: str) -> tuple[str, str, str]:
+    return parameter.partition("=")
+
+
+def _is_zero(weight: str) -> bool:
+    """Whether a weight of an Accept header is 0, 0., 0.0 ..."""
+    return weight[:1] == "0" and not weight.strip("0.")
 
 
 class Exposition:
@@ -55,9 +74,7 @@ class Exposition:
 
     def _own(self, openmetrics: bool) -> Iterator[str]:
         """What is said of the metrics themselves."""
-        used = "smg_metrics_series", "gauge", "Series that the fullest process has room in use for.", self._table.used
-        lost = "smg_metrics_dropped", "counter", "Recordings that found no room for a series.", self._table.dropped
-        for name, kind, text, value in (used, lost):
+        for (name, kind, text), value in zip(OWN_METRICS, (self._table.used, self._table.dropped), strict=True):
             sample = f"{name}_total" if kind == "counter" else name
             family = name if openmetrics else sample
             yield f"# HELP {family} {text}\n# TYPE {family} {kind}\n{sample} {value}\n"

@@ -10,9 +10,10 @@ import re
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
 import grpc
@@ -40,16 +41,23 @@ _SCOPE = "smg-sdk"
 _EXPORT = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
 _PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
 _HEADER = re.compile(r"([0-9a-z_.-]+)=([\x20-\x7e]*)")
+_HEADER_VARIABLES = ("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS")
+_VARIABLE_HEADER = re.compile(r"([0-9A-Za-z_.-]+\s*)=([\x20-\x7e]*)")
 _UNSENDABLE = (ValueError, TypeError, grpc.RpcError)
-_LEFT_S = 1.0  # seconds that a sending which was cancelled may still take
-_NAMED = 2  # things that are logged once in a while
+_LEFT_S = 1.0  # seconds that a sending which was cancelled may still take, of those that a stop may take
+_REJECTED = "the collector has taken a part alone, and rejected %d spans: %s"
+_NAMED = 3  # things that are logged once in a while
 
 
 class _ByteStub:
-    """The collector's service, for requests that are bytes already."""
+    """The collector's service, for requests that are bytes already. `answered` is called with each answer."""
 
-    def __init__(self, channel: grpc.Channel) -> None:
-        self.Export = channel.unary_unary(_EXPORT, response_deserializer=ExportTraceServiceResponse.FromString)
+    def __init__(self, answered: Callable[[ExportTraceServiceResponse], None], channel: grpc.Channel) -> None:
+        self._export = channel.unary_unary(_EXPORT, response_deserializer=ExportTraceServiceResponse.FromString)
+        self._answered = answered
+
+    def Export(self, **call: Any) -> None:  # noqa: N802  (the service's name)
+        self._answered(self._export(**call))
 
 
 class EncodedExporter(OTLPSpanExporter):
@@ -58,12 +66,18 @@ class EncodedExporter(OTLPSpanExporter):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        self._stub: Any = _ByteStub  # also for a channel that the SDK opens anew
-        self._client: Any = _ByteStub(self._channel)
+        self._stub: Any = partial(_ByteStub, self._hear)  # also for a channel that the SDK opens anew
+        self._client: Any = self._stub(self._channel)
+        self.rejected, self.said = 0, ""
 
     def send(self, request: bytes) -> bool:
-        """Send the bytes of an `ExportTraceServiceRequest`; whether the collector took them. Blocks."""
+        """Send the bytes of an `ExportTraceServiceRequest`; whether the collector took them. Of how many spans it then says that
+        it did not, `rejected` has, and `said` what it says of that. Blocks."""
+        self.rejected, self.said = 0, ""
         return self.export(cast(Sequence[ReadableSpan], request)) is SpanExportResult.SUCCESS
+
+    def _hear(self, answer: ExportTraceServiceResponse) -> None:
+        self.rejected, self.said = answer.partial_success.rejected_spans, answer.partial_success.error_message
 
     def _translate_data(self, data: Sequence[ReadableSpan]) -> Any:
         """What the stub is to send, which the SDK asks for at every try: `data`, which `send` was given. A message object would
@@ -82,7 +96,7 @@ def exporter_of(settings: TracesConfig, environ: Mapping[str, str]) -> EncodedEx
     try:
         return EncodedExporter(
             endpoint=_endpoint(settings),
-            headers=_headers(settings.headers) or None,
+            headers=_headers(settings.headers) or _headers_of(environ) or None,
             credentials=_credentials(settings),
             timeout=settings.timeout_s,
             compression=grpc.Compression.Gzip if settings.compression == "gzip" else None,
@@ -111,6 +125,16 @@ def _headers(lines: Sequence[str]) -> tuple[tuple[str, str], ...]:
     if any(each is None for each in found):
         raise ConfigError("traces.headers: expected NAME=VALUE, the name in lower case")
     return tuple([(each[1], each[2]) for each in found if each is not None])
+
+
+def _headers_of(environ: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """The headers that the variables name, NAME=VALUE,... with values as in a URL. Read here, since the SDK would write one that
+    it cannot read, with its secret, to the log."""
+    name = next((each for each in _HEADER_VARIABLES if environ.get(each)), _HEADER_VARIABLES[0])
+    found = [_VARIABLE_HEADER.fullmatch(each.strip()) for each in environ.get(name, "").split(",") if each.strip()]
+    if any(each is None for each in found):
+        raise ConfigError(f"traces: {name}: expected NAME=VALUE, separated by commas, the values as in a URL")
+    return tuple([(each[1].strip().lower(), unquote(each[2].strip())) for each in found if each is not None])
 
 
 def _credentials(settings: TracesConfig) -> grpc.ChannelCredentials | None:
@@ -147,8 +171,8 @@ def _attributes_of(resource: Resource) -> Mapping[str, Attribute]:
 
 class SpanSending:
     """The thread that sends what is in `queue` by `exporter`. `bits` gives random bits for ids, `on_lost` is called in the thread
-    with the number of requests whose spans the collector did not take. `repeats_s`: the same failure is logged once in so many
-    seconds."""
+    with the number of requests whose spans the collector did not take, and why. `repeats_s`: the same failure is logged once in
+    so many seconds."""
 
     def __init__(
         self,
@@ -159,7 +183,7 @@ class SpanSending:
         *,
         clock: Clock,
         bits: Callable[[int], int],
-        on_lost: Callable[[int], None],
+        on_lost: Callable[[int, str], None],
         repeats_s: float,
     ) -> None:
         self._settings = settings
@@ -183,15 +207,16 @@ class SpanSending:
         self._thread.start()
 
     def stop(self) -> None:
-        """Send what waits, for at most `traces.stop_s` seconds. Blocks."""
+        """Send what waits, for at most `traces.stop_s` seconds; the last of them are for a sending that is cut off. Blocks."""
+        began, most = self._clock.monotonic(), self._settings.stop_s
         self._stopping = True
         self._woken.set()
         if not self._failing:
-            self._thread.join(self._settings.stop_s)
+            self._thread.join(max(0.0, most - min(_LEFT_S, most / 2)))
         self._exporter.shutdown()
-        self._thread.join(_LEFT_S)
+        self._thread.join(max(0.0, most - (self._clock.monotonic() - began)))
         self._queue.wake = None
-        self._lose(len(self._queue.waiting))
+        self._lose(len(self._queue.waiting), "export_failed")
         self._queue.waiting.clear()
         sdk_exporter.logger.removeFilter(self._quiet)
 
@@ -223,16 +248,19 @@ class SpanSending:
         except _UNSENDABLE as error:
             self._quiet.last, taken = f"{type(error).__name__}: {error}", False
         if not taken:
-            self._lose(requests)
+            self._lose(requests, "export_failed")
             self._log("the collector did not take spans: %s", Outside(self._quiet.last))
+        elif self._exporter.rejected > 0:
+            self._lose(min(requests, self._exporter.rejected), "rejected")
+            self._log(_REJECTED, self._exporter.rejected, Outside(self._exporter.said))
         elif self._failing:
             log.info("the collector takes spans again")
         self._failing = not taken
         return taken
 
-    def _lose(self, requests: int) -> None:
+    def _lose(self, requests: int, why: str) -> None:
         if requests:
-            self._on_lost(requests)
+            self._on_lost(requests, why)
 
     def _tell_dropped(self) -> None:
         dropped = self._queue.dropped
@@ -242,9 +270,9 @@ class SpanSending:
             )
         self._dropped = dropped
 
-    def _log(self, text: str, value: object) -> None:
+    def _log(self, text: str, *values: object) -> None:
         if self._repeats.note(text, self._clock.monotonic()) is not None:
-            log.warning(text, value)
+            log.warning(text, *values)
 
 
 class _Quiet(logging.Filter):

@@ -268,7 +268,7 @@ class _Making:
                 self._event(span, "retry", now, {"smg.retry.delay": moment.delay, **_failure(moment)})
             case Migrating():
                 self._event(span, "migration", now, _of_migration(moment))
-            case Hedged():
+            case Hedged() if moment.to:
                 of = {"smg.worker": moment.worker, "smg.to": moment.to, "smg.outcome": moment.outcome}
                 self._event(span, "hedge", now, {"smg.delay": moment.delay, **of})
             case FormatViolation():

@@ -100,3 +100,8 @@ def test_a_scraper_gets_the_format_that_it_asks_for() -> None:
     newest = "application/openmetrics-text;version=1.0.0;q=0.6,text/plain;version=0.0.4;q=0.3,*/*;q=0.1"
     assert wanted_format(newest) == OPENMETRICS
     assert wanted_format("text/plain") == wanted_format("") == PROMETHEUS
+    for weight in ("0", "0.0", "0.000", "0."):
+        assert wanted_format(f"application/openmetrics-text; q={weight}, text/plain") == PROMETHEUS
+    for weight in ("0.001", "1", "0.5"):
+        assert wanted_format(f"Application/OpenMetrics-Text ;q={weight}") == OPENMETRICS
+    assert wanted_format("text/x-application/openmetrics-text") == PROMETHEUS
