@@ -15,6 +15,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import WebSocketException
 
 from smg_core import Config, Gateway
+from smg_core.hooks import ExchangeEnded
 from smg_core.observability.logs import AccessLog
 from smg_core.protocols.gemini_encode import GeminiWholeEncoder
 from smg_core.server.settings import ServerConfig
@@ -138,3 +139,37 @@ async def test_a_key_in_the_query_is_told_to_nobody(
     assert any("Traceback" in line for line in lines)
     assert [line for line in lines if SECRET in line] == []
     assert [answer for answer in told if SECRET.encode() in answer] == []
+
+
+TARGETS = {
+    "GET": [
+        f"http://user:{SECRET}@h/v1/models",
+        f"http://user:{SECRET}@h",
+        f"http://user:{SECRET}@h?x={SECRET}",
+        f"ftp://user:{SECRET}@h/x",
+        f"//user:{SECRET}@h/x",
+        f"///user:{SECRET}@h",
+        f"http:///user:{SECRET}@h/",
+        f"http:/user:{SECRET}@h/",
+        f"user:{SECRET}@h",
+        f"/v1/none?key={SECRET}",
+        f"/v1/none#{SECRET}",
+    ],
+    "CONNECT": [f"user:{SECRET}@h:443"],
+    "OPTIONS": [f"*?{SECRET}"],
+}
+
+
+@pytest.mark.parametrize(("method", "target"), [(method, each) for method in TARGETS for each in TARGETS[method]])
+async def test_a_user_or_a_query_of_any_target_is_in_no_line(method: str, target: str, lines: list[str]) -> None:
+    async with over_http(QUICK) as house:
+        answer = await raw(house, f"{method} {target} HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n".encode())
+        await eventually(lambda: house.observer.of(ExchangeEnded))
+        (ended,) = house.observer.of(ExchangeEnded)
+        AccessLog().report(ended)
+
+    assert answer.startswith(b"HTTP/1.1 4")
+    assert ended.request_id
+    assert f"x-request-id: {ended.request_id}".encode() in answer
+    assert SECRET not in repr(ended) + "".join(lines)
+    assert "smg.access" in "".join(lines) or "outcome=" in "".join(lines)

@@ -251,7 +251,7 @@ class App:
     def _log(self, exchange: Exchange, error: Exception) -> None:
         """Log the traceback of a fault; for each place that raises faults only once in a while."""
         names = f"request {exchange.request_id} (client's {exchange.client_id or 'none'})"
-        self._gateway.faults.note("a request", error, f"{exchange.method} {exchange.path[:200]}, {names}")
+        self._gateway.faults.note("a request", error, f"{exchange.method} {exchange.shown_path[:200]}, {names}")
 
     def _find(self, exchange: Exchange) -> Endpoint:
         method, path, raw_path = exchange.method, exchange.path, exchange.raw_path

@@ -34,7 +34,7 @@ from smg_core.observability.tracing.requests import TracedRequest
 from smg_core.request import Caller, GenerationRequest
 from smg_core.server.bodies import Held
 from smg_core.server.envelopes import takes_key_in_query
-from smg_core.server.framing import framing_fault, ignores_upgrade
+from smg_core.server.framing import framing_fault, ignores_upgrade, without_user
 
 __all__ = [
     "CERTIFICATE",
@@ -284,13 +284,18 @@ class Exchange:
         """The id of the trace that this request belongs to; without traces, that of the client, "" without one."""
         return trace_id_of(self.headers.get("traceparent", "")) if self.traced is None else self.traced.trace_id
 
+    @property
+    def shown_path(self) -> str:
+        """The path for logs."""
+        return without_user(self.path)
+
     def ended(self, outcome: str, seconds: float) -> ExchangeEnded:
         """The moment of this exchange, which has ended after so many seconds; `outcome` where it was no request to a model."""
         finished = self.finished
         return ExchangeEnded(
             peer=self.peer,
             method=self.method,
-            path=self.path,
+            path=self.shown_path,
             status=self.status or (finished.status if finished is not None else InternalError.status),
             sent=self.sent,
             seconds=seconds,

@@ -56,7 +56,7 @@ from smg_core.server.exchange import (
     Send,
     WriteNow,
 )
-from smg_core.server.framing import framing_fault, path_of_target
+from smg_core.server.framing import framing_fault, path_of_target, without_user
 from smg_core.server.proxies.protocol_header import ProxiedClient
 
 __all__ = ["BoundedHttpProtocol", "Refusals", "protocol_class"]
@@ -389,7 +389,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         if self.cycle is not None and self.cycle.more_body and not self._head_open:
             return
         peer = f"{self.client[0]}:{self.client[1]}" if self.client else ""
-        path = path_of_target(self.url)[:LONGEST_PATH].decode("latin-1")
+        path = without_user(path_of_target(self.url).decode("latin-1"))[:LONGEST_PATH]
         seconds = self.loop.time() - (self._waiting_since or self.loop.time())
         self.refusals.observer.report(
             ExchangeEnded(peer, "", path, error.status, size, seconds, type(error).__name__, id)

@@ -253,9 +253,12 @@ def shape(said: bytes) -> set[str]:
 @pytest.mark.parametrize(
     ("begins", "fields"),
     [
-        (MESSAGES, {"type", "error", "message"}),
+        (MESSAGES, {"type", "error", "message", "request_id"}),
         (GEMINI, {"code", "message", "status"}),
-        (b"GET /v1/models HTTP/1.1\r\nanthropic-version: 2023-06-01\r\nhost: x\r\n", {"type", "error", "message"}),
+        (
+            b"GET /v1/models HTTP/1.1\r\nanthropic-version: 2023-06-01\r\nhost: x\r\n",
+            {"type", "error", "message", "request_id"},
+        ),
         (b"GET /v1/models?key=k HTTP/1.1\r\n", {"code", "message", "status"}),
         (b"GET /v1/models HTTP/1.1\r\n", {"message", "type", "param", "code"}),
         (
@@ -282,7 +285,7 @@ async def test_a_path_that_is_too_long_is_refused_in_its_own_words_too() -> None
         said = await running.exchange(b"GET /v1/messages/" + b"a" * 4096)
 
     assert said.startswith(b"HTTP/1.1 431 ")
-    assert shape(said) == {"type", "error", "message"}
+    assert shape(said) == {"type", "error", "message", "request_id"}
 
 
 @pytest.mark.parametrize(("sent", "late"), [(MESSAGES, 11.0), (MESSAGES + b"content-length: 9\r\n\r\nabc", 61.0)])
@@ -296,7 +299,7 @@ async def test_a_slow_client_is_sent_away_in_the_words_of_its_api(sent: bytes, l
         writer.close()
 
     assert said.startswith(b"HTTP/1.1 408 ")
-    assert shape(said) == {"type", "error", "message"}
+    assert shape(said) == {"type", "error", "message", "request_id"}
 
 
 async def test_an_idle_connection_between_requests_is_no_slow_client() -> None:

@@ -67,7 +67,7 @@ class AdminAudit:
         """A request has ended. Those that changed something are told, and those that were refused in a bounded way."""
         begun, good = exchange.audited, outcome == "ok"
         if good and begun:
-            log.info("%s %s by %s", exchange.method, exchange.path[:SHOWN], _who(exchange))
+            log.info("%s %s by %s", exchange.method, exchange.shown_path[:SHOWN], _who(exchange))
         told = begun
         if not good and (begun or exchange.method not in READING or outcome in _NOT_ALLOWED):
             told = self._tell_refused(exchange, outcome)
@@ -80,7 +80,7 @@ class AdminAudit:
         """Whether it was logged: the same from one address is only counted for a while."""
         again = self._refused.note((exchange.address, outcome), self._clock.monotonic())
         if again is not None:
-            what = f"{exchange.method} {exchange.path[:SHOWN]}"
+            what = f"{exchange.method} {exchange.shown_path[:SHOWN]}"
             more = f" ({again} more like it since the last time)" if again else ""
             log.warning("refused %s of %s: %s%s", what, _who(exchange), outcome, more)
         return again is not None
@@ -110,7 +110,7 @@ def _line(exchange: Exchange, event: AuditedEvent, outcome: str) -> Mapping[str,
     fields = {
         "event": event,
         "method": exchange.method,
-        "path": exchange.path,
+        "path": exchange.shown_path,
         "route": exchange.route,
         "subject": exchange.subject,
         "tenant": caller.tenant,
