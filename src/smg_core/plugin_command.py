@@ -55,6 +55,7 @@ _HOOKS = {
     "SMG_CLOCK": "+clock",
     "SMG_RANDOM": "+random",
 }
+_TRANSPILER = Path("node_modules") / "@bytecodealliance" / "jco-transpile"
 _CLANG = "--target=wasm32-unknown-unknown -Os -nostdlib -ffreestanding -mbulk-memory -Wl,--no-entry -Wl,--stack-first"
 _CLANG += " -Wl,-z,stack-size=16384 -Wl,--strip-all"
 _TIMES = 200  # calls by which a hook's cost is measured
@@ -135,12 +136,17 @@ def _build(args: argparse.Namespace) -> int:
         hooks = [] if args.wit else hooks_of(source.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"{source}: {error.strerror}") from None
+    jco = Path(args.jco).resolve()
+    if not any((each / _TRANSPILER).is_dir() for each in (jco, *jco.parents)):
+        raise ConfigError(
+            f"jco is not installed in {jco}: npm install @bytecodealliance/jco there, or name it by --jco"
+        )
     with tempfile.TemporaryDirectory() as folder:
         core = Path(folder) / "core.wasm"
         _run(["clang", *_CLANG.split(), f"-I{source.parent}", f"-I{_SDK}", "-o", str(core), str(source)])
         wit = args.wit or str(_SDK / "plugin.wit")
         made = ["node", str(_SDK / "componentize.mjs"), str(core), wit, str(out), *hooks]
-        _run(made, {"SMG_JCO": str(Path(args.jco).resolve())})
+        _run(made, {"SMG_JCO": str(jco)})
     print(f"{out}: {out.stat().st_size} bytes")
     return 0
 

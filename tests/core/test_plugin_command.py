@@ -57,6 +57,17 @@ def test_new_writes_a_plugin_with_what_it_needs(tmp_path: Path, capsys: pytest.C
     assert "plugin build" in capsys.readouterr().out
 
 
+def test_build_without_jco_says_so_in_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    if not all(shutil.which(each) for each in NEEDED):
+        pytest.skip("what build looks for first is not installed")
+    source = tmp_path / "first.c"
+    source.write_text("#define SMG_END\n")
+    assert main(["plugin", "build", str(source), "--jco", str(tmp_path)]) != 0
+    said = capsys.readouterr().err
+    assert f"jco is not installed in {tmp_path}: npm install @bytecodealliance/jco there, or name it by --jco" in said
+    assert len(said.splitlines()) == 1
+
+
 def test_the_hooks_of_a_source_are_those_that_it_defines() -> None:
     assert hooks_of("#define SMG_PIECES\n# define SMG_CLOCK\n// #define SMG_END\n") == ["+host", "pieces", "+clock"]
     with pytest.raises(ConfigError, match="defines no hook"):
@@ -101,7 +112,17 @@ def test_a_plugin_in_javascript_takes_out_what_the_one_in_c_does(tmp_path: Path)
         finally:
             await asyncio.to_thread(plugins.close)
 
-    texts = ["Call 555", " 01", "00 222 now, ", "1 2 3 - not, 123", "4567"]
+    texts = [
+        "Call 555",
+        " 01",
+        "00 222 now, ",
+        "1 2 3 - not, 123",
+        "4567",
+        " x ٠١٢\u00a0٣٤",
+        "\u2011٥٦ y",
+        " 5,0,5_0/1\t0\n0 z",
+    ]
+    texts += [" 𝟓𝟓", "５-0100 no", " [1,2,3,4,5,6,7]"]
     pieces = [AnswerPiece(text, kind, last=False) for kind in ("text", "arguments") for text in texts]
     pieces.insert(len(texts), AnswerPiece("", "text", last=True))
     pieces.append(AnswerPiece("", "arguments", last=True))

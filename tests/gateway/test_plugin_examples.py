@@ -1,19 +1,28 @@
 """The examples of plugins: each does the same in Python and as the component that is shipped beside it."""
 
+import importlib
+import itertools
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import attrs
 import httpx
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from tests.gateway.conftest import CHAT, House, body, in_process
 from tests.gateway.test_plugins import listed
 from tests.gateway.test_said import APIS, LEFT, NUMBERS, events_of
 
 from smg_core.auth.settings import AuthConfig
 from smg_core.config import ConfigError
+from smg_core.middleware.base import About, AnswerPiece, ChangeText, PieceKind
+from smg_core.middleware.entries import Limits
 from smg_core.simulator.engine import SimulatorConfig
+from smg_core.wasm.running import Sandbox
+from smg_core.wasm.worlds import piece_value, text_verdict
 
 pytestmark = pytest.mark.anyio
 
@@ -84,6 +93,90 @@ async def test_numbers_are_taken_out_on_every_api_streamed_and_whole(tmp_path: P
     assert of_whole(whole.json()) == LEFT
     said = [of_event(each) for each in events_of(stream.content)]
     assert (said[-1] if api == "generate" else "".join(said)).strip() == LEFT
+
+
+SPLIT = ("", " ", "-", "/", ",", "_", ".", "\t", "\n", "\u00a0", "\u202f", "\u2011", "\u2013", " (", ") ")
+ALPHABETS = ("0123456789", "٠١٢٣٤٥٦٧٨٩", "۰۱۲۳۴۵۶۷۸۹", "０１２３４５６７８９", "𝟎𝟏𝟐𝟑𝟒𝟓𝟔𝟕𝟖𝟗", "०१२३४५६७८९")
+NUMBER = st.lists(
+    st.tuples(st.sampled_from(ALPHABETS), st.integers(0, 9), st.sampled_from(SPLIT)), min_size=7, max_size=12
+).map(
+    lambda parts: "".join(alphabet[digit] + split for alphabet, digit, split in parts[:-1]) + parts[-1][0][parts[-1][1]]
+)
+SHORT = st.text("".join(ALPHABETS), min_size=1, max_size=6)
+TEXT = st.lists(NUMBER | SHORT | st.text(st.characters(codec="utf-8"), max_size=8), max_size=6).map("x".join)
+KINDS_OF_TEXT = st.sampled_from(("text", "arguments"))
+
+
+class Redacting:
+    """The redaction in Python, and the component beside it, shown pieces of one text."""
+
+    def __init__(self) -> None:
+        self._sandbox = Sandbox(1)
+        wasm = (EXAMPLES / "redaction" / "redact_numbers.wasm").read_bytes()
+        self._guest = self._sandbox.compile(wasm, Limits(deadline_ms=300_000), ()).instance()
+        self._guest.call("configure", "{}")
+        self._class = importlib.import_module("redact_numbers").RedactNumbers
+
+    def in_python(self, pieces: list[str], kind: PieceKind) -> list[str]:
+        plugin = self._class(About("r", "POST", "/"), self._class.Settings())
+        return [self._left(plugin.on_piece(each), each.text) for each in self._pieces(pieces, kind)]
+
+    def in_c(self, pieces: list[str], kind: PieceKind) -> list[str]:
+        self._guest.call("begin", ("",) * 7)
+        return [
+            self._left(text_verdict(self._guest.call("piece", piece_value(each))), each.text)
+            for each in self._pieces(pieces, kind)
+        ]
+
+    @staticmethod
+    def _pieces(pieces: list[str], kind: PieceKind) -> list[AnswerPiece]:
+        return [*[AnswerPiece(each, kind) for each in pieces], AnswerPiece("", kind, last=True)]
+
+    @staticmethod
+    def _left(verdict: Any, text: str) -> str:
+        return verdict.text if isinstance(verdict, ChangeText) else text
+
+    def close(self) -> None:
+        self._guest.close()
+        self._sandbox.close()
+
+
+@pytest.fixture
+def redacting() -> Iterator[Redacting]:
+    made = Redacting()
+    yield made
+    made.close()
+
+
+FIXTURES = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@FIXTURES
+@given(text=TEXT, cuts=st.lists(st.integers(0, 80), max_size=12), kind=KINDS_OF_TEXT)
+def test_a_text_is_redacted_the_same_however_it_is_cut_in_python_and_c(
+    redacting: Redacting, text: str, cuts: list[int], kind: PieceKind
+) -> None:
+    places = sorted({0, len(text), *[each for each in cuts if each < len(text)]})
+    pieces = [text[a:b] for a, b in itertools.pairwise(places)]
+    left = redacting.in_python(pieces, kind)
+    assert redacting.in_c(pieces, kind) == left
+    assert "".join(left) == "".join(redacting.in_python([text], kind)) == "".join(redacting.in_c(list(text), kind))
+
+
+@FIXTURES
+@given(number=NUMBER)
+def test_a_number_is_found_whatever_its_digits_are_and_what_parts_them(redacting: Redacting, number: str) -> None:
+    for pieces in (["a", number, "b"], list(f"a{number}b")):
+        assert "".join(redacting.in_python(pieces, "text")) == "a[number]b"
+        masked = "".join(redacting.in_python(pieces, "arguments"))
+        assert "," in number or not set(masked) & set("".join(ALPHABETS)) - {"9"}
+
+
+def test_the_members_of_a_list_in_arguments_are_no_number(redacting: Redacting) -> None:
+    listed = '{"days": [1, 2, 3, 4, 5, 6, 7, 8], "phone": "555-0100 222"}'
+    left = listed.replace("555-0100 222", "999-9999 999")
+    assert "".join(redacting.in_python(list(listed), "arguments")) == left
+    assert "".join(redacting.in_c(list(listed), "arguments")) == left
 
 
 @KINDS

@@ -1,5 +1,6 @@
 """Plugins in Python: ASGI middleware of anybody, and classes derived from ours; what cannot be used stops the start."""
 
+import asyncio
 import gzip
 from collections.abc import MutableMapping
 from importlib.metadata import EntryPoint
@@ -14,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from tests.gateway.conftest import CHAT, House, body, eventually, in_process, over_http, settled
 from tests.gateway.test_plugins import listed, recorder, streamed
+from tests.shared import PATIENCE
 from websockets.asyncio.client import connect
 
 from smg_core.auth.settings import AuthConfig
@@ -570,3 +572,37 @@ async def test_the_words_of_what_a_class_raises_are_told_to_nobody(
     assert any("at test_python_plugins.py:" in each for each in told)
     assert not any(CANARY in each for each in told)
     assert f"ValueError: {CANARY}" not in answer.text
+
+
+class Holding(PythonPlugin):
+    """Holds a request in the hook that its header names, until it is let go."""
+
+    free: ClassVar[asyncio.Event]
+    at_body = False
+
+    async def on_request_head(self, head: RequestHead) -> HeadVerdict:
+        if ("x-hold", "head") in head.headers:
+            await self.free.wait()
+        self.at_body = ("x-hold", "body") in head.headers
+        return CONTINUE
+
+    async def on_request_body(self, body: RequestBody) -> TextVerdict:
+        if self.at_body:
+            await self.free.wait()
+        return CONTINUE
+
+
+@pytest.mark.parametrize("hook", ["head", "body"])
+async def test_a_request_that_stands_in_a_plugin_is_in_flight_so_that_a_drain_waits_for_it(
+    tmp_path: Path, hook: str
+) -> None:
+    Holding.free = asyncio.Event()
+    async with in_process(config=listed(tmp_path, plugin("Holding", deadline_ms=300_000))) as house:
+        asked = asyncio.ensure_future(house.http.post(CHAT, json=body("Hi"), headers={"x-hold": hook}))
+        async with asyncio.timeout(PATIENCE):
+            while not house.gateway.plugins.standing:
+                await asyncio.sleep(0)
+        assert house.gateway.in_flight == 1
+        Holding.free.set()
+        assert (await asked).status_code == 200
+        assert house.gateway.in_flight == 0

@@ -5,8 +5,13 @@
 #define SMG_PIECES
 #include "smg_plugin.h"
 
-enum { LONGEST = 64, CHOICES = 128 };
-typedef struct { char held[LONGEST + 1]; uint8_t size, digits; bool inside; } numbers; /* the text of one choice */
+enum { LONGEST = 64, CHOICES = 128, UTF8 = 4 };
+typedef struct { /* the text of one choice */
+  char held[(LONGEST + 1) * UTF8];
+  uint16_t size;
+  uint8_t count, digits; /* characters that are held, and digits among them */
+  bool inside;
+} numbers;
 static numbers texts[CHOICES];
 static unsigned fewest = 7;
 static char *out;
@@ -27,35 +32,69 @@ void finish(void) {}
 
 enum smg_mode wanted(void) { return SMG_WANTS_TEXT; }
 
-static bool is_digit(char c) { return c >= '0' && c <= '9'; }
-static bool is_between(char c) { return c == ' ' || c == '.' || c == '(' || c == ')' || c == '-'; }
+typedef struct { const char *at; uint8_t size; bool is_digit, is_between; } character;
+
+static bool is_digit(uint32_t c) { /* the same as in redact_numbers.py */
+  static const uint32_t zeros[] = {0x30,  0x660, 0x6f0, 0x7c0, 0x966,  0x9e6,  0xa66,  0xae6,   0xb66,   0xbe6,   0xc66,   0xce6,  0xd66,
+                                   0xe50, 0xed0, 0xf20, 0x1040, 0x17e0, 0x1810, 0xff10, 0x1d7ce, 0x1d7d8, 0x1d7e2, 0x1d7ec, 0x1d7f6};
+  for (size_t i = 0; i < sizeof zeros / sizeof *zeros; i++)
+    if (c - zeros[i] < 10) return true;
+  return false;
+}
+
+static bool is_between(uint32_t c) {
+  static const uint16_t between[] = {' ',    '.',    '(',    ')',    '-',    '/',    ',',    '_',    '\t',   '\n',   '\r',  0xa0,
+                                     0xad,   0x2007, 0x2009, 0x200a, 0x202f, 0x3000, 0x2010, 0x2011, 0x2012, 0x2013, 0x2014, 0x2212};
+  for (size_t i = 0; i < sizeof between / sizeof *between; i++)
+    if (c == between[i]) return true;
+  return false;
+}
+
+static character next(smg_text text, size_t at, bool masks) { /* texts are UTF-8 that was checked */
+  uint8_t first = (uint8_t)text.at[at], size = first < 0x80 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+  uint32_t c = size == 1 ? first : first & (0x7fu >> size);
+  for (uint8_t i = 1; i < size; i++) c = c << 6 | ((uint8_t)text.at[at + i] & 0x3f);
+  return (character){text.at + at, size, is_digit(c), is_between(c) && !(masks && c == ',')};
+}
+
+static void say(const char *at, size_t size) { for (size_t i = 0; i < size; i++) *out++ = at[i]; }
 
 static void ended(numbers *n) { /* what was held back of a number that ends here, or was none */
-  for (size_t i = 0; i < n->size; i++) *out++ = n->held[i];
+  say(n->held, n->size);
   *n = (numbers){.size = 0};
 }
 
-static void after(numbers *n, char c, bool masks) {
+static void hold(numbers *n, character c) {
+  for (uint8_t i = 0; i < c.size; i++) n->held[n->size++] = c.at[i];
+  n->count++;
+}
+
+static void after(numbers *n, character c, bool masks) {
   static const char instead[] = "[number]";
-  if (!is_digit(c) && !(is_between(c) && (n->size || n->inside))) {
+  if (!c.is_digit && !(c.is_between && (n->size || n->inside))) {
     ended(n);
-    *out++ = c;
+    say(c.at, c.size);
     return;
   }
   if (n->inside && masks) {
-    *out++ = is_digit(c) ? '9' : c;
+    say(c.is_digit ? "9" : c.at, c.is_digit ? 1 : c.size);
   } else if (n->inside) {
-    if (is_digit(c)) n->size = 0;
-    else n->held[n->size++] = c;
-    if (n->size > LONGEST) ended(n);
+    if (c.is_digit) n->size = n->count = 0;
+    else hold(n, c);
+    if (n->count > LONGEST) ended(n);
   } else {
-    n->held[n->size++] = c;
-    n->digits += is_digit(c);
+    hold(n, c);
+    n->digits += c.is_digit;
     if (n->digits >= fewest) {
-      if (masks) for (size_t i = 0; i < n->size; i++) *out++ = is_digit(n->held[i]) ? '9' : n->held[i];
-      else for (size_t i = 0; i < sizeof instead - 1; i++) *out++ = instead[i];
+      const smg_text held = {n->held, n->size};
+      if (!masks) say(instead, sizeof instead - 1);
+      for (size_t i = 0; masks && i < held.size;) {
+        character each = next(held, i, masks);
+        say(each.is_digit ? "9" : each.at, each.is_digit ? 1 : each.size);
+        i += each.size;
+      }
       *n = (numbers){.inside = true};
-    } else if (n->size > LONGEST) {
+    } else if (n->count > LONGEST) {
       ended(n);
     }
   }
@@ -66,7 +105,12 @@ smg_text_verdict on_piece(smg_piece piece) {
   numbers *n = &texts[piece.choice];
   size_t room = piece.text.size * sizeof "[number]" + 2 * sizeof n->held;
   char *made = out = smg_alloc(room);
-  for (size_t i = 0; i < piece.text.size; i++) after(n, piece.text.at[i], piece.kind == SMG_KIND_ARGUMENTS);
+  const bool masks = piece.kind == SMG_KIND_ARGUMENTS;
+  for (size_t i = 0; i < piece.text.size;) {
+    character each = next(piece.text, i, masks);
+    after(n, each, masks);
+    i += each.size;
+  }
   if (piece.last) ended(n);
   size_t size = (size_t)(out - made);
   bool changed = size != piece.text.size;

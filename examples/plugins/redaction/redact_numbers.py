@@ -1,7 +1,9 @@
 """Takes long numbers (of telephones, cards, accounts) out of what a model says, on every API, streamed and whole.
 
 A number may be cut over any number of pieces: what could be the beginning of one is held back until the text goes on, or ends.
-List it in the file of plugins as `source: redact_numbers:RedactNumbers`.
+Its digits are those of Unicode's decimal numbers that are listed here, and may be parted by what is in BETWEEN, a line break too.
+In the arguments of a tool call, which are JSON, a comma ends a number, since it parts the members of a list; escapes are not
+read. List it in the file of plugins as `source: redact_numbers:RedactNumbers`.
 """
 
 import attrs
@@ -9,16 +11,23 @@ import attrs
 from smg_core.middleware.base import CONTINUE, About, AnswerPiece, ChangeText, PieceVerdict
 from smg_core.middleware.python import PythonPlugin
 
-DIGITS = frozenset("0123456789")
-BETWEEN = frozenset(" .()-")  # what may stand between the digits of a number
+# The zeros of the digits: ASCII, Arabic-Indic, Persian, Nko, Devanagari, Bengali, Gurmukhi, Gujarati, Oriya, Tamil, Telugu,
+# Kannada, Malayalam, Thai, Lao, Tibetan, Myanmar, Khmer, Mongolian, fullwidth, and five kinds of mathematical digits.
+ZEROS = "0\u0660\u06f0\u07c0\u0966\u09e6\u0a66\u0ae6\u0b66\u0be6\u0c66\u0ce6\u0d66\u0e50\u0ed0\u0f20\u1040\u17e0\u1810\uff10"
+MATHEMATICAL = "\U0001d7ce\U0001d7d8\U0001d7e2\U0001d7ec\U0001d7f6"
+DIGITS = frozenset(chr(ord(zero) + digit) for zero in ZEROS + MATHEMATICAL for digit in range(10))
+# What may stand between the digits of a number: spaces of all kinds, dashes, and marks.
+BETWEEN = frozenset(" .()-/,_\t\n\r\xa0\xad\u2007\u2009\u200a\u202f\u3000\u2010\u2011\u2012\u2013\u2014\u2212")
+IN_ARGUMENTS = BETWEEN - {","}
 LONGEST = 64  # characters that are held back at most
 
 
 class Numbers:
-    """The numbers of one text, piece by piece. With `instead` "" each digit of a number becomes a nine."""
+    """The numbers of one text, piece by piece. With `instead` "" each digit of a number becomes a nine, as in arguments."""
 
     def __init__(self, fewest: int, instead: str) -> None:
         self._fewest, self._instead = fewest, instead
+        self._between = BETWEEN if instead else IN_ARGUMENTS
         self._held = ""  # may be the beginning of a number; inside of one: what stands behind its digits so far
         self._inside = False  # in a number that was taken out, of which more may come
 
@@ -31,7 +40,7 @@ class Numbers:
 
     def _after(self, each: str) -> str:
         """What may be said after one more character."""
-        if each not in DIGITS and not (each in BETWEEN and (self._held or self._inside)):
+        if each not in DIGITS and not (each in self._between and (self._held or self._inside)):
             return self._ended() + each
         self._held += each
         if self._inside:

@@ -41,11 +41,24 @@ class _ModelOnly(msgspec.Struct):
 class PluggedExchange(Exchange):
     """An exchange whose plugins are those of a plan, from when its route is known."""
 
-    __slots__ = ("_began", "_chain", "_head", "_most", "_over", "_streams", "_tells", "_usage", "_whole", "refused")
+    __slots__ = (
+        "_began",
+        "_chain",
+        "_counted",
+        "_head",
+        "_most",
+        "_over",
+        "_streams",
+        "_tells",
+        "_usage",
+        "_whole",
+        "refused",
+    )
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         super().__init__(scope, receive, send)
         self._chain: PluginChain | None = None
+        self._counted: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext
         self._head = RequestHead(self.method, self.path, scope.get("query_string", b"").decode("latin-1"), ())
         self._streams = self._over = self._tells = False
         self._most = 0
@@ -60,7 +73,7 @@ class PluggedExchange(Exchange):
         """Meet these plugins from now on. Called once, when the route is known."""
         headers = tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in self.scope["headers"])
         self._head = attrs.evolve(self._head, headers=headers)
-        plan = plugins.plan
+        plan, self._counted = plugins.plan, plugins.asked
         self._chain = plan.chain(self.about(), plugins.report, lambda name: plugins.names_of(name, self.caller))
         self._most = plan.config.body_bytes
 
@@ -68,7 +81,8 @@ class PluggedExchange(Exchange):
         """Show the head to the plugins of this time. Raises SmgError."""
         if self._chain is None:
             return Identified()
-        head, identified = await self._chain.request_head(self._head, when, self.about())
+        with self._counted():
+            head, identified = await self._chain.request_head(self._head, when, self.about())
         self._take(head)
         return identified
 
@@ -131,7 +145,8 @@ class PluggedExchange(Exchange):
         except UnicodeDecodeError:
             chain.unseen(_OF_BODIES)
             return body
-        text, head = await chain.request_body(text, self._model_of, self._head)
+        with self._counted():
+            text, head = await chain.request_body(text, self._model_of, self._head)
         self._take(head)
         return text.encode()
 
@@ -148,8 +163,9 @@ class PluggedExchange(Exchange):
     async def shown(self, request: GenerationRequest) -> GenerationRequest:
         if self._chain is None:
             return request
-        self._take(await self._chain.join_of_model(request.model, self._head))
-        return await self._chain.request(request)
+        with self._counted():
+            self._take(await self._chain.join_of_model(request.model, self._head))
+            return await self._chain.request(request)
 
     def shows(self, choices: int) -> Callable[[int], SaidByModel] | None:
         chain = self._chain

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import json
 import logging
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -65,7 +65,8 @@ class PluginState:
 
 
 class Plugins:
-    """The plugins of one gateway in this process. `plan` is what new exchanges meet."""
+    """The plugins of one gateway in this process. `plan` is what new exchanges meet, `standing` how many requests are with
+    plugins before they are admitted."""
 
     def __init__(
         self,
@@ -93,6 +94,17 @@ class Plugins:
         self._changing = asyncio.Lock()
         self._wasm: WasmPlugins | None = None
         self._pending: set[asyncio.Task[None]] = set()
+        self.standing = 0
+
+    @contextlib.contextmanager
+    def asked(self) -> Iterator[None]:
+        """While plugins are asked about a request that no handler has admitted yet: `standing` counts it, so that a gateway that
+        leaves waits for it."""
+        self.standing += 1
+        try:
+            yield
+        finally:
+            self.standing -= 1
 
     @contextlib.asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:

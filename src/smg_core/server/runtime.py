@@ -498,8 +498,8 @@ class Runtime:
 
     @property
     def in_flight(self) -> int:
-        """Requests that are being answered now."""
-        return self.admission.in_flight
+        """Requests that are being answered now, or that plugins are asked about before they are."""
+        return self.admission.in_flight + self.plugins.standing
 
     def add_worker(self, worker: str | WorkerSpec, *, source: str = PROGRAM) -> Worker:
         """Add a worker while running, in this process alone; `roster` changes all of them. `source` says who brings it. Raises
