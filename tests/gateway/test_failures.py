@@ -14,7 +14,8 @@ from tests.gateway.conftest import CHAT, House, body, eventually, in_process, se
 
 from smg_core import Config, Gateway
 from smg_core.config import RoutingConfig, TimeoutsConfig, WorkersConfig
-from smg_core.hooks import AttemptEnded, RequestFinished, Retrying, WorkerStateChanged
+from smg_core.hooks import AttemptEnded, ExchangeEnded, RequestFinished, Retrying, WorkerStateChanged
+from smg_core.observability.access_lines import access_fields
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.faults import Fault
@@ -393,3 +394,35 @@ async def test_whatever_an_engine_fails_with_the_operator_is_told_what_it_was(ki
 
     assert answer.status_code >= 500
     assert ended.detail
+
+
+# ------------------------------------------------------------------------------------------------------------------ the log
+
+TRACE = "0af7651916cd43dd8448eb211c80319c"
+EVERY_API: dict[str, dict[str, Any]] = {
+    CHAT: body(),
+    "/v1/completions": {"model": "sim", "prompt": "Hello", "max_tokens": 4},
+    "/v1/messages": {"model": "sim", "max_tokens": 4, "messages": [{"role": "user", "content": "Hello"}]},
+    "/v1/responses": {"model": "sim", "input": "Hello", "store": False},
+    "/v1beta/models/sim:generateContent": {"contents": [{"parts": [{"text": "Hello"}]}]},
+    "/generate": {"text": "Hello", "sampling_params": {"max_new_tokens": 4}},
+}
+
+
+async def test_the_same_failure_over_all_apis_is_one_line_with_the_ids_of_the_access_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    headers = {"traceparent": f"00-{TRACE}-b7ad6b7169203331-01", "x-request-id": "mine"}
+    async with in_process(SAYS, config=attrs.evolve(ALERT, routing=RoutingConfig(retries=0))) as house:
+        for path, fields in EVERY_API.items():
+            house.engine.inject(Fault("refuse", status="INVALID_ARGUMENT", message="top_k is invalid"))
+            assert (await house.http.post(path, json=fields, headers=headers)).status_code == 400
+        access = access_fields(house.observer.of(ExchangeEnded)[0])
+    (told,) = [each for each in caplog.records if each.name == "smg.failures"]
+    fields = told.fields  # type: ignore[attr-defined]
+
+    ids = ("request_id", "client_request_id", "trace_id")
+    assert {name: fields[name] for name in ids} == {name: access[name] for name in ids}
+    assert (fields["client_request_id"], fields["trace_id"]) == ("mine", TRACE)
+    assert fields["detail"] == "INVALID_ARGUMENT: top_k is invalid"
+    assert all(f"{name}={fields[name]}" in told.getMessage() for name in ids)
