@@ -4,8 +4,8 @@ The turns of a conversation may come through several gateways. Where engines do 
 what it sent there itself, so it takes a later turn for a new conversation. Each of them finds the same owner for such a prompt
 (`rendezvous`), without asking the others: by its cache key, else by its first block that is not common to most workers. That
 block comes behind what all conversations begin with, and is the same one in every turn. A block that many requests have needs
-several owners: the first ones in its order, as many as its share of the requests takes, twice over. Pure. Above: cache_aware.
-Below: base, rendezvous.
+several owners: the first ones in its order, as many as its share of the requests takes, twice over. Where engines tell, those
+that hold most of the prompt are its owners to every gateway. Pure. Above: cache_aware. Below: base, rendezvous.
 """
 
 from collections.abc import Sequence
@@ -41,6 +41,15 @@ class Agreed:
         """Called for each request: `cached` of the `tokens` of its prompt were expected in some worker's cache."""
         self._shared += (min(1.0, cached / max(1, tokens)) - self._shared) * _SMOOTH
 
+    def holders(self, gains: Sequence[int], most: int, others: float) -> tuple[Sequence[int], float]:
+        """The numbers of the places that hold `most` of a prompt, if few do, and how many tokens that is worth beside what is
+        gained there. Gateways that do not see each other's requests misjudge what waits at a
+        worker; so a prompt leaves a worker that has it less easily. `gains` and `others` as of `owners`."""
+        if others * self._factor < _FEW or most <= _common(gains):
+            return (), 0.0
+        likely = min(1.0, self._shared * _OFTEN)
+        return [at for at, gain in enumerate(gains) if gain == most], likely * others * self._factor * most
+
     def owners(
         self, candidates: Sequence[Candidate], gains: Sequence[int], context: RoutingContext, others: float
     ) -> tuple[Sequence[int], float]:
@@ -50,7 +59,7 @@ class Agreed:
         if others * self._factor < _FEW or len(candidates) < 2:
             return (), 0.0
         likely = 1.0 if context.cache_key else min(1.0, self._shared * _OFTEN)
-        key = self._key(context, sorted(gains)[len(gains) // 2])
+        key = self._key(context, _common(gains))
         if likely < _FEW or not key:
             return (), 0.0
         count = 1 if context.cache_key else ceil(self._popular.share(key) * _ROOM * len(candidates))
@@ -68,6 +77,11 @@ class Agreed:
         if context.tokens < (block + 1) * self._block:
             return b""
         return part_of(context, block, self._block, self._characters)
+
+
+def _common(gains: Sequence[int]) -> int:
+    """What more than half of the places have of a prompt."""
+    return sorted(gains)[(len(gains) - 1) // 2]
 
 
 class Popular:

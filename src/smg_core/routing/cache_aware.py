@@ -67,19 +67,32 @@ class CacheAware(Observing):
         )
 
     def _stands(self, candidates: Sequence[Candidate], expected: Expected, context: RoutingContext) -> list[float]:
-        """Where each worker stands, with what it costs to hand the prompt's cache over. Where others have requests here and a
-        cache is not known exactly, the worker that all gateways agree on stands better."""
+        """Where each worker stands, with what it costs to hand the prompt's cache over. Where others have requests here, the
+        workers that all gateways agree on stand better."""
         stands = self._standing.of(candidates, context.now)
         gains = expected.gains
         if context.role != "decode":
             self._agreed.note(max(gains), context.tokens)
-            owners, tokens = self._agreed.owners(candidates, gains, context, self._standing.others)
+            owners, tokens = self._owners(candidates, expected, context)
             for owner in owners:
-                if len(gains) > len(candidates) or expected.bases[owner] != "exact":
-                    stands[owner] -= self._standing.read_weight * tokens / candidates[owner].weight
+                stands[owner] -= self._standing.read_weight * tokens / candidates[owner].weight
         if costs := context.hand_over:
             stands = [stand + costs.get(each.name, 0.0) for each, stand in zip(candidates, stands, strict=True)]
         return stands
+
+    def _owners(
+        self, candidates: Sequence[Candidate], expected: Expected, context: RoutingContext
+    ) -> tuple[Sequence[int], float]:
+        """The numbers of the workers that all gateways agree on, and how many tokens that is worth: those that hold most of the
+        prompt, as all are told by the engines; of engines that tell nothing, those that each gateway finds by itself."""
+        gains, bases, others = expected.gains, expected.bases, self._standing.others
+        if len(gains) > len(candidates):
+            return self._agreed.owners(candidates, gains, context, others)
+        most = max(gains)
+        if bases[gains.index(most)] == "exact" and (held := self._agreed.holders(gains, most, others))[0]:
+            return held
+        owners, tokens = self._agreed.owners(candidates, gains, context, others)
+        return [owner for owner in owners if bases[owner] != "exact"], tokens
 
     def _scores(
         self, candidates: Sequence[Candidate], gains: Sequence[int], context: RoutingContext, stands: Sequence[float]

@@ -2,6 +2,7 @@
 
 import random
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -127,6 +128,39 @@ def test_a_prompt_that_has_no_block_behind_what_is_common_has_no_owner() -> None
     agreed.note(20, 20)
 
     assert agreed.owners(WORKERS, [8] * len(WORKERS), asking([1] * 11), 0.75) == ((), 0.0)
+
+
+def test_where_gateways_do_not_see_each_others_requests_a_prompt_stays_longer_with_who_tells_of_it() -> None:
+    held = [5] * 2000
+
+    def chosen(others: int, waiting: int) -> str:
+        one = CacheAware(BLOCKS, random.Random(1))
+        workers = [Seen(name, in_flight=5, running=5 + others, others=others) for name in NAMES]
+        for name in NAMES:
+            one.kv_known(name, 0, "all")
+        one.kv_changed("w3", 0, [KvBlocksStored(list(range(1, 501)), held, 4)], 0.0)
+        for second in range(200):  # so that it is known that prompts share much
+            one.pick(workers, asking(held, now=float(second)))
+        busy = [attrs.evolve(each, prefill_tokens=waiting * (each.name == "w3")) for each in workers]
+        return one.pick(busy, asking(held, now=200.0)).worker.name
+
+    assert chosen(others=0, waiting=2500) != "w3"
+    assert chosen(others=15, waiting=2500) == "w3"
+    assert chosen(others=15, waiting=20_000) != "w3"
+
+
+def test_all_that_hold_most_of_a_prompt_are_its_holders_and_none_where_most_workers_hold_as_much() -> None:
+    agreed = Agreed(BLOCKS)
+    for _ in range(200):
+        agreed.note(20, 20)
+
+    assert agreed.holders([0, 9, 4, 9, 0], 9, 0.75)[0] == [1, 3]
+    assert agreed.holders([0, 9], 9, 0.75)[0] == [1]
+    assert agreed.holders([9, 9, 9, 0], 9, 0.75) == ((), 0.0)
+    assert agreed.holders([0, 0, 0], 0, 0.75) == ((), 0.0)
+    assert agreed.holders([0, 9, 0], 9, 0.0) == ((), 0.0)
+    few, many = agreed.holders([0, 9, 0], 9, 0.25)[1], agreed.holders([0, 9, 0], 9, 0.75)[1]
+    assert 0 < few < many
 
 
 def test_an_engine_that_tells_all_of_its_cache_is_judged_by_that_alone() -> None:
