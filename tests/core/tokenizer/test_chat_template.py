@@ -305,8 +305,9 @@ def test_what_a_template_raises_is_the_requests_fault_and_says_why(source: str, 
     except InvalidTemplate:
         assert said == ""
         return
-    with pytest.raises(TemplateFailed, match=said) as failed:
+    with pytest.raises(TemplateFailed) as failed:
         template.render([user("x")])
+    assert said in failed.value.message
     assert failed.value.status == 400
 
 
