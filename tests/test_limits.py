@@ -62,8 +62,11 @@ CONSTANTS: dict[str, str] = {
         "the defaults of what an entry sets",
     ),
     "wasm.plugin._LATE": GUEST,
-    **dict.fromkeys((f"wasm.plugin.{name}" for name in ("_SHORT", "_SHORT_WRITTEN", "_IN_THREADS")), COST),
+    **dict.fromkeys((f"wasm.plugin.{name}" for name in ("_SHORT", "_SHORT_WRITTEN")), COST),
     **dict.fromkeys(("wasm.calls.STEPS", "wasm.calls.STEPS_S"), COST),
+    **dict.fromkeys(
+        (f"wasm.places.{name}" for name in ("_AFTER_LONG", "_AFTER_KEEPING", "_DOUBLED", "_KEEPING_S")), COST
+    ),
     "wasm.instances._KEPT_FOR_OTHERS": "a share of the instances of a plugin, whose number its entry has",
     "wasm.plugin._MINUTE": SIGN,
     **dict.fromkeys(

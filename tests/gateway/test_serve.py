@@ -34,6 +34,7 @@ PACED = SimulatorConfig(rules=(Rule((), Reply(LONG)),), timing=Timing(decode_rat
 HOLD_S = 60.0
 HELD = SimulatorConfig(rules=(Rule((), Reply(LONG)),), faults=(Fault("stall", after=3, seconds=HOLD_S),) * 8)
 """An engine that says three tokens to each of eight requests, and the rest when its clock was moved on by `HOLD_S`."""
+GUEST = Path(__file__).parent.parent / "guests" / "attacks.wasm"
 QUICK = SimulatorConfig(rules=(Rule((), Reply("Yes.")),))
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("SMG_")}
 
@@ -262,6 +263,31 @@ async def test_a_second_signal_ends_it_without_waiting() -> None:
         await served.ended()
         await eventually(lambda: not served.engine.active)
         await stream.aclose()
+
+    assert not served.told("Traceback")
+
+
+async def test_a_drain_waits_for_a_request_in_a_plugin_and_a_second_signal_does_not_wait_for_its_guest(
+    tmp_path: Path,
+) -> None:
+    """The guest spins, and has five minutes for it: longer than the process may take to end here."""
+    entry = {"source": str(GUEST), "config": {"do": "spin"}, "deadline_ms": 300_000}
+    file = tmp_path / "plugins.json"
+    file.write_text(json.dumps([entry]))
+    async with serving(QUICK, "--middleware-file", str(file), "--server-drain-s", "3600") as served:
+        reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
+        sent = json.dumps(body()).encode()
+        head = "POST %s HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
+        writer.write((head % (CHAT, len(sent))).encode() + sent)
+        await writer.drain()
+        for _ in range(5):  # what came before these has been read, and is with the plugin
+            assert (await served.http.get("/liveness")).status_code == 200
+        served.process.send_signal(signal.SIGTERM)
+        await eventually(lambda: served.told("leaving: 1 request(s) in flight"))
+        served.process.send_signal(signal.SIGTERM)
+        await served.ended()
+        assert b" 200 " not in await reader.read()
+        writer.close()
 
     assert not served.told("Traceback")
 

@@ -39,6 +39,7 @@ from smg_core.middleware.entries import Entry
 from smg_core.request import GenerationRequest
 from smg_core.wasm.calls import STEPS, STEPS_S, GuestCall, GuestCalls, configured, rest_of_call
 from smg_core.wasm.instances import Instances, Waiting
+from smg_core.wasm.places import CallPlaces
 from smg_core.wasm.running import Compiled, Guest, GuestSaid, Unusable
 from smg_core.wasm.threads import GuestThreads
 from smg_core.wasm.values import Arguments
@@ -69,7 +70,6 @@ _LATE = 1.2
 """After so much of its deadline, a call that does not end is given up: its guest waits in the host, where no epoch stops it."""
 _SHORT = 16384  # characters of texts up to which a call begins on the event loop
 _SHORT_WRITTEN = 24576  # bytes of a head, as it lies in memory, up to which a call begins there
-_IN_THREADS = 32  # calls of a function that begin in a thread after one that was too long for the event loop
 _NOTHING = Arguments((), ())
 
 
@@ -98,7 +98,7 @@ class WasmPlugin:
         self._config, self._threads, self._hear = config, threads, hear
         self._instances: Instances[Guest, asyncio.Future[None]] = Instances(entry.limits.instances)
         self._closed = False
-        self._in_threads: dict[str, int] = {}
+        self.places = CallPlaces()
         self._minute, self._lines = -_MINUTE, 0
         self.hooks = self._hooks(compiled, wanted)
 
@@ -191,16 +191,7 @@ class WasmPlugin:
 
     def begins_here(self, name: str) -> bool:
         """Whether the next call of a function begins on the event loop."""
-        if not self.compiled.in_steps:
-            return False
-        left = self._in_threads.get(name, 0)
-        if left:
-            self._in_threads[name] = left - 1
-        return not left
-
-    def was_long(self, name: str) -> None:
-        """A call of this function was too long for the event loop."""
-        self._in_threads[name] = _IN_THREADS
+        return self.compiled.in_steps and self.places.begins_here(name)
 
     def heard(self, told: GuestSaid) -> None:
         """Pass on what a guest said: so many lines a minute, of all its instances, and how many more there were."""
@@ -281,10 +272,13 @@ class _Session:
         begins, begun = first and plugin.begins, ""
         written = plugin.written.arguments(name, shown, head_value)
         if written.size <= _SHORT_WRITTEN and plugin.begins_here(name):
-            begun = self._tried_here(guest, name, written, begins=begins)
-            if not begun:
-                return head_verdict(self._told(guest))
-            plugin.was_long(name)
+            try:
+                begun = self._tried_here(guest, name, written, begins=begins)
+                if not begun:
+                    return head_verdict(self._told(guest))
+                plugin.places.was_long(name)
+            finally:
+                plugin.places.took(name, guest.longest_s)
         calls: list[GuestCall] = [(name, (head_value(shown),))]
         if begins:
             calls.insert(0, self._beginning())
@@ -323,15 +317,18 @@ class _Session:
         """Make calls on the event loop, if they may begin there. Returns whether they are over. Raises MiddlewareFault."""
         if not self._plugin.begins_here(name):
             return False
+        plugin = self._plugin
         try:
             done = work.briefly()
         except MiddlewareFault:
             self._lost()
             raise
+        finally:
+            plugin.places.took(name, work.guest.longest_s)
         if done:
             self._heard(work.guest)
         else:
-            self._plugin.was_long(name)
+            plugin.places.was_long(name)
         return done
 
     def _made(self, calls: Sequence[GuestCall]) -> GuestCalls:
@@ -410,7 +407,9 @@ class _Session:
             except MiddlewareFault:
                 self._finished(guest, failed=True)
                 return
-            self._plugin.was_long("finish")
+            finally:
+                self._plugin.places.took("finish", guest.longest_s)
+            self._plugin.places.was_long("finish")
             begun = "finish"
         running = self._plugin.run(GuestCalls(guest, [("finish", ())], begun).rest, self._about.tenant)
         running.add_done_callback(
@@ -454,12 +453,14 @@ class _Session:
         try:
             guest.begin("piece", piece_value(piece), short=True)
             if not guest.advance(STEPS, STEPS_S):
-                plugin.was_long("piece")
+                plugin.places.was_long("piece")
                 return self._long_piece(rest_of_call(guest))
             verdict = text_verdict(guest.answer())
         except MiddlewareFault:
             self._lost()
             raise
+        finally:
+            plugin.places.took("piece", guest.longest_s)
         self._heard(guest)
         return verdict
 

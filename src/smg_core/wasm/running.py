@@ -198,6 +198,7 @@ class Sandbox:
         self._compiled: OrderedDict[tuple[str, int], Component] = OrderedDict()
         self._lock = threading.Lock()
         self.epoch = _Epoch(0.005)
+        self.cpu: Callable[[], float] = time.thread_time  # what the thread that asks has had of the processor
 
     def engine(self, stack_kib: int) -> Engine:
         """The engine for a size of stack."""
@@ -342,7 +343,8 @@ class _Export:
 
 
 class Guest:
-    """One instance of a component. It has one call at a time, and is of no use any more after a call that failed."""
+    """One instance of a component. It has one call at a time, and is of no use any more after a call that failed. `longest_s` is
+    the longest step of the call on the event loop, in time of the processor: none should be long."""
 
     def __init__(self, compiled: Compiled, component: Component, *, wasi: bool) -> None:
         self.compiled = compiled
@@ -375,6 +377,8 @@ class Guest:
         self._ends = 0.0
         self._step = 0
         self._stopped = False
+        self._cpu = compiled.sandbox.cpu
+        self.longest_s = 0.0
         if compiled.in_steps:
             _STEP_BY_EPOCH(self._context, 1)
             self._instance = self._instantiated(component)
@@ -459,8 +463,10 @@ class Guest:
         the event loop needs."""
         self._given = arguments  # kept until it is over
         self._begin(self._functions[name], arguments.address, _STEP)
-        running = self._running
-        if not _GO_ON_SHORT(running):
+        running, began = self._running, self._cpu()
+        is_over = _GO_ON_SHORT(running)
+        self.longest_s = self._cpu() - began
+        if not is_over:
             return self.advance(steps - 1, seconds)
         self._running = None
         _FORGET_ENDED(running)
@@ -470,7 +476,7 @@ class Guest:
         if step != self._step:
             _STEP_BY_INSTRUCTIONS(self._context, step)
             self._step = step
-        self._result = function.result
+        self._result, self.longest_s = function.result, 0.0
         self._ends = self._ticking.called() + self._deadline_s
         self._running = function.begin(arguments)
 
@@ -487,12 +493,12 @@ class Guest:
         """Run the call for at most so many steps, and none that would begin after so many seconds. Returns whether it is over.
         Raises GuestStopped at its deadline, and where it was stopped."""
         running, until = self._running, math.inf
-        go_on = _GO_ON_SHORT if self._step == _STEP and steps < sys.maxsize else _GO_ON
+        go_on = self._step_short if self._step == _STEP and steps < sys.maxsize else _GO_ON
         while not go_on(running):
             now, steps = time.monotonic(), steps - 1
             if now >= self._ends or self._stopped or self._ticking.stopped:
                 self.abandon()
-                raise GuestStopped
+                raise GuestStopped if now >= self._ends else GuestStopped("was stopped: nobody waits for it any more")
             if until == math.inf:
                 until = now + seconds
             if steps <= 0 or now >= until:
@@ -500,6 +506,13 @@ class Guest:
         self._running = None
         _FORGET_ENDED(running)
         return True
+
+    def _step_short(self, running: int | None) -> bool:
+        """A step on the event loop. Returns whether the call is over."""
+        began = self._cpu()
+        is_over: bool = _GO_ON_SHORT(running)
+        self.longest_s = max(self.longest_s, self._cpu() - began)
+        return is_over
 
     def answer(self) -> Any:
         """The result of the call that is over. Raises MiddlewareFault."""

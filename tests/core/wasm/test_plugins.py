@@ -433,9 +433,44 @@ async def test_a_call_that_takes_long_goes_on_in_a_thread_where_it_was_and_the_n
         answer = session.on_piece(AnswerPiece("1", "wire"))
         assert isinstance(answer, Awaitable)
         assert await answer == ChangeText("#")
-    assert not plugin._in_threads["piece"]
+    assert not plugin.places.in_threads("piece")
     session.close()
     await given_back(plugin)
+
+
+@pytest.mark.parametrize("hook", ["head", "piece", "finish"])
+async def test_calls_behind_one_that_kept_the_event_loop_begin_in_threads(house: House, hook: str) -> None:
+    """No step ends an instruction that is long, or an answer of many parts."""
+    moments, a_step = [0.0], [0.0]
+
+    def cpu() -> float:
+        moments[0] += a_step[0]
+        return moments[0]
+
+    house.plugins._sandbox.cpu = cpu
+    plugin = await house.load("nothing")
+    ran = counted_threads(plugin)
+
+    async def call() -> int:
+        """Threads that an exchange takes."""
+        before, session = len(ran), plugin.begin(about())
+        await session.on_request_head(HEAD)
+        a_step[0] = 2.0 if slow and hook == "piece" else 0.0
+        await shown(session, "1")
+        a_step[0] = 2.0 if slow and hook == "finish" else 0.0
+        session.close()
+        await given_back(plugin)
+        a_step[0] = 0.0
+        return len(ran) - before
+
+    slow = False
+    assert await call() == 1  # which makes the instance
+    assert await call() == 0
+    slow, a_step[0] = True, 2.0 if hook == "head" else 0.0
+    assert await call() == 0
+    slow = False
+    assert plugin.places.in_threads({"head": "request_head"}.get(hook, hook)) == 1024
+    assert await call() == 1
 
 
 async def test_a_piece_that_spins_is_stopped_though_it_began_on_the_event_loop(house: House) -> None:
