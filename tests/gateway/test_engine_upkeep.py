@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 import httpx
 import pytest
-from tests.gateway.conftest import eventually
+from tests.gateway.conftest import eventually, over_http
 from tests.gateway.test_admin import ADMIN, KEYS, USER, bearer, table
 from tests.shared import PATIENCE
 
@@ -51,7 +51,7 @@ class Fleet:
 
 
 @asynccontextmanager
-async def fleet(**sections: Any) -> AsyncIterator[Fleet]:
+async def fleet(*more: WorkerSpec, **sections: Any) -> AsyncIterator[Fleet]:
     config = Config(admin=AdminConfig(port=0), **sections)
     listener = admin_listener(config)
     assert listener is not None
@@ -62,6 +62,7 @@ async def fleet(**sections: Any) -> AsyncIterator[Fleet]:
             for name in DIALECTS
         }
         specs = [WorkerSpec(engine.target, name, dialect=name) for name, engine in engines.items()]
+        specs += more
         gateway = await stack.enter_async_context(Gateway(workers=specs, config=config))
         await eventually(lambda: all(worker.state == "ready" for worker in gateway.registry))
         await stack.enter_async_context(administered(gateway, config, listener, table()))
@@ -230,6 +231,26 @@ async def test_no_contract_over_grpc_has_calls_for_pauses_and_weights() -> None:
             await ops.post("transfer_weights", step="update"),
         ]
     assert [statuses(each) for each in told] == [lacking(())] * 4
+
+
+async def test_a_server_of_chat_completions_has_none_of_these_calls() -> None:
+    async with over_http(SimulatorConfig()) as far, fleet(WorkerSpec(far.url, "chat")) as ops:
+        told = [
+            await ops.post(what, **body, workers=["chat"])
+            for what, body in {
+                "flush_cache": {},
+                "start_profile": {},
+                "stop_profile": {},
+                "pause": {},
+                "resume": {},
+                "load_weights": {"path": "/checkpoints/7"},
+                "transfer_weights": {"step": "update"},
+            }.items()
+        ]
+        loads = (await ops.http.get("/admin/workers/loads")).json()["workers"]
+
+    assert [statuses(each) for each in told] == [{"chat": 501}] * len(told)
+    assert {row["worker"]: row["status"] for row in loads}["chat"] == 501
 
 
 @attrs.define
