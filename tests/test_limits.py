@@ -76,7 +76,13 @@ CONSTANTS: dict[str, str] = {
     **dict.fromkeys((f"wasm.running.{name}" for name in ("_LINES_OF_CALL", "_MOST_SAID", "_COUNTERS")), GUEST),
     "server.plugins._COUNTERS": GUEST,
     "wasm.running._LINE": SHOWN,
-    **dict.fromkeys((f"wasm.running.{name}" for name in ("_TICKS", "_QUIET_S", "_STEP", "_OWN_STACK_MORE")), COST),
+    **dict.fromkeys(
+        (
+            f"wasm.running.{name}"
+            for name in ("_TICKS", "_QUIET_S", "_STEP", "_OWN_STACK_MORE", "_SUSPECT_S", "_WATCHED")
+        ),
+        COST,
+    ),
     **dict.fromkeys((f"wasm.values.{name}" for name in ("CELL", "_FIELD", "_FIELD_WORDS", "_CELL_WORDS")), FORMAT),
     **dict.fromkeys((f"wasm.values.{name}" for name in ("_FIRST", "_KEPT", "_LENGTHS", "_SPARE")), COST),
     **dict.fromkeys(

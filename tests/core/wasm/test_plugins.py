@@ -449,6 +449,7 @@ async def test_calls_behind_one_that_kept_the_event_loop_begin_in_threads(house:
 
     house.plugins._sandbox.cpu = cpu
     plugin = await house.load("nothing")
+    plugin.compiled.watched = 1000
     ran = counted_threads(plugin)
 
     async def call() -> int:
