@@ -355,8 +355,8 @@ async def test_an_array_of_a_stream_that_comes_in_pieces_is_shown_whole(tmp_path
 class Cutting:
     """ASGI middleware that writes in capital letters what passes, and raises in its `send` at a message of the answer."""
 
-    def __init__(self, app: Any, at: int) -> None:
-        self.app, self.at = app, at
+    def __init__(self, app: Any, at: int, swallows: bool = False) -> None:
+        self.app, self.at, self.swallows = app, at, swallows
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         count = 0
@@ -370,13 +370,21 @@ class Cutting:
                 message = {**message, "body": message["body"].upper()}
             await send(message)
 
-        await self.app(scope, receive, seen)
+        try:
+            await self.app(scope, receive, seen)
+        except Exception:
+            if not self.swallows:
+                raise
 
 
+@pytest.mark.parametrize("swallows", [False, True])
 @pytest.mark.parametrize("streams", [True, False])
 @pytest.mark.parametrize("at", [0, 1, 3])
-async def test_asgi_middleware_that_raises_lets_nothing_pass(tmp_path: Path, at: int, streams: bool) -> None:
-    entry = {"source": f"{HERE}:Cutting", "kind": "asgi", "config": {"at": at}}
+async def test_asgi_middleware_that_raises_lets_nothing_pass(
+    tmp_path: Path, at: int, streams: bool, swallows: bool
+) -> None:
+    """Also where it says nothing of what was raised in its own `send`."""
+    entry = {"source": f"{HERE}:Cutting", "kind": "asgi", "config": {"at": at, "swallows": swallows}}
     async with over_http(ENGINE, config=listed(tmp_path, entry)) as house:
         for name, (path, asked) in (STREAMED if streams else WHOLE).items():
             said = b""

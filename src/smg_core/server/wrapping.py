@@ -195,8 +195,9 @@ class Wrapped:
                 raise
             fault = self._in_send.get(at, found)
         else:
-            if door.started:
+            if door.started and at not in self._in_send:
                 return None
+            fault = self._in_send.get(at, fault)
         return None if self._exchange.gone else fault
 
     async def _call(self, at: int, door: _Door, scope: Scope) -> None:
