@@ -141,7 +141,7 @@ def parts(gathered: int, collector: str) -> dict[str, Callable[[], None]]:
         return MetricsRecorder(table, time.time, batch=gathered)
 
     def log(form: Literal["text", "json"]) -> AccessLog:
-        return AccessLog(LineWriter(os.open(os.devnull, os.O_WRONLY), 1.0, 1 << 24), form)
+        return AccessLog(LineWriter(os.open(os.devnull, os.O_WRONLY), 1.0, 1 << 24, str.encode), form)
 
     silent = SilentObserver()
     return {

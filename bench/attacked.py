@@ -202,29 +202,32 @@ class Stage:
         wait_for(lambda: _takes_connections(port), "the engine does not start")
         return port, process
 
-    def gateway(self, *arguments: str, engines: Sequence[int] = (), watch: str = "late") -> Served:
-        """The gateway of these arguments, before `engines` or the one of most attacks; ready when this returns."""
-        ports = engines or (self.engine,)
-        named = (watch, *arguments, *map(str, ports))
+    def gateway(self, *arguments: str, engines: Sequence[int] = (), watch: str = "late", chat: bool = False) -> Served:
+        """The gateway of these arguments, before `engines` or the one of most attacks; ready when this returns. `chat`: before
+        another gateway, as a server of Chat Completions."""
+        workers = [f"grpc://127.0.0.1:{port}" for port in engines or (self.engine,)]
+        if chat:
+            workers = [f"http://127.0.0.1:{self.gateway(*arguments).port}"]
+        named = (watch, *arguments, *workers)
         found = self._gateways.get(named)
         if found is None:
-            found = self._gateways[named] = self._serve(arguments, ports, watch)
+            found = self._gateways[named] = self._serve(arguments, workers, watch)
         return found
 
-    def _serve(self, arguments: Sequence[str], engines: Sequence[int], watch: str) -> Served:
+    def _serve(self, arguments: Sequence[str], workers: Sequence[str], watch: str) -> Served:
         number = len(self._processes)
         log, place = self.folder / f"gateway-{number}.log", self.folder / f"watch-{number}"
         place.write_bytes(bytes(watched.FIGURES.size))
-        workers = [flag for port in engines for flag in ("--worker", f"grpc://127.0.0.1:{port}")]
+        flags = [flag for worker in workers for flag in ("--worker", worker)]
         command = [sys.executable, str(HERE / "watched.py"), str(place), watch, "serve", "--port", "0"]
-        process = self._start([*command, *workers, "--access-log", *arguments], log)
+        process = self._start([*command, *flags, "--access-log", *arguments], log)
         wait_for(lambda: "listening on" in log.read_text() or process.poll() is not None, "the gateway does not start")
         hold(process.poll() is None, f"the gateway does not start: {log.read_text()}")
         found = re.search(r"listening on http://[^ ]*:(\d+)", log.read_text())
         port = int(found[1]) if found else 0
         with place.open("r+b") as file:
             served = Served(process, port, log, mmap.mmap(file.fileno(), watched.FIGURES.size))
-        wait_for(lambda: len(re.findall(r"-> ready", served.logged())) >= len(engines), "the workers do not join")
+        wait_for(lambda: len(re.findall(r"-> ready", served.logged())) >= len(workers), "the workers do not join")
         wait_for(lambda: post(port, chat()).status == 200, "the gateway does not answer")
         return served
 

@@ -28,7 +28,8 @@ Send = Callable[[int], Answer]
 
 @attrs.frozen
 class Work:
-    """`says`: what is in the answer, which shows that the attack has come to where its bound stands."""
+    """`says`: what is in the answer, which shows that the attack has come to where its bound stands. `chat`: the gateway is
+    before a server of Chat Completions, which takes the request as it is."""
 
     key: str
     name: str
@@ -37,11 +38,12 @@ class Work:
     status: int
     says: str = ""
     settings: tuple[str, ...] = SETTINGS
+    chat: bool = False
 
     def play(self, stage: Stage) -> tuple[str, ...]:
         """The figures of a row: bytes sent, answer, seconds, callback, late, memory. Raises Breach."""
-        counted = stage.gateway(*self.settings, watch="callbacks")
-        timed = stage.gateway(*self.settings)
+        counted = stage.gateway(*self.settings, watch="callbacks", chat=self.chat)
+        timed = stage.gateway(*self.settings, chat=self.chat)
         callback = self._callback(counted)
         seconds, late, during, after = self._timed(timed)
         for _ in range(ATTEMPTS - 1):
@@ -236,6 +238,7 @@ LANES = "`tokenizer.encode_threads`, of which large work leaves one free"
 LETTERS = 15_000_000
 LINEAR = "`limits.json_values`; every walk over turns is linear"
 CHOICES = "`limits.completion_choices`"
+WRITTEN = "long requests are written off the event loop"
 
 WORK = (
     Work(
@@ -522,4 +525,28 @@ WORK = (
     ),
     Work("H4", "1,000 texts, tokenize", CHOICES, asked("/tokenize", prompt=[f"hello {n}" for n in range(1000)]), 200),
     Work("H2", "99,000 ids, detokenize", VALUES, asked("/detokenize", tokens=[1] * 99_000), 200),
+    Work(
+        "H4",
+        "a prompt of 15 million letters, for a server of Chat Completions",
+        WRITTEN,
+        sent(chat("a" * LETTERS)),
+        400,
+        chat=True,
+    ),
+    Work(
+        "H2",
+        "9,900 messages, for a server of Chat Completions",
+        WRITTEN,
+        sent(messages(b'{"role":"user","content":"a"}', 9_900)),
+        400,
+        chat=True,
+    ),
+    Work(
+        "H2",
+        "32,000 text parts, for a server of Chat Completions",
+        WRITTEN,
+        sent(chat(messages=[{"role": "user", "content": [{"type": "text", "text": "a"}] * 32_000}])),
+        200,
+        chat=True,
+    ),
 )

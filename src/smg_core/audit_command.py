@@ -5,10 +5,10 @@ cli. Below: the settings' errors, the chain.
 """
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from smg_core.observability.audit_chain import LONGEST_LINE, check_chain, head_of, parse_head
+from smg_core.observability.audit_chain import LONGEST_LINE, NOTHING, check_chain, head_of, parse_head
 from smg_core.settings import ConfigError
 
 __all__ = ["audit_log_flags"]
@@ -32,10 +32,13 @@ def _verify(args: argparse.Namespace) -> int:
     except ValueError as error:
         raise ConfigError(f"--head: {error}") from None
     try:
-        files = sorted(map(Path, args.files), key=_first_seq)
+        files = sorted(_distinct(args.files), key=_first_seq)
         report = check_chain([(str(each), _lines(each)) for each in files], wanted)
     except OSError as error:
         raise ConfigError(f"{error.filename}: cannot be read: {error.strerror or error}") from None
+    if report.fault == NOTHING:
+        print(f"empty   {report.place}: no line was written, or all were taken away")
+        return 1
     if report.fault or report.head is None:
         print(f"BROKEN  {report.place}: {report.fault}")
         if report.head is not None:
@@ -45,6 +48,15 @@ def _verify(args: argparse.Namespace) -> int:
     if report.first > 1:
         print(f"        lines 1 to {report.first - 1} are not in these files")
     return 0
+
+
+def _distinct(names: Iterable[str]) -> list[Path]:
+    """The files of these names, each once. Raises ConfigError for what cannot be read twice, as a pipe."""
+    files = {path.resolve(): path for path in map(Path, names)}
+    for path in files.values():
+        if path.exists() and not path.is_file():
+            raise ConfigError(f"{path}: is no file; write what a pipe gives into one")
+    return list(files.values())
 
 
 def _lines(path: Path) -> Iterator[bytes]:

@@ -11,8 +11,8 @@ from typing import overload
 
 __all__ = ["MOST_TOKENS_TOLD", "TokenIds", "told_count"]
 
-MOST_TOKENS_TOLD = (1 << 53) - 1
-"""Largest number of tokens that an engine is believed: larger ones are no exact numbers in many JSON readers."""
+MOST_TOKENS_TOLD = (1 << 31) - 1
+"""Largest number of tokens that an engine is believed: of more no answer consists, and a few such would fill a counter."""
 
 
 def told_count(value: int | None) -> int:

@@ -79,6 +79,9 @@ class _AuditLine(msgspec.Struct):
 
 _DECODER = msgspec.json.Decoder(_AuditLine)
 
+NOTHING = "has no line"
+"""The fault of files that hold nothing at all."""
+
 
 def audit_line(fields: Mapping[str, object], chain: str, after: AuditHead | None) -> tuple[bytes, AuditHead]:
     """A line, without its end of line, that follows `after` (None: it is the first of the chain), and its head. `fields` are its
@@ -189,7 +192,7 @@ class _ChainCheck:
         if self._torn:
             self._fail("is not whole, and no line behind it says so", self._torn_at)
         elif self.report.head is None:
-            self._fail("has no line", place)
+            self._fail(NOTHING, place)
         elif not self._seen_wanted and self._wanted is not None:
             self._fail(f"has no line {self._wanted[0]}, which was remembered: lines were cut off", place)
 

@@ -9,6 +9,7 @@ import os
 import select
 import threading
 from collections import deque
+from collections.abc import Callable
 
 __all__ = ["LineWriter"]
 
@@ -16,10 +17,12 @@ _AT_ONCE: int = getattr(select, "PIPE_BUF", 512)  # bytes that a pipe takes whol
 
 
 class LineWriter:
-    """Writes to the file descriptor `file`, every `seconds` if there is something; `most` bytes may wait."""
+    """Writes to the file descriptor `file`, every `seconds` if there is something; `most` bytes may wait. `as_logged` makes a
+    line of the log of a sentence: what says how many lines were dropped."""
 
-    def __init__(self, file: int, seconds: float, most: int) -> None:
+    def __init__(self, file: int, seconds: float, most: int, as_logged: Callable[[str], bytes]) -> None:
         self._file, self._seconds, self._most = file, seconds, most
+        self._as_logged = as_logged
         self._lines: deque[bytes] = deque()
         self._given = self._dropped = 0  # bytes and lines; written by who calls `write` alone
         self._taken = self._told = 0  # the same; written by the thread alone
@@ -65,7 +68,7 @@ class LineWriter:
             self._taken += len(line)
         dropped, self._told = self._dropped - self._told, self._dropped
         if dropped:
-            piece.append(b"%d lines of the access log were dropped: nobody took them\n" % dropped)
+            piece.append(self._as_logged(f"{dropped} lines of the access log were dropped: nobody took them"))
         self._write_piece(b"".join(piece))
 
     def _write_piece(self, piece: bytes) -> None:

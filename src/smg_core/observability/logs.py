@@ -21,7 +21,7 @@ from smg_core.observability.line_writer import LineWriter
 from smg_core.observability.wordless import without_words
 from smg_core.outside_words import Outside
 
-__all__ = ["AccessLog", "configure", "set_level"]
+__all__ = ["AccessLog", "as_logged", "configure", "set_level"]
 
 log = logging.getLogger("smg.access")
 
@@ -104,6 +104,13 @@ def configure(level: str, form: Literal["text", "json"], *, words: bool = False)
     root = logging.getLogger()
     root.handlers[:] = [stream]
     set_level(level)
+
+
+def as_logged(name: str, sentence: str) -> bytes:
+    """The line that a warning of the logger `name` is in the log, with its end, for who writes there by himself."""
+    record = logging.makeLogRecord({"name": name, "levelno": logging.WARNING, "levelname": "WARNING", "msg": sentence})
+    made = [handler.format(record) for handler in logging.getLogger().handlers[:1]] or [sentence]
+    return f"{made[0]}\n".encode()
 
 
 def set_level(level: str) -> None:

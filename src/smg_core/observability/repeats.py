@@ -20,8 +20,9 @@ class Repeats:
     def note(self, what: Hashable, now: float) -> int | None:
         """None when `what` was logged within the window and is only counted. Else it must be logged now: the number of
         repetitions since it was last logged."""
-        told, again = self._seen.get(what, (now - self._window, 0))
-        if now - told < self._window:
+        seen = self._seen.get(what)
+        told, again = seen or (now, 0)
+        if seen is not None and now - told < self._window:
             self._seen[what] = told, again + 1
             return None
         self._seen[what] = now, 0

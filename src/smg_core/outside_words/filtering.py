@@ -2,22 +2,23 @@
 
 An engine that fails may repeat the prompt in its error, a store the statement, a server of tools what it was sent. Which words
 are whose nobody can tell, so only words are kept that are used in faults (`vocabulary`); what is between them becomes one "…". An
-identifier (`max_model_len`, `torch.cuda.OutOfMemoryError`) is kept whole where all its parts are known. A number is kept beside a
-known word, of at most seven digits, and no more than two in a row: ids of tokens and numbers of cards are not. A prompt of such
-words alone is not told from a fault. Pure. Above: errors, the logs. Below: `vocabulary`.
+identifier (`max_model_len`, `torch.cuda.OutOfMemoryError`) is kept whole where all its parts are known. Few numbers are kept, of
+at most seven digits: one behind a word that says what it measures (`status 503`, `max_model_len=8192`), once for each such word,
+and one before its unit (`2.00 GiB`). So ids of tokens and numbers of cards are left out, however they are listed. A prompt of
+known words alone is not told from a fault. Pure. Above: errors, the logs. Below: `vocabulary`.
 """
 
 import re
 from collections.abc import Iterator
 
-from smg_core.outside_words.vocabulary import JOINING, VOCABULARY
+from smg_core.outside_words.vocabulary import MEASURES, MEMORY_UNITS, UNITS, VOCABULARY
 
 __all__ = ["LONGEST", "Outside", "in_log", "known_words"]
 
 LONGEST = 1000  # characters of a text that are looked at
 LEFT_OUT = "…"
 MOST_DIGITS = 7
-MOST_NUMBERS = 2  # in a row
+MOST_NUMBERS = 8  # in a text
 
 _PIECE = re.compile(
     r"(?P<word>\w+(?:[.']\w+)*)|(?P<between>[ \t\r\n!-/:-@\[-^`{-~]+)|(?P<other>.)", re.DOTALL | re.ASCII
@@ -62,7 +63,7 @@ def known_words(text: str) -> str:
 
 
 class _Piece:
-    """A run of a text: "word", "joining" (a word that carries no number), "number", "between" or "unknown"."""
+    """A run of a text: "word", "number", "between" or "unknown"."""
 
     __slots__ = ("kind", "text")
 
@@ -85,8 +86,6 @@ def _kind(run: str) -> str:
     """What a run of letters and digits is."""
     if _NUMBER.fullmatch(run):
         return "number" if len(run) - run.count(".") <= MOST_DIGITS else "unknown"
-    if run.lower() in JOINING:
-        return "joining"
     return "word" if all(_is_known(part) for part in _PARTS.split(run) if part) else "unknown"
 
 
@@ -116,18 +115,31 @@ def _judged(pieces: Iterator[_Piece]) -> Iterator[str]:
 
 
 def _kept_numbers(pieces: list[_Piece]) -> set[int]:
-    """The places of the numbers that are kept: few in a row, with a known word at one end of the row."""
+    """The places of the numbers that are kept."""
     kept: set[int] = set()
-    row: list[int] = []
-    before = ""
-    for at, piece in enumerate([*pieces, _Piece("end", "")]):
-        if piece.kind == "number":
-            row.append(at)
-        elif piece.kind != "between":
-            if len(row) <= MOST_NUMBERS and "word" in (before, piece.kind):
-                kept.update(row)
-            row, before = [], piece.kind
+    used: set[str] = set()
+    for at, piece in enumerate(pieces):
+        if piece.kind == "number" and len(kept) < MOST_NUMBERS:
+            measure, unit = _beside(pieces, at, -1), _beside(pieces, at, 1)
+            if unit in MEMORY_UNITS:
+                kept.add(at)
+            elif (word := measure if _measures(measure) else unit if unit in UNITS else "") and word not in used:
+                used.add(word)
+                kept.add(at)
     return kept
+
+
+def _beside(pieces: list[_Piece], at: int, step: int) -> str:
+    """The known word next to the piece `at`, before it (-1) or behind it (1); "" where something else is there."""
+    near = at + step
+    if 0 <= near < len(pieces) and pieces[near].kind == "between":
+        near += step
+    return pieces[near].text.lower() if 0 <= near < len(pieces) and pieces[near].kind == "word" else ""
+
+
+def _measures(word: str) -> bool:
+    """Whether a number behind the word is what it measures: `length`, `max_model_len`."""
+    return any(part in MEASURES for part in _PARTS.split(word))
 
 
 def _joined(pieces: list[str]) -> Iterator[str]:

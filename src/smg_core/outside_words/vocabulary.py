@@ -5,7 +5,7 @@ nothing of a person: no names, no places, no verbs of everyday life. Lower case;
 up part by part. Above: `filtering`.
 """
 
-__all__ = ["JOINING", "VOCABULARY"]
+__all__ = ["MEASURES", "MEMORY_UNITS", "UNITS", "VOCABULARY"]
 
 _JOINING = """
 a an the of to in on at by for from with without within into onto over under above below between after before during since until
@@ -13,7 +13,6 @@ while when where and or not no nor but if than then as is are was were be been b
 does do did has have had will would can could may must should too also only still already yet again because due per via
 doesn't don't didn't isn't aren't wasn't couldn't can't won't hasn't cannot
 """
-"""These join other words. A number beside one of them is not kept for that."""
 
 _SECTIONS: dict[str, str] = {
     "memory": """
@@ -117,5 +116,34 @@ _SECTIONS: dict[str, str] = {
     """,
 }
 
-JOINING = frozenset(_JOINING.split())
-VOCABULARY = JOINING | {word for section in _SECTIONS.values() for word in section.split()}
+VOCABULARY = frozenset(_JOINING.split()) | {word for section in _SECTIONS.values() for word in section.split()}
+
+MEASURES = frozenset(
+    [
+        "status",
+        "errno",
+        "signal",
+        "exit",
+        "rank",
+        "ranks",
+        "gpu",
+        "device",
+        "worker",
+        "len",
+        "length",
+        "max",
+        "min",
+        "maximum",
+        "minimum",
+        "limit",
+        "size",
+        "timeout",
+        "capacity",
+        "retries",
+    ]
+)
+"""A number behind one of these words is what it measures."""
+UNITS = frozenset(["tokens", "seconds", "ms", "percent", "requests", "workers"])
+"""A number before one of these words counts them."""
+MEMORY_UNITS = frozenset(["byte", "bytes", "kb", "mb", "gb", "tb", "kib", "mib", "gib", "tib"])
+"""As `UNITS`; a fault may have several numbers of them, of which none says anything of a prompt."""

@@ -20,6 +20,7 @@ import msgspec
 from msgspec import inspect
 
 from smg_core.errors import UnsupportedParameter
+from smg_core.outside_words import Outside
 
 __all__ = ["FOREIGN_FIELDS", "STRICT", "Compat", "ForeignField", "Mode"]
 
@@ -123,14 +124,16 @@ class Compat:
             self._warn(name, known.server)
         if self.mode == "vllm":
             for path in _delete_unknown(plain, inspect.type_info(wire_type), ""):
-                self._warn(path, "nobody here")
+                self._warn(path)
 
-    def _warn(self, path: str, server: str) -> None:
+    def _warn(self, path: str, server: str = "") -> None:
+        """Say once that a field is passed over; the name of one that no server has is a part of a client's body."""
         path = path[:_LONGEST]
         if path in self._warned or len(self._warned) >= self._most_warnings:
             return
         self._warned.add(path)
-        log.warning("the field %r (known to: %s) is taken and passed over", path, server)
+        name, known = (path, server) if server else (Outside(path), "nobody here")
+        log.warning("the field '%s' (known to: %s) is taken and passed over", name, known)
 
 
 STRICT = Compat()

@@ -8,13 +8,14 @@ import contextlib
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from functools import partial
 from typing import Any
 
 from smg_core.clock import SystemClock
 from smg_core.config import Config
 from smg_core.hooks import Observer, SilentObserver, fan_out
 from smg_core.observability.line_writer import LineWriter
-from smg_core.observability.logs import AccessLog
+from smg_core.observability.logs import AccessLog, as_logged
 from smg_core.server.admin.running import administered
 from smg_core.server.config_source import ConfigSource
 from smg_core.server.gateway import Gateway
@@ -78,7 +79,8 @@ class ProcessReports:
         if not self._config.server.access_log:
             return SilentObserver()
         if self._writer is None:
-            self._writer = LineWriter(sys.stderr.fileno(), told.access_flush_s, told.access_bytes)
+            dropped = partial(as_logged, "smg.access")
+            self._writer = LineWriter(sys.stderr.fileno(), told.access_flush_s, told.access_bytes, dropped)
         return AccessLog(self._writer, told.log_format)
 
     def managed(self, server: HttpServer) -> AbstractAsyncContextManager[None]:

@@ -237,3 +237,15 @@ def test_a_disk_without_room_for_a_line_is_noticed_before_a_gateway_starts(path)
 
     assert told[0] == "before: "
     assert "cannot be written: File too large" in told[1]
+
+
+def test_verify_knows_an_empty_file_a_file_named_twice_and_a_pipe(path, verify, capsys) -> None:
+    empty, pipe = path.with_name("empty"), path.with_name("pipe")
+    empty.write_bytes(b"")
+    log_at(path).append({"event": "asked"})
+    os.mkfifo(pipe)
+
+    assert verify(empty) == (1, f"empty   {empty}: no line was written, or all were taken away\n")
+    assert verify(path, path.parent / "." / path.name)[0] == 0
+    assert main(["audit-log", "verify", str(pipe)]) == 2
+    assert "is no file" in capsys.readouterr().err

@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from smg_core.hooks import AttemptEnded, ExchangeEnded, RequestFinished
 from smg_core.observability import access_lines
 from smg_core.observability.failures import FailureLog
 from smg_core.observability.line_writer import LineWriter
-from smg_core.observability.logs import AccessLog, configure
+from smg_core.observability.logs import AccessLog, as_logged, configure
 from smg_core.observability.repeats import Repeats
 from smg_core.testing import FakeClock
 
@@ -142,7 +143,7 @@ def _at(record: logging.LogRecord, now: float) -> bool:
 
 def test_lines_are_written_by_a_thread_and_none_is_lost_when_it_ends() -> None:
     out, into = os.pipe()
-    writer = LineWriter(into, 0.0, 1 << 20)
+    writer = LineWriter(into, 0.0, 1 << 20, str.encode)
     sent = [b"%d %s\n" % (number, b"x" * (number % 3000)) for number in range(2000)]
     with ThreadPoolExecutor(1) as reading:
         received = reading.submit(lambda: b"".join(iter(lambda: os.read(out, 1 << 16), b"")))
@@ -157,10 +158,12 @@ def test_lines_are_written_by_a_thread_and_none_is_lost_when_it_ends() -> None:
     os.close(out)
 
 
-def test_lines_that_nobody_takes_are_bounded_dropped_and_counted() -> None:
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_lines_that_nobody_takes_are_bounded_dropped_and_counted(form: Any) -> None:
+    configure("info", form)
     out, into = os.pipe()
     fcntl.fcntl(into, fcntl.F_SETPIPE_SZ, 4096)
-    writer = LineWriter(into, 0.0, 65536)
+    writer = LineWriter(into, 0.0, 65536, partial(as_logged, "smg.access"))
     line = b"x" * 1023 + b"\n"
     for _ in range(1000):
         writer.write(line)
@@ -173,14 +176,16 @@ def test_lines_that_nobody_takes_are_bounded_dropped_and_counted() -> None:
     os.close(out)
 
     assert waiting <= 65536
-    assert re.fullmatch(rb"(\d+) lines of the access log were dropped: nobody took them\n", lines[-1])
-    assert len(lines) - 1 + int(lines[-1].split()[0]) == 1000
+    dropped = re.search(rb"(\d+) lines of the access log were dropped: nobody took them", lines[-1])
+    assert dropped is not None
+    assert len(lines) - 1 + int(dropped[1]) == 1000
+    assert lines[-1].startswith(b"{" if form == "json" else b"20")
 
 
 def test_a_log_that_is_closed_stops_nothing() -> None:
     out, into = os.pipe()
     os.close(out)
-    writer = LineWriter(into, 0.0, 65536)
+    writer = LineWriter(into, 0.0, 65536, partial(as_logged, "smg.access"))
     writer.write(b"x\n")
     writer.close()
     os.close(into)
@@ -219,6 +224,15 @@ def test_of_many_things_the_oldest_are_forgotten_first() -> None:
     assert [repeats.note(what, 1.0) for what in "abcab"] == [0, 0, 0, 0, 0]
     assert [repeats.note(what, 2.0) for what in "ab"] == [None, None]
     assert [repeats.note(what, 61.0) for what in "ab"] == [1, 1]
+
+
+@given(window=st.floats(0, 1e6), now=st.floats(0, 1e9))
+def test_what_comes_for_the_first_time_is_never_taken_for_a_repetition(window: float, now: float) -> None:
+    repeats = Repeats(window, most=2)
+
+    assert repeats.note("it", now) == 0
+    assert repeats.note("it", now) == (None if window else 0)
+    assert repeats.note("it", now + 2 * window + 1) == (1 if window else 0)
 
 
 @pytest.mark.parametrize("form", ["text", "json"])

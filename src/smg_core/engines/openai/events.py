@@ -453,10 +453,11 @@ def _raw(token: str, values: Sequence[int] | None) -> bytes:
 def _usage(wire: UsageWire) -> Usage:
     prompt = wire.prompt_tokens_details or CachedWire()
     thought = wire.completion_tokens_details.reasoning_tokens if wire.completion_tokens_details is not None else None
+    completion = told_count(wire.completion_tokens)
     return Usage(
         told_count(wire.prompt_tokens),
-        told_count(wire.completion_tokens),
+        completion,
         told_count(prompt.cached_tokens),
-        told_count(thought or wire.reasoning_tokens),
+        min(completion, told_count(thought or wire.reasoning_tokens)),
         told_count(prompt.cache_write_tokens),
     )

@@ -133,7 +133,7 @@ HTTP = (
         ExchangeEnded,
         ("route",),
         labels_of=_route,
-        when=lambda ended: ended.outcome == "client_gone",
+        when=lambda ended: ended.outcome == "client_gone" and is_one_answer(ended),
     ),
     Metric(
         "smg_http_connections",
