@@ -89,7 +89,7 @@ class GatewayFigures:
 def read_metrics(text: str, at: float) -> MetricsReading:
     """The samples in a text that was read `at`. Raises ValueError for a text that is none of metrics."""
     found: dict[str, dict[SampleLabels, float]] = {}
-    for line in text.splitlines():
+    for line in text.split("\n"):
         if not line or line.startswith("#"):
             continue
         sample = _SAMPLE.match(line)

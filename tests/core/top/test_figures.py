@@ -24,7 +24,7 @@ from smg_core.observability.metrics.table import METRICS
 from smg_core.top.figures import figures_between, read_metrics
 from smg_core.top.screen import top_frame
 
-WORKER, ODD = "grpc://gpu-0:50051", 'grpc://odd"\\\nname:1'
+WORKER, ODD = "grpc://gpu-0:50051", 'grpc://odd"\\\n\u2028\x85\x1cname:1'
 
 
 def texts(*rounds: list[Moment], content_type: str = PROMETHEUS) -> list[str]:

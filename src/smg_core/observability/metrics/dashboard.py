@@ -11,6 +11,7 @@ from operator import attrgetter
 
 import attrs
 
+from smg_core import errors
 from smg_core.json_types import Json
 from smg_core.observability.metrics.exposition import OWN_METRICS
 from smg_core.observability.metrics.metric import Metric
@@ -22,6 +23,22 @@ __all__ = ["ALERTS", "Alert", "alert_rules", "dashboard", "metrics_table", "smg_
 
 _WIDTH, _HEIGHT, _ACROSS = 12, 8, 2
 _QUANTILES = (0.5, 0.95, 0.99)
+
+
+_FAILED = "|".join(
+    [
+        "error",
+        *sorted(
+            name
+            for name, kind in vars(errors).items()
+            if isinstance(kind, type)
+            and issubclass(kind, errors.SmgError)
+            and kind.status >= 500
+            and name != "SmgError"
+        ),
+    ]
+)
+"""The outcomes that are no fault of the client's: the classes of errors with a status of 5xx, and what nobody has foreseen."""
 
 
 @attrs.frozen
@@ -40,11 +57,12 @@ class Alert:
 ALERTS = (
     Alert(
         "SmgNoWorkerReady",
-        "sum(smg_worker_ready) == 0",
+        # told where there is no worker at all, too
+        'sum(smg_discovery_workers{state="ready"}) == 0',
         1,
         "critical",
         "No worker is ready: every request gets 503.",
-        ("smg_worker_ready",),
+        ("smg_discovery_workers",),
     ),
     Alert(
         "SmgWorkerNotReady",
@@ -56,11 +74,12 @@ ALERTS = (
     ),
     Alert(
         "SmgServerErrors",
-        'sum(rate(smg_http_requests_total{status=~"5.."}[5m])) / sum(rate(smg_http_requests_total[5m])) > 0.05',
+        # by how requests to models ended: a stream that fails has begun with 200, and probes are no requests
+        f'sum(rate(smg_router_requests_total{{outcome=~"{_FAILED}"}}[5m])) / sum(rate(smg_router_requests_total[5m])) > 0.05',
         5,
         "critical",
-        "More than 5 % of requests get an error of the server.",
-        ("smg_http_requests",),
+        "More than 5 % of the requests to models end with an error of the server.",
+        ("smg_router_requests",),
     ),
     Alert(
         "SmgSlowFirstToken",
