@@ -160,9 +160,13 @@ def _turn(
     if budget is not None:
         budget.pay()
     tries = Tries(terms.retries.retries, terms.workers, budget)
+    retrying: Retrying | None = None
     while True:
         placement = yield from _select(prompted, tries, terms.answer)
         _go_on(prompted, tries, placement, terms)
+        if retrying is not None:  # only now: where no worker is left, nothing is tried again
+            terms.observer.report(retrying)
+            retrying = None
         step = Stream(
             prompted,
             placement.last,
@@ -190,7 +194,7 @@ def _turn(
             raise turn.error
         delay = retry_delay(tries.retried, terms.retries, terms.rng)
         if tries.retried:
-            terms.observer.report(Retrying(prompted.request.id, tries.failed, type(turn.error).__name__, delay))
+            retrying = Retrying(prompted.request.id, tries.failed, type(turn.error).__name__, delay)
         if delay:
             yield from ask(Wait(delay))
 

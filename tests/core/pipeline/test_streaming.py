@@ -472,6 +472,18 @@ async def test_an_engine_that_speaks_chat_is_asked_at_its_own_door() -> None:
         assert engine.aborted == []
 
 
+@pytest.mark.parametrize("workers", [1, 2, 3])
+async def test_every_retry_that_is_told_is_a_call_of_an_engine(workers: int) -> None:
+    engines = [ScriptedEngine("one two", faults=[Fault("cut")]) for _ in range(workers)]
+    async with road(engines=engines) as here:
+        with pytest.raises(WorkerGone):
+            await here.drive(here.respond())
+
+        calls = len(here.observer.of(AttemptEnded))
+        assert 1 <= calls <= workers
+        assert len(here.observer.of(Retrying)) == calls - 1
+
+
 LONG = "long " * 4000
 
 
