@@ -70,6 +70,7 @@ from smg_core.server.metrics.serving import metrics_app
 from smg_core.server.processes import ProcessTable, SharedNumbers
 from smg_core.server.second_listener import served_beside
 from smg_core.server.serve import _local_array
+from smg_core.settings import ConfigError
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.faults import Fault
 from smg_core.simulator.replies import Reply
@@ -440,3 +441,9 @@ def children(pid: int) -> list[int]:
         if parent == pid and b"spawn_main" in line:
             found.append(int(entry.name))
     return found
+
+
+@pytest.mark.parametrize("path", ["metrics", "", "/a b", "/a?b", "/a#b"])
+def test_a_path_of_metrics_at_which_nothing_would_answer_is_refused(path: str) -> None:
+    with pytest.raises(ConfigError, match=r"metrics\.path"):
+        MetricsConfig(path=path)

@@ -442,6 +442,18 @@ async def test_headers_of_a_variable_that_are_none_are_refused_and_in_no_log(
     assert "secret" not in str(raised.value) + caplog.text
 
 
+@pytest.mark.parametrize("name", ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"])
+async def test_a_password_in_the_address_of_a_variable_is_refused_as_that_of_the_setting(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, "http://user:secret-7@collector:4317")
+    with pytest.raises(ConfigError, match=name) as raised:
+        async with in_process(config=Config(traces=TracesConfig(enabled=True))):
+            pass
+
+    assert "secret" not in str(raised.value)
+
+
 async def test_headers_of_a_variable_are_read_as_the_specification_says(
     collector: Collector, monkeypatch: pytest.MonkeyPatch
 ) -> None:

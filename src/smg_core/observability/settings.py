@@ -3,13 +3,16 @@
 A record of settings: `config` gathers it, with those of the other rooms. Below: `settings`.
 """
 
+import re
 from typing import Literal
 
 import attrs
 
-from smg_core.settings import option
+from smg_core.settings import ConfigError, option
 
 __all__ = ["AuditConfig", "MetricsConfig", "ObservabilityConfig", "TracesConfig"]
+
+_PATH = re.compile(r"/[^\s?#]*")
 
 
 @attrs.frozen
@@ -131,6 +134,10 @@ class MetricsConfig:
         at_most=60,
     )
     batch: int = option(256, "Moments of one kind that are gathered at most.", at_least=1, at_most=1024)
+
+    def __attrs_post_init__(self) -> None:
+        if _PATH.fullmatch(self.path) is None:
+            raise ConfigError("metrics.path: expected a path that begins with / and has no spaces, ? or #")
 
     @property
     def on(self) -> bool:

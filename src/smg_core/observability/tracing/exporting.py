@@ -95,7 +95,7 @@ def exporter_of(settings: TracesConfig, environ: Mapping[str, str]) -> EncodedEx
         )
     try:
         return EncodedExporter(
-            endpoint=_endpoint(settings),
+            endpoint=_endpoint(settings, environ),
             headers=_headers(settings.headers) or _headers_of(environ) or None,
             credentials=_credentials(settings),
             timeout=settings.timeout_s,
@@ -105,8 +105,14 @@ def exporter_of(settings: TracesConfig, environ: Mapping[str, str]) -> EncodedEx
         raise ConfigError(f"traces: {error}") from None
 
 
-def _endpoint(settings: TracesConfig) -> str | None:
+def _endpoint(settings: TracesConfig, environ: Mapping[str, str]) -> str | None:
+    """The address of the settings; None where the SDK is to take that of a variable, which may hold no password either."""
     if settings.endpoint is None:
+        for name in ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"):
+            if "@" in environ.get(name, ""):
+                raise ConfigError(
+                    f"{name}: a user, a password or a key belongs into traces.headers, not into the address"
+                )
         return None
     parts = urlsplit(settings.endpoint)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.path not in ("", "/"):
