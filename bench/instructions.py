@@ -166,8 +166,8 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--requests", type=int, default=64, help="in each round; default 64")
     parser.add_argument("--rounds", type=int, default=3, help="of which the median counts; default 3")
-    text = "requests that metrics count together; default 3, as many as come in metrics.gather_s of 16 paced streams"
-    parser.add_argument("--gathered", type=int, default=3, help=text)
+    text = "requests that metrics count together; default 15, as many as come in metrics.gather_s of 16 paced streams"
+    parser.add_argument("--gathered", type=int, default=15, help=text)
     parser.add_argument("--at-once", type=int, default=1, help="requests at a time; default 1")
     return parser.parse_args()
 

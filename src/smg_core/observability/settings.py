@@ -128,7 +128,7 @@ class MetricsConfig:
         at_most=300,
     )
     gather_s: float = option(
-        0.2,
+        1.0,
         "Seconds for which what requests count is gathered and then added up together, which costs less than one by one.",
         at_least=0.01,
         at_most=60,
