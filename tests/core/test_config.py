@@ -303,6 +303,7 @@ ROWS = {
 }
 """Rows of settings that are lists of a form of their own."""
 WHOLE = {
+    "metrics.path": ["/metrics", "/", "/a/b"],
     "routing.shadows": [(), ("a=b:1",), ("a=b:0.25", "c=d:0.5")],
     "pooling.rerank_labels": [("yes", "no"), ("1", "0")],
 }
