@@ -169,8 +169,8 @@ def unread(stage: Stage) -> str:
     before = len(served.logged())
     asked = request(CHAT, chat(stream=True, max_tokens=32_000, ignore_eos=True, logprobs=True, top_logprobs=20))
     with connected(served.port, asked, small=True):
-        logged = served.wait_until_logged("path=/v1/chat/completions", before, seconds=30)
-    hold("outcome=client_gone" in logged, f"the stream ended otherwise: {logged[-300:]}")
+        # lines are written by a thread: that of an earlier request may come now
+        served.wait_until_logged("outcome=client_gone", before, seconds=30)
     return "the connection is closed and its engine free; where the setting was 1 s"
 
 
