@@ -2,6 +2,8 @@
 
 import contextlib
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -190,3 +192,20 @@ def test_a_recorded_trace_can_be_replayed_faster(tmp_path: Path, capsys: pytest.
 
     assert main(["simulate-fleet", "--trace", str(path), "--faster", "4", "--policy", "random"]) == 0
     assert "2 requests in 0 s" in capsys.readouterr().out
+
+
+ROOT = Path(__file__).parents[4]
+
+
+@pytest.mark.parametrize("name", ["mooncake.jsonl", "azure.csv", "burstgpt.csv"])
+def test_the_sample_of_each_format_is_replayed(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    sample = ROOT / "examples" / "traces" / name
+    assert main(["simulate-fleet", "--trace", str(sample), "--engines", "2"]) == 0
+
+    told = capsys.readouterr().out
+    assert "200 requests" in told
+    assert ("0.0% of the prompt tokens were computed before" in told) == (name != "mooncake.jsonl")
+
+
+def test_the_samples_are_those_that_the_generators_make() -> None:
+    subprocess.run([sys.executable, str(ROOT / "tools" / "sample_traces.py"), "--check"], check=True)
