@@ -198,7 +198,7 @@ class PluginChain:
         as a request for this model; returns the head as they leave it. Raises UnsupportedMedia where one looks at bodies, which
         it was not shown."""
         for at, link in enumerate(self._links):
-            if any(each.at == at for each in self._active) or not self._is_for(link.entry, model):
+            if self._begun(at) is not None or not self._is_for(link.entry, model):
                 continue
             active = self._begin_for(at, link, model)
             if active is not None:
@@ -206,11 +206,17 @@ class PluginChain:
                 self._unseen_by(active, _OF_BODIES)
         return head
 
-    def _join_unnamed(self) -> None:
+    def leave_model_open(self) -> None:
+        """The request is run apart from this exchange, in the background. Plugins may change there which model it is for, so the
+        answer here is shown to those for all models."""
+        if any("request" in each.middleware.hooks for each in self._links):
+            self._model = ""
+
+    def join_unnamed(self) -> None:
         """Begin the plugins for some models at an answer to a request that names none: it may be what one of them has said."""
         if self._model:
             return
-        self._model = self._model or "?"
+        self._model = "?"
         for at, link in enumerate(self._links):
             if link.entry.models and link.entry.applies(self._about) and all(each.at != at for each in self._active):
                 self._begin(at, link)
@@ -231,17 +237,34 @@ class PluginChain:
 
     async def request_body(self, text: str, model_of: ModelOf, head: RequestHead) -> tuple[str, RequestHead]:
         """The body and the head as the plugins leave them. Those for some models are asked from here on, for the head too;
-        `model_of` reads the model of a body."""
-        self._model = model_of(text) or ""
-        for at, link in enumerate(self._links):
-            active = next((each for each in self._active if each.at == at), None)
-            if active is None and self._is_for(link.entry, model_of(text)):
-                active = self._begin_for(at, link, model_of(text) or "")
-                if active is not None:
-                    head, _ = await self._request_head(active, head)
-            if active is not None:
-                text, head = await self._request_body(active, text, head)
+        `model_of` reads the model of a body. Where one of them changes it, those for the new model are asked as well, in their
+        order, and none twice."""
+        model, asked, begun = model_of(text), set[int](), {each.at for each in self._active}
+        waiting = self._places(model)
+        while waiting:
+            at = waiting.pop(0)
+            asked.add(at)
+            active = self._begun(at) or self._begin_for(at, self._links[at], model or "")
+            if active is None:
+                continue
+            if at not in begun:
+                head, _ = await self._request_head(active, head)
+            before = text
+            text, head = await self._request_body(active, text, head)
+            if text is not before and (changed := model_of(text)) != model:
+                model = changed
+                waiting = [each for each in self._places(model) if each not in asked]
+        self._model = model or ""
         return text, head
+
+    def _begun(self, at: int) -> Active | None:
+        """The plugin of this place where it has been begun."""
+        return next((each for each in self._active if each.at == at), None)
+
+    def _places(self, model: str | None) -> list[int]:
+        """The places, in order, of the plugins that have been begun, and of those that count for this model."""
+        begun = {each.at for each in self._active}
+        return [at for at, link in enumerate(self._links) if at in begun or self._is_for(link.entry, model)]
 
     def _begin(self, at: int, link: Link) -> Active | None:
         """The session of a plugin, None of one that fails here and is "open"."""
@@ -350,34 +373,66 @@ class PluginChain:
             self._report(Happened(active.link.entry.name, "event", "changed"))
         return left
 
-    async def request(self, request: GenerationRequest) -> GenerationRequest:
-        """A decoded request as the plugins leave it."""
-        for active in self._active:
-            if active.is_out() or "request" not in active.hooks:
+    async def request(
+        self, request: GenerationRequest, head: RequestHead | None
+    ) -> tuple[GenerationRequest, RequestHead | None]:
+        """A decoded request and its head as the plugins leave them; the head is None where it is no longer at hand. Where one
+        changes the model, those for the new one are begun, and asked in their order; none is asked twice."""
+        asked = set[int]()
+        while (active := next((each for each in self._active if each.at not in asked), None)) is not None:
+            asked.add(active.at)
+            left = await self._request(active, request)
+            if left.model != request.model:
+                head = await self._join_of_changed_model(left.model, head)
+            request = left
+        return request, head
+
+    async def _request(self, active: Active, request: GenerationRequest) -> GenerationRequest:
+        if active.is_out() or "request" not in active.hooks:
+            return request
+        try:
+            verdict: RequestVerdict = await active.asked(active.session.on_request, request)
+            change = self._change(active, "request", verdict, GenerationRequest)
+            if change is None:
+                return request
+            changed = checked(changed_request, request, change, self._config.body_bytes)
+        except MiddlewareFault as fault:
+            self._failed(active, "request", fault)
+            return request
+        self._report(Happened(active.link.entry.name, "request", "changed"))
+        return changed
+
+    async def _join_of_changed_model(self, model: str, head: RequestHead | None) -> RequestHead | None:
+        """Begin the plugins for some models to which a request may lead only now that another plugin has changed its model;
+        returns the head as they leave it. One that would have been shown what is no longer at hand, the body, has failed, unless
+        it lets that pass."""
+        for at, link in enumerate(self._links):
+            if self._begun(at) is not None or not self._is_for(link.entry, model):
                 continue
-            try:
-                verdict: RequestVerdict = await active.asked(active.session.on_request, request)
-                change = self._change(active, "request", verdict, GenerationRequest)
-                if change is None:
-                    continue
-                changed = checked(changed_request, request, change, self._config.body_bytes)
-            except MiddlewareFault as fault:
-                self._failed(active, "request", fault)
+            active = self._begin_for(at, link, model)
+            if active is None:
                 continue
-            request = changed
-            self._report(Happened(active.link.entry.name, "request", "changed"))
-        return request
+            if head is not None:
+                head, _ = await self._request_head(active, head)
+            gone: set[HookName] = {"request_body"} if head is not None else {"request_head", "request_body"}
+            found = sorted(active.hooks & gone)
+            if found and not active.failed and link.entry.unseen == "refuse":
+                words = (
+                    f"could not be shown the {found[0]}: another plugin changed the model behind it, to {model[:60]}"
+                )
+                self._failed(active, found[0], MiddlewareFault(words))
+        return head
 
     async def response_head(self, head: ResponseHead) -> ResponseHead:
         """The head of an event stream as the plugins leave it."""
-        self._join_unnamed()
+        self.join_unnamed()
         for active in reversed(self._active):
             head = await self._response_head(active, head)
         return head
 
     async def response(self, head: ResponseHead, text: str) -> tuple[ResponseHead, str]:
         """An answer that is sent whole, as the plugins leave it. `response_head` and `piece` are not called for it."""
-        self._join_unnamed()
+        self.join_unnamed()
         for active in reversed(self._active):
             if "response" in active.hooks:
                 head, text = await self._response(active, head, text)

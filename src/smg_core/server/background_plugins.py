@@ -36,7 +36,12 @@ class RunPlugins:
         if self._chain is None:
             return decoded
         self._chain.join_all(self._about)
-        return await with_generations(decoded, self._chain.request)
+        return await with_generations(decoded, self._request)
+
+    async def _request(self, request: GenerationRequest) -> GenerationRequest:
+        if self._chain is not None:
+            request, _ = await self._chain.request(request, None)
+        return request
 
     def streamed(
         self, make_encoder: Callable[[], StreamEncoder], write: Write, high_water: int, keep_alive: StreamKeepAlive

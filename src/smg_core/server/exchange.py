@@ -333,6 +333,11 @@ class Exchange:
         """The request that is answered in the place of a decoded one: what plugins leave of it. Raises SmgError."""
         return request
 
+    async def set_apart(self, request: GenerationRequest) -> GenerationRequest:
+        """As `shown`, of a request that is kept and run apart from this exchange, where its plugins are shown it. Raises
+        SmgError."""
+        return request
+
     def shows(self, choices: int) -> Callable[[int], SaidByModel] | None:
         """Who is shown what the model says, for each answer that makes the response together with others, of so many choices
         each; None for nobody."""

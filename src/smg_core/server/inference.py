@@ -77,8 +77,8 @@ class Inference(Generic[D]):
         trace = account_of(exchange, gateway, self._observer)
         try:
             decoded = await self._admit(exchange)
-            if self._detach is None or not decoded.generation.background:  # those are shown where they are run
-                decoded = await with_generations(decoded, exchange.shown)
+            apart = self._detach is not None and decoded.generation.background  # those are shown where they are run
+            decoded = await with_generations(decoded, exchange.set_apart if apart else exchange.shown)
             timeouts = self._rules.of(decoded.generation, exchange.headers)
             if (memory := self._api.memory) is not None:
                 decoded = await memory.recall(decoded)

@@ -165,7 +165,16 @@ class PluggedExchange(Exchange):
             return request
         with self._counted():
             self._take(await self._chain.join_of_model(request.model, self._head))
-            return await self._chain.request(request)
+            request, head = await self._chain.request(request, self._head)
+            self._take(head or self._head)
+            return request
+
+    async def set_apart(self, request: GenerationRequest) -> GenerationRequest:
+        if self._chain is not None:
+            with self._counted():
+                self._take(await self._chain.join_of_model(request.model, self._head))
+            self._chain.leave_model_open()
+        return request
 
     def shows(self, choices: int) -> Callable[[int], SaidByModel] | None:
         chain = self._chain
@@ -184,6 +193,9 @@ class PluggedExchange(Exchange):
         self._pass_nothing_refused()
         if self._whole is not None:
             return  # it is being gathered
+        chain.join_unnamed()
+        if chain.sees_wire:
+            self.write_now = None
         shown, framed = _parted(headers)
         self._streams = any(name == "content-type" and value.startswith(_STREAM) for name, value in shown)
         if not self._streams and chain.sees_wire and self.method != "HEAD":
