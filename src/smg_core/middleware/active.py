@@ -15,10 +15,18 @@ from smg_core.middleware.base import HookName, PluginSession
 from smg_core.middleware.entries import Link
 from smg_core.middleware.event_order import EventOrder
 
-__all__ = ["Active", "SaidLink"]
+__all__ = ["Active", "Identified", "SaidLink"]
 
 T = TypeVar("T")
 P = ParamSpec("P")
+
+
+@attrs.frozen
+class Identified:
+    """Whose a request is, by a plugin that may say so; None where it says nothing."""
+
+    tenant: str | None = None
+    principal: str | None = None
 
 
 @attrs.define

@@ -9,13 +9,13 @@ the plugins that it began with, whatever is added or replaced meanwhile. Decides
 import asyncio
 from bisect import insort
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from typing import Literal, ParamSpec, TypeVar
+from typing import Literal, TypeVar
 
 import attrs
 
 from smg_core.errors import InternalError, SmgError, UnsupportedMedia
 from smg_core.events import Event
-from smg_core.middleware.active import Active, SaidLink
+from smg_core.middleware.active import Active, Identified, SaidLink
 from smg_core.middleware.asking import (
     begun_session,
     checked,
@@ -52,7 +52,6 @@ from smg_core.request import GenerationRequest
 
 __all__ = [
     "Happened",
-    "Identified",
     "PluginChain",
     "PluginPlan",
     "ReportHappened",
@@ -61,7 +60,6 @@ __all__ = [
 
 When = Literal["before_identity", "after_identity"]
 T = TypeVar("T")
-P = ParamSpec("P")
 
 
 @attrs.frozen
@@ -84,14 +82,6 @@ NamesOf = Callable[[str], Collection[str]]
 
 
 @attrs.frozen
-class Identified:
-    """Whose a request is, by a plugin that may say so; None where it says nothing."""
-
-    tenant: str | None = None
-    principal: str | None = None
-
-
-@attrs.frozen
 class PluginPlan:
     """All plugins, in order. A plan is never changed: another takes its place."""
 
@@ -102,7 +92,7 @@ class PluginPlan:
         """The chain of an exchange whose route is known; None where no plugin is on that route. `names_of` has all names of what
         a request for a model may lead to, by default the one that it has."""
         found = [each for each in self.links if each.entry.kind != ASGI and each.entry.is_on_route(about)]
-        return PluginChain(found, about, self.config, report, names_of or _only) if found else None
+        return PluginChain(found, about, self.config, report, names_of or (lambda name: (name,))) if found else None
 
     def at_the_door(self, about: About | None = None) -> tuple[Middleware, ...]:
         """What meets a connection only once, when it is opened: ASGI middleware, and plugins that are asked whose it is. All of
@@ -275,10 +265,10 @@ class PluginChain:
             return None
         turn = None if link.entry.is_component else asyncio.Lock()
         active = Active(at, link, session, link.middleware.hooks, turn)
-        insort(self._active, active, key=_place)
+        insort(self._active, active, key=lambda each: each.at)
         if "piece" in active.hooks:
             for_mode = self._wire if link.middleware.pieces == "wire" else self._said
-            insort(for_mode, active, key=_place_backwards)
+            insort(for_mode, active, key=lambda each: -each.at)
         return active
 
     async def _request_head(self, active: Active, head: RequestHead) -> tuple[RequestHead, Identified | None]:
@@ -603,18 +593,6 @@ class PluginChain:
         self._report(Happened(entry.name, hook, "failed", fault.reason))
         if entry.on_failure == "closed":
             raise _failure(entry, fault) from fault
-
-
-def _place(active: Active) -> int:
-    return active.at
-
-
-def _place_backwards(active: Active) -> int:
-    return -active.at
-
-
-def _only(name: str) -> tuple[str, ...]:
-    return (name,)
 
 
 def _failure(entry: Entry, fault: MiddlewareFault) -> InternalError:
