@@ -50,13 +50,7 @@ from smg_core.middleware.event_order import checked_events, is_of_choice
 from smg_core.middleware.settings import MiddlewareConfig
 from smg_core.request import GenerationRequest
 
-__all__ = [
-    "Happened",
-    "PluginChain",
-    "PluginPlan",
-    "ReportHappened",
-    "When",
-]
+__all__ = ["Happened", "Identified", "PluginChain", "PluginPlan", "ReportHappened", "When"]
 
 When = Literal["before_identity", "after_identity"]
 T = TypeVar("T")
