@@ -288,18 +288,31 @@ class Odd(PythonPlugin):
         return found.get(self.shared.do, CONTINUE)  # type: ignore[no-any-return]
 
     async def on_request_body(self, body: RequestBody) -> TextVerdict:
+        if self.shared.do == "half a surrogate in a body":
+            return ChangeText("\ud800")
         return ChangeText(b"bytes") if self.shared.do == "bytes" else CONTINUE  # type: ignore[arg-type]
 
     async def on_response_head(self, head: ResponseHead) -> HeadVerdict:
         return ChangeHead(status="200") if self.shared.do == "a status in letters" else CONTINUE  # type: ignore[arg-type]
 
     def on_piece(self, piece: AnswerPiece) -> PieceVerdict:
+        if self.shared.do == "half a surrogate in a piece":
+            return ChangeText("\ud800")
         return Reject("x", 7) if self.shared.do == "a refusal of nothing" else CONTINUE  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("streams", [True, False])
 @pytest.mark.parametrize(
-    "does", ["a header that is no text", "a list", "bytes", "a status in letters", "a refusal of nothing"]
+    "does",
+    [
+        "a header that is no text",
+        "a list",
+        "bytes",
+        "a status in letters",
+        "a refusal of nothing",
+        "half a surrogate in a body",
+        "half a surrogate in a piece",
+    ],
 )
 async def test_a_verdict_of_other_types_is_a_failure(tmp_path: Path, does: str, streams: bool) -> None:
     await walk(tmp_path, in_python("Odd", does), "odd", streams=streams)
