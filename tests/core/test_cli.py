@@ -31,6 +31,7 @@ OF_A_FORM = {
     "pooling.prefixes": "query=search: ",
     "pooling.scoring": "llama=generative",
     "pooling.rerank_labels": "true|false",
+    "metrics.path": "/figures",
 }
 """Settings whose text must be of a certain form; `|` stands between the values of one that is repeated."""
 
