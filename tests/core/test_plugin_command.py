@@ -57,9 +57,9 @@ def test_new_writes_a_plugin_with_what_it_needs(tmp_path: Path, capsys: pytest.C
     assert "plugin build" in capsys.readouterr().out
 
 
+@pytest.mark.services
 def test_build_without_jco_says_so_in_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    if not all(shutil.which(each) for each in NEEDED):
-        pytest.skip("what build looks for first is not installed")
+    assert all(shutil.which(each) for each in NEEDED), "tools/services.sh installs them"
     source = tmp_path / "first.c"
     source.write_text("#define SMG_END\n")
     assert main(["plugin", "build", str(source), "--jco", str(tmp_path)]) != 0

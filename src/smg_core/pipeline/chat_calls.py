@@ -1,7 +1,7 @@
 """Calls of engines that take the request itself (edge).
 
-Decides where the request is written for such an engine: a long one in a thread. Above: engine_call. Below: weight, the executor,
-the engines of the chat door.
+Decides where the request is written for such an engine: a long one in a thread. Above: engine_call. Below: weight, prepare,
+the executor, the engines of the chat door.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,6 +11,7 @@ from smg_core.engines.base import Call, ChatEngine, EngineSink
 from smg_core.engines.elsewhere import Elsewhere
 from smg_core.events import Event
 from smg_core.pipeline.executor import FairExecutor
+from smg_core.pipeline.prepare import characters_of
 from smg_core.pipeline.weight import quickly_written
 from smg_core.request import GenerationRequest
 
@@ -55,6 +56,8 @@ class ChatCalls:
             return None
 
         async def run(work: Callable[[], T]) -> T:
-            return await executor.run(lambda _: work(), size=request.size, caller=request.caller.tenant)
+            # A flow may have added messages to those of the body: large work must not pass for small.
+            size = max(request.size, characters_of(request))
+            return await executor.run(lambda _: work(), size=size, caller=request.caller.tenant)
 
         return run
