@@ -13,8 +13,8 @@ from functools import partial
 from pathlib import Path
 
 from smg_core.middleware.base import About, AnswerPiece, MiddlewareFault, RequestHead
-from smg_core.middleware.chain import PluginPlan
 from smg_core.middleware.entries import Limits, Link, parse_entries
+from smg_core.middleware.plan import PluginPlan
 from smg_core.wasm.loading import WasmPlugins
 from smg_core.wasm.running import Sandbox
 from smg_core.wasm.values import Arguments

@@ -103,18 +103,22 @@ EDGES: dict[str, frozenset[str]] = {
     "middleware.active": frozenset(),
     "middleware.asgi": frozenset({"server.wrapping"}),
     "middleware.asking": frozenset({"server.wrapping"}),
-    "middleware.chain": frozenset({"server.plugged", "server.plugging", "server.plugins", "server.wrapping"}),
+    "middleware.chain": frozenset(
+        {"server.plugged", "server.plugging", "server.plugin_code", "server.plugins", "server.wrapping"}
+    ),
+    "middleware.plan": frozenset({"server.plugins"}),
     "middleware.said": frozenset({"server.background_plugins", "server.exchange", "server.plugged"}),
-    "middleware.python": frozenset({"server.plugins"}),
+    "middleware.python": frozenset({"server.plugin_code"}),
     "middleware.storing": frozenset({"server.plugin_storage"}),
     "server.plugin_storage": frozenset(),
     "server.plugged": frozenset(),
+    "server.plugin_code": frozenset(),
     "server.plugins": frozenset(),
     "server.plugging": frozenset(),
     "server.wrapping": frozenset(),
-    "wasm.loading": frozenset({"plugin_command", "server.plugins"}),
+    "wasm.loading": frozenset({"plugin_command", "server.plugin_code"}),
     "wasm.plugin": frozenset({"plugin_command"}),
-    "wasm.running": frozenset({"plugin_command", "server.plugins"}),
+    "wasm.running": frozenset({"plugin_command", "server.plugin_code", "server.plugins"}),
     "wasm.threads": frozenset(),
     "wasm.calls": frozenset(),
     "tokenizer.loader": frozenset(),
@@ -329,7 +333,14 @@ WIRING |= {"cli", "demo", "simulator_commands", "testing"}
 
 # Tables whose rows load what they name when it is first asked for, and what loads a large library only where it is needed.
 LAZY_TABLES = frozenset({"engines.dialects", "engines.http.dialects", "history.opening", "history.sql_version"})
-LAZY_TABLES |= {"routing.named", "server.document_reading", "server.identity", "server.plugins", "server.tracing"}
+LAZY_TABLES |= {
+    "routing.named",
+    "server.document_reading",
+    "server.identity",
+    "server.plugin_code",
+    "server.plugins",
+    "server.tracing",
+}
 
 # Where everything is caught because nothing is above, or because users' code is called: module to how often. Elsewhere a broad
 # `except` must raise again, as itself (to clean up) or as one of our errors (where a foreign library raises plain Exception).

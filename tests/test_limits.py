@@ -55,6 +55,9 @@ CONSTANTS: dict[str, str] = {
     "auth.names.LONGEST_NAME": "a name, not a text: of a tenant or a principal, which the history's tables hold too",
     "sealing.cache_salts._BYTES": FORMAT,
     "middleware.checks._MESSAGE": SHOWN,
+    **dict.fromkeys(("middleware.request_checks._WORDS", "middleware.request_types._SHOWN"), SHOWN),
+    **dict.fromkeys(("middleware.request_checks._LIGHT", "middleware.request_checks._NODE"), COST),
+    "protocols.request_bounds._MODEL_CHARACTERS": FORMAT,
     "plugin_command._TIMES": TOLD,
     "pipeline.shown._EVENT": COST,
     **dict.fromkeys(
@@ -401,7 +404,7 @@ CONSTANTS: dict[str, str] = {
     "server.background_store._PAGE": PACE,
     "server.following._PAGE": PACE,
     "server.conversation_locks._RENEWED": PACE,
-    "server.long_work.INLINE": PACE,
+    "pipeline.executor.INLINE": PACE,
     "server.loop_watch.SHOWN": SHOWN,
     "server.responses_records._TOKEN": COST,
     "server.interactions_records._TOKEN": COST,

@@ -9,7 +9,8 @@ the plugins that it began with, whatever is added or replaced meanwhile. Decides
 import asyncio
 from bisect import insort
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from typing import Literal, TypeVar
+from functools import partial
+from typing import Literal, Protocol, TypeVar
 
 import attrs
 
@@ -34,7 +35,6 @@ from smg_core.middleware.base import (
     Failure,
     HeadVerdict,
     HookName,
-    Middleware,
     MiddlewareFault,
     PieceVerdict,
     Reject,
@@ -44,13 +44,14 @@ from smg_core.middleware.base import (
     ResponseHead,
     TextVerdict,
 )
-from smg_core.middleware.checks import bounded_text, changed_head, changed_request, changed_response, refusal_of
-from smg_core.middleware.entries import ASGI, Entry, Link
+from smg_core.middleware.checks import bounded_text, changed_head, changed_response, refusal_of
+from smg_core.middleware.entries import Entry, Link
 from smg_core.middleware.event_order import checked_events, is_of_choice
+from smg_core.middleware.request_checks import BoundRequest, changed_request, unbound, weight_of
 from smg_core.middleware.settings import MiddlewareConfig
 from smg_core.request import GenerationRequest
 
-__all__ = ["Happened", "Identified", "PluginChain", "PluginPlan", "ReportHappened", "When"]
+__all__ = ["Apart", "Happened", "Identified", "NamesOf", "PluginChain", "PluginRules", "ReportHappened", "When"]
 
 When = Literal["before_identity", "after_identity"]
 T = TypeVar("T")
@@ -68,48 +69,30 @@ class Happened:
 
 
 ReportHappened = Callable[[Happened], None]
-ModelOf = Callable[[str], str | None]
+ModelOf = Callable[[str], Awaitable[str | None]]
 """The model that a body asks for: "" where it names none, None where it is no body that could."""
 _OF_BODIES: tuple[HookName, ...] = ("request_body",)
 NamesOf = Callable[[str], Collection[str]]
 """All names of the models that a request for one may lead to; "" is asked for by a request that names none."""
 
 
+class Apart(Protocol):
+    """Does `work` on texts of `size` bytes or characters together, of a tenant: off the event loop where they are long."""
+
+    def __call__(self, work: Callable[[], T], size: int, tenant: str) -> Awaitable[T]: ...
+
+
+async def _at_once(work: Callable[[], T], size: int, tenant: str) -> T:
+    return work()
+
+
 @attrs.frozen
-class PluginPlan:
-    """All plugins, in order. A plan is never changed: another takes its place."""
+class PluginRules:
+    """What holds for all plugins of a gateway: their settings, the limits of a request, and where long work is done."""
 
-    links: tuple[Link, ...] = ()
     config: MiddlewareConfig = attrs.field(factory=MiddlewareConfig)
-
-    def chain(self, about: About, report: ReportHappened, names_of: "NamesOf | None" = None) -> "PluginChain | None":
-        """The chain of an exchange whose route is known; None where no plugin is on that route. `names_of` has all names of what
-        a request for a model may lead to, by default the one that it has."""
-        found = [each for each in self.links if each.entry.kind != ASGI and each.entry.is_on_route(about)]
-        return PluginChain(found, about, self.config, report, names_of or (lambda name: (name,))) if found else None
-
-    def at_the_door(self, about: About | None = None) -> tuple[Middleware, ...]:
-        """What meets a connection only once, when it is opened: ASGI middleware, and plugins that are asked whose it is. All of
-        it, or what applies to one connection."""
-        return tuple(
-            each.middleware
-            for each in self.links
-            if (each.entry.kind == ASGI or each.entry.when == "before_identity")
-            and (about is None or each.entry.applies(about))
-        )
-
-    @property
-    def has_asgi(self) -> bool:
-        """Whether there is ASGI middleware at all."""
-        return any(each.entry.kind == ASGI for each in self.links)
-
-    def around(self, about: About, when: When) -> tuple[Link, ...]:
-        """The ASGI middleware that stands around an exchange at this time, the outermost first."""
-        return tuple(
-            each
-            for each in self.links
-            if each.entry.kind == ASGI and each.entry.when == when and each.entry.applies(about)
-        )
+    bound: BoundRequest = unbound
+    apart: Apart = _at_once
 
 
 class PluginChain:
@@ -120,14 +103,14 @@ class PluginChain:
         self,
         links: Sequence[Link],
         about: About,
-        config: MiddlewareConfig,
+        rules: PluginRules,
         report: ReportHappened,
-        names_of: "NamesOf",
+        names_of: NamesOf,
     ) -> None:
         self._links = links
         self._names_of = names_of
         self._about = about
-        self._config = config
+        self._config, self._rules = rules.config, rules
         self._report = report
         self._active: list[Active] = []
         self._model: str | None = None  # that the body names, None before it was read
@@ -223,7 +206,7 @@ class PluginChain:
         """The body and the head as the plugins leave them. Those for some models are asked from here on, for the head too;
         `model_of` reads the model of a body. Where one of them changes it, those for the new model are asked as well, in their
         order, and none twice."""
-        model, asked, begun = model_of(text), set[int](), {each.at for each in self._active}
+        model, asked, begun = await model_of(text), set[int](), {each.at for each in self._active}
         waiting = self._places(model)
         while waiting:
             at = waiting.pop(0)
@@ -235,7 +218,7 @@ class PluginChain:
                 head, _ = await self._request_head(active, head)
             before = text
             text, head = await self._request_body(active, text, head)
-            if text is not before and (changed := model_of(text)) != model:
+            if text is not before and (changed := await model_of(text)) != model:
                 model = changed
                 waiting = [each for each in self._places(model) if each not in asked]
         self._model = model or ""
@@ -290,7 +273,7 @@ class PluginChain:
             change = self._change(active, "request_body", verdict, ChangeText)
             if change is None:
                 return text, head
-            changed = checked(bounded_text, change.text, self._config.body_bytes)
+            changed = await self._bounded(change.text)
             if change.head is not None:
                 head = checked(changed_head, head, change.head, most=self._config.header_bytes, may_identify=False)
         except MiddlewareFault as fault:
@@ -379,7 +362,9 @@ class PluginChain:
             change = self._change(active, "request", verdict, GenerationRequest)
             if change is None:
                 return request
-            changed = checked(changed_request, request, change, self._config.body_bytes)
+            weight = checked(weight_of, request, change)
+            check = partial(checked, changed_request, request, change, self._config.body_bytes, self._rules.bound)
+            changed = await self._rules.apart(check, weight, request.caller.tenant)
         except MiddlewareFault as fault:
             self._failed(active, "request", fault)
             return request
@@ -435,7 +420,7 @@ class PluginChain:
             change = self._change(active, "response", of_head, ChangeHead)
             changed = self._change(active, "response", of_text, ChangeText)
             new_head = head if change is None else checked(changed_response, head, change, self._config.header_bytes)
-            new_text = text if changed is None else checked(bounded_text, changed.text, self._config.body_bytes)
+            new_text = text if changed is None else await self._bounded(changed.text)
         except MiddlewareFault as fault:
             self._failed(active, "response", fault)
             return head, text
@@ -560,6 +545,11 @@ class PluginChain:
                 self._report(Happened(active.link.entry.name, "end", "failed", fault.reason))
 
     # --------------------------------------------------------------------------------------------------------- verdicts
+
+    async def _bounded(self, text: object) -> str:
+        """A body that a plugin made. Raises MiddlewareFault for one that is too large, and for what is no text."""
+        check = partial(checked, bounded_text, text, self._config.body_bytes)
+        return await self._rules.apart(check, len(text) if isinstance(text, str) else 0, self._about.tenant)
 
     def _change(self, active: Active, hook: HookName, verdict: object, kind: type[T]) -> T | None:
         """The change that a verdict asks for, None for none. Raises what refuses, and MiddlewareFault for what is no verdict."""

@@ -7,9 +7,6 @@ Above: `chain`. Below: `base`, `smg_core.errors`.
 import re
 from collections.abc import Iterable
 
-import msgspec
-from msgspec.structs import replace
-
 from smg_core.errors import (
     AuthenticationFailed,
     Conflict,
@@ -23,15 +20,12 @@ from smg_core.errors import (
     SmgError,
 )
 from smg_core.middleware.base import ChangeHead, Headers, MiddlewareFault, Reject, RequestHead, ResponseHead
-from smg_core.outside_words import known_words
-from smg_core.request import GenerationRequest
 
 __all__ = [
     "FRAMING",
     "bounded_text",
     "changed_head",
     "changed_headers",
-    "changed_request",
     "changed_response",
     "refusal_of",
 ]
@@ -116,31 +110,6 @@ def changed_response(head: ResponseHead, change: ChangeHead, most: int) -> Respo
     if change.tenant is not None or change.principal is not None:
         raise MiddlewareFault("changes whose an answer is")
     return ResponseHead(status, changed_headers(head.headers, change, most))
-
-
-_FIXED = ("id", "stream", "background", "caller", "origin", "history", "generate", "compact", "size")
-"""Fields of a request that say who asks, through which API, and in which form the answer leaves."""
-
-
-def changed_request(request: GenerationRequest, changed: GenerationRequest, most: int) -> GenerationRequest:
-    """A request that a plugin put in the place of another, within `most` bytes. Raises MiddlewareFault for a change that is not
-    allowed."""
-    for name in _FIXED:
-        if getattr(request, name) != getattr(changed, name):
-            raise MiddlewareFault(f"changes {name} of a request, which is the gateway's")
-    if request.sampling.n != changed.sampling.n:
-        raise MiddlewareFault("changes how many choices a request asks for")
-    if (request.prompt is None) != (changed.prompt is None):
-        raise MiddlewareFault("changes whether a request has messages or a prompt")
-    if not changed.caller.grants.may_use(changed.model):
-        raise MiddlewareFault(f"asks for the model {changed.model[:60]}, which the caller may not use")
-    try:
-        size = len(msgspec.json.encode((changed.messages, changed.tools, changed.prompt), enc_hook=str))
-    except (TypeError, ValueError, UnicodeEncodeError) as error:
-        raise MiddlewareFault(f"gave a request that cannot be written: {known_words(str(error)[:100])}") from None
-    if size > max(most, request.size):
-        raise MiddlewareFault(f"gave a request of {size} bytes, over the limit of {most}")
-    return replace(changed, size=max(request.size, size))
 
 
 def changed_headers(headers: Headers, change: ChangeHead, most: int) -> Headers:

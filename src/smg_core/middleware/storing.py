@@ -23,9 +23,10 @@ from smg_core.middleware.base import (
     StorageCall,
     StorageVerdict,
 )
-from smg_core.middleware.chain import Happened, PluginPlan, ReportHappened
+from smg_core.middleware.chain import Happened, ReportHappened
 from smg_core.middleware.checks import bounded_text, refusal_of
 from smg_core.middleware.entries import Link
+from smg_core.middleware.plan import PluginPlan
 
 __all__ = ["StoragePlugins"]
 
@@ -36,7 +37,7 @@ class StoragePlugins:
     """The plugins of a plan that have hooks around the store. `tenants` of an entry hold, its routes and models do not."""
 
     def __init__(self, plan: PluginPlan, report: ReportHappened) -> None:
-        self._config, self._report = plan.config, report
+        self._config, self._report = plan.rules.config, report
         self._links = [each for each in plan.links if each.middleware.hooks & {"store", "stored"}]
 
     def __bool__(self) -> bool:

@@ -8,16 +8,11 @@ from typing import TypeVar
 
 from smg_core.server.runtime import Runtime
 
-__all__ = ["INLINE", "worked"]
+__all__ = ["worked"]
 
 T = TypeVar("T")
-
-INLINE = 32 * 1024
-"""Bytes of JSON that are read or written on the event loop: that takes about a millisecond at most, whatever they hold."""
 
 
 async def worked(gateway: Runtime, tenant: str, size: int, work: Callable[[], T]) -> T:
     """What `work` makes of texts of `size` bytes of this tenant."""
-    if size <= INLINE:
-        return work()
-    return await gateway.executor.run(lambda _: work(), size=size, caller=tenant)
+    return await gateway.executor.apart(work, size, tenant)

@@ -8,6 +8,8 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from functools import partial
+from typing import TypeVar
 
 import attrs
 import msgspec
@@ -16,7 +18,7 @@ from smg_core.auth.roles import USER, check_permission
 from smg_core.errors import InternalError, SmgError
 from smg_core.events import Usage
 from smg_core.middleware.base import AnswerPiece, End, Failure, Headers, HookName, RequestHead, ResponseHead
-from smg_core.middleware.chain import Identified, PluginChain, When
+from smg_core.middleware.chain import Apart, Identified, PluginChain, When
 from smg_core.middleware.said import SaidByModel
 from smg_core.request import Caller, GenerationRequest
 from smg_core.server.bodies import Held
@@ -28,6 +30,8 @@ from smg_core.server.websocket import WebSocket
 
 __all__ = ["PluggedExchange", "exchange_within", "permit_plugged"]
 
+T = TypeVar("T")
+
 _STREAM = "text/event-stream"
 _FRAMED = frozenset({"content-length", "connection", "transfer-encoding"})
 _OF_BODIES: tuple[HookName, ...] = ("request_body",)
@@ -38,10 +42,19 @@ class _ModelOnly(msgspec.Struct):
     model: str = ""
 
 
+def _named_model(text: str) -> str | None:
+    """The model that a JSON text names, "" if none; None for another text."""
+    try:
+        return msgspec.json.decode(text, type=_ModelOnly).model
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        return None
+
+
 class PluggedExchange(Exchange):
     """An exchange whose plugins are those of a plan, from when its route is known."""
 
     __slots__ = (
+        "_apart",
         "_began",
         "_chain",
         "_counted",
@@ -62,6 +75,7 @@ class PluggedExchange(Exchange):
         self._head = RequestHead(self.method, self.path, scope.get("query_string", b"").decode("latin-1"), ())
         self._streams = self._over = self._tells = False
         self._most = 0
+        self._apart: Apart | None = None
         self._usage: Usage | None = None
         self._whole: tuple[int, Sequence[Header], list[bytes]] | None = (
             None  # an answer that is gathered before it leaves
@@ -75,7 +89,7 @@ class PluggedExchange(Exchange):
         self._head = attrs.evolve(self._head, headers=headers)
         plan, self._counted = plugins.plan, plugins.asked
         self._chain = plan.chain(self.about(), plugins.report, lambda name: plugins.names_of(name, self.caller))
-        self._most = plan.config.body_bytes
+        self._most, self._apart = plan.rules.config.body_bytes, plan.rules.apart
 
     async def meet(self, when: When) -> Identified:
         """Show the head to the plugins of this time. Raises SmgError."""
@@ -141,24 +155,25 @@ class PluggedExchange(Exchange):
         if chain is None:
             return body
         try:
-            text = body.decode()
+            text = await self._worked(body.decode, len(body))
         except UnicodeDecodeError:
             chain.unseen(_OF_BODIES)
             return body
         with self._counted():
             text, head = await chain.request_body(text, self._model_of, self._head)
         self._take(head)
-        return text.encode()
+        return await self._worked(text.encode, len(text))
 
-    def _model_of(self, text: str) -> str | None:
+    async def _worked(self, work: Callable[[], T], size: int) -> T:
+        """What `work` makes of a body of this size: off the event loop where it is long."""
+        return work() if self._apart is None else await self._apart(work, size, self.caller.tenant)
+
+    async def _model_of(self, text: str) -> str | None:
         """The model that a body asks for, or that the path names; "" for a body in JSON that names none, None for another one."""
         named = self.path_values.get("model", "")
         if named:
             return named
-        try:
-            return msgspec.json.decode(text, type=_ModelOnly).model
-        except (msgspec.DecodeError, UnicodeEncodeError):
-            return None
+        return await self._worked(partial(_named_model, text), len(text))
 
     async def shown(self, request: GenerationRequest) -> GenerationRequest:
         if self._chain is None:
@@ -303,13 +318,13 @@ class PluggedExchange(Exchange):
         shown, framed = _parted(headers)
         head = ResponseHead(status, shown)
         try:
-            text = body.decode()
+            text = await self._worked(body.decode, len(body))
         except UnicodeDecodeError:
             chain.unseen(_OF_ANSWERS)
             head = await chain.response_head(head)
         else:
             head, text = await chain.response(head, text)
-            body = text.encode()
+            body = await self._worked(text.encode, len(text))
         return head.status, body, [*_encoded(head.headers), *framed]
 
     async def told(self, error: SmgError) -> SmgError:

@@ -21,17 +21,17 @@ from smg_core.clock import CallLater, Clock, IdSource
 from smg_core.config import Config
 from smg_core.hooks import Observer, PluginActed, PluginChanged, PluginCounted
 from smg_core.middleware.base import Middleware
-from smg_core.middleware.chain import Happened, PluginPlan
+from smg_core.middleware.chain import Apart, Happened
 from smg_core.middleware.entries import Entry, Link, check_plugins, entry_of_source, parse_entries
-from smg_core.middleware.python import python_middleware
+from smg_core.middleware.plan import PluginPlan
 from smg_core.observability.repeats import Repeats
 from smg_core.request import Caller
 from smg_core.server.channel.base import Notice
 from smg_core.server.channel.local import Channel, LocalChannel
+from smg_core.server.plugin_code import PluginCode, rules_of
 from smg_core.settings import ConfigError
 
 if TYPE_CHECKING:
-    from smg_core.wasm.loading import WasmPlugins
     from smg_core.wasm.running import GuestSaid
 
 __all__ = ["Channel", "LocalChannel", "PluginState", "Plugins"]
@@ -77,10 +77,12 @@ class Plugins:
         observer: Observer,
         names_of: Callable[[str, Caller], Collection[str]],
         ids: IdSource,
+        apart: Apart,
     ) -> None:
-        """`names_of` has all names of what a caller's request for a model may lead to; `ids` makes the ids of requests."""
+        """`names_of` has all names of what a caller's request for a model may lead to; `ids` makes the ids of requests; `apart`
+        does long work off the event loop."""
         self.names_of, self.ids = names_of, ids
-        self.plan = PluginPlan(config=config.middleware)
+        self.plan = PluginPlan((), rules_of(config, apart))
         self.states: dict[str, PluginState] = {}
         self.roles = Roles(())
         self._auth = config.auth
@@ -92,7 +94,7 @@ class Plugins:
         self._listed: tuple[Entry, ...] = ()
         self._file_print: _Print = None
         self._changing = asyncio.Lock()
-        self._wasm: WasmPlugins | None = None
+        self._code = PluginCode(config.middleware, self._hear)
         self._pending: set[asyncio.Task[None]] = set()
         self.standing = 0
 
@@ -148,7 +150,7 @@ class Plugins:
 
     async def put(self, entry: Entry) -> str:
         """Add or replace a plugin, in every process. Raises ConfigError where it cannot be used; what was there stays then."""
-        await self._loaded(entry)
+        await self._code.load(entry)
         text = json.dumps(_as_object(entry))
         await self._tell(_Change(entry.name, text))
         return entry.name
@@ -206,7 +208,7 @@ class Plugins:
                 if state is not None:
                     states[entry.name] = state
             before, self.states = self.states, states
-            self.plan = PluginPlan(tuple(each.link for each in states.values()), self._config)
+            self.plan = attrs.evolve(self.plan, links=tuple(each.link for each in states.values()))
             kept = {id(each.link.middleware) for each in states.values()}
             for name, state in before.items():
                 if name not in states:
@@ -219,7 +221,7 @@ class Plugins:
         if now is not None and now.link.entry == entry and now.print == printed:
             return now
         try:
-            link = Link(entry, await self._loaded(entry))
+            link = Link(entry, await self._code.load(entry))
         except ConfigError as error:
             if strict:
                 raise
@@ -234,28 +236,6 @@ class Plugins:
         if now is None:
             return PluginState(link, printed)
         return PluginState(link, printed, counts=now.counts, counters=now.counters)
-
-    async def _loaded(self, entry: Entry) -> Middleware:
-        """The code of an entry. Raises ConfigError."""
-        if not entry.source.endswith(".wasm"):
-            return python_middleware(entry)
-        if self._wasm is None:
-            self._wasm = self._opened_wasm()
-        return await self._wasm.load(entry)
-
-    def _opened_wasm(self) -> "WasmPlugins":
-        try:
-            from smg_core.wasm.loading import WasmPlugins
-        except ImportError as error:
-            raise ConfigError(f"components need more packages ({error}): pip install 'smg-sdk[plugins]'") from None
-        config = self._config
-        return WasmPlugins(
-            self._hear,
-            threads=config.threads,
-            most_threads=config.most_threads,
-            compiled=config.compiled,
-            most_bytes=config.component_bytes,
-        )
 
     def _hear(self, name: str, said: "GuestSaid") -> None:
         """Log and count what a guest said."""
@@ -295,10 +275,8 @@ class Plugins:
     async def _close(self) -> None:
         for state in self.states.values():
             _close(state.link.middleware)
-        self.states, self.plan = {}, PluginPlan(config=self._config)
-        if self._wasm is not None:
-            await asyncio.to_thread(self._wasm.close)
-            self._wasm = None
+        self.states, self.plan = {}, attrs.evolve(self.plan, links=())
+        await self._code.close()
 
 
 def entries_in_file(name: str) -> tuple[Entry, ...]:

@@ -7,7 +7,7 @@ clients.
 
 import asyncio
 import random
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Protocol, Self, TypedDict, TypeVar, runtime_checkable
@@ -67,6 +67,7 @@ class Drains(Protocol):
 
 
 B = TypeVar("B", bound=Beside)
+T = TypeVar("T")
 
 
 class RuntimeArguments(TypedDict, total=False):
@@ -153,7 +154,7 @@ class Runtime:
         self._further: Rows = {}
         self._history, self._history_hooks, self._identity = history, history_hooks, identity
         about = (self.config, self.channel, self.clock, self.call_later, self.observer)
-        self.plugins = Plugins(*about, self.names_of, self.ids)
+        self.plugins = Plugins(*about, self.names_of, self.ids, self._apart)
         self._beside: dict[type[Beside], Beside] = {Plugins: self.plugins}
         self.identify: Identify = anonymous
         self.virtual_keys: VirtualKeys | None = None
@@ -412,6 +413,9 @@ class Runtime:
         """The first name of the model that this caller asks for as `name`; "" where it gets none by that name."""
         model = self.served(name, caller) if name else None
         return "" if model is None else model.primary or model.name
+
+    def _apart(self, work: Callable[[], T], size: int, tenant: str) -> Awaitable[T]:
+        return self.executor.apart(work, size, tenant)
 
     def names_of(self, name: str, caller: Caller) -> frozenset[str]:
         """All names of the models that a request of this caller for `name` may lead to, `name` too. "" is what a request asks for

@@ -36,9 +36,10 @@ from smg_core.middleware.base import (
     StorageVerdict,
     TextVerdict,
 )
-from smg_core.middleware.chain import Happened, PluginChain, PluginPlan
+from smg_core.middleware.chain import Happened, PluginChain, PluginRules
 from smg_core.middleware.checks import FRAMING, changed_headers
 from smg_core.middleware.entries import Entry, Link, parse_entries
+from smg_core.middleware.plan import PluginPlan
 from smg_core.middleware.said import SaidByModel
 from smg_core.middleware.settings import MiddlewareConfig
 from smg_core.request import GenerationRequest
@@ -123,12 +124,21 @@ class House:
         return head
 
 
+async def named(text: str) -> str:
+    """The model of a body that is a model's name."""
+    return text
+
+
+async def of_m1(text: str) -> str:
+    return "m1"
+
+
 def house(*links: tuple[Scripted, dict[str, Any]], config: MiddlewareConfig | None = None) -> House:
     reports: list[Happened] = []
     entries = parse_entries([{"source": f"{n}.wasm", **said} for n, (_, said) in enumerate(links)], "test")
     plan = PluginPlan(
         tuple(Link(entry, plugin) for entry, (plugin, _) in zip(entries, links, strict=True)),
-        config or MiddlewareConfig(),
+        PluginRules(config or MiddlewareConfig()),
     )
     chain = plan.chain(ABOUT, reports.append)
     assert chain is not None
@@ -144,7 +154,7 @@ async def test_requests_meet_plugins_in_order_and_answers_in_reverse() -> None:
     chain = house((first, {}), (second, {})).chain
     await chain.request_head(HEAD, "after_identity")
 
-    assert (await chain.request_body("-", str, HEAD))[0] == "-ab"
+    assert (await chain.request_body("-", named, HEAD))[0] == "-ab"
     assert chain.piece(AnswerPiece("-", "text")) == "-ba"
 
 
@@ -190,7 +200,7 @@ async def test_a_plugin_runs_where_its_entry_says(said: dict[str, Any], runs: bo
     full = house((plugin, said), (Scripted(), {})).chain
     await full.request_head(HEAD, "after_identity", attrs.evolve(ABOUT, tenant="t1"))
 
-    assert ((await full.request_body("x", lambda text: "m1", HEAD))[0] == "x!") is runs
+    assert ((await full.request_body("x", of_m1, HEAD))[0] == "x!") is runs
 
 
 async def test_a_plan_without_a_plugin_on_a_route_has_no_chain() -> None:
@@ -206,7 +216,7 @@ async def test_a_change_of_the_model_by_one_plugin_counts_for_the_next() -> None
     chain = house((first, {}), (second, {"models": ["m2"]})).chain
     await chain.request_head(HEAD, "after_identity")
 
-    assert (await chain.request_body("m1", str, HEAD))[0] == "m2!"
+    assert (await chain.request_body("m1", named, HEAD))[0] == "m2!"
 
 
 BROKEN: dict[str, Any] = {
@@ -243,7 +253,7 @@ async def test_an_open_plugin_that_breaks_a_rule_is_left_out_of_the_rest(what: s
     it = house((plugin, {"on_failure": "open"}))
 
     assert await it.begun() == HEAD
-    assert await it.chain.request_body("x", str, HEAD) == ("x", HEAD)
+    assert await it.chain.request_body("x", named, HEAD) == ("x", HEAD)
     assert it.chain.piece(AnswerPiece("x", "text")) == "x"
     assert [each.outcome for each in it.reports] == ["failed"]
 
@@ -254,7 +264,7 @@ async def test_text_over_the_bounds_is_a_failure() -> None:
     it = house((plugin, {}), config=config)
     await it.begun()
     with pytest.raises(InternalError):
-        await it.chain.request_body("x", str, HEAD)
+        await it.chain.request_body("x", named, HEAD)
 
     again = house((Scripted(answers={"piece": ChangeText("é" * 33)}), {}), config=config)
     await again.begun()
@@ -334,7 +344,7 @@ async def test_a_head_may_change_once_more_with_the_body() -> None:
     change = ChangeText("y", ChangeHead(set=(("x-a", "2"),)))
     it = house((Scripted(answers={"request_body": change}), {}))
     head = await it.begun()
-    text, after = await it.chain.request_body("x", str, head)
+    text, after = await it.chain.request_body("x", named, head)
 
     assert text == "y"
     assert ("x-a", "2") in after.headers

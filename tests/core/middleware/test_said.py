@@ -40,8 +40,9 @@ from smg_core.middleware.base import (
     Reject,
     RequestHead,
 )
-from smg_core.middleware.chain import Happened, PluginChain, PluginPlan
+from smg_core.middleware.chain import Happened, PluginChain
 from smg_core.middleware.entries import Entry, Link
+from smg_core.middleware.plan import PluginPlan
 from smg_core.middleware.python import PythonPlugin, python_middleware
 from smg_core.middleware.said import SaidByModel
 

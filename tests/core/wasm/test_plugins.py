@@ -26,8 +26,9 @@ from smg_core.middleware.base import (
     RequestHead,
     ResponseHead,
 )
-from smg_core.middleware.chain import Happened, PluginChain, PluginPlan
+from smg_core.middleware.chain import Happened, PluginChain
 from smg_core.middleware.entries import Link, parse_entries
+from smg_core.middleware.plan import PluginPlan
 from smg_core.settings import ConfigError
 from smg_core.wasm.loading import WasmPlugins
 from smg_core.wasm.plugin import WasmPlugin
@@ -38,6 +39,11 @@ pytestmark = pytest.mark.anyio
 GUESTS = Path(__file__).parent.parent.parent / "guests"
 HEAD = RequestHead("POST", "/v1/chat/completions", "", (("x-a", "1"), ("content-length", "4")))
 MB = 1 << 20
+
+
+async def named(text: str) -> str:
+    """The model of a body that is a model's name."""
+    return text
 
 
 def about(tenant: str = "t1") -> About:
@@ -129,7 +135,7 @@ async def test_an_open_plugin_that_attacks_is_left_out(house: House, attack: str
     bad = await house.load(attack, on_failure="open", deadline_ms=1000 if attack == "spin" else 2000)
     chain = chained(bad, reports)
     head, _ = await chain.request_head(HEAD, "after_identity", about())
-    text, _ = await chain.request_body("words", str, head)
+    text, _ = await chain.request_body("words", named, head)
     chain.close()
 
     assert (head, text) == (HEAD, "words")
@@ -164,7 +170,7 @@ async def test_a_body_beyond_the_bounds_of_the_gateway_is_a_failure(house: House
     chain._config = type(chain._config)(body_bytes=MB)
     await chain.request_head(HEAD, "after_identity", about())
     with pytest.raises(InternalError) as refused:
-        await chain.request_body("x", str, HEAD)
+        await chain.request_body("x", named, HEAD)
     chain.close()
     assert "over the limit of 1048576" in (refused.value.detail or "")
 
@@ -577,7 +583,7 @@ async def test_a_component_of_smg_sees_the_whole_request_and_changes_head_and_bo
     plugin = await house.load(None, "smg_gateway")
     chain = chained(plugin)
     head, _ = await chain.request_head(HEAD, "after_identity", about())
-    text, after = await chain.request_body("words " * 10_000 + "é", str, head)
+    text, after = await chain.request_body("words " * 10_000 + "é", named, head)
     chain.close()
 
     assert text == "WORDS " * 10_000 + "é"
@@ -601,7 +607,7 @@ async def test_a_component_of_smg_rejects_with_a_status(house: House) -> None:
     chain = chained(plugin)
     await chain.request_head(HEAD, "after_identity", about())
     with pytest.raises(PermissionDenied):
-        await chain.request_body("!", str, HEAD)
+        await chain.request_body("!", named, HEAD)
     chain.close()
 
 
@@ -610,6 +616,6 @@ async def test_no_body_of_a_component_of_smg_is_moved_on_the_event_loop(house: H
     ran = counted_threads(plugin)
     chain = chained(plugin)
     await chain.request_head(HEAD, "after_identity", about())
-    await chain.request_body("x" * 5000, str, HEAD)
+    await chain.request_body("x" * 5000, named, HEAD)
     chain.close()
     assert ran == ["thread"]

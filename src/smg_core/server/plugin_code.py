@@ -1,0 +1,65 @@
+"""The code of plugins: loaded for an entry, and the rules that hold for all of it (edge).
+
+Components need wasmtime, which is imported with the first of them. Above: `plugins`. Below: the rooms `middleware` and `wasm`.
+"""
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from smg_core.config import Config
+from smg_core.middleware.base import Middleware
+from smg_core.middleware.chain import Apart, PluginRules
+from smg_core.middleware.entries import Entry
+from smg_core.middleware.python import python_middleware
+from smg_core.middleware.settings import MiddlewareConfig
+from smg_core.protocols.request_bounds import check_bounds
+from smg_core.settings import ConfigError
+
+if TYPE_CHECKING:
+    from smg_core.wasm.loading import WasmPlugins
+    from smg_core.wasm.running import GuestSaid
+
+__all__ = ["PluginCode", "rules_of"]
+
+
+def rules_of(config: Config, apart: Apart) -> PluginRules:
+    """What holds for all plugins: what they make of a request is held to the limits of those that clients send."""
+    return PluginRules(config.middleware, partial(check_bounds, limits=config.limits), apart)
+
+
+class PluginCode:
+    """Loads the code of plugins; `hear` is called with what components log and count."""
+
+    def __init__(self, config: MiddlewareConfig, hear: "Callable[[str, GuestSaid], None]") -> None:
+        self._config, self._hear = config, hear
+        self._wasm: WasmPlugins | None = None
+
+    async def load(self, entry: Entry) -> Middleware:
+        """The code of an entry. Raises ConfigError."""
+        if not entry.is_component:
+            return python_middleware(entry)
+        if self._wasm is None:
+            self._wasm = self._opened()
+        return await self._wasm.load(entry)
+
+    def _opened(self) -> "WasmPlugins":
+        try:
+            from smg_core.wasm.loading import WasmPlugins
+        except ImportError as error:
+            raise ConfigError(f"components need more packages ({error}): pip install 'smg-sdk[plugins]'") from None
+        config = self._config
+        return WasmPlugins(
+            self._hear,
+            threads=config.threads,
+            most_threads=config.most_threads,
+            compiled=config.compiled,
+            most_bytes=config.component_bytes,
+        )
+
+    async def close(self) -> None:
+        """End the threads of components."""
+        if self._wasm is not None:
+            await asyncio.to_thread(self._wasm.close)
+            self._wasm = None
