@@ -65,6 +65,9 @@ CONSTANTS: dict[str, str] = {
         "the defaults of what an entry sets",
     ),
     "wasm.plugin._LATE": GUEST,
+    **dict.fromkeys((f"wasm.cells.{name}" for name in ("_FIRST", "_KEPT", "ELEMENT")), COST),
+    "wasm.cells.CELL": FORMAT,
+    **dict.fromkeys(("wasm.told._LINES_OF_CALL", "wasm.told._COUNTERS"), GUEST),
     **dict.fromkeys((f"wasm.plugin.{name}" for name in ("_SHORT", "_SHORT_WRITTEN")), COST),
     **dict.fromkeys(("wasm.calls.STEPS", "wasm.calls.STEPS_S"), COST),
     **dict.fromkeys(
@@ -76,9 +79,9 @@ CONSTANTS: dict[str, str] = {
         (f"wasm.running.{name}" for name in ("_CORE_INSTANCES", "_TABLES", "_TABLE_ELEMENTS", "_MEMORIES", "_ENDLESS")),
         GUEST,
     ),
-    **dict.fromkeys((f"wasm.running.{name}" for name in ("_LINES_OF_CALL", "_MOST_SAID", "_COUNTERS")), GUEST),
+    **dict.fromkeys(("wasm.told._LINES_OF_CALL", "wasm.told._COUNTERS", "wasm.running._MOST_SAID"), GUEST),
     "server.plugins._COUNTERS": GUEST,
-    "wasm.running._LINE": SHOWN,
+    "wasm.told._LINE": SHOWN,
     **dict.fromkeys(
         (
             f"wasm.running.{name}"
@@ -86,8 +89,10 @@ CONSTANTS: dict[str, str] = {
         ),
         COST,
     ),
-    **dict.fromkeys((f"wasm.values.{name}" for name in ("CELL", "_FIELD", "_FIELD_WORDS", "_CELL_WORDS")), FORMAT),
-    **dict.fromkeys((f"wasm.values.{name}" for name in ("_FIRST", "_KEPT", "_LENGTHS", "_SPARE")), COST),
+    **dict.fromkeys((f"wasm.values.{name}" for name in ("_FIELD", "_FIELD_WORDS", "_CELL_WORDS")), FORMAT),
+    **dict.fromkeys((f"wasm.values.{name}" for name in ("_LENGTHS", "_SPARE", "_SHARED")), COST),
+    "wasm.bounds._OF_A_CHARACTER": FORMAT,
+    "wasm.bounds._WORDS": GUEST,
     **dict.fromkeys(
         (f"wasm.values.{name}" for name in ("_STRING", "_LIST", "_RECORD", "_VARIANT", "_ENUM", "_OPTION", "_RESULT")),
         FORMAT,

@@ -37,7 +37,7 @@ from smg_core.settings import ConfigError
 
 if TYPE_CHECKING:
     from smg_core.wasm.plugin import WasmPlugin
-    from smg_core.wasm.running import GuestSaid
+    from smg_core.wasm.told import GuestSaid
 
 __all__ = ["plugin_flags"]
 

@@ -5,7 +5,6 @@ Above: `chain`. Below: `base`, `smg_core.errors`.
 """
 
 import re
-from collections.abc import Iterable
 
 from smg_core.errors import (
     AuthenticationFailed,
@@ -97,7 +96,7 @@ def changed_head(head: RequestHead, change: ChangeHead, *, most: int, may_identi
     named = [each for each in (change.tenant, change.principal) if each is not None]
     if named and not may_identify:
         raise MiddlewareFault("changes whose the request is, without the grant for it")
-    if not all(_TENANT.fullmatch(each) for each in named):
+    if named and not all(_TENANT.fullmatch(each) for each in named):
         raise MiddlewareFault("gave a name of a tenant or principal that is none")
     return RequestHead(head.method, head.path, head.query, changed_headers(head.headers, change, most))
 
@@ -115,21 +114,26 @@ def changed_response(head: ResponseHead, change: ChangeHead, most: int) -> Respo
 def changed_headers(headers: Headers, change: ChangeHead, most: int) -> Headers:
     """Headers with a change, whose names are in lower case then; within `most` bytes. Raises MiddlewareFault."""
     given = [*change.set, *change.add]
-    size = sum(len(name) + len(value) + 4 for name, value in given) + sum(len(name) + 4 for name in change.remove)
+    size = 4 * (len(given) + len(change.remove)) + sum(map(len, change.remove))
+    for name, value in given:
+        size += len(name) + len(value)
     if size > most:
         raise MiddlewareFault(f"changes headers of more than {most} bytes")
-    _check_names([name for name, _ in given] + list(change.remove))
-    for name, value in given:
+    added = [(_checked_name(name), value) for name, value in given]
+    gone = {_checked_name(name) for name in change.remove}
+    for name, value in added:
         if not _VALUE.fullmatch(value):
             raise MiddlewareFault(f"gave the header {name} a value that is none")
-    gone = {name.lower() for name in change.remove} | {name.lower() for name, _ in change.set}
-    kept = [each for each in headers if each[0].lower() not in gone]
-    return (*kept, *((name.lower(), value.strip(" \t")) for name, value in given))
+    gone.update([name for name, _ in added[: len(change.set)]])
+    kept = [each for each in headers if each[0].lower() not in gone] if gone else headers
+    return (*kept, *[(name, value.strip(" \t")) for name, value in added])
 
 
-def _check_names(names: Iterable[str]) -> None:
-    for name in names:
-        if not _NAME.fullmatch(name):
-            raise MiddlewareFault(f"gave a header the name {name[:60]!r}, which is none")
-        if name.lower() in FRAMING:
-            raise MiddlewareFault(f"changes the header {name}, which is the gateway's")
+def _checked_name(name: str) -> str:
+    """The name of a header in lower case."""
+    if not _NAME.fullmatch(name):
+        raise MiddlewareFault(f"gave a header the name {name[:60]!r}, which is none")
+    lower = name.lower()
+    if lower in FRAMING:
+        raise MiddlewareFault(f"changes the header {name}, which is the gateway's")
+    return lower

@@ -19,7 +19,7 @@ from smg_core.settings import ConfigError
 
 if TYPE_CHECKING:
     from smg_core.wasm.loading import WasmPlugins
-    from smg_core.wasm.running import GuestSaid
+    from smg_core.wasm.told import GuestSaid
 
 __all__ = ["PluginCode", "rules_of"]
 
@@ -46,6 +46,7 @@ class PluginCode:
 
     def _opened(self) -> "WasmPlugins":
         try:
+            from smg_core.wasm.bounds import AnswerBounds
             from smg_core.wasm.loading import WasmPlugins
         except ImportError as error:
             raise ConfigError(f"components need more packages ({error}): pip install 'smg-sdk[plugins]'") from None
@@ -56,6 +57,7 @@ class PluginCode:
             most_threads=config.most_threads,
             compiled=config.compiled,
             most_bytes=config.component_bytes,
+            bounds=AnswerBounds.of(config),
         )
 
     async def close(self) -> None:

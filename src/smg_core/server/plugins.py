@@ -32,7 +32,7 @@ from smg_core.server.plugin_code import PluginCode, rules_of
 from smg_core.settings import ConfigError
 
 if TYPE_CHECKING:
-    from smg_core.wasm.running import GuestSaid
+    from smg_core.wasm.told import GuestSaid
 
 __all__ = ["Channel", "LocalChannel", "PluginState", "Plugins"]
 

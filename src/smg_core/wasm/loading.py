@@ -13,7 +13,9 @@ from weakref import WeakSet
 
 from smg_core.middleware.base import MiddlewareFault, PieceMode
 from smg_core.middleware.entries import Entry
+from smg_core.middleware.settings import MiddlewareConfig
 from smg_core.settings import ConfigError
+from smg_core.wasm.bounds import AnswerBounds
 from smg_core.wasm.calls import configured
 from smg_core.wasm.plugin import Hear, WasmPlugin
 from smg_core.wasm.running import Compiled, Sandbox, Unusable
@@ -26,12 +28,22 @@ __all__ = ["WasmPlugins"]
 
 class WasmPlugins:
     """The components of one process: a sandbox, and threads in which guests run: for each component `threads` that all tenants
-    share, and one for each tenant that would have none, `most_threads` together. `most_bytes` bounds the file of a component;
-    `hear` is told what guests say."""
+    share, and one for each tenant that would have none, `most_threads` together. `most_bytes` bounds the file of a component,
+    `bounds` the answers; `hear` is told what guests say."""
 
-    def __init__(self, hear: Hear, *, threads: int, most_threads: int, compiled: int, most_bytes: int) -> None:
+    def __init__(
+        self,
+        hear: Hear,
+        *,
+        threads: int,
+        most_threads: int,
+        compiled: int,
+        most_bytes: int,
+        bounds: AnswerBounds | None = None,
+    ) -> None:
         self._hear = hear
         self._most_bytes = most_bytes
+        self._bounds = bounds or AnswerBounds.of(MiddlewareConfig())
         self._sandbox = Sandbox(compiled)
         self._threads, self._most_threads = threads, max(threads, most_threads)
         self._written = Written()
@@ -80,7 +92,7 @@ class WasmPlugins:
 
     def _tried(self, entry: Entry, wasm: bytes, config: str) -> tuple[Compiled, PieceMode]:
         """A component that has begun once, and which pieces it wants. Blocks."""
-        compiled = self._sandbox.compile(wasm, entry.limits, entry.grants)
+        compiled = self._sandbox.compile(wasm, entry.limits, entry.grants, self._bounds)
         guest = compiled.instance()
         try:
             configured(guest, config)

@@ -40,8 +40,9 @@ from smg_core.request import GenerationRequest
 from smg_core.wasm.calls import STEPS, STEPS_S, GuestCall, GuestCalls, configured, rest_of_call
 from smg_core.wasm.instances import Instances, Waiting
 from smg_core.wasm.places import CallPlaces
-from smg_core.wasm.running import Compiled, Guest, GuestSaid, Unusable
+from smg_core.wasm.running import Compiled, Guest, Unusable
 from smg_core.wasm.threads import GuestThreads
+from smg_core.wasm.told import GuestSaid
 from smg_core.wasm.values import Arguments
 from smg_core.wasm.worlds import (
     SMG,
@@ -270,7 +271,7 @@ class _Session:
         if guest is None:
             return head_verdict(await self._call(name, _size_of(shown), head_value(shown)))
         begins, begun = first and plugin.begins, ""
-        written = plugin.written.arguments(name, shown, head_value)
+        written = plugin.written.arguments(name, self._about, shown, head_value)
         if written.size <= _SHORT_WRITTEN and plugin.begins_here(name):
             try:
                 begun = self._tried_here(guest, name, written, begins=begins)
@@ -291,7 +292,7 @@ class _Session:
         about = self._about
         try:
             if begins:
-                beginning = self._plugin.written.arguments("begin", about, about_value)
+                beginning = self._plugin.written.arguments("begin", about, about, about_value)
                 if not guest.at_once("begin", beginning, STEPS, STEPS_S):
                     return "begin"
                 guest.answer()

@@ -28,17 +28,19 @@ from wasmtime.component import Component, Func, FuncType, Instance, Linker
 
 from smg_core.middleware.base import MiddlewareFault
 from smg_core.middleware.entries import Limits
+from smg_core.middleware.settings import MiddlewareConfig
+from smg_core.wasm.bounds import AnswerBounds
+from smg_core.wasm.cells import CELL, Arena, Malformed, Room
 from smg_core.wasm.shapes import wit_of
-from smg_core.wasm.values import CELL, Arena, Arguments, Malformed, Type, read_cell
+from smg_core.wasm.told import GuestSaid
+from smg_core.wasm.values import Arguments, Type
 from smg_core.wasm.worlds import CLOCK, HOST, OURS, RANDOM, Function, World, interface_hook, world_of
 
-__all__ = ["Compiled", "Guest", "GuestSaid", "GuestStopped", "Sandbox", "Unusable"]
+__all__ = ["Compiled", "Guest", "GuestStopped", "Sandbox", "Unusable"]
 
 _CORE_INSTANCES, _TABLES, _TABLE_ELEMENTS, _MEMORIES = 64, 32, 100_000, 8
-_LINE = 1000  # characters of a line that a guest logs
-_LINES_OF_CALL = 64  # lines that are kept of one call
+_BOUNDS = AnswerBounds.of(MiddlewareConfig())
 _MOST_SAID = 4096  # calls of log and count in one call of a guest, which is stopped then
-_COUNTERS = 32  # names of counters that a plugin may have
 _TICKS = 12  # ticks of a deadline: a guest is stopped within one tick of it
 _QUIET_S = 0.5  # seconds without a call after which the epoch stands still
 _SUSPECT_S, _WATCHED = 0.001, 256  # a step as long as this on the event loop has so many measured
@@ -84,31 +86,6 @@ class GuestStopped(MiddlewareFault):
 
     def __init__(self, reason: str = "was stopped: it took longer than its deadline") -> None:
         super().__init__(reason)
-
-
-@attrs.define
-class GuestSaid:
-    """What a guest said in one call: lines of its log by level, how many more it said, and what it counted."""
-
-    lines: list[tuple[str, str]] = attrs.field(factory=list)
-    dropped: int = 0
-    counts: dict[str, float] = attrs.field(factory=dict)
-
-    def log(self, level: str, message: str) -> None:
-        """Keep a line, without what would break it in two."""
-        if len(self.lines) >= _LINES_OF_CALL:
-            self.dropped += 1
-            return
-        shown = message[:_LINE]
-        self.lines.append((level, "".join(each if each.isprintable() else " " for each in shown)))
-
-    def count(self, name: str, by: float) -> None:
-        """Add to a counter. More names than a plugin may have, and what is no number, are left out."""
-        known = name in self.counts or len(self.counts) < _COUNTERS
-        if known and math.isfinite(by) and by >= 0 and name.isidentifier() and len(name) <= 64:
-            self.counts[name] = self.counts.get(name, 0.0) + by
-        else:
-            self.dropped += 1
 
 
 def _reason(error: BaseException) -> str:
@@ -217,7 +194,7 @@ class Sandbox:
                 self.epoch.add(found)
             return found
 
-    def compile(self, wasm: bytes, limits: Limits, grants: Sequence[str]) -> "Compiled":
+    def compile(self, wasm: bytes, limits: Limits, grants: Sequence[str], bounds: AnswerBounds = _BOUNDS) -> "Compiled":
         """A component that can be used with these grants. Takes up to seconds for what was not compiled lately. Raises
         Unusable."""
         if wasm[:8] == b"\0asm\x01\0\0\0":
@@ -240,7 +217,7 @@ class Sandbox:
                 self._compiled[key] = component
                 while len(self._compiled) > self._most:
                     self._compiled.popitem(last=False)
-        return Compiled(self, engine, component, limits, tuple(grants), digest)
+        return Compiled(self, engine, component, limits, tuple(grants), digest, bounds)
 
     def stop(self) -> None:
         """End the calls of all guests, without waiting for their deadlines."""
@@ -261,9 +238,16 @@ class Compiled:
     `in_steps` says whether its calls run in steps."""
 
     def __init__(
-        self, sandbox: Sandbox, engine: Engine, component: Component, limits: Limits, grants: Sequence[str], digest: str
+        self,
+        sandbox: Sandbox,
+        engine: Engine,
+        component: Component,
+        limits: Limits,
+        grants: Sequence[str],
+        digest: str,
+        bounds: AnswerBounds,
     ) -> None:
-        self.sandbox, self.engine, self.limits, self.digest = sandbox, engine, limits, digest
+        self.sandbox, self.engine, self.limits, self.digest, self.bounds = sandbox, engine, limits, digest, bounds
         self._component = component
         self.verified = False
         self.watched = 0  # steps on the event loop that are still measured
@@ -340,6 +324,7 @@ class _Export:
     begin: Callable[[int], int | None]
     parameters: tuple[Type, ...]
     result: Type | None
+    most: int  # bytes of its answer
     address: int
     kept: Func  # whose memory `address` is in
 
@@ -375,6 +360,7 @@ class Guest:
         self._linker = compiled.linker(self)
         self._running: int | None = None
         self._result: Type | None = None
+        self._most = 0
         self._given: Arguments | None = None
         self._ends = 0.0
         self._step = 0
@@ -426,7 +412,8 @@ class Guest:
         def begin(arguments: int) -> int | None:
             return _BEGIN(first, second, arguments, count, answer_at, more, error_at)  # type: ignore[no-any-return]
 
-        return _Export(begin, function.parameters, function.result, address, found)
+        most = self.compiled.bounds.most(function.answers)
+        return _Export(begin, function.parameters, function.result, most, address, found)
 
     def _arm(self) -> None:
         self._ticking.called()
@@ -445,6 +432,7 @@ class Guest:
             return self.answer()
         function = self._functions[name]
         arguments, result = self._arena.lower(function.parameters, values), function.result
+        self._most = function.most
         self._arm()
         answer_at, count = (self._answer_at, 1) if result is not None else (None, 0)
         failed = _CALL(function.address, self._context, arguments, len(function.parameters), answer_at, count)
@@ -476,7 +464,7 @@ class Guest:
         if step != self._step:
             _STEP_BY_INSTRUCTIONS(self._context, step)
             self._step = step
-        self._result, self.longest_s = function.result, 0.0
+        self._result, self._most, self.longest_s = function.result, function.most, 0.0
         self._ends = self._ticking.called() + self._deadline_s
         self._running = function.begin(arguments)
 
@@ -546,7 +534,7 @@ class Guest:
         if result is None:
             return None
         try:
-            return result.lift(read_cell(self._answer_at))
+            return result.lift(self._answer_at, Room(self._most))
         except Malformed as error:
             raise MiddlewareFault(f"answered {error}") from None
         finally:

@@ -30,6 +30,7 @@ from smg_core.middleware.base import (
     StorageVerdict,
     TextVerdict,
 )
+from smg_core.wasm.bounds import AnswerKind
 from smg_core.wasm.values import (
     BOOL,
     BYTES,
@@ -141,12 +142,13 @@ _OLD_ACTION = Variant({"continue": None, "reject": U16, "modify": _OLD_MODIFY})
 
 @attrs.frozen
 class Function:
-    """A function that a component exports: its interface, its name there, and its types."""
+    """A function that a component exports: its interface, its name there, its types, and what bounds its answer."""
 
     interface: str
     name: str
     parameters: tuple[Type, ...]
     result: Type | None
+    answers: AnswerKind = "head"
 
     @property
     def wit(self) -> str:
@@ -163,8 +165,10 @@ class World:
     hooks: Mapping[HookName, str]
 
 
-def _ours(interface: str, name: str, parameters: tuple[Type, ...], result: Type | None) -> Function:
-    return Function(f"{_PACKAGE}/{interface}{_VERSION}", name, parameters, result)
+def _ours(
+    interface: str, name: str, parameters: tuple[Type, ...], result: Type | None, answers: AnswerKind = "head"
+) -> Function:
+    return Function(f"{_PACKAGE}/{interface}{_VERSION}", name, parameters, result, answers)
 
 
 OURS = World(
@@ -174,13 +178,13 @@ OURS = World(
         "begin": _ours("exchange", "begin", (_ABOUT,), None),
         "finish": _ours("exchange", "finish", (), None),
         "request_head": _ours("request-head", "on-request-head", (_REQUEST_HEAD,), _HEAD_VERDICT),
-        "request_body": _ours("request-body", "on-request-body", (STRING,), _TEXT_VERDICT),
+        "request_body": _ours("request-body", "on-request-body", (STRING,), _TEXT_VERDICT, "body"),
         "response_head": _ours("response-head", "on-response-head", (_RESPONSE_HEAD,), _HEAD_VERDICT),
         "wanted": _ours("pieces", "wanted", (), Enum("none", "wire", "text")),
-        "piece": _ours("pieces", "on-piece", (_PIECE,), _TEXT_VERDICT),
-        "end": _ours("end", "on-end", (_ENDING,), STRING),
+        "piece": _ours("pieces", "on-piece", (_PIECE,), _TEXT_VERDICT, "piece"),
+        "end": _ours("end", "on-end", (_ENDING,), STRING, "piece"),
         "error": _ours("error", "on-error", (_FAILURE,), _ERROR_VERDICT),
-        "store": _ours("storage", "before", (_STORAGE_CALL,), _STORAGE_VERDICT),
+        "store": _ours("storage", "before", (_STORAGE_CALL,), _STORAGE_VERDICT, "body"),
         "stored": _ours("storage", "after", (_STORAGE_CALL,), None),
     },
     {
@@ -197,8 +201,8 @@ OURS = World(
 SMG = World(
     "smg:gateway",
     {
-        "old_request": Function(_REQUEST_OF_SMG, "on-request", (_OLD_REQUEST,), _OLD_ACTION),
-        "old_response": Function(_RESPONSE_OF_SMG, "on-response", (_OLD_RESPONSE,), _OLD_ACTION),
+        "old_request": Function(_REQUEST_OF_SMG, "on-request", (_OLD_REQUEST,), _OLD_ACTION, "body"),
+        "old_response": Function(_RESPONSE_OF_SMG, "on-response", (_OLD_RESPONSE,), _OLD_ACTION, "body"),
     },
     {
         "request_head": "old_request",

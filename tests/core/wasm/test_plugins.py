@@ -19,20 +19,25 @@ from smg_core.middleware.base import (
     AnswerPiece,
     ChangeHead,
     ChangeText,
+    End,
+    Failure,
     MiddlewareFault,
     PieceVerdict,
     PluginSession,
     RequestBody,
     RequestHead,
     ResponseHead,
+    StorageCall,
 )
 from smg_core.middleware.chain import Happened, PluginChain
 from smg_core.middleware.entries import Link, parse_entries
 from smg_core.middleware.plan import PluginPlan
 from smg_core.settings import ConfigError
+from smg_core.wasm.bounds import AnswerBounds
 from smg_core.wasm.loading import WasmPlugins
 from smg_core.wasm.plugin import WasmPlugin
-from smg_core.wasm.running import GuestSaid
+from smg_core.wasm.told import GuestSaid
+from smg_core.wasm.worlds import OURS
 
 pytestmark = pytest.mark.anyio
 
@@ -173,6 +178,56 @@ async def test_a_body_beyond_the_bounds_of_the_gateway_is_a_failure(house: House
         await chain.request_body("x", named, HEAD)
     chain.close()
     assert "over the limit of 1048576" in (refused.value.detail or "")
+
+
+OVERSIZED = {
+    "request_head": ("set", "add", "remove", "tenant", "principal", "reject"),
+    "response_head": ("set", "add", "remove", "tenant", "principal", "reject"),
+    "request_body": ("change", "reject"),
+    "piece": ("change", "reject"),
+    "end": ("change",),
+    "error": ("reject",),
+    "store": ("change", "reject"),
+}
+"""Every list and every text that an answer may have, by hook."""
+BOUNDS = AnswerBounds(head=20_000, piece=20_000, body=20_000)
+
+
+def asked_of(session: PluginSession, hook: str) -> Awaitable[Any]:
+    """The answer of a hook to something small."""
+    if hook == "piece":
+        return shown(session, "x")
+    small = {
+        "request_head": HEAD,
+        "response_head": ResponseHead(200, ()),
+        "request_body": RequestBody("x"),
+        "end": End(200, "ok", 1.0),
+        "error": Failure(400, "code", "message"),
+        "store": StorageCall("put-response", "", "id", "t1", "p1", (("x", "{}"),)),
+    }[hook]
+    answer: Awaitable[Any] = getattr(session, f"on_{hook}")(small)
+    return answer
+
+
+def test_the_hooks_that_answer_with_lists_or_texts_are_all_tried() -> None:
+    assert {hook for hook, name in OURS.hooks.items() if OURS.functions[name].result is not None} == set(OVERSIZED)
+
+
+@pytest.mark.parametrize(("hook", "what"), [(hook, what) for hook, whats in OVERSIZED.items() for what in whats])
+async def test_an_answer_beyond_its_bounds_is_refused_and_one_within_them_is_read(
+    house: House, hook: str, what: str
+) -> None:
+    house.plugins._bounds = BOUNDS
+    for many, is_read in ((1000, True), (100_000, False)):
+        plugin = await house.load(None, "oversized", config={"do": what, "many": many})
+        session = plugin.begin(about())
+        if is_read:
+            await asked_of(session, hook)
+        else:
+            with pytest.raises(MiddlewareFault, match="answered with more than 20000 bytes"):
+                await asked_of(session, hook)
+        session.close()
+        await given_back(plugin)
 
 
 async def body_of(plugin: WasmPlugin, tenant: str, text: str) -> str:

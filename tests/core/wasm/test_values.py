@@ -1,30 +1,29 @@
 """Values that were written into memory are read from it as they were: both sides have wasmtime's layout."""
 
+import ctypes
+import struct
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from smg_core.wasm.cells import CELL, ELEMENT, Arena, Malformed, Room, TooLarge
 from smg_core.wasm.values import (
     BOOL,
     BYTES,
-    CELL,
     F64,
     STRING,
     U16,
     U32,
     U64,
-    Arena,
     Enum,
     List,
-    Malformed,
     Option,
     Record,
     Result,
     Type,
     Variant,
-    read_cell,
 )
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=40)
@@ -76,7 +75,7 @@ def test_arguments_are_read_as_they_were_written(samples: list[Sample], data: st
     values = [data.draw(strategy) for _, strategy in samples]
     at = arena.lower([type_ for type_, _ in samples], values)
 
-    read = [type_.lift(read_cell(at + CELL * number)) for number, (type_, _) in enumerate(samples)]
+    read = [type_.lift(at + CELL * number, Room(1 << 30)) for number, (type_, _) in enumerate(samples)]
     assert read == values
 
 
@@ -84,8 +83,8 @@ def test_an_arena_grows_to_what_a_call_needs_and_shrinks_again() -> None:
     arena = Arena()
     for text in ("x" * 3_000_000, "y"):
         at = arena.lower((STRING, List(HEADER)), (text, ((text, "v"),) * 3))
-        assert STRING.lift(read_cell(at)) == text
-        assert List(HEADER).lift(read_cell(at + CELL)) == ((text, "v"),) * 3
+        assert STRING.lift(at, Room(len(text))) == text
+        assert List(HEADER).lift(at + CELL, Room(1 << 30)) == ((text, "v"),) * 3
         arena.shrink()
         assert len(arena.memory) == 4096
 
@@ -94,5 +93,31 @@ def test_an_arena_grows_to_what_a_call_needs_and_shrinks_again() -> None:
     "type_", [type_ for type_, _ in PLAIN] + [Option(U16), Variant({"a": None}), Result(None, None)]
 )
 def test_a_cell_of_another_kind_is_refused(type_: Type) -> None:
+    cell = ctypes.create_string_buffer(bytes([99]) + bytes(31))
     with pytest.raises(Malformed):
-        type_.lift(bytes([99]) + bytes(31))
+        type_.lift(ctypes.addressof(cell), Room(0))
+
+
+@pytest.mark.parametrize(
+    ("type_", "value", "size"),
+    [
+        (STRING, "four", 4),
+        (BYTES, b"four", 4),
+        (List(HEADER), (("ab", "c"), ("", "")), 3 + 2 * ELEMENT),
+        (List(STRING), ("ab", "c"), 3 + 2 * ELEMENT),
+        (Option(STRING), "four", 4),
+    ],
+)
+def test_what_has_more_than_may_be_read_is_refused_before_it_is_read(type_: Type, value: Any, size: int) -> None:
+    arena = Arena()
+    at = arena.lower((type_,), (value,))
+    assert type_.lift(at, Room(size)) == value
+    for less in range(size):
+        with pytest.raises(TooLarge):
+            type_.lift(at, Room(less))
+
+
+def test_a_list_that_is_too_long_is_refused_before_its_elements_are_read() -> None:
+    cells = ctypes.create_string_buffer(struct.pack("<B7xQQQ", List(STRING).kind, 1 << 40, 8, 0))  # where nothing is
+    with pytest.raises(TooLarge):
+        List(STRING).lift(ctypes.addressof(cells), Room(1 << 30))

@@ -1,0 +1,39 @@
+"""What a guest says beside its answers: lines of a log, and counters.
+
+Pure. Above: `running`, `plugin`, `server`. Below: nothing.
+"""
+
+import math
+
+import attrs
+
+__all__ = ["GuestSaid"]
+
+_LINE = 1000  # characters of a line that a guest logs
+_LINES_OF_CALL = 64  # lines that are kept of one call
+_COUNTERS = 32  # names of counters that a plugin may have
+
+
+@attrs.define
+class GuestSaid:
+    """What a guest said in one call: lines of its log by level, how many more it said, and what it counted."""
+
+    lines: list[tuple[str, str]] = attrs.field(factory=list)
+    dropped: int = 0
+    counts: dict[str, float] = attrs.field(factory=dict)
+
+    def log(self, level: str, message: str) -> None:
+        """Keep a line, without what would break it in two."""
+        if len(self.lines) >= _LINES_OF_CALL:
+            self.dropped += 1
+            return
+        shown = message[:_LINE]
+        self.lines.append((level, "".join(each if each.isprintable() else " " for each in shown)))
+
+    def count(self, name: str, by: float) -> None:
+        """Add to a counter. More names than a plugin may have, and what is no number, are left out."""
+        known = name in self.counts or len(self.counts) < _COUNTERS
+        if known and math.isfinite(by) and by >= 0 and name.isidentifier() and len(name) <= 64:
+            self.counts[name] = self.counts.get(name, 0.0) + by
+        else:
+            self.dropped += 1
