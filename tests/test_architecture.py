@@ -106,6 +106,7 @@ EDGES: dict[str, frozenset[str]] = {
     "middleware.chain": frozenset(
         {"server.plugged", "server.plugging", "server.plugin_code", "server.plugins", "server.wrapping"}
     ),
+    "middleware.own_task": frozenset(),
     "middleware.plan": frozenset({"server.plugins"}),
     "middleware.said": frozenset({"server.background_plugins", "server.exchange", "server.plugged"}),
     "middleware.python": frozenset({"server.plugin_code"}),
@@ -344,7 +345,7 @@ LAZY_TABLES |= {
 
 # Where everything is caught because nothing is above, or because users' code is called: module to how often. Elsewhere a broad
 # `except` must raise again, as itself (to clean up) or as one of our errors (where a foreign library raises plain Exception).
-LAST_LINES = {"server.app": 1, "routing.policies": 2}
+LAST_LINES = {"middleware.own_task": 1, "server.app": 1, "routing.policies": 2}
 
 # A decision that needs one of these is an edge. clock.py is where time and randomness come from.
 IMPURE = frozenset(

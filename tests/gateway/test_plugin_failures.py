@@ -67,7 +67,9 @@ RAISED: dict[str, type[BaseException]] = {
     "cancel": asyncio.CancelledError,
     "exit": SystemExit,
     "interrupt": KeyboardInterrupt,
+    "generator_exit": GeneratorExit,
 }
+WAYS = ("refuse", "wait", "self_cancel", "self_cancel_and_wait", *RAISED)
 
 
 class Raising(PythonPlugin):
@@ -83,6 +85,9 @@ class Raising(PythonPlugin):
         wanted, way = self.shared.do.rsplit(" ", 1)
         if wanted != hook:
             return None
+        if way == "self_cancel":
+            asyncio.current_task().cancel()  # type: ignore[union-attr]
+            return None
         if way in RAISED:
             raise RAISED[way]("a secret of the plugin")
         return Reject(500, FAILED)
@@ -91,6 +96,9 @@ class Raising(PythonPlugin):
         """The same in a hook that may wait: for what never comes, too."""
         if self.shared.do == f"{hook} wait":
             await asyncio.Event().wait()
+        if self.shared.do == f"{hook} self_cancel_and_wait":
+            asyncio.current_task().cancel()  # type: ignore[union-attr]
+            await asyncio.sleep(0)
         return self.does(hook)
 
     async def on_request_head(self, head: RequestHead) -> HeadVerdict:
@@ -107,7 +115,7 @@ class Raising(PythonPlugin):
 
     def on_piece(self, piece: AnswerPiece) -> PieceVerdict | Awaitable[PieceVerdict]:
         self.count += 1
-        if self.shared.do.endswith("_piece wait"):
+        if self.shared.do.endswith(("_piece wait", "_piece self_cancel_and_wait")):
             return self.waited(piece, "third_piece" if self.count == 3 else "first_piece")
         refused = self.does("first_piece") or (self.does("third_piece") if self.count == 3 else None)
         return refused or self.passed(piece)
@@ -231,17 +239,17 @@ OF_CLASSES = [
 ]
 
 
-@pytest.mark.parametrize("way", ["refuse", "wait", *RAISED])
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(("name", "hook", "streams"), OF_CLASSES)
 async def test_a_class_that_raises_or_refuses_or_waits_too_long_lets_nothing_pass(
     tmp_path: Path, name: str, hook: str, way: str, streams: bool
 ) -> None:
-    if (hook, way) == ("event", "wait"):
+    if (hook, way) in (("event", "wait"), ("event", "self_cancel_and_wait")):
         return  # a plain function, which cannot wait
     await walk(tmp_path, in_python(name, f"{hook} {way}"), hook, streams=streams)
 
 
-STORING = [in_python("Raising", f"{hook} {way}") for hook in ("store", "stored") for way in ("refuse", "wait", *RAISED)]
+STORING = [in_python("Raising", f"{hook} {way}") for hook in ("store", "stored") for way in WAYS]
 STORING += [component(f"{hook} {way} none") for hook in ("store", "stored") for way in ("spin", "trap")]
 ANSWERED = ("/v1/responses", "/v1beta/interactions")
 KEPT: dict[str, dict[str, Any]] = {

@@ -1,6 +1,6 @@
 """One call of a hook: whatever it raises is a failure of the plugin (edge).
 
-Errors of the gateway itself are refusals of the plugin, and pass as they are. Above: `chain`. Below: `base`.
+Errors of the gateway itself are refusals of the plugin, and pass as they are. Above: `chain`. Below: `own_task`, `base`.
 """
 
 import asyncio
@@ -21,8 +21,18 @@ from smg_core.middleware.base import (
     PieceVerdict,
     PluginSession,
 )
+from smg_core.middleware.own_task import InTask, Taskless
 
-__all__ = ["begun_session", "checked", "close_session", "event_verdict", "fault_words", "hook_verdict", "piece_verdict"]
+__all__ = [
+    "app_verdict",
+    "begun_session",
+    "checked",
+    "close_session",
+    "event_verdict",
+    "fault_words",
+    "hook_verdict",
+    "piece_verdict",
+]
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -46,12 +56,13 @@ class _Faults:
 
 
 _IN_CALL, _IN_WAIT = _Faults(), _Faults(asyncio.CancelledError, GeneratorExit)
-"""Around a plain call, in which no request can be cancelled, and around one that waits."""
+"""Around a plain call, in which no request can be cancelled, and around one that waits, where `InTask` has told that it is not
+the plugin that raised these."""
 
 
 def event_verdict(session: PluginSession, event: Event) -> EventVerdict:
     """What a plugin answers to an event. Raises as `hook_verdict`."""
-    with _IN_CALL:
+    with _IN_CALL, Taskless():
         return session.on_event(event)
 
 
@@ -62,18 +73,36 @@ def checked(check: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
 
 
 async def hook_verdict(hook: Callable[P, Awaitable[T]], within: float | None, *args: P.args, **named: P.kwargs) -> T:
-    """What a hook answers, in so many seconds; None: in its own time. Raises MiddlewareFault for whatever it raises, beside our
-    own errors: those are its refusals. It may raise a cancellation, too, which is not that of the request."""
+    """What a hook in Python answers, in so many seconds; None: that of a component, which has a deadline of its own and no way to
+    the task. Raises MiddlewareFault for whatever it raises, beside our own errors: those are its refusals. A cancellation of its
+    request is raised as it is, whatever the hook makes of it."""
+    with _IN_WAIT:
+        if within is None:
+            return await _uncancelled(hook(*args, **named))
+        return await _in_time(InTask(_awaited(hook, *args, **named)), within)
+
+
+async def _uncancelled(answer: Awaitable[T]) -> T:
+    """Raises MiddlewareFault where it raises a cancellation that is not that of the request."""
     try:
-        with _IN_WAIT:
-            if within is None:
-                return await hook(*args, **named)
-            return await _in_time(hook(*args, **named), within)
+        return await answer
     except asyncio.CancelledError as error:
         task = asyncio.current_task()
         if task is None or task.cancelling():
             raise
         raise MiddlewareFault("raised a cancellation") from error
+
+
+async def app_verdict(app: Callable[P, Awaitable[T]], left: Callable[[], bool], *args: P.args, **named: P.kwargs) -> T:
+    """What an ASGI app of a plugin returns, which has what the gateway does within it; `left` says whether the client has left.
+    Raises as `hook_verdict`, and what comes from within as it is, or as the app changes it."""
+    with _IN_WAIT:
+        return await InTask(_awaited(app, *args, **named), strict=False, left=left)
+
+
+async def _awaited(hook: Callable[P, Awaitable[T]], *args: P.args, **named: P.kwargs) -> T:
+    """A hook as a coroutine, whatever it is that it returns to be awaited."""
+    return await hook(*args, **named)
 
 
 async def _in_time(answer: Awaitable[T], within: float) -> T:
@@ -90,19 +119,19 @@ async def _in_time(answer: Awaitable[T], within: float) -> T:
 
 def piece_verdict(session: PluginSession, piece: AnswerPiece) -> PieceVerdict | Awaitable[PieceVerdict]:
     """What a plugin answers to a piece, to be awaited if it waits. Raises as `hook_verdict`."""
-    with _IN_CALL:
+    with _IN_CALL, Taskless():
         return session.on_piece(piece)
 
 
 def begun_session(middleware: Middleware, about: About) -> PluginSession:
     """The session of one exchange. Raises MiddlewareFault."""
-    with _IN_CALL:
+    with _IN_CALL, Taskless():
         return middleware.begin(about)
 
 
 def close_session(session: PluginSession) -> None:
     """End a session. Raises MiddlewareFault."""
-    with _IN_CALL:
+    with _IN_CALL, Taskless():
         session.close()
 
 

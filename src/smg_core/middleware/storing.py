@@ -5,6 +5,7 @@ rejects it; after the call all are told. A session of a plugin is of one call. R
 Above: server.plugin_storage. Below: `chain`, `base`.
 """
 
+import contextlib
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
 
@@ -119,9 +120,13 @@ async def _in_session(
     raises."""
     session = begun_session(link.middleware, About("", "", "", tenant=call.tenant, principal=call.principal))
     try:
-        return await hook_verdict(hook(session), link.within, call)
-    finally:
-        close_session(session)
+        found = await hook_verdict(hook(session), link.within, call)
+    except BaseException:
+        with contextlib.suppress(MiddlewareFault):  # it may not take the place of a cancellation
+            close_session(session)
+        raise
+    close_session(session)
+    return found
 
 
 def _store(session: PluginSession) -> Callable[[StorageCall], Awaitable[StorageVerdict]]:

@@ -301,7 +301,9 @@ def incoming_of(gateway: Runtime, exchange: Exchange, body: bytes, *, hosted: fr
 
 def _forget_frames(error: BaseException | None) -> None:
     """Clear the frames of an error's traceback: they hold the request, and so its memory would live as long as the error."""
-    while error is not None:
+    seen = set[int]()
+    while error is not None and id(error) not in seen:  # code of a plugin may have made a ring of causes
+        seen.add(id(error))
         error.__traceback__ = None
         error = error.__cause__ or error.__context__
 

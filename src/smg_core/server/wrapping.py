@@ -12,7 +12,7 @@ from typing import cast
 
 from smg_core.errors import InternalError, SmgError
 from smg_core.middleware.asgi import STEP, AsgiMiddleware
-from smg_core.middleware.asking import fault_words, hook_verdict
+from smg_core.middleware.asking import app_verdict, fault_words
 from smg_core.middleware.base import MiddlewareFault
 from smg_core.middleware.chain import Happened, ReportHappened
 from smg_core.middleware.entries import Link
@@ -144,7 +144,7 @@ class Wrapped:
 
         async def watched(message: AsgiMessage) -> None:
             try:
-                await hook_verdict(send, None, message)
+                await app_verdict(send, self._has_left, message)
             except (MiddlewareFault, SmgError) as error:
                 if error.__cause__ is not None and error.__cause__ is door.broken:
                     raise door.broken from None
@@ -205,7 +205,7 @@ class Wrapped:
         is."""
         middleware = cast(AsgiMiddleware, self._links[at].middleware)
         try:
-            await hook_verdict(middleware.call, None, scope, door.receive, door.send)
+            await app_verdict(middleware.call, self._has_left, scope, door.receive, door.send)
         except (MiddlewareFault, SmgError) as error:
             if at in self._in_send:
                 raise self._in_send[at] from None
@@ -216,6 +216,9 @@ class Wrapped:
             if isinstance(error, MiddlewareFault):
                 raise
             raise MiddlewareFault(fault_words(error)) from error
+
+    def _has_left(self) -> bool:
+        return self._exchange.gone
 
     async def _inside(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Behind the last: the step that answers."""
