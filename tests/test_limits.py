@@ -57,7 +57,7 @@ CONSTANTS: dict[str, str] = {
     "middleware.checks._MESSAGE": SHOWN,
     **dict.fromkeys(("middleware.request_checks._WORDS", "middleware.request_types._SHOWN"), SHOWN),
     **dict.fromkeys(("middleware.request_checks._LIGHT", "middleware.request_checks._NODE"), COST),
-    "protocols.request_bounds._MODEL_CHARACTERS": FORMAT,
+    "protocols.chat_types.MODEL_CHARACTERS": FORMAT,
     "plugin_command._TIMES": TOLD,
     "pipeline.shown._EVENT": COST,
     **dict.fromkeys(

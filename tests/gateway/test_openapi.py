@@ -54,6 +54,37 @@ async def test_the_document_is_openapi(document: dict[str, Any]) -> None:
     assert list(OpenAPIV31SpecValidator(document).iter_errors()) == []
 
 
+def resolved(document: dict[str, Any], schema: Any) -> list[dict[str, Any]]:
+    """A schema, or those that it may be one of."""
+    if "$ref" in schema:
+        return resolved(document, document["components"]["schemas"][schema["$ref"].rsplit("/", 1)[1]])
+    choices = [each for name in ("anyOf", "oneOf", "allOf") for each in schema.get(name, ())]
+    return [found for each in choices for found in resolved(document, each)] or [schema]
+
+
+async def test_no_api_takes_a_model_with_a_name_of_any_length(house: House, document: dict[str, Any]) -> None:
+    """A name goes into errors, logs and tables: where a body names a model, its length has a bound, and it is kept."""
+    asked = set()
+    for method, path, operation in operations(document).values():
+        kinds = operation.get("requestBody", {}).get("content", {})
+        for kind, content in kinds.items():
+            for body in resolved(document, content["schema"]):
+                named = body.get("properties", {}).get("model")
+                if named is None:
+                    continue
+                texts = [each for each in resolved(document, named) if each.get("type") == "string"]
+                assert all(each.get("maxLength", 1 << 30) <= 512 for each in texts), (path, named)
+                asked.add(path)
+                if kind == "application/json" and "{" not in path:
+                    example = next(iter(content["examples"].values()))["value"] if "examples" in content else {}
+                    answer = await house.http.request(method, path, json={**example, "model": "m" * 513})
+                    assert answer.status_code == 400, (path, answer.text)
+                    assert len(answer.text) < 1000, path
+                    assert "m" * 100 not in answer.text, path
+
+    assert {"/v1/chat/completions", "/v1/messages", "/v1/responses", "/v1/embeddings", "/rerank", "/generate"} <= asked
+
+
 def test_every_route_is_described() -> None:
     for server in (ALL.server, ServerConfig(docs=False)):
         routes = App(Gateway(config=Config(server=server))).routes

@@ -66,6 +66,9 @@ Fraction = Annotated[float, Meta(ge=0, le=1)]
 Bias = Annotated[float, Meta(ge=-100, le=100)]
 Name = Annotated[str, Meta(min_length=1, max_length=256)]
 Label = Annotated[str, Meta(min_length=1, max_length=512)]
+MODEL_CHARACTERS = 512
+ModelName = Annotated[str, Meta(max_length=MODEL_CHARACTERS)]
+"""A model's name; "" where none is given."""
 
 
 class _Wire(Struct, forbid_unknown_fields=True, gc=False):
@@ -434,7 +437,7 @@ class ThinkingSwitch(_Wire):
 class OpenaiBody(Struct, forbid_unknown_fields=True, gc=False, kw_only=True):
     """The fields that the bodies of Chat Completions and of Completions share, with the same types."""
 
-    model: Annotated[str, Meta(min_length=1, max_length=512)]
+    model: Annotated[ModelName, Meta(min_length=1)]
     frequency_penalty: Penalty | None = None
     logit_bias: dict[TokenId, Bias] | None = None
     n: Positive | None = None

@@ -8,7 +8,7 @@ from typing import Literal
 from msgspec import Struct
 
 from smg_core.protocols.base import Incoming
-from smg_core.protocols.chat_types import TokenId
+from smg_core.protocols.chat_types import ModelName, TokenId
 from smg_core.protocols.decoding import WireDecoder
 from smg_core.protocols.embeddings import EmbeddingsUsage, pool_inputs
 from smg_core.protocols.json_text import encode_body
@@ -22,7 +22,7 @@ __all__ = ["ClassifyAnswer", "ClassifyBody", "ClassifyDecoded", "classify_body",
 class ClassifyBody(PoolFields, forbid_unknown_fields=True, kw_only=True):
     """The body. `input` is a text or several, or the token ids of one or of several. Without `model` the only one is meant."""
 
-    model: str = ""
+    model: ModelName = ""
     input: str | list[str | TokenId | list[TokenId]]
     add_special_tokens: bool | None = None
 

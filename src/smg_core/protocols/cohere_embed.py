@@ -12,6 +12,7 @@ from msgspec import Meta, Struct
 from smg_core.errors import InvalidRequest, UnsupportedParameter
 from smg_core.json_types import Json, JsonObject
 from smg_core.protocols.base import Incoming
+from smg_core.protocols.chat_types import ModelName
 from smg_core.protocols.decoding import WireDecoder
 from smg_core.protocols.embeddings import Dimensions
 from smg_core.protocols.json_text import encode_body
@@ -77,7 +78,7 @@ class EmbedInput(Struct, forbid_unknown_fields=True):
 class CohereEmbedBody(Struct, forbid_unknown_fields=True, kw_only=True):
     """The body. Either `texts` or `inputs`; `truncate` is END if it is not given."""
 
-    model: str
+    model: ModelName
     texts: list[str] | None = None
     inputs: list[EmbedInput] | None = None
     images: list[str] | None = None

@@ -12,7 +12,7 @@ from msgspec import Meta, Struct
 
 from smg_core.errors import InvalidRequest
 from smg_core.protocols.base import Incoming
-from smg_core.protocols.chat_types import TokenId
+from smg_core.protocols.chat_types import ModelName, TokenId
 from smg_core.protocols.decoding import WireDecoder
 from smg_core.protocols.json_text import encode_body
 from smg_core.protocols.pool_fields import SIDES, PoolFields, check_pool_fields, named_field
@@ -44,7 +44,7 @@ class EmbeddingsBody(PoolFields, forbid_unknown_fields=True, kw_only=True):
     """The body. `input` is a text or several, or the token ids of one or of several. `embed_dtype` and `endianness` are how
     numbers are written in base64 (float32 in the order of the machine, which is little)."""
 
-    model: str
+    model: ModelName
     input: str | list[str | TokenId | list[TokenId]]
     encoding_format: Literal["float", "base64"] | None = None
     dimensions: Dimensions | None = None

@@ -10,6 +10,7 @@ from msgspec import Meta, Struct
 
 from smg_core.errors import InvalidRequest, UnsupportedParameter
 from smg_core.protocols.base import Incoming
+from smg_core.protocols.chat_types import ModelName
 from smg_core.protocols.embeddings import Dimensions
 from smg_core.protocols.json_text import encode_body
 from smg_core.protocols.proto_json import ProtoJsonDecoder
@@ -68,7 +69,7 @@ class EmbedContentBody(_Wire, kw_only=True):
     """The body of embedContent. The model of the path counts."""
 
     content: EmbedContentParts
-    model: str | None = None
+    model: ModelName | None = None
     task_type: TaskType | None = None
     title: str | None = None
     output_dimensionality: Dimensions | None = None

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from smg_core.json_types import Json, JsonObject
+from smg_core.protocols.chat_types import ModelName
 
 __all__ = [
     "CodeExecutionResult",
@@ -231,7 +232,7 @@ class GenerateBody(_Wire):
     service_tier: str | None = None
     store: bool | None = None
     continuation_token: str | None = None
-    model: str | None = None
+    model: ModelName | None = None
 
 
 class CountContentBody(_Wire):
@@ -242,4 +243,4 @@ class CountContentBody(_Wire):
     system_instruction: GeminiContent | None = None
     generation_config: GenerationConfig | None = None
     tools: list[GeminiTool] | None = None
-    model: str | None = None
+    model: ModelName | None = None

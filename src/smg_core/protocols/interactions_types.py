@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from smg_core.json_types import Json, JsonObject
+from smg_core.protocols.chat_types import ModelName
 
 __all__ = [
     "FunctionCallStep",
@@ -178,7 +179,7 @@ class InteractionConfig(_Wire):
 class InteractionBody(_Wire):
     """The body of `POST /interactions`."""
 
-    model: str | None = None
+    model: ModelName | None = None
     agent: Json = None
     agent_config: Json = None
     input: str | JsonObject | list[JsonObject] | None = None

@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from smg_core.json_types import Json, JsonObject
+from smg_core.protocols.chat_types import ModelName
 
 __all__ = [
     "KNOWN_BLOCKS",
@@ -301,7 +302,7 @@ class CompactionWire(_Wire):
 class CountBody(_Wire, kw_only=True):
     """The body of count_tokens."""
 
-    model: str
+    model: ModelName
     messages: list[MessageWire]
     system: str | list[TextBlock] | None = None
     tools: list[ToolWire] | None = None

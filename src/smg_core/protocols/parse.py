@@ -12,6 +12,7 @@ import msgspec
 
 from smg_core.errors import ClientGone, InvalidRequest
 from smg_core.json_types import JsonObject
+from smg_core.protocols.chat_types import ModelName
 from smg_core.protocols.decoding import WireDecoder, check_depth, too_many
 from smg_core.protocols.json_text import encode_object
 from smg_core.protocols.settings import LimitsConfig
@@ -43,7 +44,7 @@ class ParseBody(msgspec.Struct, forbid_unknown_fields=True):
     parser: str | None = None
     tool_call_parser: str | None = None
     reasoning_parser: str | None = None
-    model: str | None = None
+    model: ModelName | None = None
     tools: list[_Tool] = []
     in_reasoning: bool | None = None
 

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from smg_core.errors import InvalidRequest
+from smg_core.protocols.chat_types import MODEL_CHARACTERS
 from smg_core.protocols.decoding import too_many
 from smg_core.protocols.fields import read_metadata, read_template_arguments
 from smg_core.protocols.json_bounds import nests_deeper, over_values
@@ -34,7 +35,6 @@ from smg_core.request import (
 
 __all__ = ["check_bounds"]
 
-_MODEL_CHARACTERS = 512
 _Count = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 _Id = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 _MinusOne = Annotated[int, Meta(ge=-1, le=2**31 - 1)]
@@ -63,8 +63,8 @@ class _Ranges(Struct):
 
 def check_bounds(before: GenerationRequest, changed: GenerationRequest, limits: LimitsConfig) -> None:
     """Raises InvalidRequest where `changed`, which was put in the place of `before`, is over a limit."""
-    if not 1 <= len(changed.model) <= _MODEL_CHARACTERS:
-        raise InvalidRequest(f"Invalid 'model': 1 to {_MODEL_CHARACTERS} characters are taken.", param="model")
+    if not 1 <= len(changed.model) <= MODEL_CHARACTERS:
+        raise InvalidRequest(f"Invalid 'model': 1 to {MODEL_CHARACTERS} characters are taken.", param="model")
     if changed.sampling is not before.sampling:
         _check_sampling(changed.sampling, limits)
     if changed.messages is not before.messages:

@@ -12,6 +12,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from smg_core.errors import InvalidRequest
 from smg_core.json_types import JsonObject
 from smg_core.protocols.base import Incoming
+from smg_core.protocols.chat_types import ModelName
 from smg_core.protocols.decoding import WireDecoder
 from smg_core.protocols.json_text import encode_body
 from smg_core.protocols.pool_fields import SIDES, PoolFields, check_pool_fields, named_field
@@ -44,7 +45,7 @@ class RerankBody(PoolFields, forbid_unknown_fields=True, kw_only=True):
     """The body. `top_n` 0: all. `instruct` is what the documents are sought for, in words, for models that read such. Without
     `model` the only one is meant."""
 
-    model: str = ""
+    model: ModelName = ""
     query: str
     documents: Annotated[list[str | DocumentText], Meta(min_length=1)]
     top_n: Annotated[int, Meta(ge=0)] | None = None

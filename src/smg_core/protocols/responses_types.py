@@ -20,6 +20,7 @@ from smg_core.protocols.chat_types import (
     Effort,
     Fraction,
     Label,
+    ModelName,
     Name,
     Penalty,
     Positive,
@@ -344,7 +345,7 @@ class ImageOptions(_Item):
 class ResponsesBody(_Wire):
     """The body of POST /v1/responses; input_tokens, compact and the frames of WebSocket mode have some of its fields."""
 
-    model: Name
+    model: Annotated[ModelName, Meta(min_length=1)]
     input: Annotated[str, Meta(min_length=1)] | list[JsonObject] | None = None
     instructions: str | None = None
     previous_response_id: ItemId | None = None

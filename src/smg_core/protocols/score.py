@@ -14,7 +14,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from smg_core.errors import InvalidRequest
 from smg_core.json_types import JsonObject
 from smg_core.protocols.base import Incoming
-from smg_core.protocols.chat_types import TokenId
+from smg_core.protocols.chat_types import ModelName, TokenId
 from smg_core.protocols.decoding import WireDecoder
 from smg_core.protocols.embeddings import EmbeddingsUsage
 from smg_core.protocols.json_text import encode_body
@@ -35,7 +35,7 @@ class ScoreBody(PoolFields, forbid_unknown_fields=True, kw_only=True):
     SGLang's form has `query`, `items` and `label_token_ids`; `item_first` puts the item before the query, `apply_softmax` makes
     the numbers shares of the labels alone. Without `model` the only one is meant."""
 
-    model: str = ""
+    model: ModelName = ""
     text_1: Texts | None = None
     text_2: Texts | None = None
     queries: Texts | None = None

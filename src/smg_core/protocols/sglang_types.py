@@ -10,7 +10,7 @@ from typing import Annotated
 from msgspec import Meta, Struct, field
 
 from smg_core.json_types import Json
-from smg_core.protocols.chat_types import Bias, Count, Fraction, Label, Penalty, Positive, Seed, TokenId
+from smg_core.protocols.chat_types import Bias, Count, Fraction, Label, ModelName, Penalty, Positive, Seed, TokenId
 
 __all__ = ["SglangBody", "SglangSampling"]
 
@@ -56,7 +56,7 @@ class SglangBody(Struct, forbid_unknown_fields=True, gc=False, kw_only=True):
     """The whole body. Exactly one of `text` and `input_ids` is the prompt, or a list of prompts. SGLang serves one model and its
     body names none; `model` is this gateway's."""
 
-    model: Annotated[str, Meta(max_length=512)] = ""
+    model: ModelName = ""
     text: str | list[str] | None = None
     input_ids: list[TokenId | list[TokenId]] | None = None
     sampling_params: SglangSampling | list[SglangSampling] | None = None

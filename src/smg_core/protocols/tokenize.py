@@ -16,7 +16,7 @@ from smg_core.errors import InvalidJson, InvalidRequest
 from smg_core.json_types import JsonObject
 from smg_core.protocols.base import Incoming
 from smg_core.protocols.chat import ChatRequest, decode_chat
-from smg_core.protocols.chat_types import MessageWire, TokenId
+from smg_core.protocols.chat_types import MessageWire, ModelName, TokenId
 from smg_core.protocols.decoding import WireDecoder, plain_body, too_many
 from smg_core.protocols.json_text import encode_body
 from smg_core.request import GenerationRequest, Origin, Sampling
@@ -40,7 +40,7 @@ _ORIGIN = Origin("tokenize")
 class TokenizeBody(Struct, forbid_unknown_fields=True, kw_only=True):
     """A text or several, or messages. Beside messages stands whatever Chat Completions takes."""
 
-    model: str = ""
+    model: ModelName = ""
     prompt: str | list[str] | None = None
     messages: list[MessageWire] | None = None
     add_special_tokens: bool | None = None
@@ -50,7 +50,7 @@ class TokenizeBody(Struct, forbid_unknown_fields=True, kw_only=True):
 class DetokenizeBody(Struct, forbid_unknown_fields=True, kw_only=True):
     """Token ids, or several lists of them."""
 
-    model: str = ""
+    model: ModelName = ""
     tokens: Annotated[list[TokenId | list[TokenId]], Meta(min_length=1)]
     skip_special_tokens: bool | None = None
 

@@ -14,6 +14,7 @@ from smg_core.errors import ClientGone, InvalidRequest, SmgError, UnsupportedPar
 from smg_core.events import Cancelled, Done, Event, Failed, OpaqueBlock, TextDelta, Usage
 from smg_core.json_types import JsonObject
 from smg_core.protocols.base import Incoming
+from smg_core.protocols.chat_types import MODEL_CHARACTERS
 from smg_core.protocols.decoding import brief
 from smg_core.protocols.errors import openai_error
 from smg_core.protocols.json_text import encode_body, encode_object
@@ -105,6 +106,12 @@ def _decoded(incoming: Incoming, *, translate: bool) -> TranscriptionRequest:
         raise InvalidRequest(told, param="file", code="missing_required_parameter" if form.filename is None else None)
     if not fields.get("model"):
         raise InvalidRequest("Missing required parameter: 'model'.", param="model", code="missing_required_parameter")
+    if len(fields["model"]) > MODEL_CHARACTERS:
+        raise InvalidRequest(
+            f"Invalid 'model': at most {MODEL_CHARACTERS} characters are taken.",
+            param="model",
+            code="string_above_max_length",
+        )
     stream = _switch(fields, "stream")
     asked = Transcription(
         translate=translate,
