@@ -490,3 +490,43 @@ def test_a_missing_worker_an_unknown_flag_and_a_wrong_value_are_each_one_line() 
         assert done.returncode == 2
         assert len(done.stderr.splitlines()) == 1
         assert word in done.stderr
+
+
+NOISY = """
+import logging
+
+from smg_core.middleware.base import CONTINUE
+from smg_core.middleware.python import PythonPlugin
+
+
+class Noisy(PythonPlugin):
+    async def on_request_head(self, head):
+        logging.getLogger("noisy").warning("x" * 4000)
+        return CONTINUE
+"""
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+async def test_a_log_that_nobody_reads_any_more_holds_no_request_up(tmp_path: Path, processes: str) -> None:
+    """Whatever writes there: the access log, and more than its pipe and our end of it take from everybody else."""
+    (tmp_path / "noisy.py").write_text(NOISY)
+    plugin = ("--middleware-plugins", "noisy:Noisy", "--observability-access-bytes", "65536")
+    async with SimulatedEngine(QUICK) as engine:
+        given = ("--worker", engine.target, "--port", "0", "--processes", processes, *plugin)
+        process = await start(*given, env={"PYTHONPATH": str(tmp_path)})
+        log: list[str] = []
+        reading = asyncio.create_task(read(process, log))
+        url = await ready_at(process, log)
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)
+        async with httpx.AsyncClient(base_url=url, timeout=PATIENCE, trust_env=False) as http:
+            answers = [await http.post(CHAT, json=body("Hi")) for _ in range(150)]
+        reading = asyncio.create_task(read(process, log))
+        process.send_signal(signal.SIGTERM)
+        async with asyncio.timeout(PATIENCE):
+            status = await process.wait()
+        await reading
+
+    assert {each.status_code for each in answers} == {200}
+    assert status == 0
+    assert any("lines of the log were dropped" in line for line in log)

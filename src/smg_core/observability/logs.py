@@ -5,10 +5,11 @@ answers or headers. Text from a client cannot start a new line: control characte
 server.serve. Below: `access_lines`, `line_writer`, `wordless`.
 """
 
+import contextlib
 import logging
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Literal
 
@@ -21,7 +22,7 @@ from smg_core.observability.line_writer import LineWriter
 from smg_core.observability.wordless import without_words
 from smg_core.outside_words import Outside
 
-__all__ = ["AccessLog", "as_logged", "configure", "set_level"]
+__all__ = ["AccessLog", "as_logged", "configure", "set_level", "written_by"]
 
 log = logging.getLogger("smg.access")
 
@@ -104,6 +105,33 @@ def configure(level: str, form: Literal["text", "json"], *, words: bool = False)
     root = logging.getLogger()
     root.handlers[:] = [stream]
     set_level(level)
+
+
+class _Handed:
+    """A stream that hands what is logged to a writer."""
+
+    def __init__(self, writer: LineWriter) -> None:
+        self._writer = writer
+
+    def write(self, text: str) -> None:
+        self._writer.write(text.encode(errors="backslashreplace"), urgent=True)
+
+    def flush(self) -> None:
+        """The writer does that."""
+
+
+@contextlib.contextmanager
+def written_by(writer: LineWriter) -> Iterator[None]:
+    """While a writer writes what `configure` sends to standard error, so that whoever logs waits for nobody that reads it. In the
+    end what it was given is written, and logs go to standard error again."""
+    handlers = [each for each in logging.getLogger().handlers if type(each) is logging.StreamHandler]
+    streams = [each.setStream(_Handed(writer)) for each in handlers]
+    try:
+        yield
+    finally:
+        for handler, stream in zip(handlers, streams, strict=True):
+            handler.setStream(stream)
+        writer.close()
 
 
 def as_logged(name: str, sentence: str) -> bytes:

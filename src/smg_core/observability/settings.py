@@ -46,7 +46,8 @@ class ObservabilityConfig:
     )
     access_bytes: int = option(
         1 << 20,
-        "Bytes of such lines that may wait to be written; further ones are dropped, and counted.",
+        "Bytes of the log that may wait to be written, a quarter of them kept for lines outside the access log; further ones are "
+        "dropped, and counted.",
         at_least=65536,
         at_most=1 << 30,
     )

@@ -6,7 +6,7 @@ the access log, the metrics, the admin door.
 
 import contextlib
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from functools import partial
 from typing import Any
@@ -15,7 +15,7 @@ from smg_core.clock import SystemClock
 from smg_core.config import Config
 from smg_core.hooks import Observer, SilentObserver, fan_out
 from smg_core.observability.line_writer import LineWriter
-from smg_core.observability.logs import AccessLog, as_logged
+from smg_core.observability.logs import AccessLog, as_logged, written_by
 from smg_core.server.admin.running import administered
 from smg_core.server.config_source import ConfigSource
 from smg_core.server.gateway import Gateway
@@ -28,7 +28,7 @@ from smg_core.server.metrics.serving import metrics_app
 from smg_core.server.processes import ProcessTable, SharedNumbers
 from smg_core.server.second_listener import served_beside
 
-__all__ = ["ConfigSource", "ProcessReports", "SharedNumbers", "end_column", "shared_numbers"]
+__all__ = ["ConfigSource", "ProcessReports", "SharedNumbers", "end_column", "log_writer", "shared_numbers"]
 
 
 def shared_numbers(
@@ -51,16 +51,28 @@ def end_column(config: Config, shared: SharedNumbers, column: int) -> None:
         forget_gauges(config.metrics, shared.metrics_memory(), shared.processes, column)
 
 
+@contextlib.contextmanager
+def log_writer(config: Config) -> Iterator[LineWriter]:
+    """A context in which a thread writes the log of this process: whoever logs waits for nobody that reads standard error."""
+    told = config.observability
+    dropped = partial(as_logged, "smg.access")
+    writer = LineWriter(sys.stderr.fileno(), told.access_flush_s, told.access_bytes, dropped)
+    with written_by(writer):
+        yield writer
+
+
 class ProcessReports:
     """The observers of one process, and what runs beside its gateway; `control` changes it then. `shared` is what the
-    processes share, of which this one has column `own`; `source` says where the settings came from."""
+    processes share, of which this one has column `own`; `source` says where the settings came from; `writer` writes its log."""
 
-    def __init__(self, config: Config, shared: SharedNumbers, own: int, source: ConfigSource | None = None) -> None:
+    def __init__(
+        self, config: Config, shared: SharedNumbers, own: int, writer: LineWriter, source: ConfigSource | None = None
+    ) -> None:
         self._config, self._source = config, source
         self.processes: ProcessTable = shared.table(own)
         self.meter: Meter | None = None
         self.control: Control | None = None
-        self._writer: LineWriter | None = None
+        self._writer = writer
         if config.metrics.on:
             clock, memory = SystemClock(), shared.metrics_memory()
             self.meter = Meter(config.metrics, clock, memory, processes=shared.processes, own=own)
@@ -74,14 +86,10 @@ class ProcessReports:
         )
 
     def _access_log(self) -> Observer:
-        """The access log, where it is wanted, with a thread that writes its lines to standard error."""
-        told = self._config.observability
+        """The access log, where it is wanted."""
         if not self._config.server.access_log:
             return SilentObserver()
-        if self._writer is None:
-            dropped = partial(as_logged, "smg.access")
-            self._writer = LineWriter(sys.stderr.fileno(), told.access_flush_s, told.access_bytes, dropped)
-        return AccessLog(self._writer, told.log_format)
+        return AccessLog(self._writer, self._config.observability.log_format)
 
     def managed(self, server: HttpServer) -> AbstractAsyncContextManager[None]:
         """A context in which the manager of services is told how the single process is, and SIGHUP has it read its settings
@@ -89,11 +97,9 @@ class ProcessReports:
         return managed(server, self.control)
 
     def close(self) -> None:
-        """Record and write what is left of the metrics and the access log. Called when the process ends."""
+        """Record what is left of the metrics. Called when the process ends."""
         if self.meter is not None:
             self.meter.recorder.flush()
-        if self._writer is not None:
-            self._writer.close()
 
     @contextlib.asynccontextmanager
     async def beside(self, gateway: Gateway, listeners: Listeners) -> AsyncIterator[None]:

@@ -34,7 +34,7 @@ from smg_core.server.identity import unshared_keys
 from smg_core.server.keeping import with_state_file
 from smg_core.server.listeners import Listeners, open_listeners, tell_listeners
 from smg_core.server.memory import use_one_arena
-from smg_core.server.observing import ConfigSource, ProcessReports, SharedNumbers, shared_numbers
+from smg_core.server.observing import ConfigSource, ProcessReports, SharedNumbers, log_writer, shared_numbers
 from smg_core.server.supervisor import CANNOT_START, SPEAKER, Supervisor
 
 __all__ = ["serve"]
@@ -74,7 +74,8 @@ def serve(config: Config, source: ConfigSource | None = None, reread: Callable[[
             shared_alone, alone = shared_numbers(config, 1, _local_array), LocalChannel(config.channel)
             return 1 if _run(config, listeners, shared_alone, 0, alone, source, patience=0.0) else 0
         again, entry = partial(_reread, reread or (lambda: config)), partial(_child, source)
-        return Supervisor(config, listeners, processes, partial(shared_numbers, config), entry, again).run()
+        with log_writer(config):
+            return Supervisor(config, listeners, processes, partial(shared_numbers, config), entry, again).run()
     finally:
         listeners.close(config)
 
@@ -108,8 +109,20 @@ def _run(
     seconds: meanwhile the other processes do."""
     use_one_arena()
     _raise_file_limit(config.server.connections, config.server.spare_files)
-    observing = ProcessReports(config, shared, column, source)
-    gateway = Gateway(config=config, board=shared.counts(column), observer=observing.observer, channel=channel)
+    with log_writer(config) as writer:
+        observing = ProcessReports(config, shared, column, writer, source)
+        gateway = Gateway(config=config, board=shared.counts(column), observer=observing.observer, channel=channel)
+        return _run_gateway(gateway, config, listeners, observing, channel, patience)
+
+
+def _run_gateway(
+    gateway: Gateway,
+    config: Config,
+    listeners: Listeners,
+    observing: ProcessReports,
+    channel: LocalChannel | MemberChannel,
+    patience: float,
+) -> int:
     if isinstance(channel, MemberChannel):
         gateway.leading.become(False)  # until it is told
         channel.on_word = partial(_heed, gateway, observing)

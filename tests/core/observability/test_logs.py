@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import re
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -19,7 +20,7 @@ from smg_core.hooks import AttemptEnded, ExchangeEnded, RequestFinished
 from smg_core.observability import access_lines
 from smg_core.observability.failures import FailureLog
 from smg_core.observability.line_writer import LineWriter
-from smg_core.observability.logs import AccessLog, as_logged, configure
+from smg_core.observability.logs import AccessLog, as_logged, configure, written_by
 from smg_core.observability.repeats import Repeats
 from smg_core.testing import FakeClock
 
@@ -176,10 +177,75 @@ def test_lines_that_nobody_takes_are_bounded_dropped_and_counted(form: Any) -> N
     os.close(out)
 
     assert waiting <= 65536
-    dropped = re.search(rb"(\d+) lines of the access log were dropped: nobody took them", lines[-1])
+    dropped = re.search(rb"(\d+) lines of the log were dropped: nobody took them", lines[-1])
     assert dropped is not None
     assert len(lines) - 1 + int(dropped[1]) == 1000
     assert lines[-1].startswith(b"{" if form == "json" else b"20")
+
+
+def test_whoever_logs_waits_for_nobody_and_finds_room_that_the_access_log_cannot_take() -> None:
+    configure("info", "text")
+    out, into = os.pipe()
+    fcntl.fcntl(into, fcntl.F_SETPIPE_SZ, 4096)
+    writer = LineWriter(into, 0.0, 65536, partial(as_logged, "smg.access"))
+    with ThreadPoolExecutor(1) as reading:
+        with written_by(writer):
+            for _ in range(1000):
+                writer.write(b"x" * 1023 + b"\n")
+            for number in range(5):
+                logging.getLogger("smg.server").warning("an error, number %d", number)
+            received = reading.submit(lambda: b"".join(iter(lambda: os.read(out, 1 << 16), b"")))
+        os.close(into)
+    lines = received.result().decode().splitlines()
+    os.close(out)
+
+    assert [each[-9:] for each in lines if "an error" in each] == [f" number {number}"[-9:] for number in range(5)]
+    dropped = re.search(r"(\d+) lines of the log were dropped", lines[-1])
+    assert dropped is not None
+    assert len(lines) - 6 + int(dropped[1]) == 1000
+
+
+def test_a_line_of_the_log_is_not_gathered_and_takes_those_before_it_along() -> None:
+    configure("info", "text")
+    out, into = os.pipe()
+    writer = LineWriter(into, 3600.0, 65536, partial(as_logged, "smg.access"))
+    with written_by(writer):
+        writer.write(b"of the access log\n")
+        logging.getLogger("smg.server").warning("an error")
+        received = b""
+        while received.count(b"\n") < 2:  # it would take an hour otherwise
+            received += os.read(out, 4096)
+    assert sys.stderr in [
+        each.stream for each in logging.getLogger().handlers if isinstance(each, logging.StreamHandler)
+    ]
+    os.close(into)
+    os.close(out)
+
+    assert received.splitlines()[0] == b"of the access log"
+    assert received.splitlines()[1].endswith(b"smg.server: an error")
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 40), st.booleans()), max_size=60))
+def test_lines_of_several_threads_are_all_written_and_counted(plan: list[tuple[int, int, bool]]) -> None:
+    out, into = os.pipe()
+    writer = LineWriter(into, 0.0, 1 << 20, str.encode)
+
+    def send(thread: int) -> None:
+        for number, (whose, length, urgent) in enumerate(plan):
+            if whose == thread:
+                writer.write(b"%d %d %s\n" % (thread, number, b"x" * length), urgent=urgent)
+
+    with ThreadPoolExecutor(4) as sending:
+        list(sending.map(send, range(4)))
+    writer.close()
+    os.close(into)
+    lines = b"".join(iter(lambda: os.read(out, 1 << 16), b"")).splitlines()
+    os.close(out)
+
+    assert writer._given == writer._taken == sum(len(each) + 1 for each in lines)
+    for thread in range(4):
+        told = [int(each.split()[1]) for each in lines if each.startswith(b"%d " % thread)]
+        assert told == [number for number, row in enumerate(plan) if row[0] == thread]
 
 
 def test_a_log_that_is_closed_stops_nothing() -> None:
