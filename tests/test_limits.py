@@ -54,7 +54,7 @@ CONSTANTS: dict[str, str] = {
     "auth.tokens._PARTS": FORMAT,
     "auth.names.LONGEST_NAME": "a name, not a text: of a tenant or a principal, which the history's tables hold too",
     "sealing.cache_salts._BYTES": FORMAT,
-    "middleware.checks._MESSAGE": SHOWN,
+    **dict.fromkeys(("middleware.checks._MESSAGE", "middleware.asgi_messages._SHOWN"), SHOWN),
     **dict.fromkeys(("middleware.request_checks._WORDS", "middleware.request_types._SHOWN"), SHOWN),
     **dict.fromkeys(("middleware.request_checks._LIGHT", "middleware.request_checks._NODE"), COST),
     "protocols.chat_types.MODEL_CHARACTERS": FORMAT,

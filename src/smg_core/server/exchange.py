@@ -557,8 +557,11 @@ class Exchange:
             self._listener.cancel()
 
     async def _listen(self) -> None:
-        while (await self._receive())["type"] != "http.disconnect":
-            pass
+        try:
+            while (await self._receive())["type"] != "http.disconnect":
+                pass
+        except SmgError:
+            return  # an ASGI middleware failed in its `receive`, which is told where it ends
         self._leave()
 
     def _leave(self) -> None:

@@ -3,7 +3,8 @@
 Each middleware is called with a scope, `receive` and `send`, and calls the next one. Behind the last is the step that answers; it
 reads and writes through all of them, so there is no way around. What leaves the outermost is what is counted. If one fails before
 anything has left, the client gets an error of the gateway, through those around it; one that is "open" is left out. If a stream
-of events has begun, it ends with an error event; another answer is cut off.
+of events has begun, it ends with an error event; another answer is cut off, and one that is over stays whole. What one sends is
+checked at its door, so that it is known whose failure it is.
 Above: `plugging`. Below: the exchange, `middleware`.
 """
 
@@ -12,7 +13,8 @@ from typing import cast
 
 from smg_core.errors import InternalError, SmgError
 from smg_core.middleware.asgi import STEP, AsgiMiddleware
-from smg_core.middleware.asking import app_verdict, fault_words
+from smg_core.middleware.asgi_messages import STARTS, SentAnswer, check_received
+from smg_core.middleware.asking import app_verdict, checked, fault_words
 from smg_core.middleware.base import MiddlewareFault
 from smg_core.middleware.chain import Happened, ReportHappened
 from smg_core.middleware.entries import Link
@@ -25,13 +27,6 @@ Refuse = Callable[[Exchange, SmgError], Awaitable[None]]
 """Tells the client an error, in the envelope of its API."""
 OwnHeaders = Callable[[Exchange], Sequence[Header]]
 """The headers that every answer has."""
-_STARTS = {
-    "http.response.start": 200,
-    "websocket.accept": 101,
-    "websocket.close": 403,
-    "websocket.http.response.start": 403,
-}
-"""The messages with which an answer begins, and the status of one that names none."""
 
 
 def _is_plain_stream(headers: Iterable[Header]) -> bool:
@@ -42,14 +37,15 @@ def _is_plain_stream(headers: Iterable[Header]) -> bool:
 
 
 class _Door:
-    """What one middleware is given to receive and send with: notes what has passed."""
+    """What one middleware is given to receive and send with: checks and notes what passes."""
 
-    def __init__(self, receive: Receive, send: Send) -> None:
-        self._receive, self._send = receive, send
+    def __init__(self, name: str, scope: Scope, receive: Receive, send: Send) -> None:
+        self.name, self._receive, self._send = name, receive, send
+        self.answer = SentAnswer(scope.get("method", ""), scope.get("extensions") or ())
         self.first: AsgiMessage | None = None
-        self.started = self.ended = False
+        self.fault: MiddlewareFault | None = None  # of the middleware, at which nothing more of its answer passes
         self.broken: BaseException | None = None  # what came from further out
-        self.status = self.written = self.fast = 0
+        self.fast = 0
         self._is_stream, self._tail = False, b"\n\n"
         self.begins: Callable[[AsgiMessage], None] | None = None
         self.send: Send = self._pass
@@ -59,7 +55,11 @@ class _Door:
             self.send = DirectSend(self._pass, self._pass_now, lambda: self.fast)
 
     async def receive(self) -> AsgiMessage:
-        message = await self._receive()
+        try:
+            message = await self._receive()
+        except (MiddlewareFault, SmgError) as error:  # of a middleware further out
+            self.broken = error
+            raise
         if self.first is None:
             self.first = message
         return message
@@ -69,18 +69,21 @@ class _Door:
         return self.first if self.first is not None else await self.receive()
 
     async def _pass(self, message: AsgiMessage) -> None:
+        begins = not self.answer.started
+        try:
+            self.answer.take(message, self.fast)
+        except MiddlewareFault as fault:
+            self.fault = self.fault or fault
+            raise
         kind = message["type"]
-        if kind in _STARTS:
-            if not self.started and self.begins is not None:
+        if kind in STARTS:
+            if not isinstance(message.get("headers", ()), list | tuple):
+                message = {**message, "headers": self.answer.headers}  # it could be read only once
+            if begins and self.begins is not None:
                 self.begins(message)
-            self.started = True
-            self.status = message.get("status", _STARTS[kind])
-            self._is_stream = kind == "http.response.start" and _is_plain_stream(message.get("headers", ()))
+            self._is_stream = kind == "http.response.start" and _is_plain_stream(self.answer.headers)
         elif kind == "http.response.body":
-            body = message.get("body", b"")
-            self.written += len(body)
-            self._tail = (self._tail + body[-2:])[-2:]
-            self.ended = not message.get("more_body", False)
+            self._tail = (self._tail + message.get("body", b"")[-2:])[-2:]
         try:
             await self._send(message)
         except BaseException as error:
@@ -90,13 +93,18 @@ class _Door:
     @property
     def takes_event(self) -> bool:
         """Whether one more event can be sent: a stream of events has begun, is not over, and no event of it is cut in two."""
-        return self._is_stream and not self.ended and self.broken is None and self._tail == b"\n\n"
+        return self._is_stream and not self.answer.ended and self.broken is None and self._tail == b"\n\n"
 
     def _pass_now(self, data: bytes) -> bool:
         done = self._write_now(data)
         if done:
             self.fast += len(data)
         return done
+
+
+def _failure(door: _Door, fault: MiddlewareFault) -> InternalError:
+    """The error that a client gets where a middleware failed."""
+    return InternalError("A plugin of this gateway failed.", detail=f"{door.name}: {fault.reason}")
 
 
 class Wrapped:
@@ -118,7 +126,6 @@ class Wrapped:
         self._doors: list[_Door] = []
         self._outcome = ""
         self._broken: BaseException | None = None
-        self._in_send: dict[int, MiddlewareFault] = {}
 
     async def run(self) -> str:
         """Call the middleware, the outermost first, and the step behind them; returns how the exchange ended. Raises what nobody
@@ -126,32 +133,52 @@ class Wrapped:
         try:
             await self._enter(0, *self._ends)
         finally:
-            outer = self._doors[0]
-            self._exchange.settle(self._ends, outer.status, outer.written + outer.fast, started=outer.started)
-        return self._outcome or ("ok" if outer.status < 400 else "error")
+            outer, sent = self._doors[0], self._doors[0].answer
+            self._exchange.settle(self._ends, sent.status, sent.written + outer.fast, started=sent.started)
+        return self._outcome or ("ok" if sent.status < 400 else "error")
 
     async def onward(self, middleware: AsgiMiddleware, scope: Scope, receive: Receive, send: Send) -> None:
         """Called by a middleware for what it wraps."""
         at = next(number for number, link in enumerate(self._links) if link.middleware is middleware)
         if len(self._doors) > at + 1 or self._outcome:
             raise MiddlewareFault("calls what it wraps twice")
-        own = send if send is self._doors[at].send else self._watched(at, send)
-        await self._enter(at + 1, scope, receive, own)
-
-    def _watched(self, at: int, send: Send) -> Send:
-        """The `send` of a middleware, in which it may fail while what it wraps answers."""
         door = self._doors[at]
+        sends = send if send is door.send else self._watched(door, send)
+        receives = receive if receive in (door.receive, door.again) else self._watched_receive(door, scope, receive)
+        await self._enter(at + 1, scope, receives, sends)
+
+    def _watched(self, door: _Door, send: Send) -> Send:
+        """The `send` of a middleware, in which it may fail while what it wraps answers."""
 
         async def watched(message: AsgiMessage) -> None:
+            if door.fault is not None:
+                raise door.fault
             try:
                 await app_verdict(send, self._has_left, message)
             except (MiddlewareFault, SmgError) as error:
                 if error.__cause__ is not None and error.__cause__ is door.broken:
                     raise door.broken from None
-                if error is door.broken or at in self._in_send:
+                if error is door.broken or door.fault is not None:
                     raise
-                self._in_send[at] = fault = MiddlewareFault(fault_words(error))
+                door.fault = fault = MiddlewareFault(fault_words(error))
                 raise fault from None
+
+        return watched
+
+    def _watched_receive(self, door: _Door, scope: Scope, receive: Receive) -> Receive:
+        """The `receive` of a middleware, in which it may fail while what it wraps reads. A request is refused for that by what
+        reads it; a WebSocket that has begun cannot be."""
+
+        async def watched() -> AsgiMessage:
+            try:
+                message = await app_verdict(receive, self._has_left)
+                checked(check_received, message)
+            except (MiddlewareFault, SmgError) as error:
+                if door.broken is not None:
+                    raise door.broken from None
+                door.fault = fault = door.fault or MiddlewareFault(fault_words(error))
+                raise (_failure(door, fault) if scope["type"] == "http" else fault) from None
+            return message
 
         return watched
 
@@ -159,7 +186,7 @@ class Wrapped:
         if at == len(self._links):
             await self._inside(scope, receive, send)
             return
-        link, door = self._links[at], _Door(receive, send)
+        link, door = self._links[at], _Door(self._links[at].entry.name, scope, receive, send)
         if at == 0:
             door.begins = self._complete
         self._doors.append(door)
@@ -167,13 +194,16 @@ class Wrapped:
         if fault is None:
             return
         self._report(Happened(link.entry.name, "asgi", "failed", fault.reason))
-        untouched = not door.started and door.first is None and len(self._doors) == at + 1 and not self._outcome
+        answer = door.answer
+        if answer.ended:
+            return  # the client has its whole answer
+        untouched = not answer.started and door.first is None and len(self._doors) == at + 1 and not self._outcome
         if link.entry.on_failure == "open" and untouched:
             await self._enter(at + 1, scope, receive, door.send)
             return
         self._outcome = InternalError.__name__
-        error = InternalError("A plugin of this gateway failed.", detail=f"{link.entry.name}: {fault.reason}")
-        if not door.started:
+        error = _failure(door, fault)
+        if not answer.started:
             self._exchange.rebind(scope, door.again, door.send)
             self._exchange.started = False
             await self._refuse(self._exchange, error)
@@ -187,18 +217,19 @@ class Wrapped:
 
     async def _called(self, at: int, door: _Door, scope: Scope) -> MiddlewareFault | None:
         """Call one middleware; returns its fault. Raises what came from within it, or from further out."""
-        fault = MiddlewareFault("sent no answer")
+        fault: MiddlewareFault | None = None
         try:
             await self._call(at, door, scope)
         except MiddlewareFault as found:
-            if self._broken is not None and at not in self._in_send:
+            if self._broken is not None and door.fault is None:
                 raise
-            fault = self._in_send.get(at, found)
+            fault = found
         else:
-            if door.started and at not in self._in_send:
-                return None
-            fault = self._in_send.get(at, fault)
-        return None if self._exchange.gone else fault
+            if not door.answer.started:
+                fault = MiddlewareFault("sent no answer")
+            elif scope["type"] == "http" and not door.answer.ended and self._broken is None:
+                fault = MiddlewareFault("sent no end of its answer")
+        return None if self._exchange.gone else door.fault or fault
 
     async def _call(self, at: int, door: _Door, scope: Scope) -> None:
         """Raises MiddlewareFault for whatever the middleware raises, and what came from within it, or from further out, as it
@@ -207,8 +238,8 @@ class Wrapped:
         try:
             await app_verdict(middleware.call, self._has_left, scope, door.receive, door.send)
         except (MiddlewareFault, SmgError) as error:
-            if at in self._in_send:
-                raise self._in_send[at] from None
+            if door.fault is not None:
+                raise door.fault from None
             if self._broken is not None:
                 raise self._broken from None
             if door.broken is not None:
