@@ -16,6 +16,7 @@ from pathlib import Path
 
 import attrs
 import pytest
+from tests.source import parsed
 
 SRC = Path(__file__).parent.parent / "src"
 
@@ -143,7 +144,7 @@ EDGES: dict[str, frozenset[str]] = {
     "pipeline.encoding": frozenset(),
     "pipeline.chat_calls": frozenset(),
     "pipeline.engine_call": frozenset(),
-    "pipeline.executor": frozenset({"server.onboarding"}),
+    "pipeline.executor": frozenset({"server.long_work", "server.onboarding"}),
     "pipeline.aside": frozenset({"server.shadowing"}),
     "pipeline.hedging": frozenset(),
     "pipeline.pairing": frozenset(),
@@ -402,7 +403,7 @@ class Module:
 
     @cached_property
     def tree(self) -> ast.Module:
-        return ast.parse(self.path.read_text())
+        return parsed(self.path)
 
     @property
     def room(self) -> str:

@@ -11,6 +11,8 @@ import importlib
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.source import parsed
+
 SRC = Path(__file__).parent.parent / "src"
 CORE = "smg_core."
 LIBRARIES = ("smg_parsers", "smg_multimodal", "smg_mcp", "smg_egress")
@@ -676,7 +678,7 @@ def modules(*packages: str) -> Iterator[tuple[str, ast.Module]]:
     for path in sorted(path for package in packages for path in (SRC / package).rglob("*.py")):
         parts = path.relative_to(SRC).with_suffix("").parts
         if "_pb" not in parts and parts[-1] not in ("settings", "__main__"):
-            yield ".".join(part for part in parts if part != "__init__"), ast.parse(path.read_text())
+            yield ".".join(part for part in parts if part != "__init__"), parsed(path)
 
 
 def is_number(value: object) -> bool:

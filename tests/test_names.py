@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from tests.source import parsed
 
 SRC = Path(__file__).parent.parent / "src"
 
@@ -58,7 +59,7 @@ def defined_in(sources: Mapping[str, str]) -> dict[str, set[str]]:
     """The modules that define each public name."""
     found: dict[str, set[str]] = {}
     for module, source in sources.items():
-        for name in public_names(ast.parse(source)):
+        for name in public_names(parsed(source)):
             found.setdefault(name, set()).add(module)
     return found
 

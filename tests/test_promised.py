@@ -9,6 +9,7 @@ import ast
 from pathlib import Path
 
 import pytest
+from tests.source import parsed
 from tests.vocabulary_reads import RECORDS, Sources
 
 AT_LANDING = 42
@@ -104,7 +105,7 @@ def unused(core: Path) -> set[str]:
     """Public functions and classes at the top of the modules in `core` whose name no code in it reads or imports."""
     found, read = {}, set()
     for path in core.rglob("*.py"):
-        tree = ast.parse(path.read_text())
+        tree = parsed(path)
         module = ".".join(path.relative_to(core).with_suffix("").parts)
         for node in tree.body:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and "_pb" not in path.parts:

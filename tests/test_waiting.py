@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.shared import PATIENCE
+from tests.source import parsed
 
 TESTS = Path(__file__).parent
 SHORT = 10.0
@@ -22,7 +23,7 @@ BY_PLACE = {"eventually", "join", "timeout", "to_thread", "wait", "wait_for"}
 
 def bounds(path: Path) -> Iterator[tuple[int, float]]:
     """The seconds, as numbers in the code, that calls in a file wait, each with its line."""
-    for call in ast.walk(ast.parse(path.read_text())):
+    for call in ast.walk(parsed(path)):
         if not isinstance(call, ast.Call):
             continue
         name = ast.unparse(call.func).split(".")[-1]

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import attrs
+from tests.source import parsed
 
 __all__ = ["HOMES", "RECORDS", "Sources"]
 
@@ -37,7 +38,7 @@ class Record:
 
 
 def _records(home: Path) -> Iterator[tuple[str, Record]]:
-    for node in ast.parse(home.read_text()).body:
+    for node in parsed(home).body:
         if isinstance(node, ast.ClassDef):
             fields: dict[str, ast.expr | None] = dict(_declared(node))
             own = [
@@ -93,7 +94,7 @@ class Sources:
         found = cls()
         for path in sorted(src.rglob("*.py")):
             if "_pb" not in path.parts:
-                tree = ast.parse(path.read_text())
+                tree = parsed(path)
                 found._note_classes(tree)
                 if path not in HOMES | MAKERS | WRITERS:
                     found.trees.append(tree)

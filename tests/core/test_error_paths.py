@@ -14,6 +14,7 @@ from typing import Any
 import attrs
 import msgspec
 import pytest
+from tests.source import parsed
 
 from smg_core.errors import InvalidRequest, PromptTooLong
 from smg_core.pipeline.media import media_of
@@ -59,7 +60,7 @@ class Written:
 
 def written_params(file: Path, positions: Mapping[str, int]) -> Iterator[Written]:
     """Every value given for a parameter called `param`, by name or, to a function in `positions`, by position."""
-    tree = ast.parse(file.read_text())
+    tree = parsed(file)
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
             given = [keyword.value for keyword in node.keywords if keyword.arg == "param"]
@@ -76,7 +77,7 @@ def written_params(file: Path, positions: Mapping[str, int]) -> Iterator[Written
 
 
 def functions_that_take_it(file: Path) -> Iterator[tuple[str, int]]:
-    for node in ast.walk(ast.parse(file.read_text())):
+    for node in ast.walk(parsed(file)):
         if isinstance(node, ast.FunctionDef):
             names = [argument.arg for argument in node.args.args]
             if "param" in names:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.source import parsed
 
 from smg_core.errors import EngineFailed, SmgError, StoreFailed
 from smg_core.observability.logs import configure
@@ -265,7 +266,7 @@ def interpolated(node: ast.expr, values: dict[str, list[ast.expr]]) -> Iterator[
 
 def details(source: str) -> Iterator[str]:
     """Each thing that stands in the detail of an error and is not named as said from outside."""
-    for function in ast.walk(ast.parse(source)):
+    for function in ast.walk(parsed(source)):
         if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
             values: dict[str, list[ast.expr]] = {}
             for node in ast.walk(function):
@@ -336,7 +337,7 @@ def test_the_walk_finds_what_is_not_named(line: str) -> None:
 def test_no_log_line_is_given_what_was_said_as_it_was_said() -> None:
     found = []
     for file in SRC.rglob("*.py"):
-        for node in ast.walk(ast.parse(file.read_text())):
+        for node in ast.walk(parsed(file)):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
                 is_log = ast.unparse(node.func.value).endswith("log") and node.func.attr in LEVELS
                 if is_log and any(re.search(r"\.(detail|whole|said)\b", ast.unparse(each)) for each in node.args):
@@ -351,7 +352,7 @@ def test_a_moment_that_tells_why_names_what_was_said() -> None:
     made = [
         (file.name, {each.arg for each in node.keywords})
         for file in SRC.rglob("*.py")
-        for node in ast.walk(ast.parse(file.read_text()))
+        for node in ast.walk(parsed(file))
         if isinstance(node, ast.Call) and ast.unparse(node.func) in ("AttemptEnded", "RequestFinished")
     ]
 

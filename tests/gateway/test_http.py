@@ -13,6 +13,7 @@ from tests.shared import PATIENCE
 
 from smg_core import Config
 from smg_core.config import ServerConfig
+from smg_core.hooks import ExchangeEnded
 from smg_core.server.http_protocol import BoundedHttpProtocol
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.replies import Reply, Rule
@@ -129,9 +130,12 @@ async def test_a_body_in_chunks_with_extensions_and_trailers_is_read(house: Hous
 async def test_a_broken_chunk_is_400_and_nothing_hangs(house: House) -> None:
     head = f"POST {CHAT} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n".encode()
     said = await exchange(house, head + b"5\r\nabcdeXX\r\n", b"0\r\n\r\n")
+    await still_serves(house)
+    told = next(each for each in reversed(house.observer.of(ExchangeEnded)) if each.status != 200)
 
     assert said.startswith(b"HTTP/1.1 400 ")
-    await still_serves(house)
+    assert (told.status, told.outcome) == (400, "InvalidRequest")
+    assert f"x-request-id: {told.request_id}".encode() in said
 
 
 async def test_a_client_that_expects_100_is_asked_for_its_body(house: House) -> None:

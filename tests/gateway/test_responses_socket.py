@@ -367,6 +367,45 @@ async def test_tenants_do_not_meet() -> None:
     assert stranger["error"]["code"] == "previous_response_not_found"
 
 
+HANDSHAKE = {
+    "host": "a",
+    "connection": "upgrade",
+    "upgrade": "websocket",
+    "sec-websocket-version": "13",
+    "sec-websocket-key": "AAAAAAAAAAAAAAAAAAAAAA==",
+}
+BAD_HANDSHAKES: dict[str, tuple[int, dict[str, str]]] = {
+    "another version": (426, {"sec-websocket-version": "8"}),
+    "no version": (426, {"sec-websocket-version": ""}),
+    "a version in letters": (426, {"sec-websocket-version": "x"}),
+    "no key": (400, {"sec-websocket-key": ""}),
+    "a short key": (400, {"sec-websocket-key": "AAAA"}),
+    "a key of other letters": (400, {"sec-websocket-key": "!" * 24}),
+    "extensions of no form": (400, {"sec-websocket-extensions": ";;"}),
+    "protocols of no form": (400, {"sec-websocket-protocol": "a b,,;"}),
+}
+
+
+@pytest.mark.parametrize("bad", BAD_HANDSHAKES)
+async def test_a_handshake_that_is_none_is_refused_as_any_request_and_told(bad: str) -> None:
+    """Each request of each route is one line of the log, however it ended."""
+    status, wrong = BAD_HANDSHAKES[bad]
+    lines = [f"{name}: {value}" for name, value in {**HANDSHAKE, **wrong}.items() if value]
+    head = "\r\n".join(["GET /v1/responses HTTP/1.1", *lines, "", ""])
+    async with over_http(SIMULATOR) as house:
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(house.url.rpartition(":")[2]))
+        writer.write(head.encode())
+        answer = (await reader.read()).decode()
+        writer.close()
+        told = house.observer.of(ExchangeEnded)[-1]
+
+    assert answer.startswith(f"HTTP/1.1 {status} "), answer
+    assert f"x-request-id: {told.request_id}" in answer
+    assert "sec-websocket-version: 13" in answer
+    assert (told.status, told.path) == (status, "/v1/responses")
+    assert json.loads(answer.partition("\r\n\r\n")[2])["error"]["message"]
+
+
 async def test_what_a_client_sends_before_it_is_accepted_is_refused() -> None:
     head = (
         "GET /v1/responses HTTP/1.1\r\nhost: a\r\nconnection: upgrade\r\nupgrade: websocket\r\n"

@@ -140,13 +140,15 @@ class Disconnect:
 
     The server makes one for each request, puts it into the scope and calls `happened` when the connection is lost. The app sets
     the function with `tell`. It may set two bounds (None: the server's settings): `write_seconds`, how long the client may read
-    nothing while data waits for it, before the connection is closed, and `discard_bytes`, how much of a refused body is read. It
-    is an object of its own so that it works with a middleware that passes on a copy of the scope.
+    nothing while data waits for it, before the connection is closed, and `discard_bytes`, how much of a refused body is read.
+    `refused` is the error that the server itself has answered with, and its id, where a body broke off in another way. It is an
+    object of its own so that it works with a middleware that passes on a copy of the scope.
     """
 
-    __slots__ = ("_call", "_has_happened", "discard_bytes", "write_seconds")
+    __slots__ = ("_call", "_has_happened", "discard_bytes", "refused", "write_seconds")
 
     def __init__(self) -> None:
+        self.refused: tuple[SmgError, str] | None = None
         self.discard_bytes: int | None = None
         self.write_seconds: float | None = None
         self._call: Callable[[], object] | None = None
@@ -527,9 +529,13 @@ class Exchange:
             yield await self._piece()
 
     async def _piece(self) -> bytes:
-        """The next piece of the body. Raises ClientGone."""
+        """The next piece of the body. Raises ClientGone, and what the server has refused the body for."""
         message = await self._receive()
         if message["type"] == "http.disconnect":
+            disconnect: Disconnect | None = self.scope.get(DISCONNECT)
+            if disconnect is not None and disconnect.refused is not None:
+                error, self.request_id = disconnect.refused
+                raise error
             raise ClientGone("The client left before its request was complete.")
         self._more = message.get("more_body", False)
         piece: bytes = message.get("body", b"")

@@ -20,7 +20,7 @@ Deadlines are checked by a sweep over all connections twice a second, so they co
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from http import HTTPStatus
 from typing import Any, cast
@@ -58,6 +58,7 @@ from smg_core.server.exchange import (
 )
 from smg_core.server.framing import framing_fault, path_of_target, without_user
 from smg_core.server.proxies.protocol_header import ProxiedClient
+from smg_core.server.socket_protocol import SOCKET_VERSION, handshake_fault
 
 __all__ = ["BoundedHttpProtocol", "Refusals", "protocol_class"]
 
@@ -172,8 +173,11 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     def _switch(self, more: bool) -> None:
         """Hand the connection on. `more`: the client has not waited for the answer to its handshake; whoever stands before us may
         have read what follows as HTTP."""
+        fault = handshake_fault(self.url, self.headers)
         if more:
             self._refuse(InvalidRequest("A client waits until its WebSocket is accepted."))
+        elif fault is not None:
+            self._refuse(fault, [(b"sec-websocket-version", SOCKET_VERSION)])
         else:
             self.handle_websocket_upgrade()
 
@@ -358,8 +362,9 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         own = None if running is None else cast("Scope", running.scope)[DISCONNECT].write_seconds
         return self.write_seconds if own is None else cast(float, own)
 
-    def _refuse(self, error: SmgError) -> None:
-        """Answer without the app, and close. If an earlier request is still being answered, this is done after it."""
+    def _refuse(self, error: SmgError, more: Sequence[tuple[bytes, bytes]] = ()) -> None:
+        """Answer without the app, with `more` headers, and close. If an earlier request is still being answered, this is done
+        after it."""
         if self.transport.is_closing():
             return
         running = self._running
@@ -375,12 +380,16 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             headers = [
                 *self.server_state.default_headers,
                 *error_headers(error),
+                *more,
                 (self.refusals.id_header, id.encode()),
                 (b"content-length", b"%d" % len(body)),
             ]
             head += [b"%b: %b" % header for header in headers]
             self.transport.write(b"\r\n".join([*head, b"connection: close", b"", body]))
         if self.cycle is not None:
+            if not self.cycle.response_complete:
+                cast("Scope", self.cycle.scope)[DISCONNECT].refused = error, id
+                self.cycle.disconnected = True  # what the app answers is no longer sent
             self.cycle.response_started = self.cycle.response_complete = True
         self.transport.close()
 

@@ -6,13 +6,16 @@ Above: the handlers that read bodies and stored objects. Below: the gateway's ex
 from collections.abc import Callable
 from typing import TypeVar
 
+from smg_core.pipeline.executor import INLINE
 from smg_core.server.runtime import Runtime
 
-__all__ = ["worked"]
+__all__ = ["INLINE", "worked"]
 
 T = TypeVar("T")
 
 
 async def worked(gateway: Runtime, tenant: str, size: int, work: Callable[[], T]) -> T:
     """What `work` makes of texts of `size` bytes of this tenant."""
-    return await gateway.executor.apart(work, size, tenant)
+    if size <= INLINE:
+        return work()
+    return await gateway.executor.run(lambda _: work(), size=size, caller=tenant)

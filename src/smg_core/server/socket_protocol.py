@@ -7,15 +7,38 @@ become a large one. Above: server.serve. Below: uvicorn and websockets.
 
 import logging
 from asyncio import BaseTransport
+from collections.abc import Sequence
 from typing import Any, cast
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.datastructures import Headers
+from websockets.exceptions import InvalidHandshake, InvalidHeader
+from websockets.http11 import Request
+from websockets.server import ServerProtocol
 
 from smg_core.auth.certificates import Certificate
+from smg_core.errors import InvalidRequest, SmgError, UpgradeRequired
 from smg_core.server.exchange import CERTIFICATE, Scope
 from smg_core.server.proxies.protocol_header import ProxiedClient
 
-__all__ = ["BoundedWebSocketProtocol", "socket_protocol_class"]
+__all__ = ["SOCKET_VERSION", "BoundedWebSocketProtocol", "handshake_fault", "socket_protocol_class"]
+
+SOCKET_VERSION = b"13"
+"""The version of WebSocket that there is (RFC 6455, 4.1)."""
+
+
+def handshake_fault(target: bytes, headers: Sequence[tuple[bytes, bytes]]) -> SmgError | None:
+    """What is wrong with a head that asks for a WebSocket. Asked before a connection is handed on, where the refusal is told and
+    answered as any other."""
+    named = Headers([(name.decode("latin-1"), value.decode("latin-1")) for name, value in headers])
+    if named.get_all("sec-websocket-version") != [SOCKET_VERSION.decode()]:
+        return UpgradeRequired("The handshake of a WebSocket has the header Sec-WebSocket-Version with 13.")
+    try:
+        ServerProtocol().process_request(Request(target.decode("latin-1"), named))
+    except InvalidHandshake as fault:
+        name = fault.name if isinstance(fault, InvalidHeader) else "header"
+        return InvalidRequest(f"The {name} of this handshake of a WebSocket is not valid.")
+    return None
 
 
 class BoundedWebSocketProtocol(WebSocketsSansIOProtocol):

@@ -4,6 +4,7 @@ import ast
 from pathlib import Path
 
 import pytest
+from tests.source import parsed
 
 from smg_core.observability.faults import FaultLog
 from smg_core.observability.settings import ObservabilityConfig
@@ -78,7 +79,7 @@ def test_no_module_writes_a_traceback_but_by_the_log_of_faults() -> None:
     found = {
         str(path.relative_to(SOURCE))
         for path in SOURCE.rglob("*.py")
-        if any(_writes_tracebacks(node) for node in ast.walk(ast.parse(path.read_text())))
+        if any(_writes_tracebacks(node) for node in ast.walk(parsed(path)))
     }
 
     assert found == {THE_LOG_OF_FAULTS}
