@@ -4,7 +4,8 @@ A read is an attribute access or a class pattern. Whose field it is is known whe
 type, or a field of one. Elsewhere the name decides, in modules that can have such a record at all: those that import it, or
 a class with a field that leads to it. What is an object of another class, by its parameter's type, or `self`, does not count.
 So a field with a frequent name may pass for read although it is not; one that is read never passes for unread. Decoders
-(`MAKERS`) do not count: they make the records, and what they read is the wire. Nor does the engine that speaks chat
+(`MAKERS`) do not count: they make the records, and what they read is the wire; nor does who holds one to its bounds. Nor does
+the engine that speaks chat
 (`WRITERS`): it writes a request out again, or refuses what its wire has no word for.
 """
 
@@ -21,7 +22,7 @@ SRC = Path(__file__).parent.parent / "src"
 HOMES = {SRC / "smg_core" / f"{home}.py" for home in ("request", "events", "errors")}
 _MAKERS = ("chat", "chat_messages", "chat_tools", "completions", "responses", "responses_items", "responses_tools")
 _MAKERS += ("messages", "messages_content", "messages_tools")
-_MAKERS += ("gemini", "gemini_contents", "gemini_tools", "tokenize")
+_MAKERS += ("gemini", "gemini_contents", "gemini_tools", "tokenize", "request_bounds")
 MAKERS = {SRC / "smg_core" / "protocols" / f"{name}.py" for name in _MAKERS}
 WRITERS = set((SRC / "smg_core" / "engines" / "openai").glob("*.py"))
 Classes = set[str] | None

@@ -205,7 +205,7 @@ OURS: dict[str, tuple[str, ...]] = {
         *("pipeline/pool_gathering.py: worker.name", "pipeline/streaming.py: worker.name"),
         *("server/onboarding.py: each.name", "server/onboarding.py: info.model", "server/onboarding.py: name"),
         *("server/onboarding.py: worker.name", "workers/worker.py: self.name", "middleware/chain.py: entry.name"),
-        *("middleware/storing.py: link.entry.name", "server/wrapping.py: link.entry.name"),
+        *("middleware/storing.py: link.entry.name", "server/wrapping.py: door.name"),
         *("server/hosted_tools.py: server.label", "history/sealing.py: name.decode(errors='replace')"),
         *("history/sealing.py: place", "history/sql_migrate.py: current"),
         "history/sql_migrate.py: MigrationContext.configure(connection, opts=self._options()).get_current_revision()",

@@ -532,9 +532,8 @@ class Exchange:
         """The next piece of the body. Raises ClientGone, and what the server has refused the body for."""
         message = await self._receive()
         if message["type"] == "http.disconnect":
-            disconnect: Disconnect | None = self.scope.get(DISCONNECT)
-            if disconnect is not None and disconnect.refused is not None:
-                error, self.request_id = disconnect.refused
+            if DISCONNECT in self.scope and (refused := self.scope[DISCONNECT].refused) is not None:
+                error, self.request_id = refused
                 raise error
             raise ClientGone("The client left before its request was complete.")
         self._more = message.get("more_body", False)

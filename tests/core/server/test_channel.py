@@ -8,6 +8,7 @@ import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.shared import PATIENCE
 
 from smg_core.errors import Draining, InternalError, Overloaded, PayloadTooLarge
 from smg_core.server.channel.base import Channel, Notice
@@ -342,7 +343,7 @@ async def test_words_go_between_the_supervisor_and_one_process() -> None:
             await member.publish("kind", b"")
             told = relaying.words()
             # the supervisor's thread may read what a process sends before it does what another thread has asked for
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(PATIENCE):
                 word = await heard.get()
     finally:
         relaying.close()
