@@ -15,9 +15,9 @@ from pathlib import Path
 from smg_core.middleware.base import About, AnswerPiece, MiddlewareFault, RequestHead
 from smg_core.middleware.entries import Limits, Link, parse_entries
 from smg_core.middleware.plan import PluginPlan
+from smg_core.wasm.cells import Arguments
 from smg_core.wasm.loading import WasmPlugins
 from smg_core.wasm.running import Sandbox
-from smg_core.wasm.values import Arguments
 from smg_core.wasm.worlds import OURS
 
 GUESTS = Path(__file__).parent.parent / "tests" / "guests"
@@ -95,7 +95,7 @@ def main() -> None:
         print(f"piece of {size} B through a string filter: {cost(partial(guest.call, 'piece', piece)):.0f} us")
     print(f"request head of 8 headers, one set: {cost(lambda: guest.call('request_head', HEAD)):.0f} us")
 
-    beginning, nothing = Arguments(OURS.functions["begin"].parameters, (ABOUT,)), Arguments((), ())
+    beginning, nothing = Arguments(OURS.functions["begin"].pack(ABOUT)), Arguments("")
 
     def pooled() -> None:
         guest.at_once("begin", beginning, 100, 1.0)
@@ -113,7 +113,7 @@ def main() -> None:
     print(f"new instance with its configuration: {cost(fresh, 300):.0f} us")
     other = sandbox.compile((GUESTS / "smg_gateway.wasm").read_bytes(), limits, ())
     for size in (400, 4096, 48_000):
-        request = (*HEAD, b"x" * size, "req-1", 0)
+        request = (*HEAD, "x" * size, "req-1", 0)
 
         def old(value: tuple[object, ...] = request) -> None:
             made = other.instance()

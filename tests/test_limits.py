@@ -67,10 +67,8 @@ CONSTANTS: dict[str, str] = {
         "the defaults of what an entry sets",
     ),
     "wasm.plugin._LATE": GUEST,
-    **dict.fromkeys((f"wasm.cells.{name}" for name in ("_FIRST", "_KEPT", "ELEMENT")), COST),
-    "wasm.cells.CELL": FORMAT,
-    **dict.fromkeys(("wasm.told._LINES_OF_CALL", "wasm.told._COUNTERS"), GUEST),
-    **dict.fromkeys((f"wasm.plugin.{name}" for name in ("_SHORT", "_SHORT_WRITTEN")), COST),
+    **dict.fromkeys((f"wasm.cells.{name}" for name in ("CELL", "_STRING")), FORMAT),
+    "wasm.plugin._SHORT": COST,
     **dict.fromkeys(("wasm.calls.STEPS", "wasm.calls.STEPS_S"), COST),
     **dict.fromkeys(
         (f"wasm.places.{name}" for name in ("_AFTER_LONG", "_AFTER_KEEPING", "_DOUBLED", "_KEEPING_S")), COST
@@ -81,7 +79,16 @@ CONSTANTS: dict[str, str] = {
         (f"wasm.running.{name}" for name in ("_CORE_INSTANCES", "_TABLES", "_TABLE_ELEMENTS", "_MEMORIES", "_ENDLESS")),
         GUEST,
     ),
-    **dict.fromkeys(("wasm.told._LINES_OF_CALL", "wasm.told._COUNTERS", "wasm.running._MOST_SAID"), GUEST),
+    **dict.fromkeys(
+        (
+            "wasm.told._LINES_OF_CALL",
+            "wasm.told._COUNTERS",
+            "wasm.told._NAME",
+            "wasm.running._MOST_SAID",
+            "wasm.running._MOST_TEXT",
+        ),
+        GUEST,
+    ),
     "server.plugins._COUNTERS": GUEST,
     "wasm.told._LINE": SHOWN,
     **dict.fromkeys(
@@ -91,12 +98,26 @@ CONSTANTS: dict[str, str] = {
         ),
         COST,
     ),
-    **dict.fromkeys((f"wasm.values.{name}" for name in ("_FIELD", "_FIELD_WORDS", "_CELL_WORDS")), FORMAT),
-    **dict.fromkeys((f"wasm.values.{name}" for name in ("_LENGTHS", "_SPARE", "_SHARED")), COST),
-    "wasm.bounds._OF_A_CHARACTER": FORMAT,
+    "wasm.bounds._OF_A_HEADER": FORMAT,
     "wasm.bounds._WORDS": GUEST,
     **dict.fromkeys(
-        (f"wasm.values.{name}" for name in ("_STRING", "_LIST", "_RECORD", "_VARIANT", "_ENUM", "_OPTION", "_RESULT")),
+        (
+            f"wasm.joining.{name}"
+            for name in (
+                *("_CUSTOM", "_CORE_MODULE", "_CORE_INSTANCE", "_COMPONENT", "_INSTANCE", "_ALIAS", "_TYPE", "_CANON"),
+                *(
+                    "_IMPORT",
+                    "_EXPORT",
+                    "_SORT_CORE",
+                    "_SORT_FUNCTION",
+                    "_SORT_TYPE",
+                    "_SORT_COMPONENT",
+                    "_SORT_INSTANCE",
+                ),
+                *("_CORE_FUNCTION", "_CORE_MEMORY", "_CORE_INSTANCE_SORT", "_OF_INSTANCE", "_OF_CORE_INSTANCE"),
+                *("_OF_OUTER", "_TAKE", "_ANSWERED", "_FIRST_LOWERED", "_MEMORY", "_GUEST", "_ADAPTER"),
+            )
+        ),
         FORMAT,
     ),
     "auth.attempts._HOST_BYTES": FORMAT,

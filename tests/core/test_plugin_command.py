@@ -3,6 +3,7 @@
 import asyncio
 import json
 import shutil
+import subprocess
 from collections.abc import Awaitable
 from pathlib import Path
 from typing import Any
@@ -92,6 +93,15 @@ def test_the_first_plugin_builds_and_the_guests_of_the_tests_are_what_is_shipped
         built = tmp_path / f"{source.stem}.wasm"
         assert main(["plugin", "build", str(source), "--out", str(built), *jco]) == 0
         assert built.read_bytes() == source.with_suffix(".wasm").read_bytes(), source
+
+
+@pytest.mark.services
+def test_the_adapter_is_what_is_shipped(tmp_path: Path) -> None:
+    assert all(shutil.which(each) for each in NEEDED), "tools/services.sh installs them"
+    root = Path(__file__).parents[2]
+    built, shipped = tmp_path / "adapter.wasm", root / "src" / "smg_core" / "wasm" / "adapter" / "adapter.wasm"
+    subprocess.run(["sh", root / "tools" / "build_adapter.sh", built], check=True)
+    assert built.read_bytes() == shipped.read_bytes()
 
 
 @pytest.mark.services

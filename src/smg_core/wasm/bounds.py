@@ -1,38 +1,38 @@
-"""How much of a component's answer is read.
+"""How much a component may answer.
 
-An answer is bounded before it is read, whatever is done with it afterwards: a list of a million headers would be read for
-seconds, to be refused then. What it may have at most follows from what the gateway takes of a plugin (`middleware.checks`). Pure.
-Above: `running`, `loading`. Below: the settings of `middleware`.
+An answer is bounded before anything of it is read, whatever is done with it afterwards: a list of a million headers would be
+read for seconds, to be refused then. The adapter before each component (`adapter/`) holds the bounds: it gives the component
+model no room for more. They follow from what the gateway takes of a plugin (`middleware.checks`). Pure. Above: `running`,
+`loading`. Below: the settings of `middleware`.
 """
-
-from typing import Literal
 
 import attrs
 
 from smg_core.middleware.settings import MiddlewareConfig
 
-__all__ = ["AnswerBounds", "AnswerKind"]
+__all__ = ["AnswerBounds"]
 
-AnswerKind = Literal["head", "piece", "body"]
-"""What the answer to a call is about: "head" for all that has neither a body nor a piece."""
-_WORDS = 4096  # bytes of an answer beside headers and texts: a message of a refusal, names of a tenant and a principal
-_OF_A_CHARACTER = 2  # bytes of one in UTF-8, of those that a header may have
+_WORDS = 1 << 16  # bytes of an answer beside its headers, body or piece: a message of a refusal, the name of a tenant
+_OF_A_HEADER = 20
+"""Bytes of memory for each character that headers may have, of which each header counts four: its record takes 16, each of its
+two texts 32 more than its bytes, and a character up to two."""
 
 
 @attrs.frozen
 class AnswerBounds:
-    """Bytes that the texts of one answer may have, with some for each element of its lists (`values.ELEMENT`)."""
+    """Most characters of the headers of one change, of which each counts four more, and most bytes of a piece and of a body."""
 
-    head: int
+    headers: int
     piece: int
     body: int
 
     @classmethod
     def of(cls, config: MiddlewareConfig) -> "AnswerBounds":
         """The bounds by the settings of a gateway."""
-        head = config.header_bytes * _OF_A_CHARACTER + _WORDS
-        return cls(head, config.piece_bytes + _WORDS, config.body_bytes + head)
+        return cls(config.header_bytes, config.piece_bytes, config.body_bytes)
 
-    def most(self, kind: AnswerKind) -> int:
-        """The bound of one kind of answers."""
-        return {"head": self.head, "piece": self.piece, "body": self.body}[kind]
+    @property
+    def rooms(self) -> tuple[int, int, int]:
+        """Bytes of memory that an answer about a head, a piece and a body may take."""
+        head = self.headers * _OF_A_HEADER + _WORDS
+        return head, self.piece + _WORDS, self.body + head

@@ -6,7 +6,8 @@ Above: `plugin`, `loading`. Below: `running`.
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from smg_core.wasm.running import Guest, Unusable
+from smg_core.wasm.plans import Unusable
+from smg_core.wasm.running import Guest
 
 __all__ = ["STEPS", "STEPS_S", "GuestCall", "GuestCalls", "configured", "rest_of_call"]
 

@@ -17,8 +17,9 @@ from smg_core.middleware.settings import MiddlewareConfig
 from smg_core.settings import ConfigError
 from smg_core.wasm.bounds import AnswerBounds
 from smg_core.wasm.calls import configured
+from smg_core.wasm.plans import Unusable
 from smg_core.wasm.plugin import Hear, WasmPlugin
-from smg_core.wasm.running import Compiled, Sandbox, Unusable
+from smg_core.wasm.running import Compiled, Sandbox
 from smg_core.wasm.threads import GuestThreads
 from smg_core.wasm.worlds import SMG
 from smg_core.wasm.written import Written

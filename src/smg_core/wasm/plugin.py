@@ -38,12 +38,13 @@ from smg_core.middleware.base import (
 from smg_core.middleware.entries import Entry
 from smg_core.request import GenerationRequest
 from smg_core.wasm.calls import STEPS, STEPS_S, GuestCall, GuestCalls, configured, rest_of_call
+from smg_core.wasm.cells import Arguments
 from smg_core.wasm.instances import Instances, Waiting
 from smg_core.wasm.places import CallPlaces
-from smg_core.wasm.running import Compiled, Guest, Unusable
+from smg_core.wasm.plans import Unusable
+from smg_core.wasm.running import Compiled, Guest
 from smg_core.wasm.threads import GuestThreads
 from smg_core.wasm.told import GuestSaid
-from smg_core.wasm.values import Arguments
 from smg_core.wasm.worlds import (
     SMG,
     about_value,
@@ -69,9 +70,8 @@ Hear = Callable[[str, GuestSaid], None]
 _MINUTE = 60.0
 _LATE = 1.2
 """After so much of its deadline, a call that does not end is given up: its guest waits in the host, where no epoch stops it."""
-_SHORT = 16384  # characters of texts up to which a call begins on the event loop
-_SHORT_WRITTEN = 24576  # bytes of a head, as it lies in memory, up to which a call begins there
-_NOTHING = Arguments((), ())
+_SHORT = 16384  # characters of texts, or bytes of a head, up to which a call begins on the event loop
+_NOTHING = Arguments("")
 
 
 class WasmPlugin:
@@ -271,8 +271,8 @@ class _Session:
         if guest is None:
             return head_verdict(await self._call(name, _size_of(shown), head_value(shown)))
         begins, begun = first and plugin.begins, ""
-        written = plugin.written.arguments(name, self._about, shown, head_value)
-        if written.size <= _SHORT_WRITTEN and plugin.begins_here(name):
+        written = plugin.written.arguments(name, shown, head_value)
+        if written.size <= _SHORT and plugin.begins_here(name):
             try:
                 begun = self._tried_here(guest, name, written, begins=begins)
                 if not begun:
@@ -292,7 +292,7 @@ class _Session:
         about = self._about
         try:
             if begins:
-                beginning = self._plugin.written.arguments("begin", about, about, about_value)
+                beginning = self._plugin.written.arguments("begin", about, about_value)
                 if not guest.at_once("begin", beginning, STEPS, STEPS_S):
                     return "begin"
                 guest.answer()
@@ -510,7 +510,7 @@ class _OldSession(_Session):
         if head is None:
             raise MiddlewareFault("was not shown the head")
         about = self._about
-        value = (*head_value(head), body.text.encode(), about.request_id, self._plugin.now_ms())
+        value = (*head_value(head), body.text, about.request_id, self._plugin.now_ms())
         answer = await self._once("old_request", value)
         of_head, of_text = old_verdict(answer, may_have_status=False)
         if isinstance(of_head, ChangeHead) and isinstance(of_text, Continue):
@@ -520,7 +520,7 @@ class _OldSession(_Session):
         return of_text
 
     async def on_response(self, head: ResponseHead, body: str) -> tuple[HeadVerdict, TextVerdict]:
-        answer = await self._once("old_response", (*head_value(head), body.encode()))
+        answer = await self._once("old_response", (*head_value(head), body))
         return old_verdict(answer, may_have_status=True)
 
     async def _once(self, name: str, value: tuple[Any, ...]) -> Any:

@@ -18,29 +18,32 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from importlib.resources import files
 from secrets import randbits
 from typing import Any
 
 import attrs
-from wasmtime import Config, Engine, Store, WasiConfig, WasmtimeError
+from wasmtime import Config, Engine, Store, WasiConfig, WasmtimeError, wat2wasm
 from wasmtime import _ffi as ffi
-from wasmtime.component import Component, Func, FuncType, Instance, Linker
+from wasmtime.component import Component, Func, Instance, Linker
 
 from smg_core.middleware.base import MiddlewareFault
 from smg_core.middleware.entries import Limits
 from smg_core.middleware.settings import MiddlewareConfig
 from smg_core.wasm.bounds import AnswerBounds
-from smg_core.wasm.cells import CELL, Arena, Malformed, Room
-from smg_core.wasm.shapes import wit_of
+from smg_core.wasm.cells import CELL, Arguments, Malformed, cell_text, put_text
+from smg_core.wasm.joining import PACKED, Broken, outline, with_adapter
+from smg_core.wasm.plans import ComponentPlan, Unusable
 from smg_core.wasm.told import GuestSaid
-from smg_core.wasm.values import Arguments, Type
-from smg_core.wasm.worlds import CLOCK, HOST, OURS, RANDOM, Function, World, interface_hook, world_of
+from smg_core.wasm.worlds import CLOCK, HOST, OURS, PASSES, RANDOM, Function, interface_hook
 
-__all__ = ["Compiled", "Guest", "GuestStopped", "Sandbox", "Unusable"]
+__all__ = ["Compiled", "Guest", "GuestStopped", "Sandbox"]
 
-_CORE_INSTANCES, _TABLES, _TABLE_ELEMENTS, _MEMORIES = 64, 32, 100_000, 8
+_CORE_INSTANCES, _TABLES, _TABLE_ELEMENTS, _MEMORIES = 64 + 4, 32, 100_000, 8 + 1  # the latter parts are the adapter's
 _BOUNDS = AnswerBounds.of(MiddlewareConfig())
+_ADAPTER = files("smg_core.wasm") / "adapter"
 _MOST_SAID = 4096  # calls of log and count in one call of a guest, which is stopped then
+_MOST_TEXT = 1 << 20  # characters of all that it says there
 _TICKS = 12  # ticks of a deadline: a guest is stopped within one tick of it
 _QUIET_S = 0.5  # seconds without a call after which the epoch stands still
 _SUSPECT_S, _WATCHED = 0.001, 256  # a step as long as this on the event loop has so many measured
@@ -68,6 +71,11 @@ _FORGET_ENDED = ctypes.PYFUNCTYPE(None, _P)(("wasmtime_call_future_delete", ffi.
 _FORGET = ctypes.CFUNCTYPE(None, _P)(("wasmtime_call_future_delete", ffi.dll))
 _INSTANTIATE = ctypes.CFUNCTYPE(_P, _P, _P, _P, _P, _P)(("wasmtime_component_linker_instantiate_async", ffi.dll))
 _ENGINE_FAULTS = (
+    ("answer_beyond_its_bounds", "answered more than it may"),
+    ("no_memory_left", "wanted more memory than it may have"),
+    ("invalid utf", "answered a text that is no UTF-8"),
+    ("invalid variant discriminant", "answered a case that there is not"),
+    ("out-of-bounds", "reached outside its memory"),
     ("wasm trap: interrupt", "was stopped: it took longer than its deadline"),
     ("floods the log", "was stopped: it floods the log"),
     ("call stack exhausted", "used more than its stack"),
@@ -75,10 +83,6 @@ _ENGINE_FAULTS = (
     ("memory", "reached outside its memory, or wanted more than it may have"),
     ("wasm trap", "trapped"),
 )
-
-
-class Unusable(Exception):
-    """A component cannot be used here; the message says why, in words for an operator."""
 
 
 class GuestStopped(MiddlewareFault):
@@ -173,7 +177,7 @@ class Sandbox:
             )
         self._most = most
         self._engines: dict[int, Engine] = {}
-        self._compiled: OrderedDict[tuple[str, int], Component] = OrderedDict()
+        self._compiled: OrderedDict[tuple[str, int, AnswerBounds], Component] = OrderedDict()
         self._lock = threading.Lock()
         self.epoch = _Epoch(0.005)
         self.cpu: Callable[[], float] = time.thread_time  # what the thread that asks has had of the processor
@@ -202,22 +206,41 @@ class Sandbox:
         if wasm[:4] != b"\0asm":
             raise Unusable("is no WebAssembly")
         engine = self.engine(limits.stack_kib)
+        try:
+            plan = ComponentPlan(outline(wasm), grants)
+        except Broken as broken:
+            _compiled(engine, wasm)  # which has better words for most of it
+            raise Unusable(f"cannot be joined with the gateway's adapter: it {broken}") from None
         digest = hashlib.sha256(wasm).hexdigest()
-        key = digest, limits.stack_kib
+        key = digest, limits.stack_kib, bounds
         with self._lock:
             component = self._compiled.get(key)
             if component is not None:
                 self._compiled.move_to_end(key)
         if component is None:
-            try:
-                component = Component(engine, wasm)
-            except WasmtimeError as error:
-                raise Unusable(f"cannot be compiled: {(str(error).splitlines() or [''])[0][:200]}") from None
+            component = self._joined(engine, wasm, plan, bounds)
             with self._lock:
                 self._compiled[key] = component
                 while len(self._compiled) > self._most:
                     self._compiled.popitem(last=False)
-        return Compiled(self, engine, component, limits, tuple(grants), digest, bounds)
+        return Compiled(self, engine, component, limits, plan, digest)
+
+    @staticmethod
+    def _joined(engine: Engine, wasm: bytes, plan: "ComponentPlan", bounds: AnswerBounds) -> Component:
+        """A component joined with the adapter, which holds its answers within bounds. Raises Unusable."""
+        places = {name: (interface, function.name) for name, (interface, function) in plan.exported.items()}
+        memory, adapter = _memory(bounds), (_ADAPTER / "adapter.wasm").read_bytes()
+        try:
+            component = Component(
+                engine, with_adapter(wasm, plan.outline, places, PASSES, memory=memory, adapter=adapter)
+            )
+            types = component.type
+        except WasmtimeError as error:
+            types = _compiled(engine, wasm).type
+            plan.check_types(engine, types)
+            raise Unusable(f"cannot be joined with the gateway's adapter: {_first_line(error)}") from None
+        plan.check_types(engine, types)
+        return component
 
     def stop(self) -> None:
         """End the calls of all guests, without waiting for their deadlines."""
@@ -226,6 +249,26 @@ class Sandbox:
     def close(self) -> None:
         """Stop the epoch, when no guest runs any more."""
         self.epoch.close()
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [""])[0][:200]
+
+
+def _compiled(engine: Engine, wasm: bytes) -> Component:
+    """A component as it is. Raises Unusable."""
+    try:
+        return Component(engine, wasm)
+    except WasmtimeError as error:
+        raise Unusable(f"cannot be compiled: {_first_line(error)}") from None
+
+
+def _memory(bounds: AnswerBounds) -> bytes:
+    """The module of the adapter's memory, with the bounds of answers in it."""
+    text = (_ADAPTER / "memory.wat").read_text()
+    for name, number in zip(("HEADERS", "HEAD", "PIECE", "BODY"), (bounds.headers, *bounds.rooms), strict=True):
+        text = text.replace(f"(i32.const {name})", f"(i32.const {number})")
+    return bytes(wat2wasm(text))
 
 
 def _address(pointer: Any) -> int | None:
@@ -238,71 +281,28 @@ class Compiled:
     `in_steps` says whether its calls run in steps."""
 
     def __init__(
-        self,
-        sandbox: Sandbox,
-        engine: Engine,
-        component: Component,
-        limits: Limits,
-        grants: Sequence[str],
-        digest: str,
-        bounds: AnswerBounds,
+        self, sandbox: Sandbox, engine: Engine, component: Component, limits: Limits, plan: ComponentPlan, digest: str
     ) -> None:
-        self.sandbox, self.engine, self.limits, self.digest, self.bounds = sandbox, engine, limits, digest, bounds
-        self._component = component
-        self.verified = False
+        self.sandbox, self.engine, self.limits, self.digest = sandbox, engine, limits, digest
+        self._component, self._plan = component, plan
         self.watched = 0  # steps on the event loop that are still measured
-        self._imports = tuple(component.type.imports(engine))
-        exports = tuple(component.type.exports(engine))
-        world = world_of(dict.fromkeys(exports))
-        if world is None:
-            said = ", ".join(interface_hook(each) for each in exports) or "nothing"
-            raise Unusable(f"is of another world: it exports {said[:200]}, and none of our hooks")
-        self.world: World = world
-        self._wants_wasi = self._check_imports(grants)
-        runs_python = any(interface_hook(each) in ("host", "clock", "random") for each in self._imports)
-        self.in_steps = not self._wants_wasi and world is OURS and (_HOST_ON_ANY_STACK or not runs_python)
-        self.exported = self._exported(exports)
+        self.world = plan.world
+        self.exported = {name: function for name, (_, function) in plan.exported.items()}
+        runs_python = any(interface_hook(each) in ("host", "clock", "random") for each in plan.outline.imports)
+        self.in_steps = not plan.wants_wasi and self.world is OURS and (_HOST_ON_ANY_STACK or not runs_python)
         sandbox.epoch.knows(limits.deadline_ms / 1000)
-
-    def _check_imports(self, grants: Sequence[str]) -> bool:
-        """Whether it wants WASI. Raises Unusable for imports that are not granted."""
-        wasi = False
-        for name in self._imports:
-            if name.startswith("wasi:"):
-                if "wasi" not in grants:
-                    raise Unusable(
-                        f"imports {name} without the grant wasi, which gives clock and random, no files, no network"
-                    )
-                wasi = True
-            elif name in (CLOCK, RANDOM):
-                needed = interface_hook(name)
-                if needed not in grants:
-                    raise Unusable(f"imports {name}, and has no grant for it: add {needed} to grants")
-            elif name != HOST and interface_hook(name) not in ("types", "middleware-types"):
-                raise Unusable(f"imports {name[:100]}, which the gateway does not have")
-        return wasi
-
-    def _exported(self, exports: Sequence[str]) -> dict[str, tuple[str, Function]]:
-        """The functions that it has, with the name of the interface as it exports it."""
-        spelt = {each.partition("@")[0]: each for each in exports}
-        found: dict[str, tuple[str, Function]] = {}
-        for name, function in self.world.functions.items():
-            interface = function.interface if self.world is OURS else spelt.get(function.interface, "")
-            if interface in exports:
-                found[name] = interface, function
-        return found
 
     def linker(self, host: "Guest") -> Linker:
         """What a guest imports."""
         linker = Linker(self.engine)
-        if self._wants_wasi:
+        if self._plan.wants_wasi:
             linker.add_wasip2()
         given: dict[str, dict[str, Callable[..., object]]] = {
             HOST: {"log": host.said_log, "count": host.said_count},
             CLOCK: {"now": lambda store: int(time.time() * 1000)},
             RANDOM: {"number": lambda store: randbits(64)},
         }
-        for name in self._imports:
+        for name in self._plan.outline.imports:
             if name in given:
                 with linker.root() as root, root.add_instance(name) as instance:
                     for function, call in given[name].items():
@@ -311,7 +311,7 @@ class Compiled:
 
     def instance(self) -> "Guest":
         """A new instance. Raises Unusable where it cannot be made, MiddlewareFault where it fails as it begins."""
-        return Guest(self, self._component, wasi=self._wants_wasi)
+        return Guest(self, self._component, wasi=self._plan.wants_wasi)
 
 
 # ------------------------------------------------------------------------------------------------------------- guests
@@ -319,14 +319,12 @@ class Compiled:
 
 @attrs.frozen
 class _Export:
-    """A function of one instance: `begin` begins a call of it, with where its arguments lie."""
+    """A function of one instance: `begin` begins a call of it, `call` makes one without steps."""
 
-    begin: Callable[[int], int | None]
-    parameters: tuple[Type, ...]
-    result: Type | None
-    most: int  # bytes of its answer
-    address: int
-    kept: Func  # whose memory `address` is in
+    begin: Callable[[], int | None]
+    call: Callable[[], int | None]
+    function: Function
+    kept: Func  # which both have the address of
 
 
 class Guest:
@@ -351,7 +349,7 @@ class Guest:
         store.set_fuel(_ENDLESS)
         if wasi:
             store.set_wasi(WasiConfig())
-        self._arena = Arena()
+        self._argument = (ctypes.c_char * CELL)()
         self._answer = (ctypes.c_char * CELL)()
         self._answer_at = ctypes.addressof(self._answer)
         self._error = (ctypes.c_void_p * 1)()
@@ -359,8 +357,7 @@ class Guest:
         self._context = _address(store._context())
         self._linker = compiled.linker(self)
         self._running: int | None = None
-        self._result: Type | None = None
-        self._most = 0
+        self._read: Callable[[str], Any] | None = None
         self._given: Arguments | None = None
         self._ends = 0.0
         self._step = 0
@@ -376,8 +373,8 @@ class Guest:
                 self._instance = self._linker.instantiate(store, component)
             except WasmtimeError as error:
                 raise Unusable(f"cannot be instantiated: {_reason(error)}") from None
-        self._functions = {name: self._function(*each) for name, each in compiled.exported.items()}
-        compiled.verified = True  # its types are those of every instance
+        at = self._instance.get_export_index(store, PACKED)
+        self._functions = {name: self._function(name, each, at) for name, each in compiled.exported.items()}
 
     def _instantiated(self, component: Component) -> Instance:
         """The instance of a component whose calls run in steps, since a store that has these has no other calls. Blocks."""
@@ -392,28 +389,27 @@ class Guest:
             raise Unusable(f"cannot be instantiated: {fault.reason}") from None
         return Instance._from_raw(made)
 
-    def _function(self, interface: str, function: Function) -> _Export:
+    def _function(self, name: str, function: Function, interface: Any) -> _Export:
         store, instance = self._store, self._instance
-        at = instance.get_export_index(store, interface)
-        index = instance.get_export_index(store, function.name, at) if at is not None else None
+        index = instance.get_export_index(store, name.replace("_", "-"), interface)
         found = instance.get_func(store, index) if index is not None else None
         if found is None:
-            raise Unusable(f"has {interface} without its function {function.name}")
-        type_: FuncType = found.type(store)
-        if not self.compiled.verified and wit_of(type_) != function.wit:
-            raise Unusable(f"has {function.name} of another type: {wit_of(type_)[:300]}")
-        address, results = ctypes.addressof(found._func), 1 if function.result is not None else 0
-        answer_at = _P(self._answer_at if results else None)
-        count, error_at = _N(len(function.parameters)), _P(self._error_at)
-
+            raise Unusable(f"has no {name} behind its adapter")
         # The values that are the same in each call are made once: making them costs as much as the call.
-        first, second, more = _P(address), _P(self._context), _N(results)
+        first, second, error_at = _P(ctypes.addressof(found._func)), _P(self._context), _P(self._error_at)
+        given, count = _P(ctypes.addressof(self._argument)), _N(0 if function.packed is None else 1)
+        answer_at, answers = (
+            _P(None if function.read is None else self._answer_at),
+            _N(0 if function.read is None else 1),
+        )
 
-        def begin(arguments: int) -> int | None:
-            return _BEGIN(first, second, arguments, count, answer_at, more, error_at)  # type: ignore[no-any-return]
+        def begin() -> int | None:
+            return _BEGIN(first, second, given, count, answer_at, answers, error_at)  # type: ignore[no-any-return]
 
-        most = self.compiled.bounds.most(function.answers)
-        return _Export(begin, function.parameters, function.result, most, address, found)
+        def call() -> int | None:
+            return _CALL(first, second, given, count, answer_at, answers)  # type: ignore[no-any-return]
+
+        return _Export(begin, call, function, found)
 
     def _arm(self) -> None:
         self._ticking.called()
@@ -430,29 +426,26 @@ class Guest:
             self.begin(name, *values)
             self.advance()
             return self.answer()
-        function = self._functions[name]
-        arguments, result = self._arena.lower(function.parameters, values), function.result
-        self._most = function.most
+        exported = self._functions[name]
+        self._put(Arguments(exported.function.pack(*values)))
         self._arm()
-        answer_at, count = (self._answer_at, 1) if result is not None else (None, 0)
-        failed = _CALL(function.address, self._context, arguments, len(function.parameters), answer_at, count)
-        self._arena.shrink()
+        failed = exported.call()
+        self._given = None
         if failed:
             raise _fault(failed)
-        return self._lifted(result)
+        return self._lifted(exported.function.read)
 
     # ------------------------------------------------------------------------------------------------------------ steps
 
     def begin(self, name: str, *values: object, short: bool = False) -> None:
         """Begin a call of a component whose calls run in steps. `short`: its steps are as short as the event loop needs."""
-        function = self._functions[name]
-        self._begin(function, self._arena.lower(function.parameters, values), _STEP if short else _ENDLESS)
+        exported = self._functions[name]
+        self._begin(exported, Arguments(exported.function.pack(*values)), _STEP if short else _ENDLESS)
 
     def at_once(self, name: str, arguments: Arguments, steps: int, seconds: float) -> bool:
         """Begin a call with arguments that were written for several instances, and run it as `advance` does, in steps as short as
         the event loop needs."""
-        self._given = arguments  # kept until it is over
-        self._begin(self._functions[name], arguments.address, _STEP)
+        self._begin(self._functions[name], arguments, _STEP)
         running = self._running
         if not self._step_short(running):
             return self.advance(steps - 1, seconds)
@@ -460,13 +453,18 @@ class Guest:
         _FORGET_ENDED(running)
         return True
 
-    def _begin(self, function: _Export, arguments: int, step: int) -> None:
+    def _put(self, arguments: Arguments) -> None:
+        put_text(self._argument, arguments)
+        self._given = arguments  # kept until the call is over
+
+    def _begin(self, exported: _Export, arguments: Arguments, step: int) -> None:
         if step != self._step:
             _STEP_BY_INSTRUCTIONS(self._context, step)
             self._step = step
-        self._result, self._most, self.longest_s = function.result, function.most, 0.0
+        self._put(arguments)
+        self._read, self.longest_s = exported.function.read, 0.0
         self._ends = self._ticking.called() + self._deadline_s
-        self._running = function.begin(arguments)
+        self._running = exported.begin()
 
     def prolong(self) -> None:
         """The call goes on in a thread, and has its whole deadline there."""
@@ -514,12 +512,10 @@ class Guest:
 
     def answer(self) -> Any:
         """The result of the call that is over. Raises MiddlewareFault."""
-        if self._given is None:
-            self._arena.shrink()
         self._given = None
         if self._error[0]:
             self._raise_error()
-        return self._lifted(self._result) if self._result is not None else None
+        return self._lifted(self._read) if self._read is not None else None
 
     def abandon(self) -> None:
         """Give up the call that is under way; the instance is of no use any more."""
@@ -530,11 +526,11 @@ class Guest:
 
     # ----------------------------------------------------------------------------------------------------------- values
 
-    def _lifted(self, result: "Type | None") -> Any:
-        if result is None:
+    def _lifted(self, read: Callable[[str], Any] | None) -> Any:
+        if read is None:
             return None
         try:
-            return result.lift(self._answer_at, Room(self._most))
+            return read(cell_text(self._answer))
         except Malformed as error:
             raise MiddlewareFault(f"answered {error}") from None
         finally:
@@ -551,18 +547,19 @@ class Guest:
 
     def said_log(self, store: object, level: str, message: str) -> None:
         """The guest logs a line."""
-        self._check_flood()
+        self._check_flood(len(message))
         self.told.log(level, message)
 
     def said_count(self, store: object, name: str, by: float) -> None:
         """The guest counts."""
-        self._check_flood()
+        self._check_flood(len(name))
         self.told.count(name, by)
 
-    def _check_flood(self) -> None:
-        """Stop a guest that only talks: each call of the host costs microseconds, with the interpreter's lock."""
+    def _check_flood(self, size: int) -> None:
+        """Stop a guest that only talks: each call of the host costs microseconds, and more with a long text, with the
+        interpreter's lock."""
         self.has_told = True
-        if self.told.dropped >= _MOST_SAID:
+        if self.told.dropped >= _MOST_SAID or self.told.size + size > _MOST_TEXT:
             raise WasmtimeError("it floods the log")
 
     def tell(self) -> GuestSaid:

@@ -11,19 +11,23 @@ __all__ = ["GuestSaid"]
 
 _LINE = 1000  # characters of a line that a guest logs
 _LINES_OF_CALL = 64  # lines that are kept of one call
+_NAME = 64  # characters of a counter's name
 _COUNTERS = 32  # names of counters that a plugin may have
 
 
 @attrs.define
 class GuestSaid:
-    """What a guest said in one call: lines of its log by level, how many more it said, and what it counted."""
+    """What a guest said in one call: lines of its log by level, how many more it said, and what it counted. `size`: characters of
+    all of it."""
 
     lines: list[tuple[str, str]] = attrs.field(factory=list)
     dropped: int = 0
     counts: dict[str, float] = attrs.field(factory=dict)
+    size: int = 0
 
     def log(self, level: str, message: str) -> None:
         """Keep a line, without what would break it in two."""
+        self.size += len(message)
         if len(self.lines) >= _LINES_OF_CALL:
             self.dropped += 1
             return
@@ -32,8 +36,9 @@ class GuestSaid:
 
     def count(self, name: str, by: float) -> None:
         """Add to a counter. More names than a plugin may have, and what is no number, are left out."""
-        known = name in self.counts or len(self.counts) < _COUNTERS
-        if known and math.isfinite(by) and by >= 0 and name.isidentifier() and len(name) <= 64:
+        self.size += len(name)
+        known = len(name) <= _NAME and (name in self.counts or len(self.counts) < _COUNTERS)
+        if known and math.isfinite(by) and by >= 0 and name.isidentifier():
             self.counts[name] = self.counts.get(name, 0.0) + by
         else:
             self.dropped += 1

@@ -1,11 +1,11 @@
 """The worlds that a component may be of, and what the middleware's records are in them.
 
 Ours (`sdk/plugin.wit`) has an interface for each hook, and a component exports those that it wants. The other is `smg:gateway`:
-a component always exports both of its hooks, and texts are `list<u8>`. Pure. Above: `running`, `plugin`. Below: `values`,
-the records of `middleware`.
+a component always exports both of its hooks, and texts are `list<u8>`. Pure. Above: `running`, `plugin`. Below: `fields`,
+`wit`, the records of `middleware`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import attrs
@@ -22,7 +22,6 @@ from smg_core.middleware.base import (
     Failure,
     HeadVerdict,
     HookName,
-    MiddlewareFault,
     Reject,
     RequestHead,
     ResponseHead,
@@ -30,28 +29,31 @@ from smg_core.middleware.base import (
     StorageVerdict,
     TextVerdict,
 )
-from smg_core.wasm.bounds import AnswerKind
-from smg_core.wasm.values import (
-    BOOL,
-    BYTES,
-    F64,
-    STRING,
-    U16,
-    U32,
-    U64,
-    Enum,
-    List,
-    Option,
-    Record,
-    Result,
-    Type,
-    Variant,
+from smg_core.wasm.fields import (
+    fields_of,
+    packed_end,
+    packed_failure,
+    packed_head,
+    packed_piece,
+    packed_request,
+    packed_response,
+    packed_response_head,
+    packed_storage_call,
+    read_action,
+    read_configured,
+    read_head_verdict,
+    read_storage_verdict,
+    read_text_verdict,
+    read_wanted,
 )
+from smg_core.wasm.joining import Passes
+from smg_core.wasm.wit import enum, list_of, option_of, record, result, variant
 
 __all__ = [
     "CLOCK",
     "HOST",
     "OURS",
+    "PASSES",
     "RANDOM",
     "SMG",
     "Function",
@@ -73,87 +75,102 @@ _TYPES = f"{_PACKAGE}/types{_VERSION}"
 _REQUEST_OF_SMG = "smg:gateway/middleware-on-request"
 _RESPONSE_OF_SMG = "smg:gateway/middleware-on-response"
 
-_HEADER = Record({"name": STRING, "value": STRING})
-_HEADERS = List(_HEADER)
-_ABOUT = Record({field.name.replace("_", "-"): STRING for field in attrs.fields(About)})
+_HEADER = record({"name": "string", "value": "string"})
+_HEADERS = list_of(_HEADER)
+_ABOUT = record({field.name.replace("_", "-"): "string" for field in attrs.fields(About)})
 _ORDER = ("request-id", "method", "path", "route", "tenant", "principal", "model")
-_REQUEST_HEAD = Record({"method": STRING, "path": STRING, "query": STRING, "headers": _HEADERS})
-_RESPONSE_HEAD = Record({"status": U16, "headers": _HEADERS})
-_REJECTION = Record({"status": U16, "message": STRING})
-_CHANGE = Record(
+_REQUEST_HEAD = record({"method": "string", "path": "string", "query": "string", "headers": _HEADERS})
+_RESPONSE_HEAD = record({"status": "u16", "headers": _HEADERS})
+_REJECTION = record({"status": "u16", "message": "string"})
+_CHANGE = record(
     {
         "set": _HEADERS,
         "add": _HEADERS,
-        "remove": List(STRING),
-        "status": Option(U16),
-        "tenant": Option(STRING),
-        "principal": Option(STRING),
+        "remove": list_of("string"),
+        "status": option_of("u16"),
+        "tenant": option_of("string"),
+        "principal": option_of("string"),
     }
 )
-_HEAD_VERDICT = Variant({"proceed": None, "change": _CHANGE, "reject": _REJECTION})
-_TEXT_VERDICT = Variant({"proceed": None, "change": STRING, "reject": _REJECTION})
-_ERROR_VERDICT = Variant({"proceed": None, "reject": _REJECTION})
-_PIECE = Record({"text": STRING, "kind": Enum("wire", "text", "reasoning", "arguments"), "choice": U32, "last": BOOL})
-_ENDING = Record(
+_HEAD_VERDICT = variant({"proceed": None, "change": _CHANGE, "reject": _REJECTION})
+_TEXT_VERDICT = variant({"proceed": None, "change": "string", "reject": _REJECTION})
+_ERROR_VERDICT = variant({"proceed": None, "reject": _REJECTION})
+_PIECE = record(
+    {"text": "string", "kind": enum("wire", "text", "reasoning", "arguments"), "choice": "u32", "last": "bool"}
+)
+_ENDING = record(
     {
-        "status": U16,
-        "outcome": STRING,
-        "seconds": F64,
-        "prompt-tokens": Option(U64),
-        "cached-tokens": Option(U64),
-        "completion-tokens": Option(U64),
+        "status": "u16",
+        "outcome": "string",
+        "seconds": "f64",
+        "prompt-tokens": option_of("u64"),
+        "cached-tokens": option_of("u64"),
+        "completion-tokens": option_of("u64"),
     }
 )
-_FAILURE = Record({"status": U16, "code": STRING, "message": STRING})
-_STORAGE_CALL = Record(
+_FAILURE = record({"status": "u16", "code": "string", "message": "string"})
+_STORAGE_CALL = record(
     {
-        "operation": STRING,
-        "kind": STRING,
-        "id": STRING,
-        "tenant": STRING,
-        "principal": STRING,
+        "operation": "string",
+        "kind": "string",
+        "id": "string",
+        "tenant": "string",
+        "principal": "string",
         "texts": _HEADERS,
     }
 )
-_STORAGE_VERDICT = Variant({"proceed": None, "change": _HEADERS, "reject": _REJECTION})
-_OLD_REQUEST = Record(
+_STORAGE_VERDICT = variant({"proceed": None, "change": _HEADERS, "reject": _REJECTION})
+_OLD_REQUEST = record(
     {
-        "method": STRING,
-        "path": STRING,
-        "query": STRING,
+        "method": "string",
+        "path": "string",
+        "query": "string",
         "headers": _HEADERS,
-        "body": BYTES,
-        "request-id": STRING,
-        "now-epoch-ms": U64,
+        "body": "list<u8>",
+        "request-id": "string",
+        "now-epoch-ms": "u64",
     }
 )
-_OLD_RESPONSE = Record({"status": U16, "headers": _HEADERS, "body": BYTES})
-_OLD_MODIFY = Record(
+_OLD_RESPONSE = record({"status": "u16", "headers": _HEADERS, "body": "list<u8>"})
+_OLD_MODIFY = record(
     {
-        "status": Option(U16),
+        "status": option_of("u16"),
         "headers-set": _HEADERS,
         "headers-add": _HEADERS,
-        "headers-remove": List(STRING),
-        "body-replace": Option(BYTES),
+        "headers-remove": list_of("string"),
+        "body-replace": option_of("list<u8>"),
     }
 )
-_OLD_ACTION = Variant({"continue": None, "reject": U16, "modify": _OLD_MODIFY})
+_OLD_ACTION = variant({"continue": None, "reject": "u16", "modify": _OLD_MODIFY})
 
 
 @attrs.frozen
 class Function:
-    """A function that a component exports: its interface, its name there, its types, and what bounds its answer."""
+    """A function that a component exports: its interface, its name there, and its types; how the adapter's function takes its
+    arguments as a text, None for none, and how its answer is read, None where it has none."""
 
     interface: str
     name: str
-    parameters: tuple[Type, ...]
-    result: Type | None
-    answers: AnswerKind = "head"
+    parameters: tuple[str, ...]
+    result: str | None
+    packed: Callable[[Any], str] | None
+    read: Callable[[str], Any] | None
 
     @property
     def wit(self) -> str:
         """The types, as text to compare."""
-        return f"({', '.join(each.wit for each in self.parameters)}) -> {self.result.wit if self.result else '()'}"
+        return f"({', '.join(self.parameters)}) -> {self.result or '()'}"
+
+    @property
+    def passes(self) -> Passes:
+        """What the adapter's function takes and gives."""
+        if self.packed is None:
+            return "nothing" if self.read is None else "nothing to text"
+        return "text to nothing" if self.read is None else "text to text"
+
+    def pack(self, *values: object) -> str:
+        """The text of a call."""
+        return self.packed(*values) if self.packed is not None else ""
 
 
 @attrs.frozen
@@ -166,26 +183,41 @@ class World:
 
 
 def _ours(
-    interface: str, name: str, parameters: tuple[Type, ...], result: Type | None, answers: AnswerKind = "head"
+    interface: str,
+    name: str,
+    types: tuple[tuple[str, ...], str | None],
+    packed: Callable[[Any], str] | None,
+    read: Callable[[str], Any] | None,
 ) -> Function:
-    return Function(f"{_PACKAGE}/{interface}{_VERSION}", name, parameters, result, answers)
+    return Function(f"{_PACKAGE}/{interface}{_VERSION}", name, *types, packed, read)
 
 
+_WANTED = enum("none", "wire", "text")
 OURS = World(
     "smg-sdk:plugin",
     {
-        "configure": _ours("setup", "configure", (STRING,), Result(None, STRING)),
-        "begin": _ours("exchange", "begin", (_ABOUT,), None),
-        "finish": _ours("exchange", "finish", (), None),
-        "request_head": _ours("request-head", "on-request-head", (_REQUEST_HEAD,), _HEAD_VERDICT),
-        "request_body": _ours("request-body", "on-request-body", (STRING,), _TEXT_VERDICT, "body"),
-        "response_head": _ours("response-head", "on-response-head", (_RESPONSE_HEAD,), _HEAD_VERDICT),
-        "wanted": _ours("pieces", "wanted", (), Enum("none", "wire", "text")),
-        "piece": _ours("pieces", "on-piece", (_PIECE,), _TEXT_VERDICT, "piece"),
-        "end": _ours("end", "on-end", (_ENDING,), STRING, "piece"),
-        "error": _ours("error", "on-error", (_FAILURE,), _ERROR_VERDICT),
-        "store": _ours("storage", "before", (_STORAGE_CALL,), _STORAGE_VERDICT, "body"),
-        "stored": _ours("storage", "after", (_STORAGE_CALL,), None),
+        "configure": _ours("setup", "configure", (("string",), result(None, "string")), str, read_configured),
+        "begin": _ours("exchange", "begin", ((_ABOUT,), None), fields_of, None),
+        "finish": _ours("exchange", "finish", ((), None), None, None),
+        "request_head": _ours(
+            "request-head", "on-request-head", ((_REQUEST_HEAD,), _HEAD_VERDICT), packed_head, read_head_verdict
+        ),
+        "request_body": _ours("request-body", "on-request-body", (("string",), _TEXT_VERDICT), str, read_text_verdict),
+        "response_head": _ours(
+            "response-head",
+            "on-response-head",
+            ((_RESPONSE_HEAD,), _HEAD_VERDICT),
+            packed_response_head,
+            read_head_verdict,
+        ),
+        "wanted": _ours("pieces", "wanted", ((), _WANTED), None, read_wanted),
+        "piece": _ours("pieces", "on-piece", ((_PIECE,), _TEXT_VERDICT), packed_piece, read_text_verdict),
+        "end": _ours("end", "on-end", ((_ENDING,), "string"), packed_end, str),
+        "error": _ours("error", "on-error", ((_FAILURE,), _ERROR_VERDICT), packed_failure, read_text_verdict),
+        "store": _ours(
+            "storage", "before", ((_STORAGE_CALL,), _STORAGE_VERDICT), packed_storage_call, read_storage_verdict
+        ),
+        "stored": _ours("storage", "after", ((_STORAGE_CALL,), None), packed_storage_call, None),
     },
     {
         "request_head": "request_head",
@@ -201,8 +233,12 @@ OURS = World(
 SMG = World(
     "smg:gateway",
     {
-        "old_request": Function(_REQUEST_OF_SMG, "on-request", (_OLD_REQUEST,), _OLD_ACTION, "body"),
-        "old_response": Function(_RESPONSE_OF_SMG, "on-response", (_OLD_RESPONSE,), _OLD_ACTION, "body"),
+        "old_request": Function(
+            _REQUEST_OF_SMG, "on-request", (_OLD_REQUEST,), _OLD_ACTION, packed_request, read_action
+        ),
+        "old_response": Function(
+            _RESPONSE_OF_SMG, "on-response", (_OLD_RESPONSE,), _OLD_ACTION, packed_response, read_action
+        ),
     },
     {
         "request_head": "old_request",
@@ -211,9 +247,11 @@ SMG = World(
         "piece": "old_response",
     },
 )
+PASSES: Mapping[str, Passes] = {name: each.passes for world in (OURS, SMG) for name, each in world.functions.items()}
+"""What each function of the adapter passes."""
 
 
-def world_of(exports: Mapping[str, object]) -> World | None:
+def world_of(exports: Collection[str]) -> World | None:
     """The world that a component with these exports is of, None for another."""
     names = {name.partition("@")[0] for name in exports}
     if {_REQUEST_OF_SMG, _RESPONSE_OF_SMG} <= names:
@@ -296,7 +334,7 @@ def error_verdict(value: tuple[str, Any]) -> Continue | Reject:
 
 
 def old_verdict(value: tuple[str, Any], *, may_have_status: bool) -> tuple[HeadVerdict, TextVerdict]:
-    """What an `action` of smg:gateway means for a head and for a body. Raises MiddlewareFault for a body that is no UTF-8."""
+    """What an `action` of smg:gateway means for a head and for a body."""
     case, payload = value
     if case == "reject":
         return Reject(payload), Reject(payload)
@@ -306,9 +344,4 @@ def old_verdict(value: tuple[str, Any], *, may_have_status: bool) -> tuple[HeadV
     head: HeadVerdict = CONTINUE
     if to_set or to_add or remove or (status is not None and may_have_status):
         head = ChangeHead(to_set, to_add, remove, status if may_have_status else None)
-    if body is None:
-        return head, CONTINUE
-    try:
-        return head, ChangeText(body.decode())
-    except UnicodeDecodeError:
-        raise MiddlewareFault("gave a body that is no UTF-8") from None
+    return head, CONTINUE if body is None else ChangeText(body)

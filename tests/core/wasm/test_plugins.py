@@ -190,7 +190,7 @@ OVERSIZED = {
     "store": ("change", "reject"),
 }
 """Every list and every text that an answer may have, by hook."""
-BOUNDS = AnswerBounds(head=20_000, piece=20_000, body=20_000)
+BOUNDS = AnswerBounds(headers=20_000, piece=20_000, body=20_000)
 
 
 def asked_of(session: PluginSession, hook: str) -> Awaitable[Any]:
@@ -203,7 +203,7 @@ def asked_of(session: PluginSession, hook: str) -> Awaitable[Any]:
         "request_body": RequestBody("x"),
         "end": End(200, "ok", 1.0),
         "error": Failure(400, "code", "message"),
-        "store": StorageCall("put-response", "", "id", "t1", "p1", (("x", "{}"),)),
+        "store": StorageCall("put-response", "", "id", "t1", "p1", (("x", "{}"),) * 1000),
     }[hook]
     answer: Awaitable[Any] = getattr(session, f"on_{hook}")(small)
     return answer
@@ -218,14 +218,47 @@ async def test_an_answer_beyond_its_bounds_is_refused_and_one_within_them_is_rea
     house: House, hook: str, what: str
 ) -> None:
     house.plugins._bounds = BOUNDS
-    for many, is_read in ((1000, True), (100_000, False)):
+    for many, is_read in ((1000, True), (700_000, False)):
         plugin = await house.load(None, "oversized", config={"do": what, "many": many})
         session = plugin.begin(about())
         if is_read:
             await asked_of(session, hook)
         else:
-            with pytest.raises(MiddlewareFault, match="answered with more than 20000 bytes"):
+            with pytest.raises(MiddlewareFault, match="answered more than it may"):
                 await asked_of(session, hook)
+        session.close()
+        await given_back(plugin)
+
+
+@pytest.mark.parametrize("what", ["log", "count"])
+async def test_a_guest_that_says_texts_without_end_is_stopped(house: House, what: str) -> None:
+    for many, is_heard in ((1000, True), (4 * MB, False)):
+        plugin = await house.load(None, "oversized", config={"do": what, "many": many})
+        session = plugin.begin(about())
+        if is_heard:
+            await shown(session, "x")
+        else:
+            with pytest.raises(MiddlewareFault, match="it floods the log"):
+                await shown(session, "x")
+        session.close()
+        await given_back(plugin)
+    assert all(len(line) <= 1000 for told in house.told for _, line in told.lines)
+
+
+@pytest.mark.parametrize("what", ["set", "add", "remove"])
+async def test_a_component_may_answer_with_as_many_headers_as_the_gateway_takes_and_not_with_one_more(
+    house: House, what: str
+) -> None:
+    house.plugins._bounds = BOUNDS
+    most = BOUNDS.headers // (5 if what == "remove" else 6)  # an x, or an x and an x, and 4 for each
+    for many, is_read in ((most, True), (most + 1, False), (900_000, False)):
+        plugin = await house.load(None, "oversized", config={"do": what, "many": many})
+        session = plugin.begin(about())
+        if is_read:
+            assert len(getattr(await session.on_request_head(HEAD), what)) == many
+        else:
+            with pytest.raises(MiddlewareFault, match="answered more than it may"):
+                await session.on_request_head(HEAD)
         session.close()
         await given_back(plugin)
 
