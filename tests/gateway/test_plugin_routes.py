@@ -12,7 +12,7 @@ from tests.gateway.conftest import CHAT, House, body, eventually, in_process, ov
 from tests.gateway.test_plugins import listed
 from tests.gateway.test_said import EXAMPLES, LEFT, NUMBERS, events_of, redaction
 from tests.shared import PATIENCE
-from websockets.asyncio.client import connect
+from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
 from smg_core.config import Config, ModelConfig
@@ -119,12 +119,25 @@ async def test_every_route_that_is_not_public_meets_the_plugins(tmp_path: Path) 
 
 
 async def frames(house: House, **asked: Any) -> list[Any]:
+    """What comes for one request in a frame of a WebSocket."""
     async with connect(house.url.replace("http", "ws") + "/v1/responses", proxy=None) as socket:
-        await socket.send(msgspec.json.encode({"type": "response.create", "model": "sim", **asked}).decode())
-        found: list[Any] = []
-        while not found or found[-1].get("type") not in ("response.completed", "error"):
+        return await frames_of(socket, **asked)
+
+
+def kind_of(frame: dict[str, Any]) -> str:
+    """The type of a frame, which a plugin may have written in capital letters."""
+    found: str = frame.get("type") or frame.get("TYPE", "")
+    return found.lower()
+
+
+async def frames_of(socket: ClientConnection, **asked: Any) -> list[Any]:
+    """The same for one more request of a connection."""
+    await socket.send(msgspec.json.encode({"type": "response.create", "model": "sim", **asked}).decode())
+    found: list[Any] = []
+    async with asyncio.timeout(PATIENCE):
+        while not found or kind_of(found[-1]) not in ("response.completed", "error"):
             found.append(msgspec.json.decode(await socket.recv()))
-        return found
+    return found
 
 
 async def test_each_request_in_a_frame_of_a_websocket_is_shown_as_the_one_by_http(tmp_path: Path) -> None:

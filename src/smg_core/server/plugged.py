@@ -23,7 +23,6 @@ from smg_core.middleware.said import SaidByModel
 from smg_core.request import Caller, GenerationRequest
 from smg_core.server.bodies import Held
 from smg_core.server.endpoint import Handler, id_prefix_of
-from smg_core.server.envelopes import envelope_of
 from smg_core.server.exchange import Exchange, Header, Receive, Scope, Send
 from smg_core.server.plugins import Plugins
 from smg_core.server.websocket import WebSocket
@@ -253,8 +252,11 @@ class PluggedExchange(Exchange):
     async def _end_refused(self, error: SmgError) -> None:
         """End a stream that has begun with the error event of its API, and with nothing of what waits to be written."""
         self._over = True
-        told = envelope_of(self.path, self.headers, self._head.query)(error, self.request_id)
-        await super().write(b"event: error\ndata: " + told + b"\n\n", True)
+        await super().write(self.error_event(error), True)
+
+    @property
+    def told_at_its_end(self) -> bool:
+        return self._over
 
     def _pass_nothing_refused(self) -> None:
         """Raises again what an answer was refused for, unless the client is being told an error in its place."""

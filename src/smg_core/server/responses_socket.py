@@ -17,7 +17,7 @@ from smg_core.errors import Conflict, InvalidRequest, MethodNotAllowed, PayloadT
 from smg_core.protocols.errors import error_headers, responses_error
 from smg_core.protocols.responses import ResponsesRequest
 from smg_core.protocols.responses_frames import ClientFrame, error_frame, event_frames, read_frame, steer_failed
-from smg_core.server.exchange import DISCONNECT, AsgiMessage, Disconnect, Exchange, Header
+from smg_core.server.exchange import DISCONNECT, ERROR_WRITTEN, AsgiMessage, Disconnect, Exchange, Header
 from smg_core.server.inference import DECODED_INLINE, Inference, internal_error
 from smg_core.server.plugged import exchange_within
 from smg_core.server.remembering import ResponseMemory
@@ -52,6 +52,11 @@ class ResponsesSocket:
         exchange.always.append(self._gateway.id_header(exchange.name))
         await exchange.accept()
         await _Connection(self._gateway, exchange, self._inference.with_memory(memory)).run()
+
+
+def _framed_error(error: SmgError, id: str) -> bytes:
+    """An error at the end of a response that has begun, as a frame tells it."""
+    return error_frame(error.status, responses_error(error, id), error_headers(error)).encode()
 
 
 @attrs.define(eq=False)
@@ -178,6 +183,8 @@ class _Connection:
             await join()
             await self._inference(exchange)
         except SmgError as error:
+            if exchange.told_at_its_end:
+                return error.outcome
             if exchange.started:
                 raise
             told = await exchange.told(error)
@@ -215,6 +222,7 @@ class _Connection:
             if each[0] not in _OF_THE_CONNECTION and not each[0].startswith(_PREFIXES)
         ]
         made = {**socket.scope, "type": "http", "method": "POST", "headers": headers, DISCONNECT: lane.disconnect}
+        made[ERROR_WRITTEN] = _framed_error
         exchange, join = exchange_within(self._gateway.plugins, self._inference, made, receive, send, socket.caller)
         exchange.client_id = socket.client_id
         return exchange, join

@@ -18,7 +18,6 @@ from smg_core.middleware.asking import app_verdict, checked, fault_words
 from smg_core.middleware.base import MiddlewareFault
 from smg_core.middleware.chain import Happened, ReportHappened
 from smg_core.middleware.entries import Link
-from smg_core.server.envelopes import envelope_of
 from smg_core.server.exchange import AsgiMessage, DirectSend, Exchange, Header, Receive, Scope, Send, direct_of
 
 __all__ = ["OwnHeaders", "Refuse", "Wrapped"]
@@ -208,9 +207,7 @@ class Wrapped:
             self._exchange.started = False
             await self._refuse(self._exchange, error)
         elif door.takes_event:
-            exchange = self._exchange
-            told = envelope_of(exchange.path, exchange.headers, exchange.query)(error, exchange.request_id)
-            await door.send({"type": "http.response.body", "body": b"event: error\ndata: " + told + b"\n\n"})
+            await door.send({"type": "http.response.body", "body": self._exchange.error_event(error)})
         else:
             self._broken = fault
             raise fault
