@@ -241,6 +241,7 @@ EDGES: dict[str, frozenset[str]] = {
     "server.discovering": frozenset(),
     "server.documents": frozenset(),
     "server.exchange": frozenset(),
+    "server.stream_errors": frozenset(),
     "server.endpoint": frozenset(),
     "server.explain": frozenset(),
     "server.http_protocol": frozenset(),

@@ -218,16 +218,26 @@ def _run(command: list[str], environment: dict[str, str] | None = None) -> None:
 def _check(args: argparse.Namespace) -> int:
     try:
         said = json.loads(args.settings)
-        bodies = [Path(each).read_text(encoding="utf-8") for each in args.request] or [json.dumps(_RECORDED)]
     except ValueError as error:
         raise ConfigError(f"--settings: not JSON: {error}") from None
-    except OSError as error:
-        raise ConfigError(f"--request: {error.filename}: {error.strerror}") from None
+    bodies = [_recorded(each) for each in args.request] or [json.dumps(_RECORDED)]
     settings = {"source": args.file, "name": entry_name(args.file), **(said if isinstance(said, dict) else {})}
     (entry,) = parse_entries([settings], "--settings")
     import asyncio  # loaded by this call alone: other commands need no event loop
 
     return asyncio.run(_checked(entry, bodies))
+
+
+def _recorded(file: str) -> str:
+    """A body that was recorded. Raises ConfigError for a file that cannot be read, or is no JSON."""
+    try:
+        text = Path(file).read_text(encoding="utf-8")
+        json.loads(text)
+    except OSError as error:
+        raise ConfigError(f"--request: {file}: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"--request: {file} is no JSON: {error}") from None
+    return text
 
 
 async def _checked(entry: Any, bodies: list[str]) -> int:

@@ -38,11 +38,23 @@ def test_check_of_smgs_contract_shows_the_body_that_was_recorded(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     body = tmp_path / "body.json"
-    body.write_text("!")
+    body.write_text('"recorded"')
     settings = json.dumps({"deadline_ms": 20_000})
     file = str(GUESTS / "smg_gateway.wasm")
     assert main(["plugin", "check", file, "--settings", settings, "--request", str(body)]) == 0
-    assert "request_body: rejects with 403" in capsys.readouterr().out
+    assert "changes it to 10 characters" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("content", [b"no JSON", b"\xff", b"", None, b"[" * 100_000])
+def test_check_names_a_recorded_body_that_is_no_json(
+    content: bytes | None, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    body = tmp_path / "body.json"
+    if content is not None:
+        body.write_bytes(content)
+    assert main(["plugin", "check", str(GUESTS / "attacks.wasm"), "--request", str(body)]) != 0
+    said = capsys.readouterr()
+    assert f"--request: {body}" in said.out + said.err
 
 
 def test_check_of_a_component_that_fails_ends_with_one(capsys: pytest.CaptureFixture[str]) -> None:

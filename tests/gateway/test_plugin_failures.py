@@ -331,6 +331,35 @@ async def test_a_verdict_of_other_types_is_a_failure(tmp_path: Path, does: str, 
     await walk(tmp_path, in_python("Odd", does), "odd", streams=streams)
 
 
+class Nameless(PythonPlugin):
+    """Takes the id of an answer away, and gives it another one."""
+
+    @attrs.frozen
+    class Settings:
+        do: str
+
+    async def on_response_head(self, head: ResponseHead) -> HeadVerdict:
+        names = ("X-Request-Id", "request-id")
+        if self.shared.do == "removes":
+            return ChangeHead(remove=names)
+        return ChangeHead(set=tuple((each, "mine") for each in names), add=(("x-request-id", "another"), ("x-a", "1")))
+
+
+@pytest.mark.parametrize("does", ["removes", "sets"])
+async def test_the_id_of_an_answer_stays_that_of_the_logs(tmp_path: Path, does: str) -> None:
+    async with in_process(ENGINE, config=listed(tmp_path, in_python("Nameless", does))) as house:
+        for asked in (WHOLE, STREAMED):
+            for name, (path, sent) in asked.items():
+                answer = await house.http.post(path, json=sent)
+                ended = house.observer.of(ExchangeEnded)[-1]
+                assert answer.headers.get_list("x-request-id") == [ended.request_id], (name, does)
+                if path == "/v1/messages":
+                    assert answer.headers.get_list("request-id") == [ended.request_id], (name, does)
+                assert ("x-a" in answer.headers) == (does == "sets")
+        refused = await house.http.post("/v1/chat/completions", json={"model": "sim"}, headers={"x-request-id": "ours"})
+        assert refused.headers.get_list("x-request-id") == ["ours"], refused.text
+
+
 ERRORS = [
     *[component(f"error {way} {mode}") for way in ("spin", "trap") for mode in ("wire", "text")],
     *[in_python(name, f"error {way}") for name in ("Raising", "RaisingOfText") for way in ("raise", "refuse")],

@@ -33,13 +33,12 @@ from smg_core.observability.trace_context import settle, trace_id_of
 from smg_core.observability.tracing.requests import TracedRequest
 from smg_core.request import Caller, GenerationRequest
 from smg_core.server.bodies import Held
-from smg_core.server.envelopes import envelope_of, takes_key_in_query
+from smg_core.server.envelopes import takes_key_in_query
 from smg_core.server.framing import framing_fault, ignores_upgrade, without_user
 
 __all__ = [
     "CERTIFICATE",
     "DISCONNECT",
-    "ERROR_WRITTEN",
     "AsgiApp",
     "AsgiMessage",
     "DirectSend",
@@ -64,8 +63,6 @@ Header = tuple[bytes, bytes]
 
 CERTIFICATE = "smg.certificate"
 """Key of the scope under which our HTTP protocol puts the certificate that the client has shown."""
-ERROR_WRITTEN = "smg.error_written"
-"""Key of the scope under which there is what writes an error at the end of a stream, where the envelope of the path does not."""
 DISCONNECT = "smg.disconnect"
 """Key of the scope under which our HTTP protocol puts the `Disconnect` of a request."""
 
@@ -329,18 +326,6 @@ class Exchange:
             return presented(self.headers, self.scope["headers"])
         values = [unquote_plus(found[2].decode("latin-1")) for found in _KEY_IN_QUERY.finditer(queried)]
         return presented(self.headers, self.scope["headers"], values)
-
-    def error_event(self, error: SmgError) -> bytes:
-        """The event that ends a stream of events which has begun: an error in the envelope of its API."""
-        written: Callable[[SmgError, str], bytes] | None = self.scope.get(ERROR_WRITTEN)
-        if written is None:
-            written = envelope_of(self.path, self.headers, self.query)
-        return b"event: error\ndata: " + written(error, self.request_id) + b"\n\n"
-
-    @property
-    def told_at_its_end(self) -> bool:
-        """Whether an answer that had begun has been ended with an error, of which the client need not be told again."""
-        return False
 
     async def told(self, error: SmgError) -> SmgError:
         """The error that the client is told of instead of this one."""

@@ -25,6 +25,7 @@ from smg_core.server.bodies import Held
 from smg_core.server.endpoint import Handler, id_prefix_of
 from smg_core.server.exchange import Exchange, Header, Receive, Scope, Send
 from smg_core.server.plugins import Plugins
+from smg_core.server.stream_errors import error_event
 from smg_core.server.websocket import WebSocket
 
 __all__ = ["PluggedExchange", "exchange_within", "permit_plugged"]
@@ -217,7 +218,7 @@ class PluggedExchange(Exchange):
             return
         with self._kept_refusal():
             head = await chain.response_head(ResponseHead(status, shown))
-        await super().start(head.status, [*_encoded(head.headers), *framed])
+        await super().start(head.status, [*self._left(head, headers), *framed])
 
     async def write(self, data: bytes, last: bool) -> None:
         chain = self._chain
@@ -252,10 +253,11 @@ class PluggedExchange(Exchange):
     async def _end_refused(self, error: SmgError) -> None:
         """End a stream that has begun with the error event of its API, and with nothing of what waits to be written."""
         self._over = True
-        await super().write(self.error_event(error), True)
+        await super().write(error_event(self, error), True)
 
     @property
     def told_at_its_end(self) -> bool:
+        """Whether a stream that had begun has been ended with an error, of which the client need not be told again."""
         return self._over
 
     def _pass_nothing_refused(self) -> None:
@@ -327,7 +329,15 @@ class PluggedExchange(Exchange):
         else:
             head, text = await chain.response(head, text)
             body = await self._worked(text.encode, len(text))
-        return head.status, body, [*_encoded(head.headers), *framed]
+        return head.status, body, [*self._left(head, headers), *framed]
+
+    def _left(self, head: ResponseHead, before: Sequence[Header]) -> list[Header]:
+        """The headers that plugins have left of an answer. Those that name the request stay as they were `before`: logs have the
+        same id."""
+        id = self.name.encode("latin-1", "replace")
+        ids = [each for each in before if each[1] == id]
+        names = {name.lower() for name, _ in ids}
+        return [*(each for each in _encoded(head.headers) if each[0] not in names), *ids]
 
     async def told(self, error: SmgError) -> SmgError:
         """The error that the client is told instead of one."""

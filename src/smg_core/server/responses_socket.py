@@ -17,13 +17,14 @@ from smg_core.errors import Conflict, InvalidRequest, MethodNotAllowed, PayloadT
 from smg_core.protocols.errors import error_headers, responses_error
 from smg_core.protocols.responses import ResponsesRequest
 from smg_core.protocols.responses_frames import ClientFrame, error_frame, event_frames, read_frame, steer_failed
-from smg_core.server.exchange import DISCONNECT, ERROR_WRITTEN, AsgiMessage, Disconnect, Exchange, Header
+from smg_core.server.exchange import DISCONNECT, AsgiMessage, Disconnect, Exchange, Header
 from smg_core.server.inference import DECODED_INLINE, Inference, internal_error
-from smg_core.server.plugged import exchange_within
+from smg_core.server.plugged import PluggedExchange, exchange_within
 from smg_core.server.remembering import ResponseMemory
 from smg_core.server.routes import WEBSOCKET
 from smg_core.server.runtime import Runtime
 from smg_core.server.socket_memory import ConnectionMemory, RecentResponses
+from smg_core.server.stream_errors import ERROR_WRITTEN
 from smg_core.server.websocket import WebSocket
 
 __all__ = ["ResponsesSocket"]
@@ -183,7 +184,7 @@ class _Connection:
             await join()
             await self._inference(exchange)
         except SmgError as error:
-            if exchange.told_at_its_end:
+            if isinstance(exchange, PluggedExchange) and exchange.told_at_its_end:
                 return error.outcome
             if exchange.started:
                 raise

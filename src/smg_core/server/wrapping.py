@@ -19,6 +19,7 @@ from smg_core.middleware.base import MiddlewareFault
 from smg_core.middleware.chain import Happened, ReportHappened
 from smg_core.middleware.entries import Link
 from smg_core.server.exchange import AsgiMessage, DirectSend, Exchange, Header, Receive, Scope, Send, direct_of
+from smg_core.server.stream_errors import error_event
 
 __all__ = ["OwnHeaders", "Refuse", "Wrapped"]
 
@@ -207,7 +208,7 @@ class Wrapped:
             self._exchange.started = False
             await self._refuse(self._exchange, error)
         elif door.takes_event:
-            await door.send({"type": "http.response.body", "body": self._exchange.error_event(error)})
+            await door.send({"type": "http.response.body", "body": error_event(self._exchange, error)})
         else:
             self._broken = fault
             raise fault

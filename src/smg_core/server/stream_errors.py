@@ -1,0 +1,22 @@
+"""The error that ends a stream of events which has begun, because a plugin refused the rest of it or failed (edge).
+
+Above: `plugged`, `wrapping` and `responses_socket`. Below: the exchange, envelopes.
+"""
+
+from smg_core.errors import SmgError
+from smg_core.protocols.base import ErrorEncoder
+from smg_core.server.envelopes import envelope_of
+from smg_core.server.exchange import Exchange
+
+__all__ = ["ERROR_WRITTEN", "error_event"]
+
+ERROR_WRITTEN = "smg.error_written"
+"""Key of the scope under which there is what writes such an error, where the envelope of the path does not."""
+
+
+def error_event(exchange: Exchange, error: SmgError) -> bytes:
+    """The last event of a stream, with an error in the words of its API."""
+    written: ErrorEncoder | None = exchange.scope.get(ERROR_WRITTEN)
+    if written is None:
+        written = envelope_of(exchange.path, exchange.headers, exchange.query)
+    return b"event: error\ndata: " + written(error, exchange.request_id) + b"\n\n"
