@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 from tests.gateway.conftest import CHAT, body, in_process, over_http
 from tests.gateway.test_plugin_failures import ENGINE, STREAMED, WHOLE
-from tests.gateway.test_plugin_routes import batched
+from tests.gateway.test_plugin_routes import batched, frames, kind_of
 from tests.gateway.test_plugins import listed
 from tests.shared import PATIENCE
 
@@ -232,3 +232,47 @@ async def test_plugins_for_the_model_of_a_changed_body_are_asked_once_in_their_o
     bodies = ["a body", "b body", "c body"] if order == "before" else ["b body", "c body", "a body"]
     assert Lets.asked[:3] == bodies
     assert Lets.asked[3:6] == ["a request", "b request", "c request"]
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("guard", [each for each in GUARDS if each is not OfResponse])
+@pytest.mark.parametrize("renaming", [Renames, RenamesBody])
+async def test_a_changed_model_meets_its_plugins_in_frames_of_a_websocket(
+    tmp_path: Path, renaming: type[PythonPlugin], guard: type[PythonPlugin], order: str
+) -> None:
+    config = gateway(tmp_path, *ordered(renaming, of(guard, models=[HALF]), order))
+    async with over_http(ENGINE, config=config) as house:
+        found = await frames(house, input="Hi")
+        assert "Call" not in str(found), found
+        assert kind_of(found[-1]) == "error", found
+        told = "A plugin of this gateway failed." if found[-1]["status"] == 500 else REFUSED.message
+        assert found[-1]["status"] in (403, 500), found
+        assert found[-1]["error"]["message"] == told, found
+        if guard in OF_REQUESTS:
+            assert not house.engine.requests
+
+
+POOLED: dict[str, dict[str, Any]] = {
+    "/v1/embeddings": {"model": "sim", "input": "Hi"},
+    "/v1/rerank": {"model": "sim", "query": "Hi", "documents": ["Call me", "now"]},
+    "/v1/score": {"model": "sim", "text_1": "Hi", "text_2": "Call me"},
+    "/v1/classify": {"model": "sim", "input": "Hi"},
+}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("guard", [OfRequestHead, OfRequestBody, OfResponseHead])
+async def test_a_changed_model_meets_its_plugins_where_texts_are_pooled(
+    tmp_path: Path, guard: type[PythonPlugin], order: str
+) -> None:
+    """No request for generation is made there, so `on_request` is not called; a body may change the model."""
+    async with in_process(ENGINE, config=gateway(tmp_path, of(RenamesBody))) as house:
+        let = {path: (await house.http.post(path, json=sent)).status_code for path, sent in POOLED.items()}
+    assert 403 not in let.values(), let
+    config = gateway(tmp_path, *ordered(RenamesBody, of(guard, models=[HALF]), order))
+    async with in_process(ENGINE, config=config) as house:
+        for path, sent in POOLED.items():
+            answer = await house.http.post(path, json=sent)
+            assert answer.status_code == 403, (path, answer.text)
+            assert REFUSED.message in answer.text, (path, answer.text)
+            assert (await house.http.post(path, json={**sent, "model": "other"})).status_code != 403, path
