@@ -94,7 +94,16 @@ CONSTANTS: dict[str, str] = {
     **dict.fromkeys(
         (
             f"wasm.running.{name}"
-            for name in ("_TICKS", "_QUIET_S", "_STEP", "_OWN_STACK_MORE", "_SUSPECT_S", "_WATCHED")
+            for name in (
+                "_TICKS",
+                "_QUIET_S",
+                "_STEP",
+                "_OWN_STACK_MORE",
+                "_SUSPECT_S",
+                "_WATCHED",
+                "_SAID_IN_STEP",
+                "_AT_ONCE",
+            )
         ),
         COST,
     ),

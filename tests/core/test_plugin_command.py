@@ -97,10 +97,10 @@ def test_the_first_plugin_builds_and_the_guests_of_the_tests_are_what_is_shipped
         main(["plugin", "check", str(tmp_path / "first" / "first.wasm"), "--settings", '{"deadline_ms": 20000}']) == 0
     )
     shipped = [
-        *[GUESTS / f"{each}.c" for each in ("attacks", "failing", "oversized", "storage")],
+        *[GUESTS / f"{each}.c" for each in ("attacks", "failing", "heads", "oversized", "storage")],
         *sorted(EXAMPLES.glob("*/*.c")),
     ]
-    assert len(shipped) == 9
+    assert len(shipped) == 10
     for source in shipped:
         built = tmp_path / f"{source.stem}.wasm"
         assert main(["plugin", "build", str(source), "--out", str(built), *jco]) == 0

@@ -3,8 +3,8 @@
 A call runs in steps, on a stack of its own: the guest gives way after so many instructions, and goes on where it was with the
 next step, in any thread. So a short call can be made on the event loop, which gets back after each step, and one that takes
 longer goes on in a thread. A call that begins in a thread has long steps, which the epoch of the engine ends; a thread advances
-that while guests run. The deadline is looked at between two steps. The classes of wasmtime-py know calls without steps only, so
-the functions of its C interface are called here.
+that while such guests run. The deadline is looked at between two steps. The classes of wasmtime-py know calls without steps
+only, so the functions of its C interface are called here.
 
 Components that may wait in the host (WASI) are called without steps, in threads; a trap stops them at their deadline. Above:
 `loading`, `plugin`. Below: `values`, `worlds`, wasmtime.
@@ -44,10 +44,12 @@ _BOUNDS = AnswerBounds.of(MiddlewareConfig())
 _ADAPTER = files("smg_core.wasm") / "adapter"
 _MOST_SAID = 4096  # calls of log and count in one call of a guest, which is stopped then
 _MOST_TEXT = 1 << 20  # characters of all that it says there
+_SAID_IN_STEP = 16  # calls of log and count after which a step on the event loop ends: some 0.5 ms
 _TICKS = 12  # ticks of a deadline: a guest is stopped within one tick of it
 _QUIET_S = 0.5  # seconds without a call after which the epoch stands still
 _SUSPECT_S, _WATCHED = 0.001, 256  # a step as long as this on the event loop has so many measured
 _STEP = 50_000  # instructions of a step on the event loop: some 20 us
+_AT_ONCE = 1  # instructions of a step that ends with the next look at it
 _ENDLESS = 1 << 60  # instructions of a step in a thread, and those that an instance may run in its life: no bound
 _OWN_STACK_MORE = 1 << 20  # bytes of the stack of a call for the host's functions, beside the guest's
 _HOST_ON_ANY_STACK = sys.version_info < (3, 14)
@@ -360,7 +362,7 @@ class Guest:
         self._read: Callable[[str], Any] | None = None
         self._given: Arguments | None = None
         self._ends = 0.0
-        self._step = 0
+        self._step = self._said = 0
         self._stopped = False
         self._cpu = compiled.sandbox.cpu
         self.longest_s = 0.0
@@ -458,13 +460,18 @@ class Guest:
         self._given = arguments  # kept until the call is over
 
     def _begin(self, exported: _Export, arguments: Arguments, step: int) -> None:
-        if step != self._step:
-            _STEP_BY_INSTRUCTIONS(self._context, step)
-            self._step = step
+        self._set_step(step)
         self._put(arguments)
         self._read, self.longest_s = exported.function.read, 0.0
-        self._ends = self._ticking.called() + self._deadline_s
+        # Steps of so many instructions need no epoch, whose thread costs each request on a gateway that has few.
+        now = time.monotonic() if step == _STEP else self._ticking.called()
+        self._ends = now + self._deadline_s
         self._running = exported.begin()
+
+    def _set_step(self, instructions: int) -> None:
+        if instructions != self._step:
+            _STEP_BY_INSTRUCTIONS(self._context, instructions)
+            self._step = instructions
 
     def prolong(self) -> None:
         """The call goes on in a thread, and has its whole deadline there."""
@@ -479,8 +486,10 @@ class Guest:
         """Run the call for at most so many steps, and none that would begin after so many seconds. Returns whether it is over.
         Raises GuestStopped at its deadline, and where it was stopped."""
         running, until = self._running, math.inf
-        go_on = self._step_short if self._step == _STEP and steps < sys.maxsize else _GO_ON
+        step = self._step
+        go_on = self._step_short if step == _STEP and steps < sys.maxsize else _GO_ON
         while not go_on(running):
+            self._set_step(step)  # which a guest that talks has ended early
             now, steps = time.monotonic(), steps - 1
             if now >= self._ends or self._stopped or self._ticking.stopped:
                 self.abandon()
@@ -559,6 +568,9 @@ class Guest:
         """Stop a guest that only talks: each call of the host costs microseconds, and more with a long text, with the
         interpreter's lock."""
         self.has_told = True
+        self._said += 1
+        if self._said % _SAID_IN_STEP == 0 and self._step == _STEP:
+            self._set_step(_AT_ONCE)
         if self.told.dropped >= _MOST_SAID or self.told.size + size > _MOST_TEXT:
             raise WasmtimeError("it floods the log")
 

@@ -1,6 +1,7 @@
 """Values of calls and answers as one text: what a guest is shown and answers is what the gateway passes and reads."""
 
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -8,12 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from smg_core.middleware.base import MiddlewareFault
 from smg_core.middleware.entries import Limits
 from smg_core.wasm.fields import fields_of, read_action, read_head_verdict, read_storage_verdict
 from smg_core.wasm.running import Guest, Sandbox
 
 GUESTS = Path(__file__).parent.parent.parent / "guests"
-TEXTS = st.text(st.characters(codec="utf-8") | st.sampled_from("\x00\x01\x02"), max_size=12)
+TEXTS = st.text(st.characters(codec="utf-8") | st.sampled_from("\x00\x01\x02"), max_size=30)
 HEADERS = st.lists(st.tuples(TEXTS, TEXTS), max_size=4).map(tuple)
 REMOVED = st.lists(TEXTS, max_size=4).map(tuple)
 STATUS = st.none() | st.integers(0, 2**16 - 1)
@@ -142,4 +144,20 @@ def test_a_long_answer_takes_as_much_memory_each_time_and_no_more(sandbox: None)
     for _ in range(100):
         case, text = guest.call("request_body", "y" * (1 << 20))
         assert (case, len(text)) == ("change", 1 << 20)
+    guest.close()
+
+
+def test_a_guest_that_talks_gives_way_to_the_event_loop(sandbox: None) -> None:
+    """A call of the host takes as long as thousands of instructions, and counts as a few."""
+    compiled = SANDBOX.compile((GUESTS / "attacks.wasm").read_bytes(), Limits(deadline_ms=60_000), ())
+    guest = compiled.instance()
+    guest.call("configure", '{"do": "flood"}')
+    guest.begin("request_head", HEAD, short=True)
+    heard = [0]
+    while not guest.advance(1):
+        heard.append(len(guest.told.lines) + guest.told.dropped)
+    with pytest.raises(MiddlewareFault, match="it floods the log"):
+        guest.answer()
+    assert len(heard) > 200
+    assert max(after - before for before, after in pairwise(heard)) <= 16
     guest.close()
