@@ -1,9 +1,9 @@
 """A component as a middleware: an instance for each exchange, and its hooks, on the event loop or in threads (edge).
 
-An exchange takes an instance with its first hook and gives it back at its end; a call that fails costs the instance. Where its
-texts are short, a call begins on the event loop, and goes on in a pool of threads when it has not ended after a few steps; the
-next calls of that function then begin in a thread. What may wait in the host runs in threads alone. Above: `loading`. Below:
-`instances`, `running`, `threads`, `calls`, `worlds`.
+An exchange takes an instance with its first hook and gives it back at its end, or behind the one head that is all that the
+component sees; a call that fails costs the instance. Where its texts are short, a call begins on the event loop, and goes on in a
+pool of threads when it has not ended after a few steps; the next calls of that function then begin in a thread. What may wait in
+the host runs in threads alone. Above: `loading`. Below: `instances`, `running`, `threads`, `calls`, `worlds`.
 """
 
 import asyncio
@@ -102,6 +102,7 @@ class WasmPlugin:
         self.places = CallPlaces()
         self._minute, self._lines = -_MINUTE, 0
         self.hooks = self._hooks(compiled, wanted)
+        self.sees_one_head = len(self.hooks) == 1 and self.hooks <= {"request_head", "response_head"}
 
     @staticmethod
     def _hooks(compiled: Compiled, wanted: PieceMode) -> frozenset[HookName]:
@@ -286,6 +287,15 @@ class _Session:
         async with self._turn:
             return head_verdict(await self._in_a_thread(GuestCalls(guest, calls, begun).rest, len(calls)))
 
+    async def _shown_head(self, name: str, shown: Shown) -> HeadVerdict:
+        """As `_show`. A component that sees nothing but this gives its instance back at once: the next exchange finds it warm,
+        and there are as many instances as calls at once, not as exchanges."""
+        try:
+            return await self._show(name, shown)
+        finally:
+            if self._plugin.sees_one_head and self._running is None:
+                self._let_go()
+
     def _tried_here(self, guest: Guest, name: str, written: Arguments, *, begins: bool) -> str:
         """Make a call on the event loop, behind that of the beginning of the exchange if it `begins`. Returns which of the two
         is not over, "" where both are. Raises MiddlewareFault."""
@@ -426,13 +436,13 @@ class _Session:
     # ------------------------------------------------------------------------------------------------------------ hooks
 
     async def on_request_head(self, head: RequestHead) -> HeadVerdict:
-        return await self._show("request_head", head)
+        return await self._shown_head("request_head", head)
 
     async def on_request_body(self, body: RequestBody) -> TextVerdict:
         return text_verdict(await self._call("request_body", len(body.text), body.text))
 
     async def on_response_head(self, head: ResponseHead) -> HeadVerdict:
-        return await self._show("response_head", head)
+        return await self._shown_head("response_head", head)
 
     async def on_response(self, head: ResponseHead, body: str) -> tuple[HeadVerdict, TextVerdict]:
         raise MiddlewareFault("has no such hook")

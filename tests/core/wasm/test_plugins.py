@@ -569,7 +569,7 @@ async def test_calls_behind_one_that_kept_the_event_loop_begin_in_threads(house:
 
 
 async def test_a_piece_that_spins_is_stopped_though_it_began_on_the_event_loop(house: House) -> None:
-    plugin = await house.load("spin in a piece", deadline_ms=100)
+    plugin = await house.load("spin in a piece", deadline_ms=1000)
     session = plugin.begin(about())
     await session.on_request_head(HEAD)
     with pytest.raises(MiddlewareFault, match="longer than its deadline"):
@@ -609,6 +609,29 @@ async def test_who_waits_for_an_instance_gets_the_next_and_not_forever(house: Ho
     with pytest.raises(MiddlewareFault, match="no instance free"):
         await hasty.begin(about()).on_request_head(HEAD)
     held.close()
+
+
+async def test_a_component_that_sees_one_head_alone_gives_its_instance_back_at_once(house: House) -> None:
+    plugin = await house.load(None, "heads", instances=1)
+    ran = counted_threads(plugin)
+    sessions = [plugin.begin(about()) for _ in range(8)]
+    for session in sessions:
+        verdict = await session.on_request_head(HEAD)
+        assert verdict == ChangeHead(set=(("x-guest", "was here"),))
+        await given_back(plugin)
+    assert len(ran) == 1  # which makes the one instance
+    for session in sessions:
+        session.close()
+    assert plugin.busy == 0
+
+
+async def test_a_component_that_sees_more_than_a_head_keeps_its_instance_to_the_end(house: House) -> None:
+    plugin = await house.load("nothing")
+    session = plugin.begin(about())
+    await session.on_request_head(HEAD)
+    assert plugin.busy == 1
+    session.close()
+    await given_back(plugin)
 
 
 async def test_a_plugin_that_is_closed_serves_the_exchanges_that_it_has(house: House) -> None:
