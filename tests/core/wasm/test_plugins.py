@@ -66,7 +66,7 @@ class House:
 
     async def load(self, does: str | None = "nothing", guest: str = "attacks", **said: Any) -> WasmPlugin:
         config = {} if does is None else {"do": does}
-        said = {"source": str(GUESTS / f"{guest}.wasm"), "config": config, "deadline_ms": 2000, **said}
+        said = {"source": str(GUESTS / f"{guest}.wasm"), "config": config, "deadline_ms": 20_000, **said}
         (entry,) = parse_entries([said], "test")
         return await self.plugins.load(entry)
 
@@ -119,7 +119,7 @@ FAULTS = {
 
 @pytest.mark.parametrize("attack", FAULTS)
 async def test_an_attack_is_a_failure_of_the_plugin_and_of_nothing_else(house: House, attack: str) -> None:
-    bad = await house.load(attack, name="bad", deadline_ms=1000 if attack == "spin" else 2000)
+    bad = await house.load(attack, name="bad", deadline_ms=1000 if attack == "spin" else 20_000)
     good = await house.load("nothing", name="good")
 
     with pytest.raises(InternalError) as refused:
@@ -137,7 +137,7 @@ async def test_an_attack_is_a_failure_of_the_plugin_and_of_nothing_else(house: H
 @pytest.mark.parametrize("attack", FAULTS)
 async def test_an_open_plugin_that_attacks_is_left_out(house: House, attack: str) -> None:
     reports: list[Happened] = []
-    bad = await house.load(attack, on_failure="open", deadline_ms=1000 if attack == "spin" else 2000)
+    bad = await house.load(attack, on_failure="open", deadline_ms=1000 if attack == "spin" else 20_000)
     chain = chained(bad, reports)
     head, _ = await chain.request_head(HEAD, "after_identity", about())
     text, _ = await chain.request_body("words", named, head)
@@ -148,7 +148,7 @@ async def test_an_open_plugin_that_attacks_is_left_out(house: House, attack: str
 
 
 async def test_a_guest_that_spins_does_not_keep_others_waiting(house: House) -> None:
-    spinning = await house.load("spin", name="spinning", deadline_ms=300)
+    spinning = await house.load("spin", name="spinning", deadline_ms=1000)
     good = await house.load("nothing", name="good")
     attacks = [asyncio.create_task(asked(spinning)) for _ in range(3)]
     for _ in range(5):
@@ -494,7 +494,7 @@ async def test_calls_of_one_exchange_that_come_at_once_wait_for_one_another(hous
 
 
 async def test_a_call_that_nobody_waits_for_any_more_ends_before_the_next_one_begins(house: House) -> None:
-    plugin = await house.load("spin in a piece", deadline_ms=200)
+    plugin = await house.load("spin in a piece", deadline_ms=1000)
     session = plugin.begin(about())
     await session.on_request_head(HEAD)
 
@@ -581,7 +581,7 @@ async def test_a_piece_that_spins_is_stopped_though_it_began_on_the_event_loop(h
 
 
 async def test_a_session_that_is_left_while_its_guest_runs_gives_its_instance_back(house: House) -> None:
-    plugin = await house.load("spin", deadline_ms=200)
+    plugin = await house.load("spin", deadline_ms=1000)
     session = plugin.begin(about())
     task = asyncio.create_task(session.on_request_head(HEAD))
     while not plugin.busy:
