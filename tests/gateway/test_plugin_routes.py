@@ -135,7 +135,7 @@ async def frames_of(socket: ClientConnection, **asked: Any) -> list[Any]:
     await socket.send(msgspec.json.encode({"type": "response.create", "model": "sim", **asked}).decode())
     found: list[Any] = []
     async with asyncio.timeout(PATIENCE):
-        while not found or kind_of(found[-1]) not in ("response.completed", "error"):
+        while not found or kind_of(found[-1]) not in ("response.completed", "response.failed", "error"):
             found.append(msgspec.json.decode(await socket.recv()))
     return found
 
