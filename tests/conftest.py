@@ -13,7 +13,7 @@ import pytest
 import uvloop
 from hypothesis import HealthCheck, settings
 from tests.matrix.results import Results
-from tests.shared import few_authorities, loaded_once
+from tests.shared import be_patient, few_authorities, loaded_once
 
 # What is compiled is kept for the next run and for the processes that tests start, also where the environment says otherwise: to
 # compile the tests and the gateway anew takes each test process half a minute.
@@ -24,6 +24,9 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 settings.register_profile("here", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", settings.get_profile("here"), derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "here")
+
+
+be_patient()
 
 
 @pytest.fixture(scope="session")

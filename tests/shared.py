@@ -8,10 +8,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import attrs
 import certifi
 import msgspec
 import pytest
 
+from smg_core.config import Config
 from smg_core.tokenizer import loader
 from smg_core.tokenizer.huggingface import HuggingFaceTokenizer
 
@@ -20,6 +22,28 @@ PATIENCE = 300.0
 meanwhile."""
 KEPT = 8
 """Loaded tokenizers that a test process keeps."""
+PATIENT = (
+    *(
+        "server.header_timeout_s",
+        "server.body_timeout_s",
+        "server.first_wait_s",
+        "channel.publish_s",
+        "tls.handshake_s",
+    ),
+    *("oidc.connect_s", "oidc.fetch_s", "discovery.dns_timeout_s", "discovery.kubernetes_timeout_s"),
+    *("workers.probe_timeout_s", "engines.ping_timeout_s", "engines.question_timeout_s", "engines.tokenizer_timeout_s"),
+    *(
+        "timeouts.connect_s",
+        "timeouts.first_token_s",
+        "timeouts.token_s",
+        "timeouts.write_s",
+        "tokenizer.proof_timeout_s",
+    ),
+    *("media.timeout_s", "media.decode_timeout_s", "media.clip_timeout_s", "media.wait_s", "documents.timeout_s"),
+    *("documents.wait_s", "history.timeout_s"),
+)
+"""Settings after whose seconds somebody else is given up, as a busy machine would have it. In tests they are `PATIENCE`, unless a
+test says otherwise: it is about one of them then."""
 _END = b"-----END CERTIFICATE-----\n"
 _loaded: OrderedDict[tuple[Any, ...], HuggingFaceTokenizer] = OrderedDict()
 
@@ -61,4 +85,62 @@ def few_authorities() -> Iterator[None]:
         patch.setattr(certifi, "where", lambda: str(one))
         patch.setitem(os.environ, "SSL_CERT_FILE", str(one))
         patch.setitem(os.environ, "SSL_CERT_DIR", folder)
+        yield
+
+
+def _room(name: str) -> Any:
+    """The class of the settings of a room."""
+    return next(each.type for each in attrs.fields(Config) if each.name == name)
+
+
+def patience_of(setting: str) -> float:
+    """`PATIENCE`, or the most that a setting can be."""
+    room, _, name = setting.partition(".")
+    most = attrs.fields_dict(_room(room))[name].metadata["at_most"]
+    return PATIENCE if most is None else min(PATIENCE, float(most))
+
+
+PATIENT_ENVIRONMENT = {f"SMG_{each.replace('.', '_').upper()}": f"{patience_of(each):g}" for each in PATIENT}
+"""The settings of `PATIENT` for gateways in processes of their own."""
+
+
+def be_patient() -> None:
+    """From now on the settings of `PATIENT` are `PATIENCE` by default, in configurations that are made by code. Called before the
+    modules of tests are imported, which make some."""
+    for setting in PATIENT:
+        room, _, name = setting.partition(".")
+        _set_defaults(_room(room), {name: patience_of(setting)})
+
+
+def _set_defaults(made: Any, changes: dict[str, float]) -> None:
+    names = [each.name for each in attrs.fields(made) if each.default is not attrs.NOTHING]
+    found = dict(zip(names, made.__init__.__defaults__, strict=True))
+    made.__init__.__defaults__ = tuple({**found, **changes}.values())
+
+
+@contextmanager
+def defaults_of_the_product() -> Iterator[None]:
+    """All settings have their own defaults while this lasts."""
+    for setting in PATIENT:
+        room, _, name = setting.partition(".")
+        _set_defaults(_room(room), {name: attrs.fields_dict(_room(room))[name].default})
+    yield
+    be_patient()
+
+
+@contextmanager
+def patient_clients() -> Iterator[None]:
+    """Clients of HTTP, those of the APIs too, wait `PATIENCE` for whatever they wait while this lasts, unless they are told
+    otherwise."""
+    import anthropic  # much to import, and for the tests of a gateway alone
+    import httpx
+    import httpx2
+    import openai
+
+    waits = [httpx._config.DEFAULT_TIMEOUT_CONFIG, httpx2._config.DEFAULT_TIMEOUT_CONFIG]
+    waits += [openai.DEFAULT_TIMEOUT, anthropic.DEFAULT_TIMEOUT]
+    with pytest.MonkeyPatch.context() as patch:
+        for each in waits:
+            for name in ("connect", "read", "write", "pool"):
+                patch.setattr(each, name, PATIENCE)
         yield

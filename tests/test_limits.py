@@ -66,7 +66,7 @@ CONSTANTS: dict[str, str] = {
         (f"middleware.entries.{name}" for name in ("_COMPUTING_MS", "_WAITING_MS")),
         "the defaults of what an entry sets",
     ),
-    "wasm.plugin._LATE": GUEST,
+    **dict.fromkeys(("wasm.loading._LOADING_S", "wasm.plugin._LATE"), GUEST),
     **dict.fromkeys((f"wasm.cells.{name}" for name in ("CELL", "_STRING")), FORMAT),
     "wasm.plugin._SHORT": COST,
     **dict.fromkeys(("wasm.calls.STEPS", "wasm.calls.STEPS_S"), COST),

@@ -2,14 +2,14 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import attrs
 import httpx
 import pytest
-from tests.shared import PATIENCE
+from tests.shared import PATIENCE, patient_clients
 
 from smg_core import Config, Gateway
 from smg_core.server.http_server import HttpServer
@@ -121,6 +121,12 @@ async def held_back(house: House) -> int:
             await asyncio.sleep(0.002)
     assert engine.counters["finished"] == 0
     return before
+
+
+@pytest.fixture(scope="session", autouse=True)
+def clients_wait_for_a_busy_machine() -> Iterator[None]:
+    with patient_clients():
+        yield
 
 
 @pytest.fixture(params=["in process", "http"])

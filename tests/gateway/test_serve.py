@@ -18,7 +18,7 @@ import attrs
 import httpx
 import pytest
 from tests.gateway.conftest import CHAT, body, eventually
-from tests.shared import PATIENCE
+from tests.shared import PATIENCE, PATIENT_ENVIRONMENT
 
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig
@@ -36,7 +36,7 @@ HELD = SimulatorConfig(rules=(Rule((), Reply(LONG)),), faults=(Fault("stall", af
 """An engine that says three tokens to each of eight requests, and the rest when its clock was moved on by `HOLD_S`."""
 GUEST = Path(__file__).parent.parent / "guests" / "attacks.wasm"
 QUICK = SimulatorConfig(rules=(Rule((), Reply("Yes.")),))
-ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("SMG_")}
+ENVIRONMENT = PATIENT_ENVIRONMENT | {name: value for name, value in os.environ.items() if not name.startswith("SMG_")}
 
 
 @attrs.define

@@ -26,6 +26,9 @@ from smg_core.wasm.written import Written
 
 __all__ = ["WasmPlugins"]
 
+_LOADING_S = 10.0
+"""Seconds that a component has to begin when it is loaded, whatever its deadline is: a busy machine is no fault of its own."""
+
 
 class WasmPlugins:
     """The components of one process: a sandbox, and threads in which guests run: for each component `threads` that all tenants
@@ -94,7 +97,7 @@ class WasmPlugins:
     def _tried(self, entry: Entry, wasm: bytes, config: str) -> tuple[Compiled, PieceMode]:
         """A component that has begun once, and which pieces it wants. Blocks."""
         compiled = self._sandbox.compile(wasm, entry.limits, entry.grants, self._bounds)
-        guest = compiled.instance()
+        guest = compiled.instance(_LOADING_S)
         try:
             configured(guest, config)
             wanted: PieceMode = guest.call("wanted") if guest.has("wanted") else "none"

@@ -311,9 +311,10 @@ class Compiled:
                         instance.add_func(function, call)
         return linker
 
-    def instance(self) -> "Guest":
-        """A new instance. Raises Unusable where it cannot be made, MiddlewareFault where it fails as it begins."""
-        return Guest(self, self._component, wasi=self._plan.wants_wasi)
+    def instance(self, least_s: float = 0.0) -> "Guest":
+        """A new instance, whose calls have `least_s` seconds at least. Raises Unusable where it cannot be made, MiddlewareFault
+        where it fails as it begins."""
+        return Guest(self, self._component, wasi=self._plan.wants_wasi, least_s=least_s)
 
 
 # ------------------------------------------------------------------------------------------------------------- guests
@@ -333,13 +334,13 @@ class Guest:
     """One instance of a component. It has one call at a time, and is of no use any more after a call that failed. `longest_s` is
     the longest step of the call on the event loop, in time of the processor: none should be long."""
 
-    def __init__(self, compiled: Compiled, component: Component, *, wasi: bool) -> None:
+    def __init__(self, compiled: Compiled, component: Component, *, wasi: bool, least_s: float = 0.0) -> None:
         self.compiled = compiled
         self.told = GuestSaid()
         self.has_told = False
         limits = compiled.limits
         self._ticking = compiled.sandbox.epoch
-        self._deadline_s = limits.deadline_ms / 1000
+        self._deadline_s = max(limits.deadline_ms / 1000, least_s)
         self._store = store = Store(compiled.engine)
         store.set_limits(
             memory_size=int(limits.memory_mib * (1 << 20)),
