@@ -110,7 +110,7 @@ class _Epoch:
     def __init__(self, tick_s: float) -> None:
         self.tick_s = tick_s
         self._engines: list[Engine] = []
-        self._last_call = 0.0
+        self._until = self._longest_s = 0.0
         self._wanted = threading.Event()
         self.stopped = self._closed = False
         self._thread: threading.Thread | None = None
@@ -118,9 +118,10 @@ class _Epoch:
     def add(self, engine: Engine) -> None:
         self._engines = [*self._engines, engine]
 
-    def called(self) -> float:
-        """A guest is about to run; returns the time."""
-        now = self._last_call = time.monotonic()
+    def called(self, deadline_s: float) -> float:
+        """A guest is about to run, for so many seconds at most; returns the time."""
+        now = time.monotonic()
+        self._until, self._longest_s = max(self._until, now + deadline_s), max(self._longest_s, deadline_s)
         if not self._wanted.is_set():
             self._wanted.set()
         if self._thread is None:
@@ -154,18 +155,15 @@ class _Epoch:
                 due += self.tick_s
                 for engine in self._engines:
                     engine.increment_epoch()
-            if now - self._last_call > _QUIET_S + self._longest_s:
+            if now - self._until > _QUIET_S:
                 self._wanted.clear()
-                if time.monotonic() - self._last_call > _QUIET_S:
+                if time.monotonic() > self._until:
                     self._wanted.wait()
                 due = time.monotonic() + self.tick_s
 
-    _longest_s = 0.0
-
     def knows(self, deadline_s: float) -> None:
-        """A plugin has this deadline: tick often enough for it, and long enough."""
+        """A plugin has this deadline: tick often enough for it."""
         self.tick_s = min(self.tick_s, max(0.0005, deadline_s / _TICKS))
-        self._longest_s = max(self._longest_s, deadline_s)
 
 
 class Sandbox:
@@ -382,7 +380,7 @@ class Guest:
     def _instantiated(self, component: Component) -> Instance:
         """The instance of a component whose calls run in steps, since a store that has these has no other calls. Blocks."""
         made = ffi.wasmtime_component_instance_t()
-        self._ends = self._ticking.called() + self._deadline_s
+        self._ends = self._ticking.called(self._deadline_s) + self._deadline_s
         linker, code = _address(self._linker.ptr()), _address(component.ptr())
         self._running = _INSTANTIATE(linker, self._context, code, ctypes.addressof(made), self._error_at)
         try:
@@ -415,7 +413,7 @@ class Guest:
         return _Export(begin, call, function, found)
 
     def _arm(self) -> None:
-        self._ticking.called()
+        self._ticking.called(self._deadline_s)
         self._store.set_epoch_deadline(math.ceil(self._deadline_s / self._ticking.tick_s) + 1)
 
     def has(self, name: str) -> bool:
@@ -465,7 +463,7 @@ class Guest:
         self._put(arguments)
         self._read, self.longest_s = exported.function.read, 0.0
         # Steps of so many instructions need no epoch, whose thread costs each request on a gateway that has few.
-        now = time.monotonic() if step == _STEP else self._ticking.called()
+        now = time.monotonic() if step == _STEP else self._ticking.called(self._deadline_s)
         self._ends = now + self._deadline_s
         self._running = exported.begin()
 
