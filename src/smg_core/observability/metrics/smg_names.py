@@ -5,6 +5,7 @@ words: a request by gRPC is of the backend "regular" in the connection mode "grp
 `metric`, `table`, hooks.
 """
 
+from smg_core.errors import SmgError
 from smg_core.hooks import (
     AttemptEnded,
     ExchangeEnded,
@@ -77,9 +78,21 @@ def _generation(seconds: float, first_seconds: float | None) -> float | None:
     return None if first_seconds is None else seconds
 
 
+def _statuses(error: type[SmgError]) -> dict[str, str]:
+    """The status of each kind of error, by its name."""
+    found = {error.__name__: str(error.status)}
+    for each in error.__subclasses__():
+        found |= _statuses(each)
+    return found
+
+
+_ANSWERED = {**_statuses(SmgError), "WorkerBusy": "429", "ok": "200", "abandoned": "499", "outrun": "499"}
+"""What an engine has answered, as a status of HTTP, by the outcome of a call."""
+
+
 def _upstream(ended: AttemptEnded) -> tuple[str, ...]:
     ok = ended.outcome == "ok"
-    return ended.transport or "grpc", "200" if ok else "500", "" if ok else ended.outcome
+    return ended.transport or "grpc", _ANSWERED.get(ended.outcome, "500"), "" if ok else ended.outcome
 
 
 def _tool(called: ToolCalled) -> str:

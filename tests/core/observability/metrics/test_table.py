@@ -106,6 +106,30 @@ def test_a_method_a_path_and_a_tool_server_that_only_a_stranger_names_are_no_lab
     assert labels_of(table, "smg_mcp_calls") == [{"server": "other", "outcome": "ok"}]
 
 
+@pytest.mark.parametrize(
+    ("outcome", "status"),
+    [
+        ("ok", "200"),
+        ("EngineRejected", "400"),
+        ("WorkerBusy", "429"),
+        ("abandoned", "499"),
+        ("EngineFailed", "500"),
+        ("EngineGarbled", "502"),
+        ("WorkerGone", "503"),
+        ("EngineStalled", "504"),
+        ("something new", "500"),
+    ],
+)
+def test_by_the_other_names_a_call_has_the_status_that_the_engine_meant(outcome: str, status: str) -> None:
+    table = table_of(SMG_METRICS)
+    recorder = MetricsRecorder(table, lambda: 0.0)
+    recorder.report(AttemptEnded("r", "w", 1, outcome, 0, (), None, 0.1, 0.0, transport="grpc"))
+    recorder.flush()
+
+    (found,) = labels_of(table, "smg_router_upstream_responses")
+    assert found["status_code"] == status
+
+
 def test_tenants_are_labels_only_where_that_is_wanted_and_no_more_of_them() -> None:
     without, with_two = table_of(), table_of(with_tenant(METRICS))
     recorders = MetricsRecorder(without, lambda: 0.0), MetricsRecorder(with_two, lambda: 0.0, tenants=2)
