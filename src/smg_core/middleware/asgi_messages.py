@@ -23,6 +23,10 @@ _NAME = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _VALUE = re.compile(rb"[\t\x20-\x7e\x80-\xff]*")
 _LENGTH = re.compile(rb"[0-9]{1,18}")
 _WITHOUT_BODY = (204, 304)
+_FRAMING = frozenset({b"transfer-encoding"})
+_CLOSES = frozenset({*range(1000, 1004), *range(1007, 1015), *range(3000, 5000)})
+"""Codes with which a WebSocket may be closed (RFC 6455, 7.4, and the registry of IANA)."""
+_LONGEST_REASON = 123  # bytes
 _SHOWN = 60  # characters of what a middleware sent that are told
 
 
@@ -39,6 +43,8 @@ def _pairs(headers: object) -> list[tuple[bytes, bytes]]:
             raise MiddlewareFault(f"sent a header of the name {name[:_SHOWN]!r}, which is none")
         if not _VALUE.fullmatch(value):
             raise MiddlewareFault(f"sent the header {name[:_SHOWN].decode()} with a value that is none")
+        if name.lower() in _FRAMING:
+            raise MiddlewareFault(f"sent the header {name[:_SHOWN].decode()}, which is the server's")
         found.append((name, value))
     return found
 
@@ -58,7 +64,7 @@ class SentAnswer:
     def __init__(self, method: str = "", extensions: Collection[str] = ()) -> None:
         self._method, self._extensions = method, extensions
         self._length: int | None = None
-        self.started = self.ended = False
+        self.started = self.ended = self._accepted = False
         self.headers: list[tuple[bytes, bytes]] = []
         self.status = self.written = 0
 
@@ -73,6 +79,8 @@ class SentAnswer:
         elif kind in _BODIES:
             self._body(message, beside)
         elif kind == "websocket.send":
+            if not self._accepted or self.ended:
+                raise MiddlewareFault("sent a frame where no WebSocket is open")
             _check_frame(message)
         elif kind in self._extensions:
             self.ended = True  # what it does is known to the server alone
@@ -82,6 +90,11 @@ class SentAnswer:
     def _start(self, kind: str, message: Mapping[str, object]) -> None:
         if kind != "websocket.close" and self.started:
             raise MiddlewareFault("began its answer twice")
+        if kind == "websocket.close":
+            _check_close(message, closed=self.ended)
+        elif kind == "websocket.accept":
+            _check_accept(message)
+            self._accepted = True
         status = message.get("status", STARTS[kind])
         if kind.endswith("response.start") and not (isinstance(status, int) and 200 <= status <= 599):
             raise MiddlewareFault(f"sent the status {str(status)[:_SHOWN]}, which is none of an answer")
@@ -99,6 +112,8 @@ class SentAnswer:
         if not self.started or self.ended:
             raise MiddlewareFault("sent a body that belongs to no answer")
         ends, written = not message.get("more_body", False), self.written + len(body)
+        if body and self.status in _WITHOUT_BODY:
+            raise MiddlewareFault(f"sent a body with the status {self.status}, which has none")
         if self._length is not None and self._method != "HEAD" and self.status not in _WITHOUT_BODY:
             whole = written + beside
             if whole > self._length or (ends and whole < self._length):
@@ -110,6 +125,34 @@ def _check_frame(message: Mapping[str, object]) -> None:
     text, data = message.get("text"), message.get("bytes")
     if not (isinstance(text, str) if text is not None else isinstance(data, bytes)):
         raise MiddlewareFault("sent a frame that is neither text nor bytes")
+    if isinstance(text, str) and not _is_utf8(text):
+        raise MiddlewareFault("sent a frame with half a surrogate pair")
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _check_accept(message: Mapping[str, object]) -> None:
+    protocol = message.get("subprotocol")
+    if protocol is not None and not (
+        isinstance(protocol, str) and _NAME.fullmatch(protocol.encode("utf-8", "replace"))
+    ):
+        raise MiddlewareFault("accepted a WebSocket with a subprotocol that is none")
+
+
+def _check_close(message: Mapping[str, object], *, closed: bool) -> None:
+    if closed:
+        raise MiddlewareFault("closed a WebSocket twice")
+    code, reason = message.get("code", 1000), message.get("reason") or ""
+    if not isinstance(code, int) or code not in _CLOSES:
+        raise MiddlewareFault("closed a WebSocket with a code that is none")
+    if not isinstance(reason, str) or not _is_utf8(reason) or len(reason.encode()) > _LONGEST_REASON:
+        raise MiddlewareFault(f"closed a WebSocket with a reason that is no text of {_LONGEST_REASON} bytes")
 
 
 def check_received(message: object) -> None:

@@ -3,7 +3,7 @@
 The task of a request is cancelled from outside by a client that leaves, a deadline, or the end of the gateway. Code of a plugin
 runs in the same task: it may cancel it too, and raise what looks like a cancellation or like the closing of a coroutine. A task
 that is cancelled while the code computes was cancelled by the code; one that is cancelled while the code waits was cancelled from
-outside, which is never lost. A plain call has no task at all. Above: `asking`. Below: `base`.
+outside, which is never lost, or by a `TaskGroup` of the code. A plain call has no task at all. Above: `asking`. Below: `base`.
 """
 
 import asyncio
@@ -18,8 +18,24 @@ __all__ = ["InTask", "Taskless"]
 T = TypeVar("T")
 
 
+_GROUP_END = asyncio.TaskGroup.__aexit__.__code__
+
+
 def _nobody() -> bool:
     return False
+
+
+def _group_that_cancelled(code: Any) -> asyncio.TaskGroup | None:
+    """The `TaskGroup` at whose end a coroutine waits, if the group itself has cancelled the task because a child of it failed.
+    Before Python 3.13 such a group does not take the cancellation back where it comes while the group waits for its children."""
+    while code is not None:
+        frame = getattr(code, "cr_frame", None)
+        if frame is not None and frame.f_code is _GROUP_END:
+            group: asyncio.TaskGroup = frame.f_locals["self"]
+            if group._parent_cancel_requested:  # type: ignore[attr-defined]
+                return group
+        code = getattr(code, "cr_await", None) or getattr(code, "gi_yieldfrom", None) or getattr(code, "ag_await", None)
+    return None
 
 
 class Taskless:
@@ -50,6 +66,7 @@ class InTask(Generic[T]):
         "_arrived",
         "_code",
         "_error",
+        "_groups",
         "_left",
         "_outside",
         "_over",
@@ -69,6 +86,7 @@ class InTask(Generic[T]):
         self._code, self._task, self._strict, self._left = code, task, strict, left
         self._seen = task.cancelling()
         self._own = self._outside = 0  # cancellations that nobody has taken back
+        self._groups: list[asyncio.TaskGroup] = []  # of the code that have cancelled the task, and not taken that back
         self._over = self._arrived = False
         self._value: T | None = None
         self._error: BaseException | None = None
@@ -88,6 +106,11 @@ class InTask(Generic[T]):
 
     def throw(self, kind: Any, error: BaseException | None = None, trace: TracebackType | None = None) -> Any:
         """Called by the task that was cancelled, or whose future has failed."""
+        cancelled = kind is asyncio.CancelledError or isinstance(kind, asyncio.CancelledError)
+        if cancelled and not self._over:
+            group = _group_that_cancelled(self._code)
+            if group is not None and group not in self._groups:
+                self._groups.append(group)
         return self._step(self._code.throw, kind if error is None else error)
 
     def close(self) -> None:
@@ -107,6 +130,7 @@ class InTask(Generic[T]):
         self._seen = self._task.cancelling()
         self._own += self._seen - before
         if self._own < 0:  # the code took back what came while it waited, as a timeout of its own does
+            del self._groups[: -self._own]
             self._outside, self._own = self._outside + self._own, 0
         if not self._over:
             return wanted
@@ -125,6 +149,9 @@ class InTask(Generic[T]):
 
     def _outcome(self) -> Any:
         task, error = self._task, self._error
+        for _ in range(min(len(self._groups), self._outside)):
+            self._outside -= 1
+            task.uncancel()
         own = 0 if self._left() else self._own
         for _ in range(own):
             task.uncancel()

@@ -4,7 +4,7 @@ Only what the plugin changed is looked at, so that the work is small where the c
 `request_types`.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, get_type_hints
 
@@ -13,9 +13,9 @@ from msgspec.structs import replace
 
 from smg_core.errors import SmgError
 from smg_core.middleware.base import MiddlewareFault
-from smg_core.middleware.request_types import misfit
+from smg_core.middleware.request_types import Misfit, TooMuch, Walk
 from smg_core.outside_words import known_words
-from smg_core.request import GenerationRequest
+from smg_core.request import GenerationRequest, HostedTool, Message
 
 __all__ = ["BoundRequest", "changed_request", "unbound", "weight_of"]
 
@@ -49,10 +49,12 @@ def weight_of(request: GenerationRequest, changed: GenerationRequest) -> int:
             left -= len(value)
         elif isinstance(value, msgspec.Struct):
             waiting += (getattr(value, each) for each in value.__struct_fields__)
-        elif isinstance(value, Collection):
+        elif isinstance(value, dict | list | tuple | frozenset):
             left -= _NODE * len(value)
-            if left > 0:
-                waiting += value if not isinstance(value, Mapping) else (*value, *value.values())
+            if left > 0 and type(value) in (dict, list, tuple, frozenset):  # others are refused
+                waiting += (*value, *value.values()) if isinstance(value, dict) else value
+        elif isinstance(value, Sequence):
+            left -= len(value)
     return _LIGHT - left if left > 0 else max(request.size, _LIGHT + 1)
 
 
@@ -69,7 +71,8 @@ def changed_request(
         if getattr(request, name) != getattr(changed, name):
             raise MiddlewareFault(f"changes {name} of a request, which is the gateway's")
     different = [each for each in changed.__struct_fields__ if getattr(changed, each) is not getattr(request, each)]
-    _check_types(request, changed, different)
+    _check_types(request, changed, different, max(most, request.size))
+    _check_hosted(request, changed)
     if request.sampling.n != changed.sampling.n:
         raise MiddlewareFault("changes how many choices a request asks for")
     if (request.prompt is None) != (changed.prompt is None):
@@ -78,9 +81,9 @@ def changed_request(
         raise MiddlewareFault("changes whether a request has messages")
     if not changed.caller.grants.may_use(changed.model):
         raise MiddlewareFault(f"asks for the model {changed.model[:60]}, which the caller may not use")
-    size = _size(request, changed, different, most)
+    size = _size(request, changed, different)
     if size > max(most, request.size):
-        raise MiddlewareFault(f"gave a request of {size} bytes, over the limit of {most}")
+        raise MiddlewareFault(f"gave a request with {size} new bytes, over the limit of {most}")
     try:
         bound(request, changed)
     except SmgError as error:
@@ -93,23 +96,46 @@ def _types() -> Mapping[str, Any]:
     return get_type_hints(GenerationRequest)
 
 
-def _check_types(request: GenerationRequest, changed: GenerationRequest, different: Sequence[str]) -> None:
-    before = [*request.messages, *request.tools, *(part for each in request.messages for part in each.parts)]
-    known = {id(each) for each in before}
-    for name in different:
-        if found := misfit(getattr(changed, name), _types()[name], name, known):
-            raise MiddlewareFault(f"gave a request whose {found}")
+def _check_types(request: GenerationRequest, changed: GenerationRequest, different: Sequence[str], most: int) -> None:
+    walk = Walk(most, [*request.messages, *request.tools, *(part for each in request.messages for part in each.parts)])
+    try:
+        for name in different:
+            walk.check(getattr(changed, name), _types()[name], name)
+    except Misfit as found:
+        raise MiddlewareFault(f"gave a request whose {found}") from None
+    except TooMuch:
+        raise MiddlewareFault(f"gave a request over the limit of {most} bytes") from None
 
 
-def _size(request: GenerationRequest, changed: GenerationRequest, different: Sequence[str], most: int) -> int:
-    """Bytes of a changed request, at least those of what was changed. All of it is written only where its size cannot be told
-    from that. Raises MiddlewareFault for what cannot be written."""
-    before = {id(each) for each in request.messages}
+def _check_hosted(request: GenerationRequest, changed: GenerationRequest) -> None:
+    """What such a tool may be, and who may use it, is the decoders' to know: a plugin may take one away."""
+    if changed.tools is not request.tools:
+        for each in changed.tools:
+            if isinstance(each, HostedTool) and each not in request.tools:
+                raise MiddlewareFault("adds a tool that is run by a server")
+
+
+def _size(request: GenerationRequest, changed: GenerationRequest, different: Sequence[str]) -> int:
+    """Bytes of what was changed: fields, messages, and in those the parts, media among them, that were not there before. Raises
+    MiddlewareFault for what cannot be written."""
     found = [getattr(changed, each) for each in different if each != "messages"]
-    size = _written((found, [each for each in changed.messages if id(each) not in before]))
-    if not request.size or request.size + size > most:
-        size = max(size, _written((changed.messages, changed.tools, changed.prompt)))
-    return size
+    return _written((found, _new_messages(request, changed)))
+
+
+def _new_messages(request: GenerationRequest, changed: GenerationRequest) -> list[Message]:
+    """The messages that were not there before, and those that are there more often, with the parts of which that holds."""
+    before = {id(each) for each in request.messages}
+    parts = {id(part) for each in request.messages for part in each.parts}
+    found = []
+    for each in changed.messages:
+        if id(each) in before:
+            before.discard(id(each))
+            parts.difference_update(map(id, each.parts))
+            continue
+        new = tuple(part for part in each.parts if id(part) not in parts)
+        parts.difference_update(map(id, each.parts))
+        found.append(replace(each, parts=new))
+    return found
 
 
 def _written(values: object) -> int:

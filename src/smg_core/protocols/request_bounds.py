@@ -61,12 +61,32 @@ class _Ranges(Struct):
     truncate_prompt: _MinusOne | None
 
 
+class _Numbers(Struct):
+    """The ranges of the other numbers of a request; None where the client did not say."""
+
+    deadline_s: Annotated[float, Meta(gt=0, le=2**31)] | None
+    max_tool_calls: _Count | None
+    priority: Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
+
+
+class _Edit(Struct):
+    keep: _Count | None = None
+    over_tokens: _Count | None = None
+    over_uses: _Count | None = None
+    at_least_tokens: _Count | None = None
+
+
+class _Thought(Struct):
+    budget_tokens: _MinusOne | None
+
+
 def check_bounds(before: GenerationRequest, changed: GenerationRequest, limits: LimitsConfig) -> None:
     """Raises InvalidRequest where `changed`, which was put in the place of `before`, is over a limit."""
     if not 1 <= len(changed.model) <= MODEL_CHARACTERS:
         raise InvalidRequest(f"Invalid 'model': 1 to {MODEL_CHARACTERS} characters are taken.", param="model")
     if changed.sampling is not before.sampling:
         _check_sampling(changed.sampling, limits)
+    _check_numbers(before, changed)
     if changed.messages is not before.messages:
         _check_messages(changed.messages, limits, len(before.messages))
     if changed.tools is not before.tools:
@@ -86,11 +106,16 @@ def check_bounds(before: GenerationRequest, changed: GenerationRequest, limits: 
         _check_json([changed.extra], "extra", limits)
 
 
+def _check_numbers(before: GenerationRequest, changed: GenerationRequest) -> None:
+    _check_ranges(changed, _Numbers, "deadline_s, max_tool_calls or priority")
+    _check_ranges(changed.reasoning, _Thought, "reasoning")
+    if changed.context_edits is not before.context_edits:
+        for each in changed.context_edits:
+            _check_ranges(each, _Edit, "context_edits")
+
+
 def _check_sampling(sampling: Sampling, limits: LimitsConfig) -> None:
-    try:
-        msgspec.convert(sampling, _Ranges, from_attributes=True)
-    except msgspec.ValidationError as error:
-        raise InvalidRequest(f"Invalid 'sampling': {error}.", param="sampling") from None
+    _check_ranges(sampling, _Ranges, "sampling")
     read_stop(list(sampling.stop), limits)
     for name, most in (("stop_token_ids", limits.stop_token_ids), ("logit_bias", limits.logit_bias)):
         count = len(getattr(sampling, name) or ())
@@ -98,6 +123,13 @@ def _check_sampling(sampling: Sampling, limits: LimitsConfig) -> None:
             raise too_many(name, count, most, "entries")
     if (sampling.logprobs or 0) > limits.logprobs or (sampling.logprobs or 0) < 0:
         raise InvalidRequest(f"Invalid 'logprobs': 0 to {limits.logprobs} are taken.", param="logprobs")
+
+
+def _check_ranges(values: Struct, ranges: type[Struct], at: str) -> None:
+    try:
+        msgspec.convert(values, ranges, from_attributes=True)
+    except msgspec.ValidationError as error:
+        raise InvalidRequest(f"Invalid '{at}': {error}.", param=at) from None
 
 
 def _check_messages(messages: Sequence[Message], limits: LimitsConfig, before: int) -> None:

@@ -29,6 +29,15 @@ def test_an_answer_in_order_is_taken() -> None:
     assert (answer.status, answer.started, answer.ended, answer.written) == (200, True, True, 5)
 
 
+def test_a_websocket_in_order_is_taken() -> None:
+    accept = {"type": "websocket.accept", "subprotocol": "a.b"}
+    close = {"type": "websocket.close", "code": 4001, "reason": "x" * 123}
+    assert taken(
+        accept, {"type": "websocket.send", "text": "é"}, {"type": "websocket.send", "bytes": b"x"}, close
+    ).ended
+    assert taken({"type": "websocket.close"}).status == 403
+
+
 def test_headers_that_can_be_read_once_are_kept() -> None:
     def headers() -> Iterator[tuple[bytes, bytes]]:
         yield b"x-a", b"1"
@@ -53,6 +62,19 @@ def test_an_answer_without_a_body_may_name_its_length(method: str) -> None:
         (START, body("Hello")),
         ({"type": "websocket.accept"}, {"type": "websocket.send"}),
         ({"type": "websocket.accept"}, {"type": "websocket.send", "text": b"x"}),
+        ({"type": "websocket.accept"}, {"type": "websocket.send", "text": "\ud800"}),
+        ({"type": "websocket.send", "text": "before it is accepted"},),
+        ({"type": "websocket.accept"}, {"type": "websocket.close"}, {"type": "websocket.send", "text": "after"}),
+        ({"type": "websocket.accept"}, {"type": "websocket.close"}, {"type": "websocket.close"}),
+        ({"type": "websocket.accept", "subprotocol": "a\r\nb"},),
+        ({"type": "websocket.accept", "subprotocol": 7},),
+        ({"type": "websocket.accept"}, {"type": "websocket.close", "code": 99999}),
+        ({"type": "websocket.accept"}, {"type": "websocket.close", "code": "abc"}),
+        ({"type": "websocket.accept"}, {"type": "websocket.close", "code": 1005}),
+        ({"type": "websocket.accept"}, {"type": "websocket.close", "reason": "x" * 124}),
+        ({"type": "websocket.accept"}, {"type": "websocket.close", "reason": "\ud800"}),
+        ({"type": "http.response.start", "status": 204}, body(b"x")),
+        ({"type": "http.response.start", "status": 200, "headers": [(b"Transfer-Encoding", b"gzip")]},),
     ],
 )
 def test_an_answer_that_no_server_could_write_is_a_failure(messages: tuple[Any, ...]) -> None:

@@ -283,3 +283,55 @@ def test_whatever_code_does_a_cancellation_from_outside_is_kept_and_none_of_its_
                 assert task.result() == "passed"
 
     asyncio.run(all_of_it())
+
+
+async def _child(turns: int, fails: bool) -> None:
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    if fails:
+        raise ValueError("a child")
+
+
+async def grouping(turns: int, fails: bool, waits: int) -> str:
+    """A group of children, of which one may fail while the group, or its body, waits; goes on afterwards."""
+    told = "whole"
+    try:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(_child(turns, fails))
+            group.create_task(_child(turns + 2, False))
+            for _ in range(waits):
+                await asyncio.sleep(0)
+    except* ValueError:
+        told = "caught"
+    return told
+
+
+@pytest.mark.parametrize("waits", [0, 1, 6])
+@pytest.mark.parametrize("turns", [0, 1, 3])
+async def test_a_group_of_tasks_works_as_it_does_elsewhere(turns: int, waits: int) -> None:
+    assert await in_task(lambda: grouping(turns, False, waits)) == ("whole", 0, False)
+    assert await in_task(lambda: grouping(turns, True, waits)) == ("caught", 0, False)
+
+
+async def test_a_group_whose_child_fails_is_the_failure_that_it_raises() -> None:
+    async def code() -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(_child(1, True))
+
+    with pytest.raises(MiddlewareFault, match="ExceptionGroup"):
+        await hook_verdict(code, 60.0)
+    assert own().cancelling() == 0
+
+
+@pytest.mark.parametrize("fails", [True, False])
+@pytest.mark.parametrize("waits", [0, 1, 6])
+@pytest.mark.parametrize("at", range(1, 10))
+async def test_a_cancellation_from_outside_is_kept_beside_one_of_a_group(at: int, waits: int, fails: bool) -> None:
+    """Whenever it comes: before the child fails, in the same turn, or after it."""
+    found, left, _ = await in_task(lambda: grouping(3, fails, waits), cancelled=at)
+
+    if isinstance(found, str):  # it was over before
+        assert at > 3
+    else:
+        assert isinstance(found, asyncio.CancelledError)
+        assert left == 1

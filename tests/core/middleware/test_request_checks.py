@@ -1,8 +1,12 @@
 """What is checked of a request that a plugin put in the place of a client's: types, limits, and what is the gateway's own."""
 
+import itertools
+import tracemalloc
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
+from datetime import UTC, datetime
+from decimal import Decimal
 from functools import partial
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -15,7 +19,7 @@ from msgspec.structs import force_setattr, replace
 from smg_core import request as records
 from smg_core.middleware.base import MiddlewareFault
 from smg_core.middleware.request_checks import changed_request, weight_of
-from smg_core.middleware.request_types import misfit
+from smg_core.middleware.request_types import Misfit, TooMuch, Walk
 from smg_core.protocols.request_bounds import check_bounds
 from smg_core.protocols.settings import LimitsConfig
 from smg_core.request import (
@@ -36,7 +40,7 @@ from smg_core.request import (
 HI = (Message("user", (Text("Hi"),)),)
 ASKED = GenerationRequest("r1", "sim", HI, sampling=Sampling(temperature=0.5), extra={"top_a": 1}, size=100)
 LIMITS = LimitsConfig(schema_bytes=4096)
-MOST = 1 << 22
+MOST = 1 << 24
 RECORDS = [
     each
     for each in vars(records).values()
@@ -52,6 +56,15 @@ def left(changed: GenerationRequest, most: int = MOST) -> GenerationRequest:
 
 
 # -------------------------------------------------------------------------------------------------------------- types
+
+
+def misfit(value: object, hint: Any, at: str) -> str:
+    """What a walk finds, in words."""
+    try:
+        Walk(MOST).check(value, hint, at)
+    except Misfit as found:
+        return str(found)
+    return ""
 
 
 def values_of(hint: Any, deep: int = 0) -> st.SearchStrategy[Any]:
@@ -186,14 +199,18 @@ OVER: dict[str, GenerationRequest] = {
     "biased": sampled(logit_bias={1: 1000.0}),
     "logprobs": sampled(logprobs=LIMITS.logprobs + 1),
     "negative logprobs": sampled(logprobs=-1),
-    "messages": replace(ASKED, messages=HI * (LIMITS.messages + 1)),
+    "messages": replace(ASKED, messages=tuple(Message("user", ()) for _ in range(LIMITS.messages + 1))),
+    "a deadline in the past": replace(ASKED, deadline_s=-1.0),
+    "a deadline that is no number": replace(ASKED, deadline_s=float("nan")),
+    "tool calls": replace(ASKED, max_tool_calls=-5),
+    "a budget": replace(ASKED, reasoning=records.ReasoningSettings(budget_tokens=-7)),
+    "an edit": replace(ASKED, context_edits=(records.ClearReasoning(-1),)),
     "parts": replace(ASKED, messages=(Message("user", (Text(""),) * (LIMITS.json_values + 1)),)),
     "tools": tooled(*(FunctionTool(f"t{each}") for each in range(LIMITS.tools + 1))),
     "deep tool": tooled(FunctionTool("t", parameters={"a": DEEP})),
     "large tool": tooled(FunctionTool("t", parameters={"a": LONG})),
     "large example": tooled(FunctionTool("t", examples=({"a": LONG},))),
     "large grammar of a tool": tooled(CustomTool("t", syntax="lark", grammar=LONG)),
-    "deep hosted tool": tooled(HostedTool("mcp", {"a": DEEP})),
     "schema": formed(SchemaFormat({"a": LONG})),
     "deep schema": formed(SchemaFormat({"a": DEEP})),
     "pattern": formed(RegexFormat(LONG)),
@@ -228,6 +245,11 @@ def test_what_a_plugin_made_is_held_to_the_limits_of_clients(name: str) -> None:
         replace(ASKED, user="\ud800"),
         replace(ASKED, metadata={"a": "\ud800"}),
         replace(ASKED, extra={"a": object()}),
+        replace(ASKED, extra={"a": b"x"}),
+        replace(ASKED, extra={"a": {1, 2}}),
+        replace(ASKED, extra={"a": Decimal(1)}),
+        replace(ASKED, extra={"a": {1: 2}}),
+        replace(ASKED, tools=(FunctionTool("t", parameters={"a": datetime(2026, 1, 1, tzinfo=UTC)}),)),
         replace(ASKED, metadata=types.MappingProxyType({"a": "b"})),
     ],
 )
@@ -237,7 +259,7 @@ def test_a_request_that_cannot_be_written_as_json_is_refused(changed: Generation
 
 
 @pytest.mark.parametrize("size", [0, 100])
-def test_a_request_of_more_bytes_than_a_plugin_may_make_is_refused(size: int) -> None:
+def test_a_request_with_more_new_bytes_than_a_plugin_may_make_is_refused(size: int) -> None:
     before = replace(ASKED, size=size)
     longer = replace(before, messages=(*HI, Message("user", (Text("x" * 3000),))))
 
@@ -247,9 +269,20 @@ def test_a_request_of_more_bytes_than_a_plugin_may_make_is_refused(size: int) ->
     assert changed_request(replace(before, size=9000), replace(longer, size=9000), 2000).size == 9000
 
 
+def test_media_that_stay_count_for_nothing_whatever_is_said_beside_them() -> None:
+    sound = records.Audio(records.MediaSource(data=b"x" * 1_000_000))
+    before = replace(ASKED, messages=(Message("user", (sound,)),), size=1_000_000)
+    more = replace(before, messages=(replace(before.messages[0], parts=(sound, Text("in English"))),))
+
+    assert changed_request(before, more, 2000).messages == more.messages
+    with pytest.raises(MiddlewareFault, match="over the limit"):
+        changed_request(before, replace(before, messages=more.messages * 3), 2000)
+
+
 def test_what_a_plugin_left_as_it_was_is_not_looked_at_again() -> None:
     """A stored history may have more turns than one request may bring; a long prompt is no work where another field changed."""
-    before = replace(ASKED, messages=HI * (LIMITS.messages + 5), tools=(FunctionTool("a"),) * (LIMITS.tools + 5))
+    turns = tuple(Message("user", (Text("Hi"),)) for _ in range(LIMITS.messages + 5))
+    before = replace(ASKED, messages=turns, tools=tuple(FunctionTool(f"{n}") for n in range(LIMITS.tools + 5)))
     limited = partial(check_bounds, limits=LIMITS)
 
     renamed = changed_request(before, replace(before, model="other"), MOST, limited)
@@ -275,6 +308,75 @@ def test_what_a_plugin_left_as_it_was_is_not_looked_at_again() -> None:
 def test_a_change_of_much_counts_as_all_of_the_request(changed: GenerationRequest) -> None:
     assert weight_of(ASKED, changed) > 32 * 1024
     assert weight_of(replace(ASKED, size=1 << 20), changed) == 1 << 20
+
+
+class Lying(dict[str, Any]):
+    """Says that it has one entry, and never ends."""
+
+    def __len__(self) -> int:
+        return 1
+
+    def __iter__(self) -> Iterator[str]:
+        return map(str, itertools.count())
+
+
+def laughing(times: int) -> Any:
+    """A little memory that is much text."""
+    found: Any = ["x"]
+    for _ in range(times):
+        found = [found] * 1000
+    return found
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        replace(ASKED, extra={"a": laughing(3)}),
+        replace(ASKED, documents=({"a": laughing(3)},)),
+        replace(ASKED, prompt=range(200_000_000), messages=()),
+        replace(ASKED, metadata=Lying()),
+        replace(ASKED, extra=Lying()),
+        replace(ASKED, extra={"a": Lying()}),
+        replace(ASKED, messages=HI * 1_000_000),
+        replace(ASKED, messages=(Message("user", (Text("x" * 1000),) * 100_000),)),
+    ],
+    ids=lambda each: "",
+)
+def test_little_that_stands_for_much_is_refused_before_it_is_written(changed: GenerationRequest) -> None:
+    tracemalloc.start()
+    assert weight_of(ASKED, changed) > 0
+    with pytest.raises(MiddlewareFault):
+        left(changed)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+
+    assert most < 4 * MOST
+
+
+def test_messages_that_are_repeated_count_as_often_as_they_are_there() -> None:
+    before = replace(ASKED, messages=(Message("user", (Text("x" * 100_000),)),), size=100_200)
+    limited = partial(check_bounds, limits=LIMITS)
+
+    assert changed_request(before, replace(before, messages=before.messages * 2), MOST, limited).size >= 100_000
+    with pytest.raises(MiddlewareFault, match="over the limit"):
+        changed_request(before, replace(before, messages=before.messages * 200), MOST, limited)
+
+
+def test_a_plugin_takes_tools_that_servers_run_away_and_adds_none() -> None:
+    before = replace(ASKED, tools=(HostedTool("mcp", {"server_label": "a"}), FunctionTool("f")))
+
+    assert changed_request(before, replace(before, tools=before.tools[1:]), MOST).tools == before.tools[1:]
+    for config in ({}, {"server_label": "b"}):
+        with pytest.raises(MiddlewareFault, match="run by a server"):
+            changed_request(before, replace(before, tools=(*before.tools, HostedTool("mcp", config))), MOST)
+
+
+def test_a_walk_over_a_type_that_no_record_has_says_so() -> None:
+    for value, hint in (([1], list[int]), (1j, complex), ((1,), tuple[int, int])):
+        with pytest.raises((TypeError, Misfit)):
+            Walk(MOST).check(value, hint, "it")
+    with pytest.raises(TooMuch):
+        Walk(100).check("x" * 100, str, "it")
 
 
 def test_a_change_that_holds_itself_is_refused_and_ends() -> None:
