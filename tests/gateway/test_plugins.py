@@ -1,6 +1,7 @@
 """Plugins in a gateway that serves: they see every byte, cannot be bypassed, and are replaced while streams run."""
 
 import asyncio
+import json
 import re
 import shutil
 from pathlib import Path
@@ -10,7 +11,7 @@ import attrs
 import httpx
 import pytest
 import yaml
-from tests.gateway.conftest import CHAT, body, eventually, over_http, settled
+from tests.gateway.conftest import CHAT, body, eventually, in_process, over_http, settled
 from tests.gateway.test_control import BASE, from_file
 
 from smg_core import Gateway
@@ -28,6 +29,7 @@ from smg_core.middleware.base import (
     Failure,
     HeadVerdict,
     HookName,
+    Middleware,
     PieceMode,
     PieceVerdict,
     Reject,
@@ -39,8 +41,11 @@ from smg_core.middleware.base import (
     StorageVerdict,
     TextVerdict,
 )
+from smg_core.middleware.entries import Entry
 from smg_core.middleware.settings import MiddlewareConfig
 from smg_core.request import GenerationRequest
+from smg_core.server.channel.base import Notice
+from smg_core.server.plugin_code import PluginCode
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig
 
@@ -348,3 +353,49 @@ async def test_plugins_are_put_told_of_and_removed_at_the_admin_door(tmp_path: P
     assert [(each["name"], each["problem"]) for each in told] == [("guard", "")]
     assert told[0]["counts"]["rejected"] == 2
     assert len(told[0]["sha256"]) == 64
+
+
+def told(name: str, **said: Any) -> Notice:
+    """What another process tells of a plugin that was put there."""
+    entry = {**recorder(), "name": name, **said}
+    return Notice("plugins", name, json.dumps({"name": name, "entry": json.dumps(entry)}).encode(), 1)
+
+
+async def test_a_request_that_comes_while_a_plugin_is_loaded_does_not_go_by_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process has answered that the plugin is there."""
+    loading = asyncio.Event()
+    load = PluginCode.load
+
+    async def slow(code: PluginCode, entry: Entry) -> Middleware:
+        await loading.wait()
+        return await load(code, entry)
+
+    monkeypatch.setattr(PluginCode, "load", slow)
+    async with over_http(PACED) as house:
+        house.gateway.plugins._receive(told("late", on_failure="closed"))
+        asked = asyncio.create_task(house.http.post(CHAT, json=body("Hi")))
+        waiting = asyncio.create_task(house.gateway.plugins.changed())
+        await asyncio.wait([asked], timeout=0.1)
+        begun = asked.done()
+        loading.set()
+        answer = await asked
+        await waiting
+
+    assert not begun
+    assert answer.status_code == 200
+    assert Recorder.made[-1].seen, "the plugin was shown the request"
+
+
+@pytest.mark.parametrize(("on_failure", "status"), [("closed", 500), ("open", 200)])
+async def test_a_plugin_that_only_another_process_could_load_refuses_here_if_it_is_closed(
+    on_failure: str, status: int
+) -> None:
+    async with in_process(PACED) as house:
+        house.gateway.plugins._receive(told("broken", source="nowhere_at_all:Plugin", on_failure=on_failure))
+        answer = await house.http.post(CHAT, json=body("Hi"))
+        removed = await house.gateway.plugins.remove("broken") if on_failure == "closed" else False
+        after = await house.http.post(CHAT, json=body("Hi"))
+
+    assert answer.status_code == status, answer.text
+    assert removed == (on_failure == "closed")
+    assert after.status_code == 200

@@ -7,6 +7,7 @@ million references to another one, ends too. Pure. Above: `request_checks`. Belo
 
 import types
 from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
 from functools import cache
 from itertools import islice
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -139,7 +140,7 @@ class Walk:
                     below += each.values()
                 elif isinstance(each, list | tuple) and type(each) in (list, tuple):
                     below += each
-                elif each is not None and not isinstance(each, str | bool) and type(each) not in (int, float):
+                elif each is not None and not _is_text(each) and type(each) not in (bool, int, float):
                     raise _misfit(each, at)
                 if _OBJECT * len(below) > self._left:
                     raise TooMuch
@@ -153,6 +154,11 @@ def _misfit(value: object, at: str) -> Misfit:
     return Misfit(f"{at} is of the type {type(value).__name__[:_SHOWN]}")
 
 
+def _is_text(value: object) -> bool:
+    """Whether a value is a text, or a member of an enumeration of texts: encoders take no other kind."""
+    return type(value) is str or isinstance(value, StrEnum)
+
+
 def _is_plain(value: object, hint: object) -> bool:
     """Whether a value that holds no others is of a type. A bool is no number here; a whole number is one with a fraction."""
     if hint is None or hint is type(None):
@@ -161,6 +167,8 @@ def _is_plain(value: object, hint: object) -> bool:
         return type(value) in (int, float)
     if hint in (int, bool):
         return type(value) is hint
-    if hint in (str, bytes):
-        return isinstance(value, hint)
+    if hint is str:
+        return _is_text(value)
+    if hint is bytes:
+        return type(value) is bytes
     raise TypeError(f"no record has a field of the type {hint!r}")

@@ -111,6 +111,7 @@ class BackgroundRun(Generic[D]):
         except SmgError as error:
             await pending.fail(error)
             return True
+        await self._gateway.plugins.changed()
         plugins = RunPlugins(self._gateway.plugins, decoded.generation, self._api.path)
         try:
             decoded = await plugins.left_of(decoded)

@@ -120,6 +120,7 @@ class PluggedExchange(Exchange):
 
     async def join(self, plugins: Plugins) -> None:
         """Meet the plugins as a request within another exchange, of a caller who is known. Raises SmgError."""
+        await plugins.changed()
         self.plug(plugins)
         if self._chain is not None:
             self._chain.join(self.about())

@@ -30,8 +30,8 @@ class Plugging:
 
     @property
     def any(self) -> bool:
-        """Whether there are plugins now."""
-        return bool(self._plugins.plan.links)
+        """Whether there are plugins now, or may be in a moment."""
+        return bool(self._plugins.plan.links) or self._plugins.changes
 
     @property
     def at_the_door(self) -> tuple[Middleware, ...]:
@@ -47,6 +47,7 @@ class Plugging:
         self, scope: Scope, receive: Receive, send: Send, answer: Callable[[Exchange], Awaitable[None]]
     ) -> None:
         """Answer a request as an exchange that plugins see."""
+        await self._plugins.changed()
         exchange = PluggedExchange(scope, receive, send)
         try:
             await answer(exchange)

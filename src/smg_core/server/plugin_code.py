@@ -9,9 +9,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from smg_core.config import Config
-from smg_core.middleware.base import Middleware
+from smg_core.middleware.base import HOOKS, About, HookName, Middleware, MiddlewareFault, PieceMode, PluginSession
 from smg_core.middleware.chain import Apart, PluginRules
-from smg_core.middleware.entries import Entry
+from smg_core.middleware.entries import ASGI, Entry
 from smg_core.middleware.python import python_middleware
 from smg_core.middleware.settings import MiddlewareConfig
 from smg_core.protocols.request_bounds import check_bounds
@@ -21,12 +21,33 @@ if TYPE_CHECKING:
     from smg_core.wasm.loading import WasmPlugins
     from smg_core.wasm.told import GuestSaid
 
-__all__ = ["PluginCode", "rules_of"]
+__all__ = ["NotLoaded", "PluginCode", "is_refusing", "rules_of"]
 
 
 def rules_of(config: Config, apart: Apart) -> PluginRules:
     """What holds for all plugins: what they make of a request is held to the limits of those that clients send."""
     return PluginRules(config.middleware, partial(check_bounds, limits=config.limits), apart)
+
+
+class NotLoaded:
+    """Stands in the place of a plugin that another process could load and this one could not: it fails at every exchange."""
+
+    hooks: frozenset[HookName] = frozenset(HOOKS)
+    pieces: PieceMode = "wire"
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def begin(self, about: About) -> PluginSession:
+        raise MiddlewareFault("could not be loaded in this process")
+
+    def close(self) -> None:
+        """There is nothing to free."""
+
+
+def is_refusing(entry: Entry) -> bool:
+    """Whether requests are refused where a plugin is not there."""
+    return entry.on_failure == "closed" and entry.kind != ASGI
 
 
 class PluginCode:

@@ -19,6 +19,7 @@ import msgspec
 from smg_core.auth.roles import Roles
 from smg_core.clock import CallLater, Clock, IdSource
 from smg_core.config import Config
+from smg_core.errors import Overloaded
 from smg_core.hooks import Observer, PluginActed, PluginChanged, PluginCounted
 from smg_core.middleware.base import Middleware
 from smg_core.middleware.chain import Apart, Happened
@@ -28,7 +29,7 @@ from smg_core.observability.repeats import Repeats
 from smg_core.request import Caller
 from smg_core.server.channel.base import Notice
 from smg_core.server.channel.local import Channel, LocalChannel
-from smg_core.server.plugin_code import PluginCode, rules_of
+from smg_core.server.plugin_code import NotLoaded, PluginCode, is_refusing, rules_of
 from smg_core.settings import ConfigError
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ class Plugins:
         self.states: dict[str, PluginState] = {}
         self.roles = Roles(())
         self._auth = config.auth
-        self._config = config.middleware
+        self._config, self._settle_s = config.middleware, config.channel.publish_s
         self._channel, self._clock, self._call_later, self._observer = channel, clock, call_later, observer
         self._repeats = Repeats(config.observability.repeat_s, config.observability.repeats)
         self._changes: dict[str, Entry | None] = {}
@@ -107,6 +108,17 @@ class Plugins:
             yield
         finally:
             self.standing -= 1
+
+    @property
+    def changes(self) -> bool:
+        """Whether a change is known here that new exchanges do not meet yet."""
+        return bool(self._pending)
+
+    async def changed(self) -> None:
+        """Return when new exchanges meet every change that is known here. Called before an exchange looks for its plugins: one
+        that comes while a plugin is loaded does not go by it."""
+        while self._pending:
+            await asyncio.wait(set(self._pending))
 
     @contextlib.asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
@@ -225,10 +237,14 @@ class Plugins:
         except ConfigError as error:
             if strict:
                 raise
-            log.warning("%s; %s", error, "the one before it stays" if now is not None else "it is left out")
+            refuses = now is None and entry.name in self._changes and is_refusing(entry)
+            after = "the one before it stays" if now is not None else "it is left out"
+            log.warning("%s; %s", error, "its requests are refused" if refuses else after)
             self._observer.report(PluginChanged(entry.name, "refused"))
             if now is not None:
                 now.problem, now.print = str(error), printed
+            elif refuses:  # the process where it was put could load it, and has said so
+                return PluginState(Link(entry, NotLoaded(entry.name)), printed, str(error))
             return now
         outcome = "replaced" if now is not None else "loaded"
         log.info("plugin %s is %s", entry.name, outcome)
@@ -255,9 +271,10 @@ class Plugins:
             state.counts["not_told"] = state.counts.get("not_told", 0) + dropped
 
     async def _tell(self, change: _Change) -> None:
-        await self._channel.publish(KIND, msgspec.json.encode(change), key=change.name)
-        while self._pending:
-            await asyncio.wait(set(self._pending))
+        number = await self._channel.publish(KIND, msgspec.json.encode(change), key=change.name)
+        if not await self._channel.settled(number, self._settle_s):
+            raise Overloaded("It is not known whether every process has this change.", detail="channel.publish_s")
+        await self.changed()
 
     def _receive(self, message: Notice) -> None:
         """A process, this one too, tells of a change."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from datetime import UTC, datetime
 from decimal import Decimal
+from enum import StrEnum
 from functools import partial
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -133,6 +134,24 @@ def test_a_record_of_its_types_fits_and_one_with_a_field_of_another_is_told_by_n
 )
 def test_what_only_looks_like_a_type_does_not_fit(value: object, hint: object) -> None:
     assert misfit(value, hint, "it")
+
+
+class Named(str):
+    """A text of a class of its own, which encoders do not know."""
+
+    __slots__ = ()
+
+
+class Word(StrEnum):
+    SIM = "sim"
+
+
+def test_a_text_is_plain_or_of_an_enumeration() -> None:
+    assert left(replace(ASKED, model=Word.SIM)).model == "sim"
+    assert left(replace(ASKED, extra={"a": Word.SIM})).extra == {"a": "sim"}
+    for changed in (replace(ASKED, model=Named("sim")), replace(ASKED, extra={"a": Named("x")})):
+        with pytest.raises(MiddlewareFault, match="Named"):
+            left(changed)
 
 
 def test_ids_may_come_in_any_list() -> None:
