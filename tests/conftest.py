@@ -7,13 +7,14 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 import uvloop
 from hypothesis import HealthCheck, settings
 from tests.matrix.results import Results
-from tests.shared import be_patient, few_authorities, loaded_once
+from tests.shared import few_authorities, loaded_once, set_patience
 
 # What is compiled is kept for the next run and for the processes that tests start, also where the environment says otherwise: to
 # compile the tests and the gateway anew takes each test process half a minute.
@@ -26,7 +27,18 @@ settings.register_profile("ci", settings.get_profile("here"), derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "here")
 
 
-be_patient()
+def _is_of_gateways(path: Path) -> bool:
+    return (Path(__file__).parent / "gateway") in path.parents
+
+
+def pytest_collectstart(collector: pytest.Collector) -> None:
+    """Modules make configurations when they are imported."""
+    if isinstance(collector, pytest.Module):
+        set_patience(_is_of_gateways(collector.path))
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    set_patience(_is_of_gateways(item.path))
 
 
 @pytest.fixture(scope="session")

@@ -34,16 +34,13 @@ PATIENT = (
     *("workers.probe_timeout_s", "engines.ping_timeout_s", "engines.question_timeout_s", "engines.tokenizer_timeout_s"),
     *(
         "timeouts.connect_s",
-        "timeouts.first_token_s",
-        "timeouts.token_s",
-        "timeouts.write_s",
         "tokenizer.proof_timeout_s",
     ),
     *("media.timeout_s", "media.decode_timeout_s", "media.clip_timeout_s", "media.wait_s", "documents.timeout_s"),
     *("documents.wait_s", "history.timeout_s"),
 )
-"""Settings after whose seconds somebody else is given up, as a busy machine would have it. In tests they are `PATIENCE`, unless a
-test says otherwise: it is about one of them then."""
+"""Settings after whose seconds somebody else is given up, as a busy machine would have it. In tests of whole gateways they are
+`PATIENCE`, unless a test says otherwise: it is about one of them then."""
 _END = b"-----END CERTIFICATE-----\n"
 _loaded: OrderedDict[tuple[Any, ...], HuggingFaceTokenizer] = OrderedDict()
 
@@ -104,28 +101,16 @@ PATIENT_ENVIRONMENT = {f"SMG_{each.replace('.', '_').upper()}": f"{patience_of(e
 """The settings of `PATIENT` for gateways in processes of their own."""
 
 
-def be_patient() -> None:
-    """From now on the settings of `PATIENT` are `PATIENCE` by default, in configurations that are made by code. Called before the
-    modules of tests are imported, which make some."""
+def set_patience(patient: bool) -> None:
+    """From now on the settings of `PATIENT` are `PATIENCE` by default, or what the product has, in configurations that code
+    makes."""
     for setting in PATIENT:
         room, _, name = setting.partition(".")
-        _set_defaults(_room(room), {name: patience_of(setting)})
-
-
-def _set_defaults(made: Any, changes: dict[str, float]) -> None:
-    names = [each.name for each in attrs.fields(made) if each.default is not attrs.NOTHING]
-    found = dict(zip(names, made.__init__.__defaults__, strict=True))
-    made.__init__.__defaults__ = tuple({**found, **changes}.values())
-
-
-@contextmanager
-def defaults_of_the_product() -> Iterator[None]:
-    """All settings have their own defaults while this lasts."""
-    for setting in PATIENT:
-        room, _, name = setting.partition(".")
-        _set_defaults(_room(room), {name: attrs.fields_dict(_room(room))[name].default})
-    yield
-    be_patient()
+        made = _room(room)
+        own = {each.name: each.default for each in attrs.fields(made) if each.default is not attrs.NOTHING}
+        found = dict(zip(own, made.__init__.__defaults__, strict=True))
+        found[name] = patience_of(setting) if patient else own[name]
+        made.__init__.__defaults__ = tuple(found.values())
 
 
 @contextmanager

@@ -161,8 +161,17 @@ def _lost_words(make: Make, text: str, family: Family) -> set[str]:
         # A word may be cut where arguments end and text begins: it is then whole in the text alone, or only in both joined.
         kept = _words("".join(map(_text_of, (piece for _, piece in behind))))
         kept |= _words("".join(map(_text_of, (piece for _, piece in rest))))
-        lost |= _words(_PART.sub("", text[begun + 1 : rest[0][0] + 1])) - kept - own
+        broken = text[begun + 1 : rest[0][0] + 1]
+        if isinstance(rest[0][1], CallStart):
+            broken = _before_header(broken, family)
+        lost |= _words(_PART.sub("", broken)) - kept - own
     return lost
+
+
+def _before_header(text: str, family: Family) -> str:
+    """A broken-off call without the header of the next one, where calls have headers: its words are no words of this call."""
+    at = max((text.rfind(each) for spec in family.calls if spec.headers for each in _strings(spec)), default=-1)
+    return text if at < 0 else text[:at]
 
 
 def _text_of(piece: Piece) -> str:

@@ -3,13 +3,11 @@
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.shared import defaults_of_the_product
 
 from smg_core.config import (
     Config,
@@ -25,12 +23,6 @@ from smg_core.config import (
     without_password,
 )
 from smg_core.settings import complaint, shape_of
-
-
-@pytest.fixture(autouse=True)
-def settings_have_their_own_defaults() -> Iterator[None]:
-    with defaults_of_the_product():
-        yield
 
 
 def problems(*args, **kwargs) -> tuple[str, ...]:

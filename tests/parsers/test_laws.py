@@ -199,3 +199,10 @@ CALL = "<tool_call>\n<function=get_weather>\n<parameter=city>\nParis\n</paramete
 )
 def test_what_a_cut_marker_behind_a_call_follows_is_looked_at_as_a_whole_however_it_came(behind: str) -> None:
     assert not law.split_invariance(maker("qwen35", [WEATHER], False), CALL + behind)
+
+
+def test_the_header_of_a_call_is_no_part_of_the_broken_one_before_it() -> None:
+    opens = "<|channel|>commentary to=functions.get_weather <|constrain|>json<|message|>"
+    text = f'{opens}{{"city": "Paris", "days"{opens}{{"city": "Paris", "days": 2}}<|call|>'
+
+    assert law.conservation(maker("harmony", None, False), text, FAMILIES["harmony"]) == []
