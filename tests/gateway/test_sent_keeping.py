@@ -55,7 +55,7 @@ BROKEN: dict[str, Callable[[bytes], bytes]] = {
     "empty": lambda data: b"",
     "another kind": lambda data: b"PK" + data,
     "another version": lambda data: data[:7] + b"\xff" + data[8:],
-    "changed": lambda data: data[:-5] + b"\x00" + data[-4:],
+    "changed": lambda data: data[:-5] + bytes((data[-5] ^ 1,)) + data[-4:],
 }
 
 
