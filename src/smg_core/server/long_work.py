@@ -16,6 +16,6 @@ T = TypeVar("T")
 
 async def worked(gateway: Runtime, tenant: str, size: int, work: Callable[[], T]) -> T:
     """What `work` makes of texts of `size` bytes of this tenant."""
-    if size <= INLINE:
+    if size <= INLINE:  # also where a gateway has no threads yet, since it was not started
         return work()
-    return await gateway.executor.run(lambda _: work(), size=size, caller=tenant)
+    return await gateway.executor.apart(work, size, tenant)

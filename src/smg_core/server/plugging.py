@@ -47,7 +47,9 @@ class Plugging:
         self, scope: Scope, receive: Receive, send: Send, answer: Callable[[Exchange], Awaitable[None]]
     ) -> None:
         """Answer a request as an exchange that plugins see."""
-        await self._plugins.changed()
+        if self._plugins.changes:
+            with self._plugins.asked():
+                await self._plugins.changed()
         exchange = PluggedExchange(scope, receive, send)
         try:
             await answer(exchange)
