@@ -1,7 +1,7 @@
 """`smg-gateway demo`: starts a simulated engine and a gateway, and streams one answer to the terminal (edge).
 
 Only the model is simulated: the engine is called over gRPC, the gateway over HTTP, by a plain client that reads server-sent
-events. Above: cli. Below: server.gateway.
+events. Above: cli. Below: server.gateway, server.accepting.
 """
 
 import asyncio
@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager
 import httpx
 import uvicorn
 
+from smg_core.server.accepting import send_at_once
 from smg_core.server.gateway import Gateway
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig
@@ -59,6 +60,7 @@ async def _demo(prompt: str, port: int, keep_serving: bool) -> int:
 async def _served(gateway: Gateway, port: int) -> AsyncIterator[tuple["asyncio.Task[None]", str]]:
     """The gateway behind an HTTP server; the server's task and the base URL of the API."""
     listener = socket.create_server(("127.0.0.1", port))
+    send_at_once(listener)
     server = uvicorn.Server(uvicorn.Config(gateway.asgi(), log_level="warning", lifespan="off", ws="none"))
     task = asyncio.create_task(server.serve(sockets=[listener]))
     try:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -55,6 +56,16 @@ async def connected(house: House) -> AsyncIterator[tuple[asyncio.StreamReader, a
         yield reader, writer
     finally:
         writer.close()
+
+
+async def test_connections_send_each_piece_when_it_is_written(house: House) -> None:
+    """Also on asyncio's own loop, and where the listener was made without a protocol number."""
+    async with connected(house):
+        assert house.server is not None
+        await eventually(lambda: bool(house.server.server_state.connections))
+        for each in house.server.server_state.connections:
+            sock = each.transport.get_extra_info("socket")
+            assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 async def exchange(house: House, *pieces: bytes) -> bytes:

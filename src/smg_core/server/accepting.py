@@ -20,7 +20,7 @@ from smg_core.server.proxies.networks import Networks
 from smg_core.server.proxies.protocol_header import ProxiedClient, ProxyHeaderFault, header_size, source_of
 from smg_core.server.tls.contexts import Contexts
 
-__all__ = ["Accepting", "MakeProtocol", "accepting", "contexts_of"]
+__all__ = ["Accepting", "MakeProtocol", "accepting", "contexts_of", "send_at_once"]
 
 log = logging.getLogger("smg.server")
 
@@ -103,8 +103,6 @@ class Accepting:
 
     def _begin(self, sock: socket.socket, host: str) -> None:
         sock.setblocking(False)
-        if sock.family != socket.AF_UNIX:
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if len(self._open) >= self._most:
             oldest = next(iter(self._open))
             _end(self._open.pop(oldest))
@@ -192,6 +190,14 @@ class Accepting:
         again = self._repeats.note((what, why), self._loop.time())
         if again is not None:
             log.info("%s: %s%s", what, why, f" ({again} more like it since the last time)" if again else "")
+
+
+def send_at_once(listener: socket.socket) -> None:
+    """Have connections of this listener send each piece when it is written (TCP_NODELAY), which they inherit from it. Without it
+    the system keeps a second small piece back until the client has acknowledged the first, often 40 ms later; asyncio's own loop
+    sets it only for sockets that were made with a protocol number. Called for every listener before it is served."""
+    if listener.family != socket.AF_UNIX:
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 
 def contexts_of(config: Config) -> Contexts | None:

@@ -20,7 +20,7 @@ from typing import Any, cast
 import uvicorn
 
 from smg_core.config import Config
-from smg_core.server.accepting import accepting, contexts_of
+from smg_core.server.accepting import accepting, contexts_of, send_at_once
 from smg_core.server.app import App
 from smg_core.server.gateway import Gateway
 from smg_core.server.http_protocol import BoundedHttpProtocol, Refusals, protocol_class
@@ -113,6 +113,8 @@ class HttpServer(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """As uvicorn's; a listener that speaks TLS, or that proxies pass connections to, is not left to the event loop."""
+        for each in sockets or ():
+            send_at_once(each)
         unix = any(each.family == socket.AF_UNIX for each in sockets or ())  # which uvloop takes from us one by one
         if sockets is None or (self._contexts is None and not self._proxied and not unix):
             await super().startup(sockets)

@@ -365,11 +365,11 @@ def test_little_that_stands_for_much_is_refused_before_it_is_written(changed: Ge
     tracemalloc.start()
     assert weight_of(ASKED, changed) > 0
     with pytest.raises(MiddlewareFault):
-        left(changed)
+        left(changed, 1 << 21)
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
 
-    assert most < 4 * MOST
+    assert most < 1 << 23
 
 
 def test_messages_that_are_repeated_count_as_often_as_they_are_there() -> None:
