@@ -14,6 +14,7 @@ from smg_core import Gateway
 
 CHOSEN = os.environ.get("SMG_ENGINES", "mlx").split()
 ONE_ENGINES = {
+    "test_http_ids.py": "vllm",
     "test_mlx.py": "mlx",
     "test_pictures.py": "vllm",
     "test_pooling.py": "vllm",

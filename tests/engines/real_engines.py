@@ -155,6 +155,20 @@ VLLM_SCORING = attrs.evolve(
 )
 
 
+VLLM_HTTP = attrs.evolve(
+    VLLM,
+    title="vLLM, token ids over HTTP",
+    options=(
+        *VLLM.options,
+        *("--enable-scale-out", "--enable-prompt-tokens-details", "--disable-uvicorn-access-log"),
+    ),
+    about=(
+        "Its own OpenAI server, started with `--enable-scale-out`: a gateway before `/v1/completions` (`vllm-http`) and one "
+        "before `/inference/v1/generate` (`vllm-tokens-http`)."
+    ),
+)
+
+
 VLLM_BENCH = attrs.evolve(
     VLLM,
     title="vLLM, measured by its own program",
@@ -182,5 +196,11 @@ VLLM_PAIR = attrs.evolve(
 
 ENGINES = {engine.name: engine for engine in (MLX, VLLM, SGLANG)}
 """Those that a run may name."""
-SECTIONS = {engine.title: engine for engine in (MLX, VLLM, VLLM_PICTURES, VLLM_POOLING, VLLM_PAIR, VLLM_BENCH, SGLANG)}
+SECTIONS = {
+    engine.title: engine
+    for engine in (
+        *(MLX, VLLM, VLLM_HTTP, VLLM_PICTURES, VLLM_POOLING, VLLM_SCORING, VLLM_PAIR, VLLM_BENCH),
+        SGLANG,
+    )
+}
 """The sections of the page, in order."""

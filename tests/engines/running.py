@@ -4,11 +4,13 @@ import asyncio
 import contextlib
 import os
 import signal
+import socket
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import attrs
+import httpx
 import pytest
 from tests.engines.real_engines import RealEngine
 from tests.gateway.conftest import eventually
@@ -116,3 +118,46 @@ async def running(engine: RealEngine) -> AsyncIterator[Running]:
             found = Running(engine, {"h2": launched, "grpcio": other}, launched)
             stack.push_async_callback(found.stop)
             yield found
+
+
+@asynccontextmanager
+async def own_server(engine: RealEngine, log: Path) -> AsyncIterator[str]:
+    """vLLM's own OpenAI server with the model and the options of this engine; the URL at which it answers. `log` gets what it
+    writes."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    url = f"http://127.0.0.1:{port}"
+    process = await _own_process(engine, port, log)
+    try:
+        ended = asyncio.create_task(process.wait())
+        await eventually(lambda: ended.done() or _healthy(url), COMES_UP_S)
+        assert not ended.done(), log.read_text()[-4000:]
+        ended.cancel()
+        yield url
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
+
+
+async def _own_process(engine: RealEngine, port: int, log: Path) -> asyncio.subprocess.Process:
+    server = ("-m", "vllm.entrypoints.openai.api_server", "--host", "127.0.0.1", "--port", str(port))
+    with log.open("ab") as out:
+        return await asyncio.create_subprocess_exec(
+            engine.python,
+            *server,
+            *("--model", str(engine.model), "--served-model-name", "tiny"),
+            *engine.options,
+            env=engine.variables(),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=out,
+            stderr=asyncio.subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+
+def _healthy(url: str) -> bool:
+    with contextlib.suppress(httpx.HTTPError):
+        return httpx.get(f"{url}/health", timeout=2, trust_env=False).status_code == 200
+    return False

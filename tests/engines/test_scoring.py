@@ -1,20 +1,13 @@
 """The gateway before a real vLLM over HTTP whose model is a cross-encoder. For `make test-engines`."""
 
-import asyncio
-import contextlib
 import json
-import os
-import signal
-import socket
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import attrs
 import httpx
 import pytest
 from tests.engines.real_engines import VLLM_SCORING
-from tests.engines.running import COMES_UP_S, config_of
-from tests.gateway.conftest import eventually
+from tests.engines.running import COMES_UP_S, config_of, own_server
 
 from smg_core import Gateway
 
@@ -33,50 +26,14 @@ class Before:
 
 @pytest.fixture(scope="module")
 async def before(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Before]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    log = tmp_path_factory.mktemp("vllm") / "log"
-    url = f"http://127.0.0.1:{port}"
-    process = await _started(port, log)
-    try:
-        async with httpx.AsyncClient(base_url=url, timeout=60, trust_env=False) as far:
-            ended = asyncio.create_task(process.wait())
-            await eventually(lambda: ended.done() or _healthy(url), COMES_UP_S)
-            assert not ended.done(), log.read_text()[-4000:]
-            ended.cancel()
-            async with (
-                Gateway([url], config=config_of("h2")) as gateway,
-                gateway.http_client(httpx, base_url="http://gateway", timeout=60) as near,
-            ):
-                await gateway.ready()
-                yield Before(near, far)
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        await process.wait()
-
-
-async def _started(port: int, log: Path) -> asyncio.subprocess.Process:
-    server = ("-m", "vllm.entrypoints.openai.api_server", "--host", "127.0.0.1", "--port", str(port))
-    with log.open("ab") as out:
-        return await asyncio.create_subprocess_exec(
-            VLLM_SCORING.python,
-            *server,
-            *("--model", str(VLLM_SCORING.model), "--served-model-name", "tiny"),
-            *VLLM_SCORING.options,
-            env=VLLM_SCORING.variables(),
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=out,
-            stderr=asyncio.subprocess.STDOUT,
-            start_new_session=True,
-        )
-
-
-def _healthy(url: str) -> bool:
-    with contextlib.suppress(httpx.HTTPError):
-        return httpx.get(f"{url}/health", timeout=2, trust_env=False).status_code == 200
-    return False
+    async with (
+        own_server(VLLM_SCORING, tmp_path_factory.mktemp("vllm") / "log") as url,
+        httpx.AsyncClient(base_url=url, timeout=60, trust_env=False) as far,
+        Gateway([url], config=config_of("h2")) as gateway,
+        gateway.http_client(httpx, base_url="http://gateway", timeout=60) as near,
+    ):
+        await gateway.ready()
+        yield Before(near, far)
 
 
 async def test_the_server_says_that_its_model_judges_pairs(before: Before) -> None:

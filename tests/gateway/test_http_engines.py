@@ -1,5 +1,6 @@
 """Engines that take token ids over HTTP, behind a gateway: they are like any other, from joining to a client that leaves."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -132,6 +133,33 @@ async def test_sglang_is_told_by_name_too() -> None:
             text = "".join([piece async for piece in pieces])
         assert house.engine.counters["aborts"] == 1
         assert "[DONE]" in text or "error" in text
+
+
+async def test_a_vllm_without_the_tokens_only_call_does_not_join_and_its_operator_is_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    said = "Scale-out endpoints are disabled. Restart vllm serve with --enable-scale-out to enable them."
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        path = (await reader.readuntil(b"\r\n\r\n")).split(b" ")[1]
+        refused = path.startswith(b"/inference/")
+        told: Any = (
+            {"error": {"message": said}} if refused else {"data": [{"id": "m", "root": "/m", "max_model_len": 9}]}
+        )
+        sent = json.dumps(told).encode()
+        status = b"403 Forbidden" if refused else b"200 OK"
+        writer.write(b"HTTP/1.1 %b\r\ncontent-length: %d\r\nconnection: close\r\n\r\n%b" % (status, len(sent), sent))
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        gateway = Gateway([WorkerSpec(url, dialect="vllm-tokens-http")], config=CALM)
+        try:
+            await gateway.start()
+            await eventually(lambda: "Restart vllm serve with --enable-scale-out to enable" in caplog.text)
+            assert not gateway.models
+        finally:
+            await gateway.stop()
 
 
 @every

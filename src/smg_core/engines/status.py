@@ -55,6 +55,7 @@ _MAX_TEXT = 2000  # characters of engine text that are kept; engines send whole 
 _GONE = "The engine went away before the request was complete."
 _FAILED = "The engine failed while it worked on the request."
 _TRUST = "The engine refused the gateway's own credentials."
+_PERMIT = "The engine does not permit the gateway this call."
 
 _ERRORS: dict[str, tuple[type[SmgError], str]] = {
     # A peer that cancels is shutting down: our own cancellations never wait for a status.
@@ -64,7 +65,7 @@ _ERRORS: dict[str, tuple[type[SmgError], str]] = {
     "DEADLINE_EXCEEDED": (EngineTimeout, "The engine did not answer in time."),
     "NOT_FOUND": (EngineRejected, "The engine does not know what the request names."),
     "ALREADY_EXISTS": (EngineFailed, _FAILED),
-    "PERMISSION_DENIED": (WorkerError, _TRUST),
+    "PERMISSION_DENIED": (WorkerError, _PERMIT),
     "RESOURCE_EXHAUSTED": (WorkerBusy, "The engine has no room for the request."),
     "FAILED_PRECONDITION": (EngineRejected, "The engine cannot take this request in its present state."),
     "ABORTED": (WorkerGone, _GONE),

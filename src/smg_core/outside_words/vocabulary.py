@@ -57,14 +57,14 @@ _SECTIONS: dict[str, str] = {
         crashed crashes segfault segmentation fault faults abort terminate terminated terminating termination shutdown shut
         shutting down stop stopped stopping start started starting startup restart restarted restarting ready initialize
         initialized initializing initialization init load loaded loading unload unloaded sleep sleeping asleep wake awake pause
-        paused pausing resume resumed loop event busy idle stuck hung hang health healthy unhealthy alive executor scheduler
-        scheduled scheduling spawn spawned zmq ray actor actors launcher node nodes supervisor
+        paused pausing resume resumed serve serves served loop event busy idle stuck hung hang health healthy unhealthy alive
+        executor scheduler scheduled scheduling spawn spawned zmq ray actor actors launcher node nodes supervisor
     """,
     "queues and load": """
         queue queues queued full overloaded overload load rate limit limits limited limiting throttle throttled quota retry
         retries retried retrying later backoff wait waiting waits waited pending running concurrency concurrent slot slots
         capacity admission admitted rejected reject backpressure preempt preempted preemption evict evicted eviction priority
-        draining drained drain seconds second ms milliseconds minutes minute
+        scale scaling draining drained drain seconds second ms milliseconds minutes minute
     """,
     "model and input": """
         model models context max maximum min minimum len window token tokens tokenizer tokenize tokenized tokenization

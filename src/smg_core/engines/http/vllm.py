@@ -138,6 +138,10 @@ class VllmTokensCodec(VllmHttpCodec):
     facts = TOKENS_FACTS
     generate_path = "POST /inference/v1/generate"
 
+    # Gives up nothing, for which a server that was started without these calls refuses itself (403). Older ones, which do not
+    # know this path (404), always have the call that generates.
+    describes = Unary("POST /inference/v1/abort_requests", b'{"request_ids":[]}', lambda _: TOKENS_FACTS)
+
     def generate(self, request: EngineRequest) -> bytes:
         """The body. Raises as that of `VllmHttpCodec`."""
         _refuse_tokens(request)
