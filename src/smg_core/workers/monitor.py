@@ -8,8 +8,8 @@ the interval. Above: server.runtime, which passes in how to connect to an engine
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from typing import Literal
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Literal, TypeVar
 
 from smg_core.clock import CallLater, Clock, SystemClock
 from smg_core.engines.base import CountsConnections, Engine, EngineFacts, Loads, ProcessFacts
@@ -45,7 +45,8 @@ _OUTCOMES: dict[bytes, Outcome | Literal["unknown"]] = {
 Connect = Callable[[Worker], Awaitable[Engine]]
 Join = Callable[[Worker, Engine], Awaitable[tuple[str, ...]]]
 WhileJoined = Callable[[Worker, Engine], Awaitable[None]]
-Probed = Callable[[Worker, Engine], Awaitable[None]]
+Probed = Callable[[Worker, Engine], Coroutine[Any, Any, None]]
+T = TypeVar("T")
 
 
 class Monitor:
@@ -345,16 +346,35 @@ class Monitor:
                     self.signal(worker, "failing", "is another engine than when it joined")
                     return
             if outcome == "ok" and worker.state == "ready" and self._on_probed is not None:
-                await self._on_probed(worker, engine)
+                await self._in_time(self._on_probed(worker, engine))
+
+    async def _in_time(self, asking: Coroutine[Any, Any, T]) -> T | None:
+        """What an engine says to a question that is asked after a probe; None where it has not answered in the time of a probe. A
+        longer question would hold up the next probe, and an engine that has frozen since the last one would not be noticed."""
+        task = asyncio.ensure_future(asking)
+
+        def over() -> None:
+            task.cancel()
+
+        timer = self._call_later(self._settings.probe_timeout_s, over)
+        try:
+            await asyncio.wait((task,))
+        finally:
+            timer.cancel()
+            task.cancel()
+        return None if task.cancelled() else task.result()
 
     async def _is_another_engine(self, worker: Worker, engine: Engine) -> bool | None:
         """Whether the engine describes another model, other abilities or another role than when the worker joined; None if it
         does not say. An engine that describes itself as before may be another process all the same: its caches are empty then."""
         began = self._clock.monotonic()
         try:
-            info, facts = await engine.describe()
+            described = await self._in_time(engine.describe())
         except SmgError:
             return None  # the next probe finds the reason
+        if described is None:
+            return None
+        info, facts = described
         if worker.info is not None and info != worker.info:
             return True
         if worker.said is not None and (facts != worker.said or facts.kv != worker.said.kv):

@@ -60,7 +60,10 @@ class WorkersConfig:
     tls_cert: str | None = option(None, "File of the certificate (PEM) shown to engines.")
     tls_key: str | None = option(None, "File of that certificate's private key (PEM).")
     probe_timeout_s: float = option(
-        2.0, "Seconds that an engine may take to answer a health check.", at_least=0.05, at_most=600
+        2.0,
+        "Seconds that an engine may take to answer a health check, or to say after one what it serves.",
+        at_least=0.05,
+        at_most=600,
     )
     probe_failures: int = option(
         1, "Health checks in a row that an engine may fail before it gets no more requests.", at_least=1, at_most=100

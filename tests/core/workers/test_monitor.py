@@ -36,12 +36,15 @@ class Peer:
         self.process = ProcessFacts()
         self.connections: int | None = None
         self.described = 0
+        self.silent = False
         self.probes = 0
         self.asked_loads = 0
         self.closed = 0
 
     async def describe(self) -> tuple[ModelInfo, EngineFacts]:
         self.described += 1
+        if self.silent:
+            await asyncio.Event().wait()
         if isinstance(self.info, BaseException):
             raise self.info
         return self.info, attrs.evolve(FACTS, process=self.process)
@@ -267,6 +270,41 @@ async def test_after_a_probe_or_a_description_that_failed_an_engine_is_asked_wha
         await here.passes(10.0)
 
         assert (before, here.peer.described) == (1, 2)
+
+
+async def test_an_engine_that_freezes_while_it_is_asked_what_it_serves_is_probed_all_the_same() -> None:
+    async with site() as here:
+        worker = here.add()
+        await idle()
+        here.peer.silent = True
+        await here.passes(5.0)
+        before = worker.state
+        here.peer.health_says = EngineTimeout("late")
+        await here.passes(15.0)
+
+        assert (before, worker.state) == ("ready", "unreachable")
+
+
+async def test_what_is_done_after_a_probe_ends_with_the_monitor_and_holds_up_no_probe() -> None:
+    ended: list[str] = []
+
+    async def asks(worker: Worker, engine: Engine) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(worker.name)
+
+    async with site() as here:
+        here.monitor._on_probed = asks
+        here.add()
+        await here.passes(15.0)
+        assert here.peer.probes == 3
+        before = len(ended)
+        await here.passes(5.0)
+    await idle()
+
+    assert before >= 2
+    assert len(ended) == 4
 
 
 async def test_a_refused_connection_is_certain_and_makes_a_worker_unreachable_at_once() -> None:
