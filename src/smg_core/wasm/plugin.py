@@ -43,7 +43,7 @@ from smg_core.wasm.instances import Instances, Waiting
 from smg_core.wasm.places import CallPlaces
 from smg_core.wasm.plans import Unusable
 from smg_core.wasm.running import Compiled, Guest
-from smg_core.wasm.threads import GuestThreads
+from smg_core.wasm.threads import Claim, GuestThreads
 from smg_core.wasm.told import GuestSaid
 from smg_core.wasm.worlds import (
     SMG,
@@ -219,7 +219,8 @@ class _Session:
     def __init__(self, plugin: WasmPlugin, about: About) -> None:
         self._plugin, self._about = plugin, about
         self._guest: Guest | None = None
-        self._has_place = self._over = self._is_in_thread = False
+        self._has_place = self._over = False
+        self._claim = Claim()  # of the call that waits for a thread, or has one
         self._running: asyncio.Future[Any] | None = None
         self._turn = asyncio.Lock()
         self._deadline_s = plugin.entry.limits.deadline_ms / 1000
@@ -351,22 +352,30 @@ class _Session:
 
     async def _in_a_thread(self, work: Callable[[], Any], calls: int) -> Any:
         """Run so many calls in a thread. Raises MiddlewareFault."""
-        self._is_in_thread = False
+        claim = self._claim = Claim()
 
         def begun() -> Any:
-            self._is_in_thread = True
+            if not claim.take():
+                raise MiddlewareFault("was given up before it began")
             return work()
 
         running = self._running = self._plugin.run(begun, self._about.tenant)
         running.add_done_callback(self._settled)
         within = self._deadline_s * _LATE * calls + 1.0
         done, _ = await asyncio.wait({running}, timeout=within)
-        if not done and not self._is_in_thread:
-            running.cancel()
+        if not done and self._gives_up(running):
             raise MiddlewareFault("has no thread free: all that the tenant may have are in calls")
         if not done:
             raise MiddlewareFault("waits in the host beyond its deadline")
         return running.result()
+
+    def _gives_up(self, running: "asyncio.Future[Any]") -> bool:
+        """Have the call that waits for a thread never begin. False where it has begun: its instance must be left alone then,
+        since two threads in one instance would end the process."""
+        if not self._claim.take():
+            return False
+        running.cancel()
+        return True
 
     def _heard(self, guest: Guest) -> None:
         if guest.has_told:
@@ -396,9 +405,7 @@ class _Session:
         running, guest = self._running, self._guest
         if running is None:
             self._let_go()
-        elif not self._is_in_thread:
-            running.cancel()
-        elif guest is not None:
+        elif not self._gives_up(running) and guest is not None:
             guest.stop()
 
     def _let_go(self) -> None:

@@ -4,13 +4,34 @@ Above: `plugin`, `loading`. Below: `instances`.
 """
 
 import asyncio
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from smg_core.wasm.instances import Threads
 
-__all__ = ["GuestThreads"]
+__all__ = ["Claim", "GuestThreads"]
+
+
+class Claim:
+    """Who has a piece of work that waits for a thread: the thread that begins it, or who gives it up on the event loop. What a
+    future says of itself does not tell: one that is cancelled in the moment in which its thread begins counts as cancelled, and
+    runs."""
+
+    __slots__ = ("_lock",)
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+
+    def take(self) -> bool:
+        """Whether this is the first that asks. Safe in all threads."""
+        return self._lock.acquire(blocking=False)
+
+    @property
+    def taken(self) -> bool:
+        """Whether anybody has it."""
+        return self._lock.locked()
 
 
 class GuestThreads:
