@@ -25,7 +25,8 @@ pytestmark = pytest.mark.anyio
 
 LONG = "A rather long answer that takes its time, word by word, until all of it is said. " * 8
 PACED = Timing(decode_rate=100)
-BRISK = ("--responses-lease-s", "1", "--responses-poll-s", "0.05", "--responses-batch-s", "0.01")
+BRISK = ("--responses-lease-s", "5", "--responses-poll-s", "0.05", "--responses-batch-s", "0.01")
+KEEPS = ("--responses-lease-s", "300")  # of a process that lives on, which a busy machine may let stand still
 ENDED = ("completed", "incomplete", "failed", "cancelled")
 
 
@@ -109,7 +110,7 @@ async def check_killed(history: str) -> None:
         async with serving(engine, history) as first:
             id, seen = await begun(first.client)
             await first.kill()
-        async with serving(engine, history) as second:
+        async with serving(engine, history, *KEEPS) as second:
             await check_rerun(second.client, id, seen)
 
 

@@ -43,7 +43,7 @@ from smg_core.wasm.instances import Instances, Waiting
 from smg_core.wasm.places import CallPlaces
 from smg_core.wasm.plans import Unusable
 from smg_core.wasm.running import Compiled, Guest
-from smg_core.wasm.threads import Claim, GuestThreads
+from smg_core.wasm.threads import GuestThreads, StartClaim
 from smg_core.wasm.told import GuestSaid
 from smg_core.wasm.worlds import (
     SMG,
@@ -220,7 +220,7 @@ class _Session:
         self._plugin, self._about = plugin, about
         self._guest: Guest | None = None
         self._has_place = self._over = False
-        self._claim = Claim()  # of the call that waits for a thread, or has one
+        self._claim = StartClaim()  # of the call that waits for a thread, or has one
         self._running: asyncio.Future[Any] | None = None
         self._turn = asyncio.Lock()
         self._deadline_s = plugin.entry.limits.deadline_ms / 1000
@@ -352,7 +352,7 @@ class _Session:
 
     async def _in_a_thread(self, work: Callable[[], Any], calls: int) -> Any:
         """Run so many calls in a thread. Raises MiddlewareFault."""
-        claim = self._claim = Claim()
+        claim = self._claim = StartClaim()
 
         def begun() -> Any:
             if not claim.take():

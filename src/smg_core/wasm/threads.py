@@ -11,10 +11,10 @@ from typing import Any
 
 from smg_core.wasm.instances import Threads
 
-__all__ = ["Claim", "GuestThreads"]
+__all__ = ["GuestThreads", "StartClaim"]
 
 
-class Claim:
+class StartClaim:
     """Who has a piece of work that waits for a thread: the thread that begins it, or who gives it up on the event loop. What a
     future says of itself does not tell: one that is cancelled in the moment in which its thread begins counts as cancelled, and
     runs."""

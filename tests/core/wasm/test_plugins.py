@@ -39,7 +39,7 @@ from smg_core.settings import ConfigError
 from smg_core.wasm.bounds import AnswerBounds
 from smg_core.wasm.loading import WasmPlugins
 from smg_core.wasm.plugin import WasmPlugin
-from smg_core.wasm.threads import Claim
+from smg_core.wasm.threads import StartClaim
 from smg_core.wasm.told import GuestSaid
 from smg_core.wasm.worlds import OURS
 
@@ -477,7 +477,7 @@ async def test_a_call_is_given_up_or_begins_in_its_thread_and_never_both(house: 
 
 @given(st.integers(2, 8))
 def test_of_all_who_claim_a_piece_of_work_one_has_it(threads: int) -> None:
-    claim, gate = Claim(), threading.Barrier(threads)
+    claim, gate = StartClaim(), threading.Barrier(threads)
     took: list[bool] = []
 
     def takes() -> None:
