@@ -11,7 +11,7 @@ import openai
 import pytest
 from tests.engines.real_engines import VLLM_HTTP, RealEngine
 from tests.engines.running import COMES_UP_S, config_of, own_server
-from tests.engines.test_client_suite import (  # what every engine is asked
+from tests.engines.test_client_suite import (  # noqa: F401  # what every engine is asked
     ENDLESS,
     GREETING,
     HELLO,
@@ -33,17 +33,6 @@ from smg_core.workers.worker import WorkerSpec
 pytestmark = [pytest.mark.anyio, pytest.mark.engines, pytest.mark.timeout(COMES_UP_S + 300)]
 TITLE = VLLM_HTTP.title
 DIALECTS = ("vllm-http", "vllm-tokens-http")
-SUITE = (
-    test_a_client_that_leaves_ends_the_engines_work,
-    test_a_schema_is_held_or_refused_by_name,
-    test_a_seed_repeats_an_answer_where_the_engine_can_or_is_refused_by_name,
-    test_a_tool_is_called,
-    test_logprobs,
-    test_messages,
-    test_several_choices,
-    test_stop_strings,
-    test_what_the_engine_would_refuse_or_die_of_is_refused_by_name,
-)
 
 
 @attrs.frozen

@@ -209,7 +209,7 @@ class WasmPlugin:
             self._hear(self.name, told)
 
     def run(self, call: Callable[[], Any], tenant: str) -> "asyncio.Future[Any]":
-        """Run something that blocks in a thread, when the tenant may have one. What is cancelled before it runs never does."""
+        """Run something that blocks in a thread, when the tenant may have one. Cancelled as in `GuestThreads.run`."""
         return self._threads.run(call, tenant)
 
 

@@ -52,7 +52,8 @@ class GuestThreads:
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def run(self, call: Callable[[], Any], tenant: str) -> "asyncio.Future[Any]":
-        """Run something that blocks in a thread, when the tenant may have one. What is cancelled before it runs never does."""
+        """Run something that blocks in a thread, when the tenant may have one. What is cancelled while it waits for its turn
+        never runs; what is cancelled in the moment in which it begins may run all the same: see `StartClaim`."""
         if self._turns.begins(tenant):
             return self._run(call, tenant)
         done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
