@@ -25,7 +25,7 @@ _TRUST = (EngineFailed, "The engine refused the gateway's own credentials.")
 
 _STATUSES: dict[int, tuple[type[SmgError], str]] = {
     401: _TRUST,
-    403: _TRUST,
+    403: (EngineFailed, "The engine does not permit the gateway this call."),
     404: (EngineFailed, "The engine does not know the model, or has no chat API."),
     405: (EngineFailed, "The engine has no chat API at its address."),
     408: _LATE,
