@@ -329,7 +329,7 @@ async def test_a_response_for_a_model_that_nobody_serves_is_not_a_request_for_ea
         await eventually(lambda: sum(each.method == "acquire" for each in house.observer.of(StoreCalled)) >= 3)
         assert not house.observer.of(RequestStarted)
         assert not house.observer.of(RunEnded)
-    async with in_process(QUICK, config=config) as house:
+    async with in_process(QUICK, config=attrs.evolve(config, responses=BRISK)) as house:
         found = await polled(client_of(house), made.id)
         await eventually(lambda: house.observer.of(RunEnded))
         told = [(each.outcome, each.request_id) for each in house.observer.of(RunEnded)]
