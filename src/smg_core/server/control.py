@@ -17,7 +17,7 @@ import msgspec
 
 from smg_core.config import Config, Resolved
 from smg_core.errors import InvalidRequest, SmgError
-from smg_core.server.channel.base import Notice
+from smg_core.server.channel.base import Notice, known_everywhere
 from smg_core.server.config_check import check
 from smg_core.server.config_source import ConfigSource
 from smg_core.server.decided import Decided
@@ -88,7 +88,10 @@ class Control:
             apply(msgspec.json.decode(message.body))
 
     async def _publish(self, kind: str, what: object) -> None:
-        await self.gateway.channel.publish(kind, msgspec.json.encode(what), key=kind)
+        """Return once every process has made the change. Raises Overloaded where that is not known."""
+        channel = self.gateway.channel
+        number = await channel.publish(kind, msgspec.json.encode(what), key=kind)
+        await known_everywhere(channel, number, self.gateway.config.channel.publish_s)
 
     # ---------------------------------------------------------------------------------------------------------- requests
 
@@ -102,6 +105,8 @@ class Control:
 
     def _apply_taking(self, told: Mapping[str, bool]) -> None:
         self.gateway.admission.held = told["held"]
+        # Whoever asked counts the requests of all as soon as every process has been here.
+        self._processes.say_in_flight(self.gateway.in_flight)
 
     @property
     def in_flight(self) -> int:

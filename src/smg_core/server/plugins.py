@@ -19,7 +19,6 @@ import msgspec
 from smg_core.auth.roles import Roles
 from smg_core.clock import CallLater, Clock, IdSource
 from smg_core.config import Config
-from smg_core.errors import Overloaded
 from smg_core.hooks import Observer, PluginActed, PluginChanged, PluginCounted
 from smg_core.middleware.base import Middleware
 from smg_core.middleware.chain import Apart, Happened
@@ -27,7 +26,7 @@ from smg_core.middleware.entries import Entry, Link, check_plugins, entry_of_sou
 from smg_core.middleware.plan import PluginPlan
 from smg_core.observability.repeats import Repeats
 from smg_core.request import Caller
-from smg_core.server.channel.base import Notice
+from smg_core.server.channel.base import Notice, known_everywhere
 from smg_core.server.channel.local import Channel, LocalChannel
 from smg_core.server.plugin_code import NotLoaded, PluginCode, is_refusing, rules_of
 from smg_core.settings import ConfigError
@@ -272,8 +271,7 @@ class Plugins:
 
     async def _tell(self, change: _Change) -> None:
         number = await self._channel.publish(KIND, msgspec.json.encode(change), key=change.name)
-        if not await self._channel.settled(number, self._settle_s):
-            raise Overloaded("It is not known whether every process has this change.", detail="channel.publish_s")
+        await known_everywhere(self._channel, number, self._settle_s)
         await self.changed()
 
     def _receive(self, message: Notice) -> None:

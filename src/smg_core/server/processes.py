@@ -5,6 +5,7 @@ writes only its own column, so nothing is locked but the names of the board's ro
 Above: server.serve makes it, the gateway and server.http_server write to it, and the admin door reads all.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from hashlib import blake2b
@@ -14,7 +15,7 @@ import attrs
 
 from smg_core.workers.breaker_table import BreakerTable
 from smg_core.workers.polls import Polls
-from smg_core.workers.worker import Board, LocalBoard
+from smg_core.workers.worker import STATES, Board, LocalBoard, State
 
 __all__ = ["BoardMemory", "ProcessState", "ProcessTable", "SharedBoard", "SharedNumbers"]
 
@@ -69,6 +70,11 @@ class ProcessTable:
         for at, name in enumerate(FIELDS, start):
             self._cells[at] = getattr(state, name)
 
+    def say_in_flight(self, count: int) -> None:
+        """Say anew how many requests this process has, if it has said before how it is."""
+        if self.mine.pid:
+            self.write(attrs.evolve(self.mine, in_flight=count))
+
     @property
     def serving(self) -> int:
         """How many processes serve at once; where there are several columns, each has a further one for who succeeds it."""
@@ -95,8 +101,9 @@ class ProcessTable:
 @attrs.frozen(eq=False)
 class BoardMemory:
     """The memory of a board of so many `processes`, all zero at first. `counts` has three parts, each with a row for each worker
-    and in it a cell for each process: requests in flight, prompt tokens that wait, and 1 where the process has claimed the row.
-    `names` has how many rows have ever been claimed, and then for each row a hash of the name that has it, 0 for none."""
+    and in it a cell for each process: requests in flight, prompt tokens that wait, and the state in which a process that has
+    claimed the row has the worker, as 1 + its place in `STATES` (0: not claimed). `names` has how many rows
+    have ever been claimed, and then for each row a hash of the name that has it, 0 for none."""
 
     counts: Any
     names: Any
@@ -154,6 +161,16 @@ class SharedBoard:
             self._cells[self._claims + row * self._processes + self._column] = 0
             self._left.add(row)
             self._free_left()
+
+    def tell(self, row: int, state: State) -> None:
+        """Say how the worker of a row that this process has claimed is to it."""
+        self._cells[self._claims + row * self._processes + self._column] = 1 + STATES.index(state)
+
+    def states(self, row: int) -> dict[str, int]:
+        """To how many of the processes that have claimed a row its worker is in which state."""
+        start = self._claims + row * self._processes
+        told = Counter(self._cells[start : start + self._processes])
+        return {state: told[number] for number, state in enumerate(STATES, 1) if told[number]}
 
     def clear(self) -> None:
         """Forget this column: its process is gone, and its requests and claims with it."""

@@ -14,7 +14,7 @@ import attrs
 
 from smg_core.clock import CallLater, Clock
 from smg_core.routing import Policies
-from smg_core.server.channel.base import Channel, Notice
+from smg_core.server.channel.base import Channel, Notice, known_everywhere
 from smg_core.server.leading import Leading
 from smg_core.server.onboarding import Onboarding
 from smg_core.server.probed import hear_others, telling_others
@@ -79,7 +79,8 @@ def first_source(spec: WorkerSpec, named: Sequence[WorkerSpec], in_file: Contain
 @attrs.define(eq=False)
 class Roster:
     """The roster of one gateway. `check` raises ValueError for a spec that cannot work, `move` has the calls of a worker go on
-    elsewhere. In the process that leads (`leading`), workers that retire are seen off."""
+    elsewhere; `settle_s` are the seconds that a change may take to be made in every process. In the process that leads
+    (`leading`), workers that retire are seen off."""
 
     registry: Registry
     monitor: Monitor
@@ -90,11 +91,13 @@ class Roster:
     clock: Clock
     call_later: CallLater
     drain_s: Callable[[], float]
+    settle_s: float
     leading: Leading = attrs.field(factory=Leading)
     channel: Channel | None = None
     _entries: dict[str, RosterEntry] = attrs.field(factory=dict)
     _leaving: dict[str, asyncio.Task[None]] = attrs.field(factory=dict)
     _closed: bool = False
+    _number: int = 0
     _altering: asyncio.Lock = attrs.field(factory=asyncio.Lock)
 
     def listen(self) -> None:
@@ -214,6 +217,12 @@ class Roster:
             new |= {spec.label} if self.registry.get(spec.label) is None else set()
         self.registry.check_room(len(new))
 
+    async def settled(self) -> None:
+        """Return once every process has made all changes that this one has. Called before somebody is answered who made one: a
+        worker that is said to drain gets no new request from any process. Raises Overloaded after `settle_s`."""
+        if self.channel is not None:
+            await known_everywhere(self.channel, self._number, self.settle_s)
+
     async def drained(self, worker: Worker, seconds: float) -> int:
         """Wait until a worker has no requests in any process, for at most so many seconds; how many it has left."""
         until = self.clock.monotonic() + seconds
@@ -287,6 +296,7 @@ class Roster:
     def _receive(self, message: Notice) -> None:
         if self._closed:
             return
+        self._number = message.number
         try:
             self._apply(read_entry(message.body) if message.body else RosterEntry(message.key, None))
         except ValueError as error:
@@ -348,6 +358,8 @@ class Roster:
 
     async def _see_off(self, worker: Worker, seconds: float) -> None:
         """Remove a worker that retires when its requests have ended, or after so many seconds."""
+        if self.channel is not None:  # else another process, which does not know yet, could send it one more request
+            await self.channel.settled(self._number, min(seconds, self.settle_s))
         left = await self.drained(worker, seconds)
         self._leaving.pop(worker.name, None)  # this task, which is not to be cancelled by what it does
         if left:

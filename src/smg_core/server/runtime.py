@@ -277,6 +277,7 @@ class Runtime:
             clock=self.clock,
             call_later=self.call_later,
             drain_s=lambda: self.config.workers.drain_s,
+            settle_s=self.config.channel.publish_s,
             leading=self.leading,
             channel=self.channel,
         )

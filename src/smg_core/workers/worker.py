@@ -60,6 +60,9 @@ TRANSITIONS: dict[tuple[State, Signal], State] = {
 }
 """(state, signal) to the next state; any other pair changes nothing."""
 
+STATES: tuple[State, ...] = ("joining", "ready", "unreachable", "draining")
+"""The states of a worker that has a row on the board, in the order of their numbers there."""
+
 
 def _names_of(headers: tuple[tuple[str, str], ...]) -> str:
     """The headers for a log: their names alone."""
@@ -120,7 +123,8 @@ def needs_new_client(before: WorkerSpec, after: WorkerSpec) -> bool:
 class Board(Protocol):
     """Counts requests in flight, and the tokens of their prompts that no output has followed yet, in one row for each worker.
     `process`: the number of this process among all that count there, from 0, and how many these are. The registry claims a
-    row for the name of each worker and releases it when the worker is gone. Requests that are counted there then stay counted
+    row for the name of each worker, which is then joining, and releases it when the worker is gone; `tell` says its state in this
+    process meanwhile, and `states` has how many processes have said each. Requests that are counted there then stay counted
     until they end, and the row is given to no other name before. `breakers` is where processes tell each other of their
     breakers, and `polls` of what they have asked engines; both are None where there is one process."""
 
@@ -131,6 +135,10 @@ class Board(Protocol):
     def claim(self, name: str) -> int: ...
 
     def release(self, row: int) -> None: ...
+
+    def tell(self, row: int, state: State) -> None: ...
+
+    def states(self, row: int) -> dict[str, int]: ...
 
     def add(self, row: int, change: int) -> None: ...
 
@@ -144,7 +152,7 @@ class Board(Protocol):
 class LocalBoard:
     """A board for one process."""
 
-    __slots__ = ("_left", "_names", "_rows", "_tokens", "breakers", "polls", "process")
+    __slots__ = ("_left", "_names", "_rows", "_states", "_tokens", "breakers", "polls", "process")
 
     def __init__(self) -> None:
         self.process = 0, 1
@@ -152,6 +160,7 @@ class LocalBoard:
         self.polls: Polls | None = None
         self._names: list[str] = []  # by row
         self._left: set[int] = set()  # rows that were released
+        self._states: dict[int, State] = {}
         self._rows: dict[int, int] = {}
         self._tokens: dict[int, int] = {}
 
@@ -159,10 +168,18 @@ class LocalBoard:
         row = self._names.index(name) if name in self._names else self._unused()
         self._names[row] = name
         self._left.discard(row)
+        self._states[row] = STATES[0]
         return row
 
     def release(self, row: int) -> None:
         self._left.add(row)
+        self._states.pop(row, None)
+
+    def tell(self, row: int, state: State) -> None:
+        self._states[row] = state
+
+    def states(self, row: int) -> dict[str, int]:
+        return {self._states[row]: 1} if row in self._states else {}
 
     def _unused(self) -> int:
         """The first row that was released and has no requests left, else a new one."""
@@ -418,4 +435,6 @@ class Worker:
         self.state = after
         if changed:
             self.reason = reason
+            if after != "gone":
+                self.board.tell(self.row, after)
         return changed

@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 from array import array
+from collections import Counter
 from contextlib import nullcontext
 from multiprocessing.connection import Connection
 
@@ -16,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from smg_core.server.process_lock import process_lock
 from smg_core.server.processes import BoardMemory, SharedBoard, SharedNumbers
 from smg_core.workers.registry import Registry
-from smg_core.workers.worker import Board, LocalBoard, WorkerSpec
+from smg_core.workers.worker import STATES, Board, LocalBoard, State, WorkerSpec
 
 PROCESSES = 3
 NAMES = "abcdef"
@@ -115,6 +116,7 @@ class Rows(RuleBasedStateMachine):
         self.memory = BoardMemory.made(self.processes, self.rows, zeros)
         self.boards = [self.board(column) for column in range(self.processes)]
         self.claims: list[dict[str, int]] = [{} for _ in range(self.processes)]
+        self.told: list[dict[str, State]] = [{} for _ in range(self.processes)]
         self.requests: list[tuple[int, str, int, int]] = []  # process, name, row, tokens
 
     def board(self, column: int) -> Board:
@@ -134,12 +136,21 @@ class Rows(RuleBasedStateMachine):
                 self.boards[process].claim(name)
         else:
             self.claims[process][name] = self.boards[process].claim(name)
+            self.told[process][name] = "joining"
+
+    @precondition(lambda self: any(self.claims))
+    @rule(data=st.data(), state=st.sampled_from(STATES))
+    def tell(self, data: st.DataObject, state: State) -> None:
+        process, name = data.draw(st.sampled_from(self.claimed()))
+        self.boards[process].tell(self.claims[process][name], state)
+        self.told[process][name] = state
 
     @precondition(lambda self: any(self.claims))
     @rule(data=st.data())
     def release(self, data: st.DataObject) -> None:
         process, name = data.draw(st.sampled_from(self.claimed()))
         self.boards[process].release(self.claims[process].pop(name))
+        del self.told[process][name]
 
     @precondition(lambda self: any(self.claims))
     @rule(data=st.data(), tokens=st.integers(0, 3))
@@ -164,7 +175,7 @@ class Rows(RuleBasedStateMachine):
         process %= self.processes
         self.gone(process)
         self.boards[process] = self.board(process)
-        self.claims[process] = {}
+        self.claims[process], self.told[process] = {}, {}
         self.requests = [request for request in self.requests if request[0] != process]
 
     def claimed(self) -> list[tuple[int, str]]:
@@ -183,6 +194,8 @@ class Rows(RuleBasedStateMachine):
         for name, (row, *_) in ((name, list(each)) for name, each in found.items()):
             mine = [tokens for _, asked, _, tokens in self.requests if asked == name]
             assert {(board.total(row), board.tokens(row)) for board in self.boards} == {(len(mine), sum(mine))}
+            states = Counter(told[name] for told in self.told if name in told)
+            assert all(board.states(row) == states for board in self.boards)
 
     def teardown(self) -> None:
         for process in range(self.processes):

@@ -90,6 +90,7 @@ class _Workers:
             worker = await self._roster.add(spec, ADMIN)
         except (ValueError, LookupError) as error:
             raise InvalidRequest(f"Invalid worker: {error}.") from None
+        await self._roster.settled()
         await self._show(exchange, worker, 201)
 
     async def change(self, exchange: Exchange) -> None:
@@ -98,6 +99,7 @@ class _Workers:
             changed = await self._roster.edit(worker.name, lambda spec: changed_spec(spec, body))
         except (ValueError, LookupError) as error:
             raise InvalidRequest(f"Invalid worker: {error}.") from None
+        await self._roster.settled()
         await self._show(exchange, changed)
 
     async def drain(self, exchange: Exchange) -> None:
@@ -106,17 +108,21 @@ class _Workers:
             await self._roster.retire(worker.name, self._gateway.config.workers.drain_s, move=body.move)
         else:
             await self._roster.drain(worker.name, move=body.move)
+        await self._roster.settled()
         left = await self._roster.drained(worker, body.wait_s)
         await respond_json(self._gateway, exchange, DrainedWorker(worker_row(self._gateway, worker), left))
 
     async def undrain(self, exchange: Exchange) -> None:
         worker, _ = self._named(exchange), await self._body(exchange, NothingMore)
-        await self._show(exchange, await self._roster.undrain(worker.name))
+        back = await self._roster.undrain(worker.name)
+        await self._roster.settled()
+        await self._show(exchange, back)
 
     async def remove(self, exchange: Exchange) -> None:
         worker = self._named(exchange)
         left = worker.in_flight
         await self._roster.remove(worker.name)
+        await self._roster.settled()
         await respond_json(self._gateway, exchange, DrainedWorker(worker_row(self._gateway, worker), left))
 
     def _named(self, exchange: Exchange) -> Worker:
@@ -168,6 +174,7 @@ def worker_row(gateway: Runtime, worker: Worker) -> WorkerRow:
         url=without_password(worker.spec.url),
         state=worker.state,
         reason=worker.reason,
+        processes=worker.board.states(worker.row),
         pending=worker.pending,
         source=worker.source,
         role=worker.role,

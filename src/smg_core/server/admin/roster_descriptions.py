@@ -98,14 +98,17 @@ class NothingMore(Struct, forbid_unknown_fields=True):
 
 
 class WorkerRow(Struct):
-    """A worker. `state` with its `reason`; `pending` says what keeps a change from being used; `source` whose worker it is.
-    `share` is what it gets while it starts slowly, of 1; `breaker` whether calls of it keep failing. `in_flight` counts requests
-    of all processes, `queued` and `running` what its engine said last. `headers` are names without their values."""
+    """A worker. `state` with its `reason` is how it is to the process that answers; each process finds out by itself, and
+    `processes` has, by state, how many of the gateway's processes have the worker in it. `pending` says what keeps a change from
+    being used; `source` whose worker it is. `share` is what it gets while it starts slowly, of 1; `breaker` whether calls of it
+    keep failing. `in_flight` counts requests of all processes, `queued` and `running` what its engine said last. `headers` are
+    names without their values."""
 
     name: str
     url: str
     state: str
     reason: str
+    processes: dict[str, int]
     pending: str
     source: str
     role: str
