@@ -1,8 +1,9 @@
 """The tools of several servers at one time, by name; made once for each set of lists, since that takes time.
 
-Above: `request_tools`. Below: `inventory`, `search`. Pure.
+Above: `request_tools`. Below: `inventory`, `search`.
 """
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 
@@ -14,9 +15,12 @@ from smg_mcp.inventory import ListedTool, offered_tools
 from smg_mcp.search import Bm25Index
 from smg_mcp.settings import McpServer
 
-__all__ = ["Catalogue", "CatalogueCache", "LazyIndex"]
+__all__ = ["Catalogue", "CatalogueCache", "LazyIndex", "made_catalogue"]
 
 Listed = Sequence[tuple[McpServer, Sequence[ListedTool]]]
+
+_AT_ONCE = 50
+"""Tools whose catalogue is made on the event loop, within a millisecond."""
 
 
 class LazyIndex:
@@ -59,26 +63,34 @@ class Catalogue:
         return self.names.get(name)
 
 
+def made_catalogue(listed: Listed) -> Catalogue:
+    """The catalogue of these lists. Takes some 10 microseconds a tool."""
+    tools, left_out = offered_tools(listed)
+    by_server = {server.name: {tool.tool: tool for tool in found} for server, found in listed}
+    names = {tool.qualified: tool for tool in tools} | {tool.name: tool for tool in tools}
+    return Catalogue(tools, by_server, left_out, LazyIndex(tools), names)
+
+
 class CatalogueCache:
     """The catalogues of lists seen before, at most `most`. A list is known by its identity: a session gives the same list until
-    the server was asked again."""
+    the server was asked again. The server is compared by what is set of it, since one that a request brings is made anew for each
+    request."""
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._kept: OrderedDict[tuple[tuple[int, int], ...], tuple[Listed, Catalogue]] = OrderedDict()
+        self._kept: OrderedDict[tuple[int, ...], tuple[Listed, Catalogue]] = OrderedDict()
 
-    def catalogue(self, listed: Listed) -> Catalogue:
-        """The catalogue of these lists."""
-        key = tuple((id(server), id(tools)) for server, tools in listed)
+    async def catalogue(self, listed: Listed) -> Catalogue:
+        """The catalogue of these lists, made in a thread where they are long."""
+        key = tuple(id(tools) for _, tools in listed)
         kept = self._kept.get(key)
-        if kept is not None:
+        if kept is not None and [server for server, _ in kept[0]] == [server for server, _ in listed]:
             self._kept.move_to_end(key)
             return kept[1]
-        tools, left_out = offered_tools(listed)
-        by_server = {server.name: {tool.tool: tool for tool in found} for server, found in listed}
-        names = {tool.qualified: tool for tool in tools} | {tool.name: tool for tool in tools}
-        made = Catalogue(tools, by_server, left_out, LazyIndex(tools), names)
+        many = sum(len(tools) for _, tools in listed) > _AT_ONCE
+        made = await asyncio.to_thread(made_catalogue, listed) if many else made_catalogue(listed)
         self._kept[key] = (listed, made)  # the lists are held, so that their identities stay theirs
+        self._kept.move_to_end(key)
         if len(self._kept) > self._most:
             self._kept.popitem(last=False)
         return made

@@ -35,6 +35,8 @@ def fault_of_tool(raw: Any, settings: InventorySettings) -> str | None:
     """What is wrong with a tool of a server's list, so that it cannot be offered; None if nothing is."""
     if not isinstance(raw, Mapping) or not isinstance(raw.get("name"), str) or not raw["name"]:
         return "it has no name"
+    if len(raw["name"]) > settings.name_chars:
+        return f"its name has more than {settings.name_chars} characters"
     schema = raw.get("inputSchema")
     if not isinstance(schema, Mapping):
         return "its inputSchema is no object"

@@ -6,7 +6,8 @@ the name of one that has an alias.
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 __all__ = ["LONGEST_TOOL_NAME", "legal_name", "unique_names"]
 
@@ -27,26 +28,38 @@ def legal_name(text: str) -> str:
 
 def unique_names(wanted: Sequence[tuple[str, str, str | None]]) -> list[str]:
     """A name for each (server, tool, alias), in order. An alias is kept. A tool whose name no other has (capitals make no
-    difference) is called by it; the others are called server and tool."""
+    difference) is called by it; the others are called server and tool. Takes time in proportion to their number."""
     names = [legal_name(alias or tool) for _, tool, alias in wanted]
-    counts: dict[str, int] = {}
-    for name in names:
-        counts[name.lower()] = counts.get(name.lower(), 0) + 1
-    taken = {legal_name(alias).lower() for _, _, alias in wanted if alias}
+    counts = Counter(name.lower() for name in names)
+    free = _FreeNames(counts, {legal_name(alias).lower() for _, _, alias in wanted if alias})
     kept: set[str] = set()
     for index, (server, tool, alias) in enumerate(wanted):
-        if alias and names[index].lower() not in kept:
-            kept.add(names[index].lower())
-            continue
-        if alias is None and counts[names[index].lower()] == 1:
-            continue
-        names[index] = _free(server, tool, taken | kept | {name.lower() for name in names})
-        taken.add(names[index].lower())
+        name = names[index].lower()
+        if alias and name not in kept:
+            kept.add(name)
+        elif alias is not None or counts[name] > 1:
+            names[index] = free.instead_of(name, server, tool)
     return names
 
 
-def _free(server: str, tool: str, taken: set[str]) -> str:
-    name, number = legal_name(f"{server}_{tool}"), 2
-    while name.lower() in taken:
-        name, number = legal_name(f"{server}_{tool}_{number}"), number + 1
-    return name
+class _FreeNames:
+    """Finds names that nobody has: `counts` says how many are called by each at first, in small letters, and `taken` which are
+    given to nobody else."""
+
+    def __init__(self, counts: Mapping[str, int], taken: set[str]) -> None:
+        self._in_use = Counter(counts)
+        self._taken = taken
+        self._tried: dict[str, int] = {}  # by server and tool: the last number that was looked at
+
+    def instead_of(self, name: str, server: str, tool: str) -> str:
+        """A name for a tool of a server that was to be called `name`."""
+        first = legal_name(f"{server}_{tool}")
+        number = self._tried.get(first, 0)
+        found = ""
+        while not found or found.lower() in self._taken or self._in_use[found.lower()]:
+            number += 1
+            found = first if number == 1 else legal_name(f"{server}_{tool}_{number}")
+        self._tried[first] = number
+        self._in_use[name] -= 1
+        self._in_use[found.lower()] += 1
+        return found

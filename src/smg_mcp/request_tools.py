@@ -147,7 +147,7 @@ class RequestTools:
         reachable = self._server(server)
         async with reachable.session() as session:
             listed = await session.tools()
-            catalogue = self._catalogues.catalogue([(reachable.server, listed)])
+            catalogue = await self._catalogues.catalogue([(reachable.server, listed)])
             resources, templates, prompts = [
                 await session.listed(each) for each in ("resources", "templates", "prompts")
             ]
@@ -205,7 +205,7 @@ class RequestTools:
                 failed[each.server.name] = answer
             else:
                 listed.append((each.server, answer))
-        return attrs.evolve(self._catalogues.catalogue(listed), failed=failed)
+        return attrs.evolve(await self._catalogues.catalogue(listed), failed=failed)
 
 
 async def _listed(reachable: Reachable) -> Sequence[ListedTool] | McpError:

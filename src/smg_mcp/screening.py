@@ -67,12 +67,16 @@ class Screen:
         if not isinstance(tools, list):
             return
         kept: list[dict[str, Any]] = []
+        names: set[str] = set()
         for tool in tools:
             fault = fault_of_tool(tool, self._inventory)
+            if fault is None and tool["name"] in names:
+                fault = "another tool of the list has its name"
             if fault is not None:
                 if len(self.left_out) < self._inventory.max_tools:
                     self.left_out[_shown(tool)] = fault
                 continue
+            names.add(tool["name"])
             schema = tool.pop("outputSchema", None)
             tool["inputSchema"].setdefault("type", "object")
             if isinstance(schema, Mapping):

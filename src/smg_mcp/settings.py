@@ -129,6 +129,7 @@ class InventorySettings(_Record, frozen=True, kw_only=True):
     max_pages: _Count = 100
     schema_bytes: _Bytes = 64 * 1024
     schema_depth: _Count = 32
+    name_chars: _Count = 256
     description_chars: _Count = 8192
     validators: _Count = 256
     catalogues: _Count = 64

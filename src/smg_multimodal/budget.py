@@ -28,7 +28,8 @@ class Allotment:
     """`total` of something, divided among claims.
 
     `shares[i]` is the most that claims with the same `keys[i]` hold together; one claim that is larger than its share is held
-    alone. At most `waiting` claims stand in the queue. What is held and what waits change by these methods alone.
+    alone. At most `waiting` claims stand in the queue, of which those of one tenant with a name are three quarters at most. What
+    is held and what waits change by these methods alone.
     """
 
     def __init__(self, total: int, shares: Sequence[int] = (), *, waiting: int = 1024) -> None:
@@ -56,10 +57,11 @@ class Allotment:
             raise MediaTooLarge(
                 f"the media take {claim.amount} bytes of memory; there are {self.total} for those of all requests"
             )
-        if len(self._queue) >= self._most_waiting:
-            raise MediaBusy("too many media wait to be processed")
         self._queue.append(claim)
         self._grant()
+        if not claim.held and self._is_too_long_for(claim):
+            self._queue.remove(claim)
+            raise MediaBusy("too many media wait to be processed")
 
     def release(self, claim: Claim) -> list[Claim]:
         """`claim` is over, held or not; may be called again. Returns the claims that are held from now on."""
@@ -97,6 +99,16 @@ class Allotment:
             self._count(following, following.amount)
             following.held = True
             granted.append(following)
+
+    def _is_too_long_for(self, claim: Claim) -> bool:
+        """Whether the queue is longer than it may be for the tenant of a claim that stands in it."""
+        if len(self._queue) > self._most_waiting:
+            return True
+        tenant = claim.keys[0] if claim.keys else ""
+        if not tenant:
+            return False
+        own = sum(each.keys[0] == tenant for each in self._queue if each.keys)
+        return own > max(1, self._most_waiting * 3 // 4)
 
     def _within_shares(self, claim: Claim) -> bool:
         for place, (key, share) in enumerate(zip(claim.keys, self._shares, strict=False)):

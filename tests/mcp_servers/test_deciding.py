@@ -4,11 +4,23 @@ import json
 import re
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from smg_mcp import Approval, Bm25Index, CallFacts, Decision, McpConfigError, McpTool, ToolHints, ToolText, stricter
+from smg_mcp import (
+    Approval,
+    Bm25Index,
+    CallFacts,
+    Decision,
+    McpConfigError,
+    McpTool,
+    ToolHints,
+    ToolText,
+    naming,
+    stricter,
+)
 from smg_mcp.arguments import arguments_for, schema_for
 from smg_mcp.audit import AuditEntry, AuditTrail
 from smg_mcp.catalogue import CatalogueCache
@@ -346,13 +358,44 @@ def test_a_policy_of_nothing_allows() -> None:
     assert Approval(McpPolicy()).decide(CallFacts("s", "x")).verdict == "allow"
 
 
-def test_a_catalogue_is_made_once_for_the_same_lists_and_the_memory_is_bounded() -> None:
-    server = settings_of({"servers": [SERVER]}, {}).servers[0]
-    lists = [[ListedTool(f"t{number}", "", {"type": "object"})] for number in range(5)]
+@pytest.mark.anyio
+@pytest.mark.parametrize("many", [1, 200])
+async def test_a_catalogue_is_made_once_for_the_same_lists_and_the_memory_is_bounded(many: int) -> None:
+    server, again = (settings_of({"servers": [SERVER]}, {}).servers[0] for _ in range(2))
+    lists = [[ListedTool(f"t{number}-{each}", "", {"type": "object"}) for each in range(many)] for number in range(5)]
     cache = CatalogueCache(2)
-    first = cache.catalogue([(server, lists[0])])
-    assert cache.catalogue([(server, lists[0])]) is first
+    first = await cache.catalogue([(server, lists[0])])
+    assert await cache.catalogue([(again, lists[0])]) is first  # as a request brings it, made anew
+    other = await cache.catalogue([(msgspec.structs.replace(server, name="other"), lists[0])])
+    assert [each.server for each in other.tools] == ["other"] * many
     for each in lists:
-        assert cache.catalogue([(server, each)]).tools[0].tool == each[0].tool
-    assert cache.catalogue([(server, lists[0])]) is not first
+        assert (await cache.catalogue([(server, each)])).tools[0].tool == each[0].tool
+    assert await cache.catalogue([(server, lists[0])]) is not first
     assert len(cache._kept) == 2
+
+
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from("xyz"), st.none() | st.sampled_from("xy"))))
+def test_names_are_unique_however_often_a_server_lists_a_tool(wanted: list[tuple[str, str, str | None]]) -> None:
+    names = unique_names(wanted)
+    assert len({name.lower() for name in names}) == len(wanted)
+    assert all(LEGAL.match(name) for name in names)
+
+
+def test_the_work_for_a_name_does_not_grow_with_the_number_of_tools(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+    monkeypatch.setattr(naming, "legal_name", lambda text: made.append(text) or legal_name(text))
+    unique_names([("s", "a", None)] * 2000)
+    assert len(made) <= 3 * 2000
+
+
+def test_a_list_with_a_name_twice_or_one_that_is_too_long_offers_the_first_and_none() -> None:
+    screen = Screen(McpLimits(), InventorySettings(name_chars=10))
+    screen.asked(1, "tools/list")
+    schema: dict[str, Any] = {"type": "object"}
+    result = {"tools": [{"name": name, "inputSchema": {**schema}} for name in ("a", "b", "a", "x" * 11)]}
+    screen.answered(1, result)
+    assert [each["name"] for each in result["tools"]] == ["a", "b"]
+    assert screen.left_out == {
+        "a": "another tool of the list has its name",
+        "x" * 11: "its name has more than 10 characters",
+    }

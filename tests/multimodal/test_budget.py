@@ -109,3 +109,34 @@ async def test_a_wait_that_is_given_up_takes_no_place(anyio_backend: str) -> Non
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
+
+
+def test_a_tenant_that_fills_the_queue_as_far_as_it_may_keeps_no_other_out() -> None:
+    allotment = Allotment(4, (3,), waiting=8)
+    one = [Claim(1, ("one",)) for _ in range(3 + 6)]
+    for claim in one:
+        allotment.ask(claim)
+    with pytest.raises(MediaBusy):
+        allotment.ask(Claim(1, ("one",)))
+    free, waits = Claim(1, ("two",)), Claim(1, ("two",))
+    allotment.ask(free)
+    allotment.ask(waits)
+    last = Claim(1, ("three",))
+    allotment.ask(last)
+    with pytest.raises(MediaBusy):
+        allotment.ask(Claim(1, ("three",)))
+    allotment.release(free)
+
+    assert [claim.held for claim in one] == [True] * 3 + [False] * 6
+    assert (waits.held, last.held) == (True, False)
+
+
+def test_a_full_queue_refuses_nobody_for_whom_there_is_room() -> None:
+    allotment = Allotment(4, (1,), waiting=2)
+    for _ in range(3):
+        allotment.ask(Claim(1, ("one",))) if allotment.waiting < 1 else None
+    small = [Claim(1, (name,)) for name in ("two", "three", "four")]
+    for claim in small:
+        allotment.ask(claim)
+
+    assert all(claim.held for claim in small)
