@@ -9,7 +9,7 @@ from tests.history.conftest import KEY, opens_redis
 
 from smg_core import Config
 from smg_core.errors import InvalidRequest, StoreFailed
-from smg_core.history.base import AppendEvents, AppendItems, DeleteResponse, NotKept, StoredEvent
+from smg_core.history.base import KEYS_OWNER, AppendEvents, AppendItems, DeleteResponse, NotKept, StoredEvent
 from smg_core.history.hooks import Rejected
 from smg_core.history.memory import MemoryStore
 from smg_core.history.opening import guarded, open_history
@@ -238,6 +238,39 @@ async def test_memory_is_bounded_and_the_oldest_goes_first(clock) -> None:
         await store.write("acme", [DeleteResponse("resp_29"), response(clock, "huge", body=b"x" * 200_000)])
     assert failed.value.reason == "full"
     assert await store.response("acme", "resp_29") is not None
+
+
+async def test_in_a_full_memory_who_has_most_loses_first_and_virtual_keys_stay(clock) -> None:
+    store = MemoryStore(clock, most_bytes=100_000, most_links=10, most_link_bytes=1000, most_page_bytes=1000)
+    await store.write(KEYS_OWNER, [record(clock, "key_1")])
+    for n in range(2):
+        await store.write("small", [response(clock, f"resp_{n}", body=b"x" * 10_000)])
+    for n in range(20):
+        await store.write("large", [response(clock, f"resp_{n}", body=b"x" * 10_000)])
+    for n in range(6):  # a file grows as long as its tenant loses but its own
+        await store.write("large", [AppendEvents("file", (StoredEvent(n, b"x" * 10_000),), None)])
+    with pytest.raises(StoreFailed) as failed:
+        await store.write("large", [AppendEvents("file", (StoredEvent(6, b"x" * 20_000),), None)])
+
+    assert failed.value.reason == "full"
+    assert [await store.response("small", f"resp_{n}") is not None for n in range(2)] == [True, True]
+    assert await store.response("large", "resp_19") is None
+    assert await store.record(KEYS_OWNER, "batch", "key_1") is not None
+
+
+async def test_nobody_loses_what_others_write_who_have_more(clock) -> None:
+    """Tenants write by turns into a full memory: each keeps as much as the others, within one object."""
+    store = MemoryStore(clock, most_bytes=120_000, most_links=10, most_link_bytes=1000, most_page_bytes=1000)
+    for n in range(40):
+        for tenant in ("a", "b", "c") if n < 30 else ("a",):
+            await store.write(tenant, [response(clock, f"resp_{n}", body=b"x" * 4_000)])
+    kept = {
+        tenant: sum([await store.response(tenant, f"resp_{n}") is not None for n in range(40)])
+        for tenant in ("a", "b", "c")
+    }
+
+    assert max(kept.values()) - min(kept.values()) <= 1
+    assert sum(kept.values()) >= 22
 
 
 @pytest.mark.parametrize("url", ["mysql://x/y", "sqllite:///x", "nonsense"])

@@ -1,12 +1,13 @@
 """The history of all tenants in dictionaries, bounded by bytes.
 
 Decides what every operation does; `memory` is the store around it. All methods take `now`, in seconds since the Unix epoch.
-When the bound is passed, the objects that were written longest ago are dropped first; pending ones stay. Above: `memory`.
-Below: `base`.
+When the bound is passed, the tenant that has most loses what it wrote longest ago, until all fits: so nobody loses anything to
+a tenant that has more. Pending objects and virtual keys stay. Above: `memory`. Below: `base`.
 """
 
 import bisect
 import heapq
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Literal, TypeVar
 
@@ -14,6 +15,7 @@ import attrs
 
 from smg_core.errors import StoreFailed
 from smg_core.history.base import (
+    KEYS_OWNER,
     AppendEvents,
     AppendItems,
     Chain,
@@ -88,8 +90,10 @@ class MemoryTables:
         self._records: dict[tuple[str, str, str], StoredRecord] = {}
         self._by_time: dict[tuple[str, str], list[tuple[float, str]]] = {}  # of records, by tenant and kind
         self._leases: dict[tuple[str, str, str], Lease] = {}
-        self._sizes: dict[Root, int] = {}  # in the order of their last write
+        self._sizes: dict[Root, int] = {}
+        self._roots: dict[str, dict[Root, None]] = {}  # by tenant, in the order of their last write
         self._bytes = 0
+        self._bytes_of: Counter[str] = Counter()  # by tenant
         self._due: list[tuple[float, Root]] = []  # a heap; entries may be out of date
 
     # ------------------------------------------------------------------------------------------------------------ writing
@@ -103,7 +107,7 @@ class MemoryTables:
         try:
             for operation in operations:
                 self._write(tenant, operation, now, undo, written)
-            self._make_room(written)
+            self._make_room(tenant, written)
         except BaseException:
             for step in reversed(undo):
                 step()
@@ -291,7 +295,10 @@ class MemoryTables:
 
     def _forget(self, root: Root) -> None:
         table, tenant, kind, id = root
-        self._bytes -= self._sizes.pop(root)
+        self._count(tenant, -self._sizes.pop(root))
+        del self._roots[tenant][root]
+        if not self._roots[tenant]:
+            del self._roots[tenant]
         match table:
             case "response":
                 for item in self._responses.pop((tenant, id)).item_ids:
@@ -311,23 +318,46 @@ class MemoryTables:
                 del self._events[tenant, id]
 
     def _resize(self, root: Root, size: int) -> None:
-        self._bytes += size + _ENTRY_BYTES - self._sizes.pop(root, 0)
+        tenant = root[1]
+        self._count(tenant, size + _ENTRY_BYTES - self._sizes.get(root, 0))
         self._sizes[root] = size + _ENTRY_BYTES
+        roots = self._roots.setdefault(tenant, {})
+        roots.pop(root, None)
+        roots[root] = None
 
-    def _make_room(self, written: dict[Root, None]) -> None:
-        if self._bytes <= self._most_bytes:
-            return
+    def _count(self, tenant: str, change: int) -> None:
+        self._bytes += change
+        self._bytes_of[tenant] += change
+        if not self._bytes_of[tenant]:
+            del self._bytes_of[tenant]
+
+    def _make_room(self, writer: str, written: dict[Root, None]) -> None:
+        """Forget what has to go for what was `written`. Raises StoreFailed where the tenant that wrote it has more than anybody
+        else, and nothing more that may go."""
         surplus, going = self._bytes - self._most_bytes, []
-        for root, size in self._sizes.items():
-            if surplus <= 0:
-                break
-            if root not in written and not self._pending(root):
+        has = {tenant: count for tenant, count in self._bytes_of.items() if tenant != KEYS_OWNER}
+        may_go: dict[str, Iterator[Root]] = {}
+        while surplus > 0:
+            most = max(has, key=has.__getitem__, default=writer)
+            root = next(may_go.setdefault(most, self._may_go(most, written)), None)
+            if root is not None:
                 going.append(root)
-                surplus -= size
-        if surplus > 0:
-            raise StoreFailed("full", f"{self._most_bytes} bytes (history.memory_bytes) are too few for what is kept")
+                surplus -= self._sizes[root]
+                has[most] -= self._sizes[root]
+            elif most == writer:
+                raise StoreFailed(
+                    "full", f"{self._most_bytes} bytes (history.memory_bytes) are too few for what is kept"
+                )
+            else:
+                del has[most]
         for root in going:
             self._forget(root)
+
+    def _may_go(self, tenant: str, written: dict[Root, None]) -> Iterator[Root]:
+        """What a tenant may lose, beginning with what it wrote longest ago."""
+        for root in self._roots.get(tenant, ()):
+            if root not in written and not self._pending(root):
+                yield root
 
     def _pending(self, root: Root) -> bool:
         table, tenant, kind, id = root
@@ -525,7 +555,7 @@ class MemoryTables:
 
     def export(self, tenant: str, now: float) -> Iterator[Exported]:
         """What there is of a tenant when it is called; what is deleted meanwhile is left out."""
-        for root in [root for root in self._sizes if root[1] == tenant]:
+        for root in [*self._roots.get(tenant, ())]:
             expires_at = self._expiry(root) if root in self._sizes else None
             if root in self._sizes and _alive(expires_at, now):
                 yield from self._exported(root)
@@ -550,7 +580,7 @@ class MemoryTables:
                     yield Exported("event", id, str(number), None, {"data": data})
 
     def erase(self, tenant: str) -> int:
-        roots = [root for root in self._sizes if root[1] == tenant]
+        roots = [*self._roots.get(tenant, ())]
         gone = 0
         for root in roots:
             table, _, _, id = root
