@@ -547,6 +547,25 @@ async def test_while_the_store_is_down_virtual_keys_get_503_and_no_other_way_in(
     assert guessed.status_code == 503
 
 
+async def test_who_guesses_at_an_address_locks_nobody_out_there_whose_key_was_good() -> None:
+    clock = FakeClock()
+    auth = settings(virtual_keys=True, failures_address=3)
+    async with over_http(config=config(auth), clock=clock) as house:
+        keys = house.gateway.virtual_keys
+        assert keys is not None
+        made, revoked = [await keys.create(tenant="acme") for _ in range(2)]
+        before = [await house.http.get("/v1/models", headers=bearer(each.text)) for each in (made, revoked)]
+        clock.advance(30.0)  # long after what was read of it is too old
+        guesses = [await house.http.get("/v1/models", headers=bearer(f"wrong-{number}")) for number in range(4)]
+        await keys.revoke(revoked.key.id)
+        tried = (made.text, f"{made.text[:-4]}AAAA", revoked.text)
+        after = [await house.http.get("/v1/models", headers=bearer(each)) for each in tried]
+
+    assert [answer.status_code for answer in before] == [200, 200]
+    assert [answer.status_code for answer in guesses] == [401, 401, 401, 429]
+    assert [answer.status_code for answer in after] == [200, 429, 401]
+
+
 async def test_keys_are_kept_of_who_keeps_nothing_else() -> None:
     auth = settings(virtual_keys=True)
     async with in_process(config=config(auth, history=HistoryConfig(zero_retention=("*",)))) as house:

@@ -61,3 +61,8 @@ class KnowsCallers(Protocol):
         """The caller with this credential, if that can be said now, without waiting and without costly work. Raises
         AuthenticationFailed for a credential that is known to be no good any more."""
         ...
+
+    def was_good(self, credential: Credential) -> bool:
+        """Whether this credential was good when it was looked at last, though it has to be looked at again: who sends it does not
+        guess, and is not held back for others who do."""
+        ...

@@ -78,6 +78,10 @@ class StaticKeys:
             raise AuthenticationFailed("The API key has expired.")
         return caller
 
+    def was_good(self, credential: Credential) -> bool:
+        """False: `known` says all there is to know."""
+        return False
+
 
 # ------------------------------------------------------------------------------------------------------------- how it is written
 

@@ -92,6 +92,10 @@ class OidcAuthenticator:
                 self._fetch()
         return self._verified.get(credential.digest, self._clock.time())
 
+    def was_good(self, credential: Credential) -> bool:
+        """False: a token that is still good is known, until the key that verified it is withdrawn."""
+        return False
+
     async def __call__(self, head: Head) -> Caller | None:
         credential = head.credential
         if credential is None or not looks_like_token(credential.text):

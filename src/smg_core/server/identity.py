@@ -217,7 +217,7 @@ class Identity:
 
     async def _ask(self, head: Head, credential: Credential | None) -> Caller:
         """The caller, by who may have to wait for it."""
-        if credential is not None:
+        if credential is not None and not any(each.was_good(credential) for each in self._knowing):
             self._attempts.check(head.address, _beginning(credential), self._clock.monotonic())
         for each in self._asked:
             caller = await each(head)

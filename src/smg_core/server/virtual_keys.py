@@ -213,6 +213,11 @@ class VirtualKeys:
             return entry.caller
         return self._caller(entry, credential)
 
+    def was_good(self, credential: Credential) -> bool:
+        """Whether the key was good when it was read last, however long ago that is."""
+        entry = self._remembered.get(named_id(credential.text))
+        return entry is not None and credential.digest in entry.good
+
     async def __call__(self, head: Head) -> Caller | None:
         """The caller with the virtual key of the request, as the store has it now."""
         credential = head.credential
