@@ -6,6 +6,7 @@ Plain records, which know no transport and no LLM API. Above: every module of th
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeAlias
+from urllib.parse import unquote, urlsplit
 
 import attrs
 
@@ -204,6 +205,13 @@ def _legal_label(_: object, __: object, label: str) -> None:
         raise ValueError("a server's label has 1 to 64 letters, digits, '_' and '-', and begins with a letter or digit")
 
 
+def _plain_path(_: object, __: object, url: str) -> None:
+    for segment in unquote(urlsplit(url).path).replace("\\", "/").split("/"):
+        if segment.partition(";")[0] in (".", ".."):
+            # Grants compare the beginning of an address with the one that is written: it has to be the one that is asked.
+            raise ValueError("the path of a server's URL has no segments '.' and '..'")
+
+
 @attrs.frozen
 class RequestServer:
     """A server that a request names itself: Streamable HTTP (or SSE) at a URL, for this request's tenant alone.
@@ -213,7 +221,7 @@ class RequestServer:
     """
 
     label: str = attrs.field(validator=_legal_label)
-    url: str = attrs.field(repr=False)
+    url: str = attrs.field(repr=False, validator=_plain_path)
     headers: Mapping[str, str] = attrs.field(factory=dict, repr=False)
     authorization: str | None = attrs.field(default=None, repr=False)
     allowed_tools: frozenset[str] | None = None

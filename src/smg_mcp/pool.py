@@ -37,7 +37,8 @@ def digest_of_credentials(pairs: Iterable[tuple[str, str]]) -> bytes:
 
 
 class SessionPool:
-    """The sessions. A session in use is never closed; where all are in use, another gets McpBusy."""
+    """The sessions. A session in use is never closed; where all are in use, another gets McpBusy. A tenant with a name has three
+    quarters of them at most."""
 
     def __init__(self, settings: SessionSettings, clock: Callable[[], float]) -> None:
         self._settings, self._clock = settings, clock
@@ -55,7 +56,7 @@ class SessionPool:
         if session is None:
             if self._closed:
                 raise McpBusy("the sessions are being closed")
-            self._make_room()
+            self._make_room(key.tenant)
             session = self._sessions[key] = make()
         self._sessions.move_to_end(key)
         session.users += 1
@@ -65,15 +66,23 @@ class SessionPool:
             session.users -= 1
             session.used_at = self._clock()
 
-    def _make_room(self) -> None:
-        if len(self._sessions) < self._settings.max_connections:
-            return
-        for key, session in self._sessions.items():
-            if not session.users:
-                del self._sessions[key]
-                self._close(session)
-                return
-        raise McpBusy(f"all {self._settings.max_connections} sessions with MCP servers are in use")
+    def _make_room(self, tenant: str) -> None:
+        """Have room for one more session of a tenant: one that nobody uses goes, its own before those of others."""
+        most = self._settings.max_connections
+        own = [key for key in self._sessions if key.tenant == tenant]
+        if tenant and len(own) >= max(1, most * 3 // 4):
+            if not self._close_idle(own):
+                raise McpBusy("all sessions with MCP servers that one tenant may have are in use")
+        elif len(self._sessions) >= most and not self._close_idle([*own, *self._sessions]):
+            raise McpBusy(f"all {most} sessions with MCP servers are in use")
+
+    def _close_idle(self, keys: Iterable[SessionKey]) -> bool:
+        """Close the first of these sessions that nobody uses; whether there is one."""
+        for key in keys:
+            if not self._sessions[key].users:
+                self._close(self._sessions.pop(key))
+                return True
+        return False
 
     def _close(self, session: Session) -> None:
         task = asyncio.ensure_future(session.close())

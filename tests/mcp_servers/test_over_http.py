@@ -4,7 +4,7 @@ import asyncio
 import json
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Annotated, Any
 
 import pytest
@@ -535,6 +535,33 @@ async def test_a_pool_whose_sessions_are_all_in_use_says_so_and_an_idle_one_make
         async with reachable.session():
             with pytest.raises(McpBusy):
                 await tools.call("colours.add", {"a": 1, "b": 1}, tenant="a")
+
+
+async def test_a_tenant_whose_sessions_are_all_in_use_leaves_some_to_others() -> None:
+    app = colours().streamable_http_app()
+    async with using(app, settings={"pool": {"max_connections": 4}}) as tools:
+        async with AsyncExitStack() as stack:
+            for number in range(3):
+                mine = tools.for_request(tenant="a", credentials={"colours": f"tok-{number}"})
+                await stack.enter_async_context(mine._reachable["colours"].session())
+            fourth = tools.for_request(tenant="a", credentials={"colours": "tok-4"})._reachable["colours"]
+            with pytest.raises(McpBusy, match="one tenant"):
+                await stack.enter_async_context(fourth.session())
+            other = await tools.call("colours.add", {"a": 1, "b": 1}, tenant="b")
+        await tools.call("colours.add", {"a": 1, "b": 1}, tenant="a", credentials={"colours": "tok-4"})
+
+        assert other.structured == {"result": 2}
+        assert sorted(key.tenant for key in tools.pool._sessions) == ["a", "a", "a", "b"]
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/team-a/../team-b/mcp", "/team-a/%2e%2e/team-b", "/team-a/x%2f..%2f..%2fteam-b", "/./mcp", "/a/..;x/b", "/a/.."],
+)
+def test_a_request_s_server_is_asked_at_the_path_that_is_written(path: str) -> None:
+    with pytest.raises(ValueError, match="no segments"):
+        RequestServer("mine", f"https://tools.example{path}")
+    assert RequestServer("mine", "https://tools.example/a.b/..c/mcp?x=/../y").label == "mine"
 
 
 async def test_a_required_server_that_cannot_be_used_keeps_the_program_from_starting() -> None:
