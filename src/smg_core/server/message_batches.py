@@ -65,7 +65,7 @@ class _MessageBatches:
         gateway, settings, caller = self._gateway, self._settings, exchange.caller
         self._queue.check_permission(_ENDPOINT, caller)
         exchange.request_id = exchange.request_id or gateway.ids("req_")
-        with self._spools.place():
+        with self._spools.place(caller.tenant):
             body, lines = await asyncio.to_thread(lambda: (self._spools.new(), self._spools.new()))
             try:
                 await received(exchange, settings.body_bytes, body.write)

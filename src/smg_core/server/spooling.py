@@ -7,6 +7,7 @@ the bytes are done in threads. Above: the handlers of files and of Message Batch
 import asyncio
 import errno
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -49,27 +50,31 @@ class Spool:
 
 
 class Spools:
-    """The temporary files of one process, as many at once as `batches.uploads` allows requests that bring them."""
+    """The temporary files of one process, as many at once as `batches.uploads` allows requests that bring them. A tenant with a
+    name has all but one of these places at most."""
 
     def __init__(self, gateway: Runtime) -> None:
         self._gateway, self._settings = gateway, gateway.config.batches
-        self._open = 0
+        self._open: Counter[str] = Counter()  # by tenant
 
     @contextmanager
-    def place(self) -> Iterator[None]:
-        """The place of one request, which counts as in flight meanwhile. Raises Overloaded where all are taken."""
+    def place(self, tenant: str) -> Iterator[None]:
+        """The place of one request of a tenant, which counts as in flight meanwhile. Raises Overloaded where all are taken."""
         admission = self._gateway.admission
         admission.check_open()
         admission.check_room()
-        if self._open >= self._settings.uploads:
+        most = self._settings.uploads
+        if self._open.total() >= most or (tenant and self._open[tenant] >= max(1, most - 1)):
             raise Overloaded("As many files are being uploaded as may.", retry_after=admission.retry_after)
-        self._open += 1
+        self._open[tenant] += 1
         admission.enter()
         try:
             yield
         finally:
             admission.leave()
-            self._open -= 1
+            self._open[tenant] -= 1
+            if not self._open[tenant]:
+                del self._open[tenant]
 
     def new(self) -> Spool:
         """A temporary file; whoever asks for it closes it. Called in a thread."""
