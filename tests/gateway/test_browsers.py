@@ -11,6 +11,7 @@ from smg_core import Config
 from smg_core.config import ServerConfig
 from smg_core.errors import PermissionDenied, UnsupportedMedia
 from smg_core.server.browsers import check_json_type, hosts_taken, is_loopback
+from smg_core.server.routes import WEBSOCKET
 
 pytestmark = pytest.mark.anyio
 
@@ -104,6 +105,34 @@ async def test_a_body_that_does_not_say_it_is_json_is_refused_unless_a_setting_t
             if not kind:
                 del sent.headers["content-type"]
             assert (await house.http.send(sent)).status_code == status
+
+
+SAFE = {"GET", "HEAD", "OPTIONS", WEBSOCKET}
+FORM: dict[str, Any] = {"files": {"file": ("a.txt", b"a")}, "data": {"purpose": "batch"}}
+
+
+async def test_no_route_takes_a_form_from_a_page_that_did_not_have_to_ask_first() -> None:
+    """A page can send a form to any address without a preflight, unless it sends a credential in a header."""
+    config = Config(server=ServerConfig(cors_origins=("https://app.example",), any_content_type=True))
+    page = {"origin": "https://evil.example", "sec-fetch-site": "cross-site"}
+    async with over_http(config=config) as house:
+        routes = [each for each in house.gateway.asgi().routes if each.method not in SAFE]
+        for route in routes:
+            path = route.pattern.replace("{model:path}", "sim").replace("{", "").replace("}", "")
+            refused = await house.http.request(route.method, path, headers={**page, "content-type": "text/plain"})
+            assert refused.status_code == 403, route
+        passes = [
+            {},
+            {"origin": "https://app.example"},
+            {"origin": house.url},
+            {**page, "sec-fetch-site": "same-origin"},
+            {**page, "authorization": "Bearer k"},
+        ]
+        del house.http.headers["content-type"]
+        taken = [(await house.http.post("/v1/files", headers=each, **FORM)).status_code for each in passes]
+
+    assert len(routes) > 20
+    assert taken == [200] * len(passes)
 
 
 async def test_pages_that_are_allowed_may_read_what_sdks_read() -> None:

@@ -20,7 +20,7 @@ from smg_core.errors import (
 from smg_core.hooks import SilentObserver
 from smg_core.observability.repeats import Repeats
 from smg_core.protocols.errors import anthropic_error, anthropic_status, error_headers
-from smg_core.server.browsers import check_json_type, check_origin
+from smg_core.server.browsers import READS_ONLY, check_form, check_json_type, check_origin
 from smg_core.server.endpoint import Endpoint, RouteTable, id_prefix_of
 from smg_core.server.envelopes import envelope_of, unknown_google_method
 from smg_core.server.exchange import Exchange, Header, Receive, Scope, Send
@@ -160,8 +160,10 @@ class App:
             if self._plugging is not None:
                 exchange.met = self._plugging.at_the_door
             check_origin(exchange.headers.get("origin"), exchange.headers.get("host", ""), self._origins)
-        if endpoint.reads_json and not self._any_type:
+        elif endpoint.reads_json and not self._any_type:
             check_json_type(exchange.headers.get("content-type", ""))
+        elif exchange.method not in READS_ONLY and not endpoint.public:
+            check_form(exchange.headers, self._origins)
         if self._plugging is not None and self._plugging.any:  # they are told the id before a handler makes one
             exchange.take_id(self._gateway.ids, id_prefix_of(endpoint.answer))
         if endpoint.public:

@@ -1,9 +1,10 @@
 """Keeps web pages in a browser on the same machine from using a gateway.
 
 A page may send a "simple" request to any address without asking: so a body counts as JSON only where its content type says so,
-which a page cannot set without a preflight. A page may also have its own name point to 127.0.0.1: so a gateway that listens on
-the loopback takes only requests for the loopback's names. And a page may open a WebSocket to any address, but cannot hide where
-it is from: so only pages of the gateway itself and of the allowed origins may. Pure. Above: server.app and server.serve.
+which a page cannot set without a preflight; and a body of another kind is taken only from pages that may ask. A page may also
+have its own name point to 127.0.0.1: so a gateway that listens on the loopback takes only requests for the loopback's names. And
+a page may open a WebSocket to any address, but cannot hide where it is from: so only pages of the gateway itself and of the
+allowed origins may. Pure. Above: server.app and server.serve.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,9 +14,11 @@ import attrs
 
 from smg_core.errors import PermissionDenied, UnsupportedMedia
 
-__all__ = ["Hosts", "check_json_type", "check_origin", "hosts_taken", "is_loopback"]
+__all__ = ["READS_ONLY", "Hosts", "check_form", "check_json_type", "check_origin", "hosts_taken", "is_loopback"]
 
 LOOPBACK = ("localhost", ".localhost", "127.0.0.1", "::1")
+_NEED_PREFLIGHT = ("authorization", "x-api-key", "x-goog-api-key")
+READS_ONLY = ("GET", "HEAD", "OPTIONS")
 
 
 def is_loopback(address: str) -> bool:
@@ -57,13 +60,21 @@ def hosts_taken(listens: str, allowed: tuple[str, ...]) -> Hosts | None:
 
 
 def check_origin(origin: str | None, host: str, allowed: Sequence[str]) -> None:
-    """Raise PermissionDenied for a WebSocket from a page of another origin than the gateway's own, by the Host header, and those
-    that are `allowed`. Clients that are no browsers send no origin."""
+    """Raise PermissionDenied for what a page of another origin asks than the gateway's own, by the Host header, and those that
+    are `allowed`. Clients that are no browsers send no origin."""
     if origin is None or origin in allowed or "*" in allowed or (host and origin.rpartition("://")[2] == host):
         return
     raise PermissionDenied(
-        "The gateway takes no WebSockets from this origin; server.cors_origins names those it takes."
+        "The gateway takes nothing from pages of this origin; server.cors_origins names those whose pages may ask."
     )
+
+
+def check_form(headers: Mapping[str, str], allowed: Sequence[str]) -> None:
+    """As `check_origin`, for a request that changes something and whose body need not be JSON: a page can send it to any address
+    without a preflight. A request with a credential in a header had one."""
+    if any(name in headers for name in _NEED_PREFLIGHT) or headers.get("sec-fetch-site") in ("same-origin", "none"):
+        return
+    check_origin(headers.get("origin"), headers.get("host", ""), allowed)
 
 
 def check_json_type(header: str) -> None:
