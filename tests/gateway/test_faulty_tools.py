@@ -64,6 +64,12 @@ async def test_the_model_is_told_what_a_server_did_wrong_and_the_server_is_used_
     assert json.loads(second["output"]) == {"text": "again"}
 
 
+async def test_a_picture_that_cannot_be_read_is_told_in_words_and_the_response_goes_on(house: House) -> None:
+    (blurred,) = await outcomes(house, calls("blur"))
+    assert blurred["error"] is None
+    assert "image/png that cannot be read" in json.dumps(blurred["output"])
+
+
 async def test_a_tool_that_came_later_is_offered_in_the_next_response(house: House) -> None:
     (change,) = await outcomes(house, calls("change"))
     assert change["output"] == "changed"

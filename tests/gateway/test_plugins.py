@@ -17,6 +17,7 @@ from tests.gateway.test_control import BASE, from_file
 from smg_core import Gateway
 from smg_core.config import Config, ConfigError, WorkersConfig
 from smg_core.events import Event
+from smg_core.history.base import KEYS_OWNER
 from smg_core.middleware.base import (
     CONTINUE,
     About,
@@ -216,6 +217,14 @@ async def test_a_plugin_may_say_whose_a_request_is_only_with_the_grant(tmp_path:
         refused = await house.http.post(CHAT, json=body("Hi"))
 
     assert refused.status_code == 500
+
+
+async def test_no_plugin_makes_a_caller_of_the_tenant_that_has_the_keys(tmp_path: Path) -> None:
+    early = {"when": "before_identity", "config": {"tenant": KEYS_OWNER}, "grants": ["tenant"]}
+    async with over_http(config=listed(tmp_path, recorder(**early))) as house:
+        refused = await house.http.get("/v1/models")
+
+    assert refused.status_code == 403
 
 
 async def test_probes_and_the_admin_door_meet_no_plugin(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ TOOLS = {
         "change",
         "progress",
         "lie",
+        "blur",
         "faint",
         "grow",
         "Echo",
@@ -124,6 +125,9 @@ CALLS = {
     "progress": progress,
     "faint": faint,
     "grow": grow,
+    "blur": lambda request, arguments: answer(
+        request, {"content": [{"type": "image", "mimeType": "image/png", "data": "\u00e9"}]}
+    ),
     "lie": lambda request, arguments: answer(request, text("a lie", structuredContent={"n": "no number"})),
     "added": lambda request, arguments: answer(request, text("I am new")),
 }

@@ -6,7 +6,6 @@ which is loaded when it is switched on; the history; the performers of the steps
 """
 
 import base64
-import binascii
 import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -270,7 +269,7 @@ def _parts(content: Sequence[ToolPart]) -> list[Part]:
 def _medium(part: ToolImage | ToolAudio) -> Part:
     try:
         data = base64.b64decode(part.data, validate=True)
-    except binascii.Error:
+    except ValueError:  # also for characters that are no ASCII
         return Text(f"[The tool returned a part of the type {part.mime} that cannot be read.]")
     source = MediaSource(data=data, media_type=part.mime)
     return Image(source) if isinstance(part, ToolImage) else Audio(source, part.mime.rpartition("/")[2])

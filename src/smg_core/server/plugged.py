@@ -15,8 +15,9 @@ import attrs
 import msgspec
 
 from smg_core.auth.roles import USER, check_permission
-from smg_core.errors import InternalError, SmgError
+from smg_core.errors import InternalError, PermissionDenied, SmgError
 from smg_core.events import Usage
+from smg_core.history.base import KEYS_OWNER
 from smg_core.middleware.base import AnswerPiece, End, Failure, Headers, HookName, RequestHead, ResponseHead
 from smg_core.middleware.chain import Apart, Identified, PluginChain, When
 from smg_core.middleware.said import SaidByModel
@@ -384,6 +385,8 @@ async def permit_plugged(
     if said.tenant is None:
         await identified(exchange, needed)
     else:
+        if said.tenant == KEYS_OWNER:
+            raise PermissionDenied("This tenant cannot be anybody's.")
         grants = plugins.roles.grants([USER])
         check_permission(grants, needed, exchange.headers)
         exchange.caller = Caller(said.tenant, said.principal or "", grants)

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import attrs
+
 from smg_core.wasm.instances import Threads
 
 __all__ = ["GuestThreads", "StartClaim"]
@@ -34,12 +36,21 @@ class StartClaim:
         return self._lock.locked()
 
 
+@attrs.frozen(eq=False)
+class _Turn:
+    """A call that waits for a thread: `done` is its end, or is over already where it was given up."""
+
+    call: Callable[[], Any]
+    tenant: str
+    done: "asyncio.Future[Any]"
+
+
 class GuestThreads:
     """`shared` threads for whoever comes, and beyond these one for each tenant that has none, `most` together. They begin when
     they are needed, and end with this. Made and used on one event loop, but for `close`."""
 
     def __init__(self, shared: int, most: int) -> None:
-        self._turns: Threads[Callable[[], None]] = Threads(shared, most)
+        self._turns: Threads[_Turn] = Threads(shared, most)
         self._pool = ThreadPoolExecutor(max(shared, most), thread_name_prefix="smg-wasm")
 
     @property
@@ -56,16 +67,9 @@ class GuestThreads:
         never runs; what is cancelled in the moment in which it begins may run all the same: see `StartClaim`."""
         if self._turns.begins(tenant):
             return self._run(call, tenant)
-        done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-
-        def begin() -> None:
-            if done.done():
-                self._ended(tenant)
-                return
-            self._run(call, tenant).add_done_callback(lambda running: _copy(running, done))
-
-        self._turns.wait(tenant, begin)
-        return done
+        turn = _Turn(call, tenant, asyncio.get_running_loop().create_future())
+        self._turns.wait(tenant, turn)
+        return turn.done
 
     def _run(self, call: Callable[[], Any], tenant: str) -> "asyncio.Future[Any]":
         running = asyncio.get_running_loop().run_in_executor(self._pool, call)
@@ -73,8 +77,16 @@ class GuestThreads:
         return running
 
     def _ended(self, tenant: str) -> None:
-        for begin in self._turns.ended(tenant):
-            begin()
+        over = [tenant]
+        while over:
+            for turn in self._turns.ended(over.pop()):
+                if turn.done.done():  # it was given up while it waited
+                    over.append(turn.tenant)
+                else:
+                    self._begin(turn)
+
+    def _begin(self, turn: _Turn) -> None:
+        self._run(turn.call, turn.tenant).add_done_callback(lambda running: _copy(running, turn.done))
 
 
 def _copy(running: "asyncio.Future[Any]", done: "asyncio.Future[Any]") -> None:

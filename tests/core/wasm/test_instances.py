@@ -1,10 +1,13 @@
 """Who gets which instance, and whose call has a thread: no tenant alone can hold all of either."""
 
+import threading
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from smg_core.wasm.instances import Instances, Threads, Waiting
+from smg_core.wasm.threads import GuestThreads
 
 TENANTS = st.sampled_from(("", "a", "b", "c"))
 
@@ -121,3 +124,19 @@ def test_no_call_waits_while_its_tenant_has_none_running_and_a_thread_is_left(
             assert all(each in running for each in waiting)
         if waiting:
             assert len(running) >= shared
+
+
+@pytest.mark.anyio
+async def test_thousands_that_gave_up_while_they_waited_are_passed_over() -> None:
+    threads, gate = GuestThreads(1, 1), threading.Event()
+    try:
+        running = threads.run(gate.wait, "t")
+        waiting = [threads.run(int, "t") for _ in range(5000)]
+        for each in waiting[:-1]:
+            each.cancel()
+        gate.set()
+        await running
+        assert await waiting[-1] == 0
+        assert threads.running == 0
+    finally:
+        threads.close()
