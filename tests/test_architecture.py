@@ -219,6 +219,7 @@ EDGES: dict[str, frozenset[str]] = {
     "server.channel.local": frozenset(),
     "server.channel.member": frozenset(),
     "server.channel.relaying": frozenset(),
+    "server.channel.settling": frozenset(),
     "server.conversation_locks": frozenset(),
     "server.batch_calls": frozenset(),
     "server.batch_queue": frozenset(),

@@ -314,7 +314,7 @@ CONSTANTS: dict[str, str] = {
     "engines.vllm.media._PIXEL_VALUES": FORMAT,
     "engines.vllm.media._TENSORS": FORMAT,
     "history.guard._LARGE": PACE,
-    "history.memory_tables._ENTRY_BYTES": COST,
+    "history.memory_room.ENTRY_BYTES": COST,
     "history.redis._HOLDING": PACE,
     "history.redis._PAGE": PACE,
     "history.redis._TRIES": PACE,
@@ -606,6 +606,7 @@ LIBRARY_CONSTANTS: dict[str, str] = {
     """,
     PACE: """
         smg_mcp.origin: _HELD_BYTES
+        smg_mcp.request_tools: _MADE_HERE
         smg_mcp.search: FOUND MOST_FOUND _QUERY_WORDS
         smg_mcp.stdio: _ELSEWHERE
         smg_multimodal.documents: _HASHED_HERE

@@ -1,9 +1,8 @@
 """The tools of several servers at one time, by name; made once for each set of lists, since that takes time.
 
-Above: `request_tools`. Below: `inventory`, `search`.
+Above: `request_tools`. Below: `inventory`, `search`. Pure.
 """
 
-import asyncio
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 
@@ -15,12 +14,9 @@ from smg_mcp.inventory import ListedTool, offered_tools
 from smg_mcp.search import Bm25Index
 from smg_mcp.settings import McpServer
 
-__all__ = ["Catalogue", "CatalogueCache", "LazyIndex", "made_catalogue"]
+__all__ = ["Catalogue", "CatalogueCache", "LazyIndex", "Listed", "made_catalogue"]
 
 Listed = Sequence[tuple[McpServer, Sequence[ListedTool]]]
-
-_AT_ONCE = 50
-"""Tools whose catalogue is made on the event loop, within a millisecond."""
 
 
 class LazyIndex:
@@ -80,17 +76,23 @@ class CatalogueCache:
         self._most = most
         self._kept: OrderedDict[tuple[int, ...], tuple[Listed, Catalogue]] = OrderedDict()
 
-    async def catalogue(self, listed: Listed) -> Catalogue:
-        """The catalogue of these lists, made in a thread where they are long."""
-        key = tuple(id(tools) for _, tools in listed)
+    def find(self, listed: Listed) -> Catalogue | None:
+        """The catalogue that was made of these lists before, if it is still kept."""
+        key = _key(listed)
         kept = self._kept.get(key)
-        if kept is not None and [server for server, _ in kept[0]] == [server for server, _ in listed]:
-            self._kept.move_to_end(key)
-            return kept[1]
-        many = sum(len(tools) for _, tools in listed) > _AT_ONCE
-        made = await asyncio.to_thread(made_catalogue, listed) if many else made_catalogue(listed)
+        if kept is None or [server for server, _ in kept[0]] != [server for server, _ in listed]:
+            return None
+        self._kept.move_to_end(key)
+        return kept[1]
+
+    def keep(self, listed: Listed, made: Catalogue) -> None:
+        """Keep what was made of these lists."""
+        key = _key(listed)
         self._kept[key] = (listed, made)  # the lists are held, so that their identities stay theirs
         self._kept.move_to_end(key)
         if len(self._kept) > self._most:
             self._kept.popitem(last=False)
-        return made
+
+
+def _key(listed: Listed) -> tuple[int, ...]:
+    return tuple(id(tools) for _, tools in listed)

@@ -15,7 +15,7 @@ from smg_mcp.approval import Approval, stricter
 from smg_mcp.arguments import arguments_for
 from smg_mcp.audit import AuditEntry, AuditTrail
 from smg_mcp.base import CallFacts, Decision, McpTool, OnProgress, ServerInventory, ToolOutcome
-from smg_mcp.catalogue import Catalogue, CatalogueCache
+from smg_mcp.catalogue import Catalogue, CatalogueCache, Listed, made_catalogue
 from smg_mcp.errors import McpBadArguments, McpDenied, McpError, McpNeedsApproval, McpUnknownTool
 from smg_mcp.inventory import ListedTool
 from smg_mcp.search import FOUND
@@ -25,6 +25,8 @@ from smg_mcp.settings import McpLimits, McpServer, ToolSettings
 __all__ = ["Reachable", "RequestTools"]
 
 _PLAIN = ToolSettings()
+_MADE_HERE = 50
+"""Tools whose catalogue is made on the event loop, within a millisecond."""
 
 
 @attrs.frozen
@@ -147,7 +149,7 @@ class RequestTools:
         reachable = self._server(server)
         async with reachable.session() as session:
             listed = await session.tools()
-            catalogue = await self._catalogues.catalogue([(reachable.server, listed)])
+            catalogue = await self._catalogue_of([(reachable.server, listed)])
             resources, templates, prompts = [
                 await session.listed(each) for each in ("resources", "templates", "prompts")
             ]
@@ -205,7 +207,16 @@ class RequestTools:
                 failed[each.server.name] = answer
             else:
                 listed.append((each.server, answer))
-        return attrs.evolve(await self._catalogues.catalogue(listed), failed=failed)
+        return attrs.evolve(await self._catalogue_of(listed), failed=failed)
+
+    async def _catalogue_of(self, listed: Listed) -> Catalogue:
+        """The catalogue of these lists, made in a thread where they are long."""
+        found = self._catalogues.find(listed)
+        if found is None:
+            many = sum(len(tools) for _, tools in listed) > _MADE_HERE
+            found = await asyncio.to_thread(made_catalogue, listed) if many else made_catalogue(listed)
+            self._catalogues.keep(listed, found)
+        return found
 
 
 async def _listed(reachable: Reachable) -> Sequence[ListedTool] | McpError:

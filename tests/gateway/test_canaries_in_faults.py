@@ -67,7 +67,7 @@ async def watched(folder: Path, tools: ToolServer, collector: Collector) -> Asyn
     (folder / "history").mkdir()
     config = attrs.evolve(
         configured(folder, tools, observability=ObservabilityConfig(explain=True, log_level="debug", repeat_s=0)),
-        history=HistoryConfig(url=f"sqlite:///{folder}/history/history.db", timeout_s=5.0),
+        history=HistoryConfig(url=f"sqlite:///{folder}/history/history.db"),
         batches=BRISK,
         traces=TracesConfig(endpoint=collector.url, delay_s=0.02),
         timeouts=TimeoutsConfig(token_s=5.0, first_token_s=5.0),

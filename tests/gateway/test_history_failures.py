@@ -43,7 +43,7 @@ async def test_a_history_that_is_gone_costs_no_answer_and_nothing_else(
 ) -> None:
     folder = tmp_path / "history"
     folder.mkdir()
-    config = Config(history=HistoryConfig(url=f"sqlite:///{folder}/history.db", timeout_s=5.0))
+    config = Config(history=HistoryConfig(url=f"sqlite:///{folder}/history.db"))
     async with in_process(SimulatorConfig(seed=1), config=config) as house:
         kept = (await house.http.post("/v1/responses", json=ASKED)).json()["id"]
         harm(folder)

@@ -26,7 +26,7 @@ from smg_core.server.channel.local import LocalChannel
 pytestmark = pytest.mark.anyio
 
 LONG = "The lighthouse keeper wrote down every ship that passed. " * 30
-PROBING = WorkersConfig(health_interval_s=0.1, join_interval_s=0.1, probe_timeout_s=0.5, probe_failures=1)
+PROBING = WorkersConfig(health_interval_s=0.1, join_interval_s=0.1, probe_failures=1)
 
 
 @contextmanager
@@ -47,12 +47,14 @@ def engine(url: str) -> "Iterator[subprocess.Popen[bytes]]":
 
 
 @asynccontextmanager
-async def before(url: str, *, kv_events: bool, sent_file: Path | None = None) -> AsyncIterator[tuple[Gateway, House]]:
+async def before(
+    url: str, *, kv_events: bool, sent_file: Path | None = None, workers: WorkersConfig = PROBING
+) -> AsyncIterator[tuple[Gateway, House]]:
     """A gateway with one worker, which is ready."""
     routing = RoutingConfig(
         policy="cache_aware", kv_events=kv_events, sent_file=None if sent_file is None else str(sent_file)
     )
-    gateway = Gateway(workers=[url], config=Config(workers=PROBING, routing=routing))
+    gateway = Gateway(workers=[url], config=Config(workers=workers, routing=routing))
     async with gateway, gateway.http_client(httpx, base_url="http://gateway", timeout=None) as http:
         await gateway.ready()
         yield gateway, House(gateway, http, gateway.observer)  # type: ignore[arg-type]
@@ -91,8 +93,9 @@ async def test_nothing_is_expected_in_the_cache_of_an_engine_that_was_killed_and
 
 async def test_an_engine_that_was_slow_for_so_long_that_it_got_no_requests_has_lost_nothing(tmp_path: Path) -> None:
     url = f"unix://{tmp_path}/engine.sock"
+    impatient = attrs.evolve(PROBING, probe_timeout_s=0.5)
     with engine(url) as process:
-        async with before(url, kv_events=False) as (gateway, house):
+        async with before(url, kv_events=False, workers=impatient) as (gateway, house):
             await asked(house)
             os.kill(process.pid, signal.SIGSTOP)
             await eventually(lambda: state(gateway) == "unreachable")

@@ -31,7 +31,7 @@ def client(gateway: Gateway, framework: Any = Starlette) -> httpx.AsyncClient:
 
 @pytest.mark.parametrize("framework", [Starlette, FastAPI])
 async def test_first_requests_wait_for_the_start_and_for_a_worker(framework: Any) -> None:
-    gateway = Gateway.simulated(SimulatorConfig(), config=Config(server=ServerConfig(first_wait_s=60)))
+    gateway = Gateway.simulated(SimulatorConfig(), config=Config(server=ServerConfig(first_wait_s=PATIENCE)))
     async with client(gateway, framework) as http:
         answers = await asyncio.gather(*(http.post(CHAT, json=body()) for _ in range(8)))
     await gateway.stop()

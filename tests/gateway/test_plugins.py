@@ -7,7 +7,6 @@ import shutil
 from pathlib import Path
 from typing import Any, ClassVar
 
-import attrs
 import httpx
 import pytest
 import yaml
@@ -15,7 +14,7 @@ from tests.gateway.conftest import CHAT, body, eventually, in_process, over_http
 from tests.gateway.test_control import BASE, from_file
 
 from smg_core import Gateway
-from smg_core.config import Config, ConfigError, WorkersConfig
+from smg_core.config import Config, ConfigError
 from smg_core.events import Event
 from smg_core.history.base import KEYS_OWNER
 from smg_core.middleware.base import (
@@ -302,7 +301,6 @@ async def test_two_versions_are_swapped_under_streams_and_no_stream_is_hurt(tmp_
     shutil.copy(GUESTS / "attacks.wasm", file)
     config = listed(tmp_path, component(file), follow=False)
     engine = SimulatorConfig(reply_tokens=8, timing=Timing(decode_rate=16))
-    config = attrs.evolve(config, workers=WorkersConfig(probe_timeout_s=30))  # a busy machine has lost no worker
     patient = {"timeout": None, "trust_env": False}  # a stream may wait long for one of 100 connections
     async with (
         over_http(engine, config=config) as house,

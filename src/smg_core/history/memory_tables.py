@@ -1,21 +1,17 @@
 """The history of all tenants in dictionaries, bounded by bytes.
 
 Decides what every operation does; `memory` is the store around it. All methods take `now`, in seconds since the Unix epoch.
-When the bound is passed, the tenant that has most loses what it wrote longest ago, until all fits: so nobody loses anything to
-a tenant that has more. Pending objects and virtual keys stay. Above: `memory`. Below: `base`.
+When the bound is passed, `memory_room` says what goes; pending objects stay. Above: `memory`. Below: `base`, `memory_room`.
 """
 
 import bisect
 import heapq
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 import attrs
 
-from smg_core.errors import StoreFailed
 from smg_core.history.base import (
-    KEYS_OWNER,
     AppendEvents,
     AppendItems,
     Chain,
@@ -44,17 +40,13 @@ from smg_core.history.base import (
     StoredResponse,
     StoreOperation,
 )
+from smg_core.history.memory_room import ENTRY_BYTES, MemoryRoom, Root
 
 __all__ = ["MemoryTables"]
 
 V = TypeVar("V")
 T = TypeVar("T", int, tuple[float, str])
-Table = Literal["response", "conversation", "events", "record"]
-Root = tuple[Table, str, str, str]
-"""What lives and dies as one: table, tenant, kind ("" but for records), id."""
 Undo = list[Callable[[], object]]
-
-_ENTRY_BYTES = 1024  # what an object costs beside its texts, about
 
 
 @attrs.define
@@ -81,7 +73,7 @@ class MemoryTables:
     """`most_bytes` bounds all objects together, `most_links` and `most_link_bytes` a chain, `most_page_bytes` a page."""
 
     def __init__(self, most_bytes: int, most_links: int, most_link_bytes: int, most_page_bytes: int) -> None:
-        self._most_bytes, self._most_links, self._most_link_bytes = most_bytes, most_links, most_link_bytes
+        self._most_links, self._most_link_bytes = most_links, most_link_bytes
         self._most_page_bytes = most_page_bytes
         self._responses: dict[tuple[str, str], StoredResponse] = {}
         self._holders: dict[tuple[str, str], dict[str, None]] = {}  # ids of responses by tenant and item
@@ -90,10 +82,7 @@ class MemoryTables:
         self._records: dict[tuple[str, str, str], StoredRecord] = {}
         self._by_time: dict[tuple[str, str], list[tuple[float, str]]] = {}  # of records, by tenant and kind
         self._leases: dict[tuple[str, str, str], Lease] = {}
-        self._sizes: dict[Root, int] = {}
-        self._roots: dict[str, dict[Root, None]] = {}  # by tenant, in the order of their last write
-        self._bytes = 0
-        self._bytes_of: Counter[str] = Counter()  # by tenant
+        self._room = MemoryRoom(most_bytes)
         self._due: list[tuple[float, Root]] = []  # a heap; entries may be out of date
 
     # ------------------------------------------------------------------------------------------------------------ writing
@@ -159,7 +148,7 @@ class MemoryTables:
         self._responses[key] = response
         for item in response.item_ids:
             self._holders.setdefault((tenant, item), {})[response.id] = None
-        self._resize(root, len(response.body) + len(response.input) + len(response.output))
+        self._room.resize(root, len(response.body) + len(response.input) + len(response.output))
         undo.append(lambda: self._forget(root))
 
     def _put_conversation(self, tenant: str, head: StoredConversation, found: _Conversation | None, undo: Undo) -> None:
@@ -167,16 +156,16 @@ class MemoryTables:
         if found is None:
             self._drop(root, undo)  # one that has expired
             self._conversations[tenant, head.id] = _Conversation(head)
-            self._resize(root, len(head.metadata))
+            self._room.resize(root, len(head.metadata))
             undo.append(lambda: self._forget(root))
             return
-        earlier, size = found.head, self._sizes[root]
+        earlier, size = found.head, self._room.size(root)
         found.head = head
-        self._resize(root, size - _ENTRY_BYTES + len(head.metadata) - len(earlier.metadata))
+        self._room.resize(root, size + len(head.metadata) - len(earlier.metadata))
 
         def restore() -> None:
             found.head = earlier
-            self._resize(root, size - _ENTRY_BYTES)
+            self._room.resize(root, size)
 
         undo.append(restore)
 
@@ -187,7 +176,7 @@ class MemoryTables:
         if found is None:
             raise NoConversation(id)
         root: Root = ("conversation", tenant, "", id)
-        earlier, size, start = found.head, self._sizes[root], found.next
+        earlier, size, start = found.head, self._room.size(root), found.next
         version = _next_version(id, earlier.version, if_version)
 
         def restore() -> None:
@@ -196,7 +185,7 @@ class MemoryTables:
                 found.positions.pop(found.items.pop(position).id)
             del found.order[bisect.bisect_left(found.order, start) :]
             found.next = start
-            self._resize(root, size - _ENTRY_BYTES)
+            self._room.resize(root, size)
 
         undo.append(restore)
         for item in items:
@@ -207,23 +196,23 @@ class MemoryTables:
             found.order.append(found.next)
             found.next += 1
         found.head = attrs.evolve(earlier, version=version)
-        self._resize(root, size - _ENTRY_BYTES + sum(len(item.body) + _ENTRY_BYTES for item in items))
+        self._room.resize(root, size + sum(len(item.body) + ENTRY_BYTES for item in items))
 
     def _delete_item(self, tenant: str, conversation_id: str, id: str, undo: Undo) -> None:
         found = self._conversations.get((tenant, conversation_id))
         if found is None or id not in found.positions:
             return
         root: Root = ("conversation", tenant, "", conversation_id)
-        earlier, size, position = found.head, self._sizes[root], found.positions.pop(id)
+        earlier, size, position = found.head, self._room.size(root), found.positions.pop(id)
         item = found.items.pop(position)
         found.order.remove(position)
         found.head = attrs.evolve(earlier, version=earlier.version + 1)
-        self._resize(root, size - 2 * _ENTRY_BYTES - len(item.body))
+        self._room.resize(root, size - ENTRY_BYTES - len(item.body))
 
         def restore() -> None:
             found.head, found.items[position], found.positions[id] = earlier, item, position
             bisect.insort(found.order, position)
-            self._resize(root, size - _ENTRY_BYTES)
+            self._room.resize(root, size)
 
         undo.append(restore)
 
@@ -233,9 +222,9 @@ class MemoryTables:
         root: Root = ("events", tenant, "", id)
         if (tenant, id) not in self._events:
             self._events[tenant, id] = _Events(expires_at)
-            self._resize(root, 0)
+            self._room.resize(root, 0)
             undo.append(lambda: self._forget(root))
-        log, size = self._events[tenant, id], self._sizes[root]
+        log, size = self._events[tenant, id], self._room.size(root)
         earlier = log.expires_at
         added: list[int] = []
 
@@ -244,7 +233,7 @@ class MemoryTables:
             for number in added:
                 del log.data[number]
             log.order = sorted(log.data)
-            self._resize(root, size - _ENTRY_BYTES)
+            self._room.resize(root, size)
 
         undo.append(restore)
         for event in events:
@@ -254,24 +243,24 @@ class MemoryTables:
             added.append(event.number)
             bisect.insort(log.order, event.number)
         log.expires_at = expires_at
-        self._resize(root, size - _ENTRY_BYTES + sum(len(event.data) + _ENTRY_BYTES for event in events))
+        self._room.resize(root, size + sum(len(event.data) + ENTRY_BYTES for event in events))
 
     def _put_record(self, tenant: str, record: StoredRecord, undo: Undo) -> None:
         root: Root = ("record", tenant, record.kind, record.id)
         self._drop(root, undo)
         self._records[tenant, record.kind, record.id] = record
         bisect.insort(self._by_time.setdefault((tenant, record.kind), []), (record.created_at, record.id))
-        self._resize(root, len(record.body))
+        self._room.resize(root, len(record.body))
         undo.append(lambda: self._forget(root))
 
     # ------------------------------------------------------------------------------------------------- forgetting, bounds
 
     def _drop(self, root: Root, undo: Undo) -> None:
         """Remove an object, and remember it, so that a write that fails later can be undone."""
-        if root not in self._sizes:
+        if root not in self._room:
             return
         table, tenant, kind, id = root
-        size = self._sizes[root] - _ENTRY_BYTES
+        size = self._room.size(root)
         back: Callable[[], object]
         match table:
             case "response":
@@ -291,14 +280,11 @@ class MemoryTables:
 
     def _bring_back(self, root: Root, size: int, table: dict[tuple[str, str], V], value: V) -> None:
         table[root[1], root[3]] = value
-        self._resize(root, size)
+        self._room.resize(root, size)
 
     def _forget(self, root: Root) -> None:
         table, tenant, kind, id = root
-        self._count(tenant, -self._sizes.pop(root))
-        del self._roots[tenant][root]
-        if not self._roots[tenant]:
-            del self._roots[tenant]
+        self._room.forget(root)
         match table:
             case "response":
                 for item in self._responses.pop((tenant, id)).item_ids:
@@ -317,47 +303,9 @@ class MemoryTables:
             case "events":
                 del self._events[tenant, id]
 
-    def _resize(self, root: Root, size: int) -> None:
-        tenant = root[1]
-        self._count(tenant, size + _ENTRY_BYTES - self._sizes.get(root, 0))
-        self._sizes[root] = size + _ENTRY_BYTES
-        roots = self._roots.setdefault(tenant, {})
-        roots.pop(root, None)
-        roots[root] = None
-
-    def _count(self, tenant: str, change: int) -> None:
-        self._bytes += change
-        self._bytes_of[tenant] += change
-        if not self._bytes_of[tenant]:
-            del self._bytes_of[tenant]
-
     def _make_room(self, writer: str, written: dict[Root, None]) -> None:
-        """Forget what has to go for what was `written`. Raises StoreFailed where the tenant that wrote it has more than anybody
-        else, and nothing more that may go."""
-        surplus, going = self._bytes - self._most_bytes, []
-        has = {tenant: count for tenant, count in self._bytes_of.items() if tenant != KEYS_OWNER}
-        may_go: dict[str, Iterator[Root]] = {}
-        while surplus > 0:
-            most = max(has, key=has.__getitem__, default=writer)
-            root = next(may_go.setdefault(most, self._may_go(most, written)), None)
-            if root is not None:
-                going.append(root)
-                surplus -= self._sizes[root]
-                has[most] -= self._sizes[root]
-            elif most == writer:
-                raise StoreFailed(
-                    "full", f"{self._most_bytes} bytes (history.memory_bytes) are too few for what is kept"
-                )
-            else:
-                del has[most]
-        for root in going:
+        for root in self._room.leaving(writer, lambda root: root in written or self._pending(root)):
             self._forget(root)
-
-    def _may_go(self, tenant: str, written: dict[Root, None]) -> Iterator[Root]:
-        """What a tenant may lose, beginning with what it wrote longest ago."""
-        for root in self._roots.get(tenant, ()):
-            if root not in written and not self._pending(root):
-                yield root
 
     def _pending(self, root: Root) -> bool:
         table, tenant, kind, id = root
@@ -379,11 +327,11 @@ class MemoryTables:
                 return self._events[tenant, id].expires_at
 
     def _watch(self, root: Root) -> None:
-        expires_at = self._expiry(root) if root in self._sizes else None
+        expires_at = self._expiry(root) if root in self._room else None
         if expires_at is not None:
             heapq.heappush(self._due, (expires_at, root))
-        if len(self._due) > 2 * len(self._sizes) + _ENTRY_BYTES:
-            times = ((self._expiry(root), root) for root in self._sizes)
+        if len(self._due) > 2 * len(self._room) + ENTRY_BYTES:
+            times = ((self._expiry(root), root) for root in self._room)
             self._due = [(time, root) for time, root in times if time is not None]
             heapq.heapify(self._due)
 
@@ -391,7 +339,7 @@ class MemoryTables:
         gone = 0
         while self._due and self._due[0][0] <= now and gone < limit:
             root = heapq.heappop(self._due)[1]
-            expires_at = self._expiry(root) if root in self._sizes else None
+            expires_at = self._expiry(root) if root in self._room else None
             if expires_at is not None and expires_at <= now:
                 self._forget(root)
                 gone += 1
@@ -555,9 +503,9 @@ class MemoryTables:
 
     def export(self, tenant: str, now: float) -> Iterator[Exported]:
         """What there is of a tenant when it is called; what is deleted meanwhile is left out."""
-        for root in [*self._roots.get(tenant, ())]:
-            expires_at = self._expiry(root) if root in self._sizes else None
-            if root in self._sizes and _alive(expires_at, now):
+        for root in self._room.roots(tenant):
+            expires_at = self._expiry(root) if root in self._room else None
+            if root in self._room and _alive(expires_at, now):
                 yield from self._exported(root)
 
     def _exported(self, root: Root) -> Iterator[Exported]:
@@ -580,7 +528,7 @@ class MemoryTables:
                     yield Exported("event", id, str(number), None, {"data": data})
 
     def erase(self, tenant: str) -> int:
-        roots = [*self._roots.get(tenant, ())]
+        roots = self._room.roots(tenant)
         gone = 0
         for root in roots:
             table, _, _, id = root

@@ -17,7 +17,7 @@ import msgspec
 
 from smg_core.config import Config, Resolved
 from smg_core.errors import InvalidRequest, SmgError
-from smg_core.server.channel.base import Notice, known_everywhere
+from smg_core.server.channel.settling import Notice, known_everywhere
 from smg_core.server.config_check import check
 from smg_core.server.config_source import ConfigSource
 from smg_core.server.decided import Decided

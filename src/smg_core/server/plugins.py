@@ -26,8 +26,8 @@ from smg_core.middleware.entries import Entry, Link, check_plugins, entry_of_sou
 from smg_core.middleware.plan import PluginPlan
 from smg_core.observability.repeats import Repeats
 from smg_core.request import Caller
-from smg_core.server.channel.base import Notice, known_everywhere
-from smg_core.server.channel.local import Channel, LocalChannel
+from smg_core.server.channel.local import LocalChannel
+from smg_core.server.channel.settling import Channel, Notice, known_everywhere
 from smg_core.server.plugin_code import NotLoaded, PluginCode, is_refusing, rules_of
 from smg_core.settings import ConfigError
 

@@ -14,7 +14,7 @@ import attrs
 
 from smg_core.clock import CallLater, Clock
 from smg_core.routing import Policies
-from smg_core.server.channel.base import Channel, Notice, known_everywhere
+from smg_core.server.channel.settling import Channel, Notice, known_everywhere
 from smg_core.server.leading import Leading
 from smg_core.server.onboarding import Onboarding
 from smg_core.server.probed import hear_others, telling_others

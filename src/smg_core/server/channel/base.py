@@ -10,10 +10,10 @@ from typing import Protocol
 
 import msgspec
 
-from smg_core.errors import Overloaded, PayloadTooLarge
+from smg_core.errors import PayloadTooLarge
 from smg_core.server.channel.settings import ChannelConfig
 
-__all__ = ["Channel", "Kept", "Notice", "Subscriber", "Subscriptions", "check_size", "known_everywhere"]
+__all__ = ["Channel", "Kept", "Notice", "Subscriber", "Subscriptions", "check_size"]
 
 
 class Notice(msgspec.Struct, frozen=True):
@@ -53,14 +53,6 @@ def check_size(kind: str, key: str, body: bytes, settings: ChannelConfig) -> Non
         raise PayloadTooLarge(
             f"This change is larger than the {settings.message_bytes} bytes that processes tell each other at once."
         )
-
-
-async def known_everywhere(channel: Channel, number: int, seconds: float) -> None:
-    """Return once every process has made the change that is the message of this number: who made it may be answered then, since
-    what the answer says is so in all of them. Raises Overloaded where that takes more than so many seconds; the change stands,
-    and a process that is late makes it when it goes on."""
-    if not await channel.settled(number, seconds):
-        raise Overloaded("It is not known whether every process has this change.", detail="channel.publish_s")
 
 
 class Kept:
