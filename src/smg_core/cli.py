@@ -86,11 +86,12 @@ def _serve(args: argparse.Namespace) -> int:
 def _to_serve(args: argparse.Namespace) -> Config:
     """The settings to serve by. Raises ConfigError where they could not work."""
     config = _resolve(args).config
-    workers = config.workers
-    if not (workers.urls or workers.file or (workers.prefill_urls and workers.decode_urls)):
+    workers, discovery = config.workers, config.discovery
+    named = workers.urls or workers.file or (workers.prefill_urls and workers.decode_urls)
+    if not (named or discovery.dns or discovery.kubernetes):
         raise ConfigError(
-            "no engine to send requests to: give --worker grpc://host:port, or start a simulated one with "
-            "`smg-gateway simulate`"
+            "no engine to send requests to: give --worker grpc://host:port, --workers-file, --discover-dns or "
+            "--discover-kubernetes, or start a simulated one with `smg-gateway simulate`"
         )
     _check_paths(config)
     return config

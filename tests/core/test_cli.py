@@ -10,7 +10,7 @@ import pytest
 from tests.shared import PATIENCE
 
 from smg_core.cli import main
-from smg_core.config import describe, load_config
+from smg_core.config import Config, describe, load_config
 from smg_core.settings import Setting
 
 
@@ -100,7 +100,7 @@ def test_sources_are_told_on_request(capsys: pytest.CaptureFixture[str]) -> None
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["serve"], "no engine to send requests to: give --worker grpc://host:port, or start"),
+        (["serve"], "no engine to send requests to: give --worker grpc://host:port, --workers-file, --discover-dns or"),
         (["serve", "--prot", "1"], "--prot: no such flag of `smg-gateway serve`; did you mean --port?"),
         (["serve", "--prot=1"], "--prot: no such flag of `smg-gateway serve`; did you mean --port?"),
         (["serve", "--hos", "a"], "--hos: no such flag of `smg-gateway serve`; did you mean --host?"),
@@ -155,6 +155,30 @@ def test_a_mistake_is_one_line_and_status_two(
     assert status == 2
     assert said in told
     assert len(told.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        ["--discover-kubernetes", "--selector", "app=vllm"],
+        ["--discover-kubernetes", "--prefill-selector", "app=vllm,role=prefill", "--decode-selector", "role=decode"],
+        ["--discover-dns", "grpc://engines.example:50051"],
+    ],
+    ids=["kubernetes", "kubernetes by role", "dns"],
+)
+def test_a_gateway_whose_workers_are_discovered_starts_without_a_worker_that_is_named(
+    source: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served: list[Config] = []
+
+    def serve(config: Config, *_: object) -> int:
+        served.append(config)
+        return 0
+
+    monkeypatch.setattr("smg_core.server.serve.serve", serve)
+
+    assert main(["serve", *source]) == 0
+    assert [config.workers.urls for config in served] == [()]
 
 
 def test_a_file_that_is_not_text_is_a_mistake(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
