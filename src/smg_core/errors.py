@@ -40,10 +40,9 @@
         +-- NoWorker                no healthy worker for the model
         +-- Draining                this replica is shutting down
 
-Decides the HTTP status, the name that each public API has for the failure, and whether another worker may be tried before
-the first byte has gone out. Not decided here: the API's error envelope and wording (protocols), which gRPC status becomes
-which class (engines), when to retry (pipeline). Messages are written for the client: they never name an internal address.
-Above: everything. Below: outside_words.
+Decides the HTTP status, the name that each public API has for the failure, and whether another worker may be tried. Not
+decided here: the API's error envelope and wording (protocols), which gRPC status becomes which class (engines), when to retry
+(pipeline). Messages are written for the client: they never name an internal address. Above: everything. Below: outside_words.
 """
 
 from typing import ClassVar, Literal

@@ -16,8 +16,8 @@ __all__ = ["Silence", "StreamKeepAlive"]
 
 class StreamKeepAlive(Struct, frozen=True):
     """`after`: seconds of silence after which the API's keep-alive is sent, 0 for never. `commit`: seconds after which the
-    head is sent even without output, None for never; this satisfies an impatient proxy, but no other worker can be tried after
-    it. `call_later` is the event loop's."""
+    head is sent even without output, None for never: for proxies that wait no longer. Errors come in the stream from then on, and
+    no other model stands in. `call_later` is the event loop's."""
 
     call_later: CallLater
     after: float = 0.0

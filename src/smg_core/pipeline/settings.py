@@ -29,7 +29,7 @@ class TimeoutsConfig:
     )
     token_s: float = option(
         60.0,
-        "Seconds between two tokens; then another engine is tried, or a stream that has begun ends.",
+        "Seconds between two tokens; then another engine is tried, or goes on with an answer that has begun.",
         at_least=0.05,
         at_most=86400,
     )
@@ -53,8 +53,9 @@ class TimeoutsConfig:
     )
     commit_s: float | None = option(
         None,
-        "Seconds after which the head of a streamed answer goes out before its first token, for who has an impatient proxy: "
-        "no other engine is tried from then on, and errors come in the stream. Without it, the first token brings the head.",
+        "Seconds after which the head of a streamed answer goes out before its first token, for proxies that wait no longer: "
+        "from then on errors come in the stream, and no other model stands in (routing.fallbacks); other engines are still "
+        "tried. Without it, the first token brings the head.",
         at_least=0.05,
         at_most=86400,
     )
