@@ -319,7 +319,11 @@ def door_flags(parser: argparse.ArgumentParser) -> None:
     """The flags that say where the door is and who asks."""
     text = "where the admin door is, http(s)://HOST:PORT or unix:PATH (default: SMG_ADMIN)"
     parser.add_argument("--admin", default=os.environ.get("SMG_ADMIN"), metavar="URL", help=text)
-    parser.add_argument("--key-file", metavar="FILE", help="file with the API key of an admin (default: SMG_ADMIN_KEY)")
+    parser.add_argument(
+        "--key-file",
+        metavar="FILE",
+        help="file with the API key of an admin; without it, SMG_ADMIN_KEY has the key itself",
+    )
     parser.add_argument("--tls-ca", metavar="FILE", help="certificates (PEM) that the door is checked against")
     parser.add_argument("--timeout", type=float, default=30, help="seconds that it may take (default: %(default)s)")
 

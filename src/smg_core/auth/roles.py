@@ -37,7 +37,7 @@ PERMISSIONS: Mapping[str, str] = {
     "models": "The lists of models, the front page, /docs and /openapi.json",
     "explain": "The header x-smg-explain",
     "parser": "The header x-smg-parser",
-    "priority": "A priority other than 0",
+    "priority": "A priority other than 0. No HTTP API takes one: for requests that are made or changed in Python",
     "admin.decisions": "Which engine got a request, and why",
     "admin.health": "The health of this gateway and its processes",
     "admin.workers": "Engines behind this gateway: adding, changing, draining and removing them, their load, caches, profiles",

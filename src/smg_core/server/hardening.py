@@ -212,7 +212,7 @@ CHECKS: tuple[HardeningCheck, ...] = (
     HardeningCheck(
         "log.content",
         "The log is not at debug.",
-        "Libraries may write of requests there what the gateway itself never logs.",
+        "Debug lines of plugins may have parts of requests; those of other packages are never written.",
         _logs,
     ),
     HardeningCheck(
