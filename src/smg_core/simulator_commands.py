@@ -41,12 +41,12 @@ def simulate_flags(parser: argparse.ArgumentParser) -> None:
         "--listen",
         default="127.0.0.1:50051",
         metavar="HOST:PORT",
-        help="where the engine listens (default: %(default)s)",
+        help="where the engine listens, or unix:///PATH (default: %(default)s)",
     )
     parser.add_argument(
         "--listen-http",
         metavar="HOST:PORT",
-        help="where it answers as the HTTP servers of vLLM and SGLang do too (default: nowhere)",
+        help="where it answers as the HTTP servers of vLLM, SGLang and llama.cpp do too (default: nowhere)",
     )
     for name, (kind, text) in {**SIMULATED_ENGINE, **SIMULATED_TIMING}.items():
         flag = "--" + name.replace("_", "-")
@@ -69,9 +69,12 @@ def faults_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("engine", metavar="grpc://HOST:PORT", help="an engine that `smg-gateway simulate` has started")
     text = "let that share of requests go wrong from now on, instead of the shares that are set"
     parser.add_argument("--fault", type=_fault, action="append", default=[], metavar="KIND=SHARE", help=text)
-    text = "let the next request go wrong; given again, the one after it"
+    text = (
+        "let the next request go wrong; given again, the one after it; the shares are set anew, to none without --fault"
+    )
     parser.add_argument("--next", type=_fault_kind, action="append", default=[], metavar="KIND", help=text)
-    parser.add_argument("--clear", action="store_true", help="forget the faults that wait for next requests")
+    text = "forget the faults that wait for next requests, and the shares unless --fault sets some"
+    parser.add_argument("--clear", action="store_true", help=text)
 
 
 def fleet_flags(parser: argparse.ArgumentParser) -> None:
