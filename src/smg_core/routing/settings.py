@@ -119,7 +119,7 @@ class RoutingConfig:
     external_cost: float = option(0.3, "The same for a store outside of the engine's host.", at_least=0, at_most=1)
     answer_tokens: int = option(
         128,
-        "How many waiting prompt tokens one answer under way weighs as much as, for least_load.",
+        "How many waiting prompt tokens one answer under way weighs as much as, for least_load, manual and bucket.",
         at_least=0,
         at_most=1 << 20,
     )
