@@ -295,7 +295,7 @@ MODEL = Operation(
 )
 HEALTH = Operation(
     "health",
-    "Whether a worker is ready; 503 while none is.",
+    "Whether new requests are taken; 503 while no worker is ready, and while the gateway is drained or shuts down.",
     "health",
     None,
     (OperationResponse(200, "It is.", HealthStatus),),
