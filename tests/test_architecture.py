@@ -217,6 +217,7 @@ EDGES: dict[str, frozenset[str]] = {
     "server.background_store": frozenset(),
     "server.certificates": frozenset(),
     "server.channel.local": frozenset(),
+    "server.cpus": frozenset(),
     "server.channel.member": frozenset(),
     "server.channel.relaying": frozenset(),
     "server.channel.settling": frozenset(),

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 WRONG_USAGE = 2
+_KEY = "SMG_API_KEY"
 AUDIT_USAGE = "smg-gateway audit [--config FILE] [settings as below]"
 PACKAGE_EXTRAS = {"uvicorn": "server", "httptools": "server", "grpc": "server", "rich": "top"}
 """Packages that are not installed by default, with the extra of the distribution that installs each."""
@@ -130,9 +131,11 @@ def _setup(args: argparse.Namespace) -> int:
 
     from smg_core.client_setup import PROGRAMS, choose_model, served_models
 
-    url = args.url.rstrip("/")
+    url, key = args.url.rstrip("/"), os.environ.get(_KEY, "")
+    headers = {"authorization": f"Bearer {key}"} if key else {}
     try:
-        answer = httpx.get(f"{url}/v1/models", timeout=args.timeout, follow_redirects=True).raise_for_status()
+        answer = httpx.get(f"{url}/v1/models", headers=headers, timeout=args.timeout, follow_redirects=True)
+        answer.raise_for_status()
         served = served_models(msgspec.json.decode(answer.content))
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
         print(f"smg-gateway: {url} does not say which models it serves: {error}", file=sys.stderr)
@@ -141,7 +144,7 @@ def _setup(args: argparse.Namespace) -> int:
         model = choose_model(served, args.model)
     except ValueError as error:
         raise ConfigError(f"setup: {error}") from None
-    print(PROGRAMS[args.program](url, model), end="")
+    print(PROGRAMS[args.program](url, model, _KEY if key else ""), end="")
     return 0
 
 

@@ -47,7 +47,7 @@ def choose_model(served: Sequence[ListedModel], name: str | None) -> ListedModel
     raise ValueError(f"the gateway does not serve {name}; it serves: {names}")
 
 
-def _codex(url: str, model: ListedModel) -> str:
+def _codex(url: str, model: ListedModel, key: str = "") -> str:
     """Lines of ~/.codex/config.toml. Codex takes an unknown model's context to be large and would compact too late. Over a
     WebSocket it sends only what is new of a session; where none can be opened, as through some proxies, it goes on over HTTP."""
     window = f"model_context_window = {model.context_length}\n" if model.context_length else ""
@@ -61,20 +61,22 @@ def _codex(url: str, model: ListedModel) -> str:
         'name = "smg"\n'
         f"base_url = {json.dumps(url + '/v1')}\n"
         'wire_api = "responses"\n'
-        "supports_websockets = true\n"
+        "supports_websockets = true\n" + (f"env_key = {json.dumps(key)}\n" if key else "")
     )
 
 
-def _claude_code(url: str, model: ListedModel) -> str:
+def _claude_code(url: str, model: ListedModel, key: str = "") -> str:
     """Variables of the environment. Claude Code asks for several models by name, small ones for its side requests; here all are
     one, and a gateway with `model.aliases` needs none of these names."""
     kinds = ("MODEL", "SMALL_FAST_MODEL", "DEFAULT_OPUS_MODEL", "DEFAULT_SONNET_MODEL", "DEFAULT_HAIKU_MODEL")
     names = [f"ANTHROPIC_{kind}" for kind in kinds]
-    settings = {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_AUTH_TOKEN": "none", **dict.fromkeys(names, model.name)}
+    settings = {"ANTHROPIC_BASE_URL": url, **dict.fromkeys(names, model.name)}
     settings["CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC"] = "1"
     lines = [f"export {name}={shlex.quote(value)}" for name, value in settings.items()]
+    lines.insert(1, f'export ANTHROPIC_AUTH_TOKEN="${key}"' if key else "export ANTHROPIC_AUTH_TOKEN=none")
     return "\n".join(["# variables for `claude`, in the shell that starts it", *lines]) + "\n"
 
 
-PROGRAMS: Mapping[str, Callable[[str, ListedModel], str]] = {"claude-code": _claude_code, "codex": _codex}
-"""Each program with what makes its lines, from the gateway's URL (without a slash at its end) and a model."""
+PROGRAMS: Mapping[str, Callable[[str, ListedModel, str], str]] = {"claude-code": _claude_code, "codex": _codex}
+"""Each program with what makes its lines, from the gateway's URL (without a slash at its end), a model, and the name of the
+environment variable that has the key of the gateway, "" where it needs none."""

@@ -103,7 +103,9 @@ __all__ = [
 
 ENVIRONMENT_PREFIX = "SMG_"
 MISTYPED = 0.85  # likeness, of 1, from which a variable is taken for a misspelled setting
-NOT_SETTINGS = frozenset({"SMG_CONFIG", "SMG_ADMIN", "SMG_ADMIN_KEY"})  # what the command line itself reads
+NOT_SETTINGS = frozenset(
+    {"SMG_CONFIG", "SMG_ADMIN", "SMG_ADMIN_KEY", "SMG_API_KEY"}
+)  # what the command line itself reads
 
 
 @attrs.frozen

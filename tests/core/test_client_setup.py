@@ -7,6 +7,8 @@ import tomllib
 import pytest
 from tests.gateway.conftest import over_http
 
+from smg_core import Config
+from smg_core.auth.settings import AuthConfig
 from smg_core.cli import main
 from smg_core.client_setup import PROGRAMS, ListedModel, choose_model, served_models
 from smg_core.simulator.engine import SimulatorConfig
@@ -70,3 +72,23 @@ def test_a_gateway_that_is_not_there_is_one_line_and_status_one(capsys: pytest.C
     told = capsys.readouterr().err
     assert "http://127.0.0.1:1 does not say which models it serves" in told
     assert len(told.splitlines()) == 1
+
+
+@pytest.mark.anyio
+async def test_where_the_gateway_asks_for_a_key_it_is_taken_from_the_environment_and_printed_nowhere(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = "a-key-0123456789abcdef"
+    async with over_http(config=Config(auth=AuthConfig(keys=(f"{key} tenant=acme",)))) as house:
+        assert await asyncio.to_thread(main, ["setup", "codex", "--url", house.url]) == 1
+        refused = capsys.readouterr().err
+        monkeypatch.setenv("SMG_API_KEY", key)
+        printed = {}
+        for program in PROGRAMS:
+            assert await asyncio.to_thread(main, ["setup", program, "--url", house.url]) == 0
+            printed[program] = capsys.readouterr().out
+
+    assert "401" in refused
+    assert tomllib.loads(printed["codex"])["model_providers"]["smg"]["env_key"] == "SMG_API_KEY"
+    assert 'export ANTHROPIC_AUTH_TOKEN="$SMG_API_KEY"\n' in printed["claude-code"]
+    assert not any(key in each for each in printed.values())

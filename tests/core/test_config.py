@@ -170,7 +170,7 @@ def test_a_wrong_variable_is_answered_with_its_name(name: str, value: str, said:
     assert problems(environ={name: value}) == (said,)
 
 
-@pytest.mark.parametrize("name", ["SMG_API_KEY", "SMG_VERSION", "SMG_MODEL_PATH", "SMG_SERVER_IMAGE_TAG", "SMG_"])
+@pytest.mark.parametrize("name", ["SMG_API_TOKEN", "SMG_VERSION", "SMG_MODEL_PATH", "SMG_SERVER_IMAGE_TAG", "SMG_"])
 def test_a_variable_that_is_near_no_setting_is_somebody_elses(name: str) -> None:
     resolved = resolve(environ={name: "1"})
 

@@ -135,6 +135,24 @@ async def test_no_route_takes_a_form_from_a_page_that_did_not_have_to_ask_first(
     assert taken == [200] * len(passes)
 
 
+async def test_a_page_that_is_allowed_may_ask_for_all_that_a_path_takes() -> None:
+    page = {"origin": "https://app.example", "access-control-request-method": "DELETE"}
+    async with in_process(config=Config(server=ServerConfig(cors_origins=("https://app.example",)))) as house:
+        methods: dict[str, set[str]] = {}
+        for route in house.gateway.asgi().routes:
+            if route.method != WEBSOCKET:
+                methods.setdefault(route.pattern, set()).add(route.method)
+        for pattern, taken in methods.items():
+            if "{" in pattern.replace("{id}", ""):
+                continue
+            answer = await house.http.options(pattern.replace("{id}", "x"), headers=page)
+            told = set(answer.headers["access-control-allow-methods"].split(", "))
+            assert answer.status_code == 204
+            assert told >= {*taken, "OPTIONS"}, pattern  # more where another pattern has the path too
+
+    assert any("DELETE" in taken for taken in methods.values())
+
+
 async def test_pages_that_are_allowed_may_read_what_sdks_read() -> None:
     async with in_process(config=Config(server=ServerConfig(cors_origins=("https://app.example",)))) as house:
         answer = await house.http.post(CHAT, json=body(), headers={"origin": "https://app.example"})

@@ -9,6 +9,7 @@ the event loop ends.
 import asyncio
 import contextlib
 import logging
+from functools import partial
 
 from smg_core.errors import (
     InternalError,
@@ -270,7 +271,7 @@ class App:
         if not allowed:
             raise NotFound(f"There is no {path[:SHOWN]} here.")
         if method == "OPTIONS" and self._origins:
-            return Endpoint.for_all(self._preflight)  # browsers send no credentials with it
+            return Endpoint.for_all(partial(self._preflight, allowed))  # browsers send no credentials with it
         exchange.always.append((b"allow", allowed.encode()))
         if method == "GET" and self._routes.find(WEBSOCKET, path, raw_path) is not None:
             exchange.always.append((b"upgrade", b"websocket"))
@@ -299,10 +300,11 @@ class App:
             exchange.always.append((b"vary", b"origin"))
             exchange.always.append((b"access-control-expose-headers", self._exposed))
 
-    async def _preflight(self, exchange: Exchange) -> None:
+    async def _preflight(self, methods: str, exchange: Exchange) -> None:
+        """Answer a browser that asks whether a page may send what it wants to: all that the path takes."""
         asked = exchange.headers.get("access-control-request-headers", "content-type, authorization")
         allowed = [
-            (b"access-control-allow-methods", b"GET, POST, OPTIONS"),
+            (b"access-control-allow-methods", f"{methods}, OPTIONS".encode()),
             (b"access-control-allow-headers", asked.encode("latin-1")),
             (b"access-control-max-age", b"600"),
         ]

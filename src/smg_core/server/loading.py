@@ -6,7 +6,6 @@ Above: server.onboarding decides which models there are. Below: tokenizer, parse
 
 import asyncio
 import logging
-import os
 import shutil
 import tempfile
 from collections.abc import Collection, Mapping
@@ -26,7 +25,7 @@ from smg_core.pipeline.media import suggests_media
 from smg_core.pipeline.served import ServedModel, names_of_classes
 from smg_core.server.config_check import check, named_parsers
 from smg_core.server.document_reading import document_reading
-from smg_core.server.memory import trim
+from smg_core.server.memory import trim, usable_cpus
 from smg_core.server.sealing_keys import Sealing, cache_salts
 from smg_core.tokenizer.base import Tokenizer
 from smg_core.tokenizer.chat_template import ChatTemplate
@@ -236,8 +235,9 @@ class ModelLoader:
             return None
         loop = asyncio.get_running_loop()
         if self._media is None:
-            processes = self._config.server.processes or os.cpu_count() or 1
-            self._media = await loop.run_in_executor(self._pool, GatewayMedia, self._config.media, processes)
+            cores = usable_cpus()
+            processes = self._config.server.processes or cores
+            self._media = await loop.run_in_executor(self._pool, GatewayMedia, self._config.media, processes, cores)
             self._stack.push_async_callback(self._close_media)
         service = partial(self._media.service, name, bundle.folder, bundle.model_config, bundle.tokenizer)
         return await loop.run_in_executor(self._pool, service)

@@ -9,7 +9,6 @@ a model may take media.
 
 import json
 import logging
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
@@ -33,7 +32,7 @@ from smg_multimodal.fetch import Fetcher, FetchLimits
 from smg_multimodal.prepare import Preparer
 from smg_multimodal.registry import ModelFiles
 
-__all__ = ["GatewayMedia", "ModelMedia", "cores", "decoder_threads"]
+__all__ = ["GatewayMedia", "ModelMedia", "decoder_threads"]
 
 log = logging.getLogger("smg.media")
 
@@ -60,12 +59,12 @@ class _Vocabulary:
 class GatewayMedia:
     """Fetching, decoding, budgets and caches of one gateway."""
 
-    def __init__(self, config: MediaConfig, processes: int = 1) -> None:
-        """`processes` is how many gateways like this one share the cores."""
+    def __init__(self, config: MediaConfig, processes: int = 1, cores: int = 1) -> None:
+        """`processes` is how many gateways like this one share the `cores`."""
         files = config.cache_bytes // _FILES_SHARE
         self._config = config
         self._decoders = Decoders(
-            threads=config.threads or decoder_threads(cores(), processes),
+            threads=config.threads or decoder_threads(cores, processes),
             processes=config.processes,
             memory=config.decode_bytes,
             tensors=config.tensor_bytes,
@@ -161,11 +160,6 @@ class GatewayMedia:
 def decoder_threads(cores: int, processes: int) -> int:
     """How many items are processed at once by default: so many that one tenant's share, three quarters, uses all cores."""
     return max(2, -(-4 * -(-cores // processes) // 3))
-
-
-def cores() -> int:
-    """The number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _fetch_limits(config: MediaConfig) -> FetchLimits:

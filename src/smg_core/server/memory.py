@@ -1,4 +1,4 @@
-"""Settings of the C library's allocator and of the garbage collector (edge).
+"""Settings of the C library's allocator and of the garbage collector; with `cpus`, what this process has of the machine (edge).
 
 Loading a tokenizer needs, for a moment, a third of the process's memory. glibc would keep that memory, and more of it the more
 arenas the threads use. On other C libraries these functions do nothing to the allocator.
@@ -11,7 +11,9 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-__all__ = ["Trimming", "resident_bytes", "settle_objects", "trim", "use_one_arena"]
+from smg_core.server.cpus import usable_cpus
+
+__all__ = ["Trimming", "resident_bytes", "settle_objects", "trim", "usable_cpus", "use_one_arena"]
 
 _M_ARENA_MAX = -8
 _M_MMAP_THRESHOLD = -3

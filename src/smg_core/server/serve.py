@@ -33,7 +33,7 @@ from smg_core.server.http_server import HttpServer, connections_within
 from smg_core.server.identity import unshared_keys
 from smg_core.server.keeping import with_state_file
 from smg_core.server.listeners import Listeners, open_listeners, tell_listeners
-from smg_core.server.memory import use_one_arena
+from smg_core.server.memory import usable_cpus, use_one_arena
 from smg_core.server.observing import ConfigSource, ProcessReports, SharedNumbers, log_writer, shared_numbers
 from smg_core.server.supervisor import CANNOT_START, SPEAKER, Supervisor
 
@@ -57,7 +57,7 @@ def serve(config: Config, source: ConfigSource | None = None, reread: Callable[[
     except OSError as error:
         log.critical("there is no place for the history (--history memory: needs none): %s", error)
         return 1
-    processes = config.server.processes or os.cpu_count() or 1
+    processes = config.server.processes or usable_cpus()
     if wrong := unshared_keys(config, processes):
         log.critical("the gateway cannot start: %s", wrong)
         return 1

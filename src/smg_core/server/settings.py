@@ -28,7 +28,11 @@ class ServerConfig:
     host: str = option("127.0.0.1", "Address to listen on.", flag="--host")
     port: int = option(8000, "Port to listen on; 0 takes a free one.", at_least=0, at_most=65535, flag="--port")
     processes: int = option(
-        1, "Processes that share the port; 0 takes one a core.", at_least=0, at_most=1024, flag="--processes"
+        1,
+        "Processes that share the port; 0 takes one for each CPU that this process may use.",
+        at_least=0,
+        at_most=1024,
+        flag="--processes",
     )
     supervised: bool = option(
         False,

@@ -41,8 +41,8 @@ def admin_table(
     if meter is not None and gateway.config.metrics.admin:
         routes.append(metrics_route(gateway, meter, "/admin/metrics", "admin.metrics"))
     described = describing_routes(gateway, routes, prefix="/admin", needs="admin.health")
-    names = config.allowed_hosts or (*LOOPBACK, config.host)
-    return RouteTable((*routes, *described), Hosts(tuple(name.lower() for name in names), everywhere=True))
+    names = tuple(name.lower() for name in config.allowed_hosts or (*LOOPBACK, config.host))
+    return RouteTable((*routes, *described), None if "*" in names else Hosts(names, everywhere=True))
 
 
 class AdminApp(App):

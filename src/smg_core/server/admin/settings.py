@@ -26,7 +26,9 @@ class AdminConfig:
     )
     tls: bool = option(False, "Speak TLS at this port, with the certificate of the section tls.")
     allowed_hosts: tuple[str, ...] = option(
-        (), "Hosts that requests at this port may name, a name or .suffix; without any, the loopback's and admin.host."
+        (),
+        'Hosts that requests at this port may name, a name or .suffix; "*" allows all. Without any: the loopback\'s and '
+        "admin.host.",
     )
     body_bytes: int = option(
         65536, "Largest body of a request at the admin door, in bytes.", at_least=1024, at_most=1 << 24
