@@ -226,9 +226,12 @@ def _of_fault(fault: Mapping[str, Any]) -> McpError:
         return ConnectionLost(message)
     if kind == "unauthorized" or status in (401, 403):
         return McpRefused(message, status or 401, fault.get("challenge"))
+    if kind == "status" and status == 404:
+        return ConnectionLost(message, never_sent=True)  # the server has forgotten the session
     if kind == "status":
-        # 404 is a session that the server has forgotten, 429 and 503 a server that took nothing on.
-        return ConnectionLost(message, never_sent=status in (404, 429, 503))
+        # An answer to one request: the connection, and what else is asked over it, goes on. A server that says 429 or 503 took
+        # nothing on.
+        return McpUnavailable(message, may_have_run=status not in (429, 503))
     return McpBadAnswer(message)
 
 

@@ -16,7 +16,7 @@ import attrs
 
 from smg_mcp.base import OnProgress, ToolOutcome
 from smg_mcp.connection import ConnectionLost, McpConnection, ServerSaidNo
-from smg_mcp.errors import McpBusy, McpError, McpTimeout, McpUnavailable
+from smg_mcp.errors import McpBadAnswer, McpBusy, McpError, McpTimeout, McpUnavailable
 from smg_mcp.inventory import ListedTool, tools_of
 from smg_mcp.output_schemas import OutputSchemas
 from smg_mcp.results import error_outcome, outcome_of
@@ -158,7 +158,8 @@ class Session:
         return (await self._connected()).facts
 
     async def ping(self) -> bool:
-        """Whether an open connection answers; one that does not is closed. True where none is open."""
+        """Whether an open connection answers, be it with a refusal; one that does not is closed. True where none is open.
+        Called by the pool for a session that nobody used for a while."""
         connection = self._connection
         if connection is None or connection.streams.ended.is_set():
             return True
@@ -166,11 +167,11 @@ class Session:
         try:
             async with asyncio.timeout(self._settings.pool.connect_timeout):
                 await connection.ping()
-        except ServerSaidNo:
-            return True
-        except (McpError, TimeoutError):
+        except (ConnectionLost, McpBadAnswer, TimeoutError):
             connection.streams.end("the server did not answer a ping")
             return False
+        except McpError:
+            return True
         return True
 
     async def _within(self, ask: Callable[[McpConnection], Awaitable[T]]) -> T:
@@ -182,6 +183,8 @@ class Session:
             raise McpTimeout(f"the server did not answer within {timeout_s:g} s") from None
 
     async def _asked(self, ask: Callable[[McpConnection], Awaitable[T]], *, twice: bool) -> T:
+        """What the server answers. Only a lost connection is ended, since other calls may be under way over it; only after one is
+        the server asked again, and only where the request was `never_sent` or `twice` says that it does no harm."""
         self.used_at = self._times.clock()
         connection = await self._connected()
         try:

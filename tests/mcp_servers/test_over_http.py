@@ -13,6 +13,8 @@ from mcp.server.elicitation import ElicitationResult
 from mcp.server.mcpserver import Context, Image, MCPServer
 from mcp.server.mcpserver.resolve import Elicit, Resolve
 from pydantic import BaseModel
+from starlette.requests import Request
+from starlette.responses import Response
 from tests.mcp_servers.peers import eventually
 from tests.peers import listening
 
@@ -498,6 +500,82 @@ async def test_a_session_that_its_server_has_forgotten_is_opened_again_and_the_c
         assert (await tools.call("colours.add", {"a": 1, "b": 1})).structured == {"result": 2}
         restarting.lost = True
         assert (await tools.call("colours.add", {"a": 1, "b": 2})).structured == {"result": 3}
+
+
+class Limiting:
+    """The same server, which answers calls of one tool with a status. Another tool is under way until `let_go` is set."""
+
+    def __init__(self, tool: str, status: int) -> None:
+        self.tool, self.status = tool, status
+        self.refused: list[dict[str, Any]] = []
+        self.begun, self.let_go = asyncio.Event(), asyncio.Event()
+        self.initialized = 0
+        server = colours()
+        server.add_tool(self.held, name="held")
+        self._app = server.streamable_http_app()
+
+    async def held(self) -> str:
+        """Wait."""
+        self.begun.set()
+        await self.let_go.wait()
+        return "done"
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http" or scope["method"] != "POST":
+            await self._app(scope, receive, send)
+            return
+        body = await Request(scope, receive).body()
+        message = json.loads(body)
+        self.initialized += message.get("method") == "initialize"
+        if (message.get("params") or {}).get("name") == self.tool:
+            self.refused.append(message)
+            await Response("no", self.status)(scope, receive, send)
+            return
+        parts = [{"type": "http.request", "body": body}]
+
+        async def read() -> Any:
+            return parts.pop() if parts else await receive()
+
+        await self._app(scope, read, send)
+
+
+@pytest.mark.parametrize(("status", "may_have_run"), [(429, False), (503, False), (500, True), (413, True)])
+async def test_a_status_that_answers_one_call_fails_that_call_alone_and_is_not_asked_for_again(
+    status: int, may_have_run: bool
+) -> None:
+    limiting = Limiting("add", status)
+    async with using(limiting, generation="legacy", tools={"add": {"idempotent": True}}) as tools:
+        held = asyncio.ensure_future(tools.call("colours.held", {}))
+        await limiting.begun.wait()
+        with pytest.raises(McpUnavailable, match=f"answered {status}") as caught:
+            await tools.call("colours.add", {"a": 1, "b": 2})
+        assert caught.value.may_have_run is may_have_run
+        assert len(limiting.refused) == 1
+        limiting.let_go.set()
+        assert (await held).text == "done"
+    assert limiting.initialized == 1
+
+
+async def test_a_ping_that_is_answered_with_a_status_does_not_end_the_session() -> None:
+    def reply(message: dict[str, Any]) -> tuple[int, Sequence[tuple[str, str]], bytes]:
+        if message.get("method") == "ping":
+            return 429, [], b""
+        if message.get("method") == "initialize":
+            told = {
+                "protocolVersion": "2025-11-25",
+                "capabilities": {"tools": {}},
+                "serverInfo": {"name": "s", "version": "1"},
+            }
+            return 200, [JSON], result(message, told)
+        return (202, [], b"") if "id" not in message else (200, [JSON], result(message, {"content": []}))
+
+    async with replying(reply) as (port, seen), McpTools.from_config(config(port, generation="legacy")) as tools:
+        await tools.call("colours.add", {})
+        async with tools.for_request()._reachable["colours"].session() as session:
+            assert await session.ping()
+        await tools.call("colours.add", {})
+    asked = [message.get("method") for message in seen]
+    assert (asked.count("ping"), asked.count("initialize")) == (1, 1)
 
 
 async def test_a_server_is_reached_by_its_proxy_and_hosts_of_no_proxy_directly() -> None:
