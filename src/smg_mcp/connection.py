@@ -292,7 +292,8 @@ async def _streams(
         egress=settings.egress,
         connect_s=settings.pool.connect_timeout,
         proxy=server.proxy or settings.proxy,
-        auth=provider_for(server, peers.authorize),
+        # A caller's own token is sent as it is: the operator's authorization is not for this caller.
+        auth=None if "authorization" in headers else provider_for(server, peers.authorize),
     )
     longest = settings.limits.message_bytes
     async with httpx2.AsyncClient(transport=transport, headers=dict(headers), trust_env=False) as client:

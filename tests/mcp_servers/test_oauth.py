@@ -119,6 +119,21 @@ async def test_client_credentials_bring_a_token_and_another_when_it_was_revoked(
     assert {each["grant_type"] for each in made.asked} == {"client_credentials"}
 
 
+async def test_a_caller_s_own_token_is_used_in_place_of_the_operator_s_authorization() -> None:
+    async with authority() as made:
+        oauth = {"grant": "client_credentials", "client_id": "me", "client_secret": "s", "issuer": made.base}
+        made.good.add("of-ada")
+        async with McpTools.from_config(config(made, oauth)) as tools:
+            own = {"colours": "of-ada"}
+            seen = (await tools.call("colours.headers", {}, credentials=own)).structured
+            assert seen["authorization"] == "Bearer of-ada"
+            made.good.discard("of-ada")
+            with pytest.raises(McpRefused):
+                await tools.call("colours.headers", {}, credentials=own)
+            assert made.asked == []
+            assert (await tools.call("colours.headers", {})).structured["authorization"] == "Bearer token-1"
+
+
 async def test_an_authorization_is_given_once_and_kept_for_other_processes(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
