@@ -7,6 +7,7 @@ Everything that the package raises becomes one of our errors here.
 import contextlib
 import logging
 import secrets
+import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
@@ -23,7 +24,7 @@ from pydantic import ValidationError
 from smg_mcp.base import AskUser, OnProgress, SampleModel, ToolProgress
 from smg_mcp.egress import McpUrlRules
 from smg_mcp.errors import McpBadAnswer, McpConfigError, McpError, McpForbidden, McpRefused, McpUnavailable
-from smg_mcp.oauth import Authorize, provider_for
+from smg_mcp.oauth import Authorize, tokens_for
 from smg_mcp.plain_http import plain_streams, sse_streams
 from smg_mcp.screening import Screen
 from smg_mcp.settings import McpServer, McpSettings
@@ -243,14 +244,18 @@ async def open_connection(
     headers: Mapping[str, str],
     peers: Peers,
     clock: Callable[[], float],
+    wall: Callable[[], float] = time.time,
 ) -> AsyncIterator[McpConnection]:
     """Connect, agree on the protocol's version, give the connection, and close it. To be entered and left by one task.
+    `wall` gives seconds since the epoch, by which tokens expire.
 
     Raises our errors only."""
     mark = f"smg-{secrets.token_hex(16)}"
     screen = Screen(settings.limits, settings.inventory)
     async with contextlib.AsyncExitStack() as stack:
-        read, write = await stack.enter_async_context(_streams(server, settings, rules, headers, peers, clock, mark))
+        read, write = await stack.enter_async_context(
+            _streams(server, settings, rules, headers, peers, clock, wall, mark)
+        )
         streams = ScreenedStreams(read, write, screen, clock)
         client = _client(server, settings, streams, peers)
         connection = McpConnection(server, client, streams, mark)
@@ -276,6 +281,7 @@ async def _streams(
     headers: Mapping[str, str],
     peers: Peers,
     clock: Callable[[], float],
+    wall: Callable[[], float],
     mark: str,
 ) -> AsyncIterator[tuple[Any, Any]]:
     if server.protocol == "stdio":
@@ -293,7 +299,7 @@ async def _streams(
         connect_s=settings.pool.connect_timeout,
         proxy=server.proxy or settings.proxy,
         # A caller's own token is sent as it is: the operator's authorization is not for this caller.
-        auth=None if "authorization" in headers else provider_for(server, peers.authorize),
+        tokens=None if "authorization" in headers else tokens_for(server, peers.authorize, wall, settings.pool.backoff),
     )
     longest = settings.limits.message_bytes
     async with httpx2.AsyncClient(transport=transport, headers=dict(headers), trust_env=False) as client:

@@ -86,7 +86,8 @@ class McpNeedsApproval(McpDenied):
 
 
 class McpRefused(McpError):
-    """The server answered 401 or 403, which is `status`; `challenge` is its WWW-Authenticate header, if it sent one."""
+    """The server answered 401 or 403, which is `status`; `challenge` is its WWW-Authenticate header, if it sent one. Or no token
+    for it could be had (401): why is in the log alone."""
 
     code = "mcp_refused"
 

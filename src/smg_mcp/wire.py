@@ -9,22 +9,21 @@ would end the package's session with all its calls. Above: `connection`. Below: 
 import asyncio
 import json
 import ssl
-from collections.abc import AsyncIterator, Callable, Mapping
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any, Protocol
 
 import attrs
 import httpx2
-from mcp.client.auth import OAuthFlowError
 
 from smg_egress import FetchTarget
 from smg_egress.resolving import Resolver, resolve_host
 from smg_mcp.egress import McpUrlRules
-from smg_mcp.errors import McpForbidden
+from smg_mcp.errors import McpForbidden, McpRefused
 from smg_mcp.origin import Direct, OriginConnections, ThroughProxy
 from smg_mcp.settings import EgressSettings, McpLimits, ProxySettings
 from smg_mcp.strict_json import AmbiguousJson, strict_object
 
-__all__ = ["GuardedTransport", "WireFault"]
+__all__ = ["GuardedTransport", "TokenGiver", "WireFault"]
 
 _FAULT_CODE = -32099
 _ELSEWHERE = 64 * 1024
@@ -41,10 +40,22 @@ class WireFault:
     challenge: str | None = None
 
 
+class TokenGiver(Protocol):
+    """Who gives requests their tokens. Waits for nothing while a request is under way whose token is accepted."""
+
+    async def sent(
+        self, request: httpx2.Request, send: Callable[[httpx2.Request], Awaitable[httpx2.Response]]
+    ) -> httpx2.Response:
+        """The answer to a request that `send` was given with its token, as often as that took. Raises McpRefused."""
+
+    async def aclose(self) -> None:
+        """Nothing is asked for any more."""
+
+
 class GuardedTransport(httpx2.AsyncBaseTransport):
     """Sends requests by the rules. `mark` is a word that no server knows: a JSON-RPC error whose data has it comes from here.
 
-    `auth` is asked for each request's credentials (OAuth). `clock` gives seconds, by which a resolved name is forgotten."""
+    `tokens` is handed each request (OAuth). `clock` gives seconds, by which a resolved name is forgotten."""
 
     def __init__(
         self,
@@ -56,41 +67,35 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         egress: EgressSettings,
         connect_s: float,
         proxy: ProxySettings | None = None,
-        auth: httpx2.Auth | None = None,
+        tokens: TokenGiver | None = None,
         resolver: Resolver = resolve_host,
         tls: ssl.SSLContext | None = None,
     ) -> None:
         self._rules, self._limits, self._mark, self._clock = rules, limits, mark, clock
         self._egress, self._connect_s = egress, connect_s
-        self._proxy, self._auth, self._resolver = proxy, auth, resolver
+        self._proxy, self._tokens, self._resolver = proxy, tokens, resolver
         self._tls = tls or ssl.create_default_context()
         self._ways: dict[tuple[str, str, int], _Way] = {}
         self._targets: dict[str, FetchTarget] = {}
 
     async def aclose(self) -> None:
-        """Close every connection."""
-        ways, self._ways = list(self._ways.values()), {}
-        for way in ways:
-            await way.origin.aclose()
+        """Close every connection. Called by the client over this transport when the session closes."""
+        try:
+            if self._tokens is not None:
+                await self._tokens.aclose()
+        finally:
+            ways, self._ways = list(self._ways.values()), {}
+            for way in ways:
+                await way.origin.aclose()
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """The answer, or a JSON-RPC error in its place."""
-        if self._auth is None:
+        if self._tokens is None:
             return await self._sent(request)
-        flow = self._auth.async_auth_flow(request)
         try:
-            response = await self._sent(await anext(flow))
-            while True:
-                try:
-                    outgoing = await flow.asend(response)
-                except StopAsyncIteration:
-                    return response
-                await response.aclose()
-                response = await self._sent(outgoing)
-        except OAuthFlowError as error:
-            return self._fault(request, WireFault("unauthorized", f"no token for the server: {str(error)[:200]}", 401))
-        finally:
-            await flow.aclose()
+            return await self._tokens.sent(request, self._sent)
+        except McpRefused as refused:
+            return self._fault(request, WireFault("unauthorized", str(refused), refused.status))
 
     async def _sent(self, request: httpx2.Request) -> httpx2.Response:
         request.headers["accept-encoding"] = "identity"  # a compressed body would grow past its bound unseen
