@@ -96,7 +96,7 @@ async def _log_in(config: str, server: str) -> int:
     if found is None or found.oauth is None or found.oauth.grant != "authorization_code":
         raise McpConfigError(f"mcp.servers: no server {server!r} with the grant authorization_code")
     redirect = urlsplit(found.oauth.redirect_uri)
-    came: asyncio.Future[tuple[str, str]] = asyncio.get_running_loop().create_future()
+    came: asyncio.Future[tuple[str, str, str | None]] = asyncio.get_running_loop().create_future()
 
     async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -104,7 +104,8 @@ async def _log_in(config: str, server: str) -> int:
             asked = urlsplit(head[1] if len(head) > 1 else "/")
             values = parse_qs(asked.query)
             if asked.path == redirect.path and "code" in values and not came.done():
-                came.set_result((values["code"][0], values.get("state", [""])[0]))
+                issuer = values["iss"][0] if "iss" in values else None
+                came.set_result((values["code"][0], values.get("state", [""])[0], issuer))
             writer.write(
                 b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\nconnection: close\r\n\r\nYou may close this page."
             )
@@ -114,7 +115,7 @@ async def _log_in(config: str, server: str) -> int:
         finally:
             writer.close()
 
-    async def authorize(url: str) -> tuple[str, str]:
+    async def authorize(url: str) -> tuple[str, str, str | None]:
         print(f"Open this page to authorize smg for {server}:\n{url}", flush=True)
         return await came
 

@@ -20,7 +20,7 @@ from typing import Any, Literal
 import httpx2
 from mcp.client.auth import OAuthClientProvider, OAuthFlowError
 from mcp.client.auth.extensions.client_credentials import ClientCredentialsOAuthProvider
-from mcp.client.auth.utils import extract_field_from_www_auth
+from mcp.client.auth.utils import extract_field_from_www_auth, issuers_match
 from mcp.shared.auth import (
     AuthorizationCodeResult,
     OAuthClientInformationFull,
@@ -30,13 +30,16 @@ from mcp.shared.auth import (
 from pydantic import AnyUrl, ValidationError
 
 from smg_mcp.errors import McpConfigError, McpRefused
-from smg_mcp.settings import McpServer
+from smg_mcp.settings import McpServer, OAuthSettings
 
 __all__ = ["Authorize", "ServerTokens", "TokenFile", "tokens_for"]
 
-Authorize = Callable[[str], Awaitable[tuple[str, str]]]
-"""Shows a person the URL where they authorize this program, and gives the code and the state that came back."""
+Authorize = Callable[[str], Awaitable[tuple[str, str] | tuple[str, str, str | None]]]
+"""Shows a person the URL where they authorize this program, and gives the code, the state and the issuer (`iss`; None where there
+was none) that came back. An authorization server that says it names itself there (RFC 9207) is refused without the issuer."""
 
+_Show = Callable[[str], Awaitable[None]]
+_Answer = Callable[[], Awaitable[AuthorizationCodeResult]]
 SendOne = Callable[[httpx2.Request], Awaitable[httpx2.Response]]
 """Sends one request by the rules of the transport."""
 
@@ -197,18 +200,68 @@ class _ByCode(OAuthClientProvider):
     """The package's provider for authorization codes, whose step to a token is the kept refresh token while `refreshing` is set.
 
     The package itself refreshes before it has asked where the authorization server is, and then sends the refresh token to the
-    MCP server; and it takes every token that it has read for good."""
+    MCP server; and it takes every token that it has read for good. `given` is the client that the settings name, in place of one
+    that is registered on the way."""
 
-    refreshing = False
+    def __init__(self, server_url: str, oauth: OAuthSettings, file: TokenFile, show: _Show, answer: _Answer) -> None:
+        redirects = [AnyUrl(oauth.redirect_uri)]
+        asked = OAuthClientMetadata(
+            client_name="smg",
+            redirect_uris=redirects,
+            grant_types=["authorization_code", "refresh_token"],
+            response_types=["code"],
+            scope=oauth.scope,
+        )
+        super().__init__(server_url, asked, file, show, answer)
+        self.refreshing = False
+        self._given: OAuthClientInformationFull | None = None
+        if oauth.client_id is not None:
+            self._given = OAuthClientInformationFull(
+                client_id=oauth.client_id,
+                client_secret=oauth.client_secret,
+                redirect_uris=redirects,
+                issuer=oauth.issuer,
+            )
+        self._issuer = oauth.issuer
+
+    async def _initialize(self) -> None:
+        await super()._initialize()
+        self.context.client_info = self._given or self.context.client_info
+
+    def _select_authorization_server(self, advertised: list[str]) -> str:
+        if self._issuer is None:
+            return super()._select_authorization_server(advertised)
+        for each in advertised:
+            if issuers_match(each, self._issuer):
+                return each
+        raise OAuthFlowError(f"the server names other authorization servers than {self._issuer}")
+
+    def _expected_issuer(self) -> str:
+        return self.context.auth_server_url or self._issuer or super()._expected_issuer()
 
     async def _perform_authorization(self) -> httpx2.Request:
-        if not self.refreshing:
-            return await super()._perform_authorization()
-        named = self.context.auth_server_url is not None
-        bound = self.context.client_info is not None and self.context.client_info.issuer is not None
-        if self.context.oauth_metadata is None and (named or bound):
+        self._check_issuer()
+        self._choose_method()
+        return await (self._refresh_token() if self.refreshing else super()._perform_authorization())
+
+    def _check_issuer(self) -> None:
+        """Whether it is known where a token is had: of the issuer that the settings name, or that the kept tokens are of."""
+        context, metadata = self.context, self.context.oauth_metadata
+        if self._issuer is not None and (metadata is None or not issuers_match(str(metadata.issuer), self._issuer)):
+            raise OAuthFlowError(f"{self._issuer} did not say where a token is had")
+        named = context.auth_server_url is not None
+        bound = context.client_info is not None and context.client_info.issuer is not None
+        if self.refreshing and metadata is None and (named or bound):
             raise OAuthFlowError("the authorization server did not say where a token is refreshed")
-        return await self._refresh_token()
+
+    def _choose_method(self) -> None:
+        """How the secret of the settings is sent: as the authorization server says that it takes it, in a header if it can be."""
+        metadata = self.context.oauth_metadata
+        if self._given is None or self._given.client_secret is None or metadata is None:
+            return
+        posted = metadata.token_endpoint_auth_methods_supported or []
+        only_posted = "client_secret_post" in posted and "client_secret_basic" not in posted
+        self._given.token_endpoint_auth_method = "client_secret_post" if only_posted else "client_secret_basic"
 
     async def _handle_token_response(self, response: httpx2.Response) -> None:
         if not self.refreshing:
@@ -396,12 +449,19 @@ def tokens_for(
     server: McpServer, authorize: Authorize | None, wall: Callable[[], float], pause_s: float
 ) -> ServerTokens | None:
     """What gives this server's requests their token; None where it needs none. Called for each connection. Without `authorize`
-    nobody is asked: a server whose authorization is missing or has expired is refused."""
+    nobody is asked: a server whose authorization is missing or has expired is refused. Raises McpConfigError."""
     oauth = server.oauth
     if oauth is None or server.url is None:
         return None
+    if oauth.client_secret and not (oauth.client_id and oauth.issuer):
+        raise McpConfigError(
+            f"mcp.servers.{server.name}.oauth: client_secret needs client_id, and issuer, to which alone it is sent"
+        )
     file = TokenFile(Path(oauth.store).expanduser() if oauth.store else None, wall, pause_s)
-    if oauth.grant == "client_credentials":
+    try:
+        if oauth.grant == "authorization_code":
+            by_code = _ByCode(server.url, oauth, file, *_person(authorize))
+            return ServerTokens(server.name, by_code, file, unattended=authorize is None)
         credentials = ClientCredentialsOAuthProvider(
             server.url,
             file,
@@ -411,23 +471,20 @@ def tokens_for(
             issuer=oauth.issuer,
         )
         return ServerTokens(server.name, credentials, file, unattended=False)
-    answers: asyncio.Queue[tuple[str, str]] = asyncio.Queue(1)
+    except ValueError as error:
+        raise McpConfigError(
+            f"mcp.servers.{server.name}.oauth: client_id, issuer or redirect_uri cannot be used"
+        ) from error
+
+
+def _person(authorize: Authorize | None) -> tuple[_Show, _Answer]:
+    """The two halves of `authorize` as the package asks for them."""
+    answers: asyncio.Queue[AuthorizationCodeResult] = asyncio.Queue(1)
 
     async def show(url: str) -> None:
         if authorize is None:
             raise OAuthFlowError("nobody is there to authorize this program")
-        answers.put_nowait(await authorize(url))
+        code, state, *issuer = await authorize(url)
+        answers.put_nowait(AuthorizationCodeResult(code=code, state=state, iss=issuer[0] if issuer else None))
 
-    async def answer() -> AuthorizationCodeResult:
-        code, state = await answers.get()
-        return AuthorizationCodeResult(code=code, state=state)
-
-    metadata = OAuthClientMetadata(
-        client_name="smg",
-        redirect_uris=[AnyUrl(oauth.redirect_uri)],
-        grant_types=["authorization_code", "refresh_token"],
-        response_types=["code"],
-        scope=oauth.scope,
-    )
-    by_code = _ByCode(server.url, metadata, file, show, answer)
-    return ServerTokens(server.name, by_code, file, unattended=authorize is None)
+    return show, answers.get

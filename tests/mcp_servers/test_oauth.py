@@ -1,6 +1,7 @@
 """Tokens by OAuth 2.1, with a real authorization server of the official package's routes on this machine."""
 
 import asyncio
+import base64
 import json
 import logging
 import stat
@@ -9,7 +10,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, urlencode, urlsplit
 
 import httpx2
 import pytest
@@ -21,8 +22,10 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 from tests.mcp_servers.peers import eventually
 from tests.mcp_servers.test_over_http import colours, serving
+from tests.peers import listening
 
-from smg_mcp import McpForbidden, McpRefused, McpTools
+from smg_mcp import McpConfigError, McpForbidden, McpRefused, McpTools
+from smg_mcp.command import log_in as log_in_at_terminal
 from smg_mcp.config import settings_of
 from smg_mcp.oauth import ServerTokens, TokenFile, tokens_for
 
@@ -39,9 +42,11 @@ class Authority:
         self.refreshing: set[str] = set()
         self.asked: list[dict[str, str]] = []
         self.strayed: list[str] = []
-        self.refused = 0
+        self.registered = self.refused = 0
         self.port = 0
         self.named: str | None = None
+        self.iss: str | None = None
+        self.methods = ["client_secret_basic", "client_secret_post", "none"]
         self.failing: set[str] = set()
         self.begun, self.let_go = asyncio.Event(), asyncio.Event()
         self.let_go.set()
@@ -81,6 +86,8 @@ class Authority:
         await Response("no", 401, {"www-authenticate": where})(scope, receive, send)
 
     async def resource(self, request: Request) -> Response:
+        if "resource" in self.failing:
+            return Response("no", 404)
         named = self.named or self.base
         return JSONResponse({"resource": f"{self.base}/mcp", "authorization_servers": [named]})
 
@@ -90,20 +97,23 @@ class Authority:
         ends = {"authorization_endpoint": f"{self.base}/authorization", "token_endpoint": f"{self.base}/tokens"}
         ends["registration_endpoint"] = f"{self.base}/register"
         grants = ["authorization_code", "refresh_token", "client_credentials"]
-        methods = ["client_secret_basic", "client_secret_post", "none"]
         kinds = {"response_types_supported": ["code"], "grant_types_supported": grants}
-        more = {"code_challenge_methods_supported": ["S256"], "token_endpoint_auth_methods_supported": methods}
+        more = {"code_challenge_methods_supported": ["S256"], "token_endpoint_auth_methods_supported": self.methods}
+        more["authorization_response_iss_parameter_supported"] = self.iss is not None
         return JSONResponse({"issuer": self.base, **ends, **kinds, **more})
 
     async def register(self, request: Request) -> Response:
         if "register" in self.failing:
             return Response("not from 10.1.2.3", 500)
+        self.registered += 1
         asked = json.loads(await request.body())
         return JSONResponse({**asked, "client_id": "registered", "token_endpoint_auth_method": "none"}, 201)
 
     async def authorize(self, request: Request) -> Response:
         query = request.query_params
-        return RedirectResponse(f"{query['redirect_uri']}?code=the-code&state={query['state']}")
+        named = {} if self.iss is None else {"iss": self.iss}
+        back = urlencode({"code": "the-code", "state": query["state"], **named})
+        return RedirectResponse(f"{query['redirect_uri']}?{back}")
 
     async def stray(self, request: Request) -> Response:
         self.strayed.append((await request.body()).decode())
@@ -111,7 +121,8 @@ class Authority:
 
     async def token(self, request: Request) -> Response:
         asked = {name: values[0] for name, values in parse_qs((await request.body()).decode()).items()}
-        self.asked.append(asked)
+        scheme, _, secret = request.headers.get("authorization", "").partition(" ")
+        self.asked.append(asked | ({scheme: base64.b64decode(secret).decode()} if scheme else {}))
         self.begun.set()
         await self.let_go.wait()
         refreshes = asked["grant_type"] == "refresh_token"
@@ -139,12 +150,16 @@ def config(made: Authority, oauth: dict[str, Any]) -> dict[str, Any]:
     return {"servers": [{"name": "colours", "protocol": "streamable", "url": f"{made.base}/mcp", "oauth": oauth}]}
 
 
-async def consented(url: str) -> tuple[str, str]:
-    """A person who follows the page and says yes."""
+async def led_back(url: str) -> str:
+    """Where a person ends up who follows the page and says yes."""
     async with httpx2.AsyncClient() as client:
-        answer = await client.get(url)
-    led = parse_qs(urlsplit(answer.headers["location"]).query)
-    return led["code"][0], led["state"][0]
+        return str((await client.get(url)).headers["location"])
+
+
+async def consented(url: str) -> tuple[str, str, str | None]:
+    """What such a person brings back."""
+    led = parse_qs(urlsplit(await led_back(url)).query)
+    return led["code"][0], led["state"][0], led["iss"][0] if "iss" in led else None
 
 
 def by_code(store: Path) -> dict[str, Any]:
@@ -433,6 +448,130 @@ async def test_a_file_of_tokens_that_cannot_be_used_is_named_in_the_log_and_not_
             with pytest.raises(McpRefused, match=r"^no token for the server could be had$"):
                 await add(tools)
             assert "tokens.json cannot be used" in caplog.text
+
+
+# ----------------------------------------------------------------------------- the authorization server, and a client of its own
+
+
+async def test_a_login_at_an_authorization_server_that_names_itself_keeps_the_tokens(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with listening(lambda reader, writer: asyncio.sleep(0)) as free:
+        redirect = f"http://127.0.0.1:{free}/callback"
+    store, file = tmp_path / "tokens.json", tmp_path / "mcp.json"
+    shown: list[str] = []
+
+    def page() -> list[str]:
+        shown.extend(line for line in capsys.readouterr().out.splitlines() if "state=" in line)
+        return shown
+
+    async with authority() as made, httpx2.AsyncClient() as client:
+        made.iss = made.base
+        file.write_text(json.dumps(config(made, {**by_code(store), "redirect_uri": redirect})))
+        login = asyncio.ensure_future(asyncio.to_thread(log_in_at_terminal, str(file), "colours"))
+        await eventually(lambda: bool(page()) or login.done())
+        assert "close this page" in (await client.get(await led_back(shown[0]))).text
+        assert await login == 0
+        assert "colours: authorized, " in capsys.readouterr().out
+        async with McpTools.from_config(config(made, by_code(store))) as tools:
+            assert await add(tools) == 3
+
+
+async def test_a_code_that_another_authorization_server_gave_is_not_used(tmp_path: Path) -> None:
+    async with authority() as made:
+        made.iss = "https://elsewhere.example"
+        settings = config(made, by_code(tmp_path / "tokens.json"))
+        async with McpTools.from_config(settings, authorize=consented) as tools:
+            with pytest.raises(McpRefused):
+                await add(tools)
+        assert made.asked == []
+
+
+async def test_a_program_may_give_code_and_state_alone_where_no_issuer_came(tmp_path: Path) -> None:
+    async def pair(url: str) -> tuple[str, str]:
+        code, state, _ = await consented(url)
+        return code, state
+
+    async with authority() as made:
+        settings = config(made, by_code(tmp_path / "tokens.json"))
+        async with McpTools.from_config(settings, authorize=pair) as tools:
+            assert await add(tools) == 3
+
+
+@pytest.mark.parametrize("methods", [["client_secret_post", "client_secret_basic"], ["client_secret_post"]])
+async def test_a_client_of_the_settings_is_used_where_none_can_be_registered(
+    tmp_path: Path, methods: list[str]
+) -> None:
+    store = tmp_path / "tokens.json"
+    async with authority() as made:
+        made.failing.add("register")
+        made.methods = methods
+        oauth = {**by_code(store), "client_id": "me", "client_secret": "of-mine", "issuer": made.base}
+        async with McpTools.from_config(config(made, oauth), authorize=consented) as tools:
+            assert await add(tools) == 3
+        made.revoke()
+        async with McpTools.from_config(config(made, oauth)) as tools:
+            assert await add(tools) == 3
+    assert made.grants == ["authorization_code", "refresh_token"]
+    for each in made.asked:
+        assert each["client_id"] == "me"
+        assert (each.get("Basic") == "me:of-mine") is ("client_secret_basic" in methods)
+        assert (each.get("client_secret") == "of-mine") is ("client_secret_basic" not in methods)
+
+
+@pytest.mark.parametrize("client", [{}, {"client_id": "me"}, {"client_id": "me", "client_secret": "of-mine"}])
+async def test_nobody_is_led_to_another_authorization_server_than_the_issuer_of_the_settings(
+    tmp_path: Path, client: dict[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    store = tmp_path / "tokens.json"
+    async with authority() as made, authority() as other:
+        oauth = {**by_code(store), **client, "issuer": other.base}
+        async with McpTools.from_config(config(made, oauth), authorize=consented) as tools:
+            with pytest.raises(McpRefused):
+                await add(tools)
+            assert "other authorization servers" in caplog.text
+            made.failing.add("resource")  # which names none: then it is the server itself
+            with pytest.raises(McpRefused):
+                await add(tools)
+        assert (made.asked, made.strayed, other.asked, other.strayed) == ([], [], [], [])
+        assert (made.registered, other.registered) == (0, 0)
+
+
+async def test_nobody_is_led_anywhere_where_the_issuer_of_the_settings_does_not_say_where(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    led: list[str] = []
+
+    async def shown(url: str) -> tuple[str, str]:
+        led.append(url)
+        return "the-code", parse_qs(urlsplit(url).query)["state"][0]
+
+    async with authority() as made:
+        made.failing.add("metadata")
+        client = {"client_id": "me", "client_secret": "of-mine", "issuer": made.base}
+        settings = config(made, {**by_code(tmp_path / "tokens.json"), **client})
+        async with McpTools.from_config(settings, authorize=shown) as tools:
+            with pytest.raises(McpRefused):
+                await add(tools)
+    assert "did not say where a token is had" in caplog.text
+    assert (led, made.asked, made.strayed) == ([], [], [])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        ({"client_secret": "s", "issuer": "https://login.example"}, "client_secret needs client_id, and issuer"),
+        ({"client_secret": "s", "client_id": "me"}, "client_secret needs client_id, and issuer"),
+        ({"redirect_uri": "nowhere"}, "client_id, issuer or redirect_uri cannot be used"),
+    ],
+)
+async def test_oauth_settings_that_cannot_be_used_are_named(tmp_path: Path, wrong: dict[str, str], why: str) -> None:
+    nowhere = Authority()
+    nowhere.port = 1
+    settings = config(nowhere, {**by_code(tmp_path / "tokens.json"), **wrong})
+    async with McpTools.from_config(settings) as tools:
+        with pytest.raises(McpConfigError, match=rf"^mcp\.servers\.colours\.oauth: {why}"):
+            await tools.tools()
 
 
 # ------------------------------------------------------------------------------------------------------- what others learn of it
