@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import httpx2
-from mcp.client.auth import OAuthClientProvider, OAuthFlowError
+from mcp.client.auth import OAuthClientProvider, OAuthFlowError, OAuthRegistrationError, OAuthTokenError
 from mcp.client.auth.extensions.client_credentials import ClientCredentialsOAuthProvider
 from mcp.client.auth.utils import extract_field_from_www_auth, issuers_match
 from mcp.shared.auth import (
@@ -46,7 +46,7 @@ SendOne = Callable[[httpx2.Request], Awaitable[httpx2.Response]]
 log = logging.getLogger("smg.mcp")
 
 _TOLD = "no token for the server could be had"
-"""All that a client is told. Why has addresses inside and words of other servers, and goes to the log."""
+"""All that a client is told. Why has addresses inside, and goes to the log."""
 
 
 class TokenFile:
@@ -274,6 +274,12 @@ class _ByCode(OAuthClientProvider):
 _Found = Literal["found", "made", "none"]
 """Whether there is another token: one that somebody else had meanwhile, one that was asked for, or none."""
 
+_KINDS = (
+    *("invalid_request", "invalid_client", "invalid_grant", "invalid_scope", "invalid_target", "unauthorized_client"),
+    *("unsupported_grant_type", "invalid_redirect_uri", "invalid_client_metadata"),
+)
+"""The errors of RFC 6749, 7591 and 8707 that an operator can do something about."""
+
 _FAILURES = (OAuthFlowError, McpConfigError, httpx2.InvalidURL, ValueError)
 """What a server's answers, and a file that cannot be used, make of the steps to a token."""
 
@@ -354,7 +360,7 @@ class ServerTokens:
         try:
             yield
         except _FAILURES as error:
-            log.warning("no token for the MCP server %s: %r", self._name, str(error)[:300])
+            log.warning("no token for the MCP server %s: %r", self._name, _for_log(error))
             raise McpRefused(_TOLD, 401) from error
 
     async def _another(
@@ -436,6 +442,19 @@ class ServerTokens:
                 step = await flow.asend(await send(step))
         finally:
             await flow.aclose()
+
+
+def _for_log(error: BaseException) -> str:
+    """What the log says of a failure. An authorization server may repeat the secrets that it was sent, or its answer have new
+    ones: of such an answer only the status and the kind of error are said."""
+    text = str(error)
+    if isinstance(error, ValueError):
+        return f"an answer cannot be read ({type(error).__name__})"
+    if not isinstance(error, OAuthTokenError | OAuthRegistrationError):
+        return text[:300]
+    head, _, answer = text.partition(": ")
+    kinds = [each for each in _KINDS if f'"{each}"' in answer]
+    return " ".join([head[:300], *([answer[:3]] if answer[:3].isdigit() else []), *kinds])
 
 
 def _refuses(response: httpx2.Response) -> bool:
