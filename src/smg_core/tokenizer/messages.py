@@ -6,6 +6,8 @@ touched. Above: chat_template; the pipeline (`text_asked_for`). Below: request, 
 spelling of custom tools.
 """
 
+import hashlib
+import string
 from collections.abc import Mapping, Sequence
 
 import attrs
@@ -176,7 +178,13 @@ class _Turns:
             arguments = wrapped(call.arguments) if self._facts.arguments == "text" else {ARGUMENT: call.arguments}
         elif self._facts.arguments == "object":
             arguments = _parsed(call.arguments)
-        return {"type": "function", "id": call.id, "function": {"name": call.name, "arguments": arguments}}
+        return {"type": "function", "id": self._id(call.id), "function": {"name": call.name, "arguments": arguments}}
+
+    def _id(self, call_id: str) -> str:
+        """The id of a call, as the template takes it; the same for the call and its result. A conversation has ids that another
+        model, another API or its client has made, and a template that checks ids refuses all but its own model's."""
+        length = self._facts.id_length
+        return call_id if length is None else _id_of(call_id, length)
 
     def _result(self, result: ToolResult, message: Message, place: int) -> TemplateObject:
         turn: TemplateObject = {"role": "tool"}
@@ -186,7 +194,7 @@ class _Turns:
             turn["content"] = self._content(result.content, False, place)
         if result.is_error:
             turn["is_error"] = True
-        turn["tool_call_id"] = result.call_id
+        turn["tool_call_id"] = self._id(result.call_id)
         name = message.name if message.role == "tool" and message.name else None
         name = name or result.name or self._names.get(result.call_id)
         if name is not None:
@@ -211,6 +219,21 @@ def count_media(messages: Sequence[Message], kind: str) -> int:
     parts = [part for message in messages for part in message.parts]
     parts += [part for result in parts if isinstance(result, ToolResult) for part in result.content]
     return sum(_MEDIA.get(type(part)) == kind for part in parts)
+
+
+_LETTERS = string.digits + string.ascii_letters
+
+
+def _id_of(call_id: str, length: int) -> str:
+    """The id itself if it is `length` letters and digits, else as many that follow from it."""
+    if len(call_id) == length and call_id.isascii() and call_id.isalnum():
+        return call_id
+    number = int.from_bytes(hashlib.sha256(call_id.encode("utf-8", "surrogatepass")).digest())
+    letters = []
+    for _ in range(length):
+        number, place = divmod(number, len(_LETTERS))
+        letters.append(_LETTERS[place])
+    return "".join(letters)
 
 
 def _text(part: Part) -> str:

@@ -22,8 +22,9 @@ class TemplateFacts:
     `content` is "parts" if it loops over a message's content, else "string". `developer`: it knows the role "developer".
     `thinking_key` is the variable that switches thinking on and off, or None. `text_checked`: it tests whether content is a
     string, so it takes both shapes. `none_checked`: it tests whether content is none, so an assistant turn that only calls
-    tools gets None. `arguments` is the form in which it takes tool-call arguments. `variables` are the names it reads and
-    does not define. `literals` are all strings written in it.
+    tools gets None. `arguments` is the form in which it takes tool-call arguments. `id_length` is how many letters and digits it
+    wants the id of a call to have, None for any. `variables` are the names it reads and does not define. `literals` are all
+    strings written in it.
     """
 
     content: Literal["string", "parts"]
@@ -32,6 +33,7 @@ class TemplateFacts:
     text_checked: bool
     none_checked: bool
     arguments: Literal["object", "text"]
+    id_length: int | None
     variables: frozenset[str]
     literals: tuple[str, ...] = attrs.field(repr=False)
 
@@ -56,6 +58,7 @@ def read_facts(tree: nodes.Template) -> TemplateFacts:
         text_checked=any(test.name == "string" and _is_content(test.node, names) for test in tree.find_all(nodes.Test)),
         none_checked=_asks_for_none(tree, names),
         arguments="text" if _wants_argument_text(tree) else "object",
+        id_length=_checked_id_length(tree),
         variables=variables,
         literals=literals,
     )
@@ -152,3 +155,26 @@ def _wants_argument_text(tree: nodes.Template) -> bool:
     for output in tree.find_all(nodes.Output):
         joined += output.nodes
     return any(is_arguments(node) for node in joined)
+
+
+_IDS = ("id", "tool_call_id")
+
+
+def _checked_id_length(tree: nodes.Template) -> int | None:
+    """The number that the length of a call's id is compared with, as Mistral's templates do before they refuse the others."""
+    ids = {"tool_call_id", "call_id"}
+    for setting in tree.find_all(nodes.Assign):
+        if isinstance(setting.target, nodes.Name) and _is_id(_bare(setting.node), ids):
+            ids.add(setting.target.name)
+    for comparison in tree.find_all(nodes.Compare):
+        sides = [comparison.expr, *(operand.expr for operand in comparison.ops)]
+        lengths = [side.node for side in sides if isinstance(side, nodes.Filter) and side.name in ("length", "count")]
+        numbers = [side.value for side in sides if isinstance(side, nodes.Const) and isinstance(side.value, int)]
+        exactly = all(operand.op in ("eq", "ne") for operand in comparison.ops)
+        if exactly and numbers and any(side is not None and _is_id(_bare(side), ids) for side in lengths):
+            return numbers[0]
+    return None
+
+
+def _is_id(node: nodes.Node, names: set[str]) -> bool:
+    return any(_reads(node, field) for field in _IDS) or (isinstance(node, nodes.Name) and node.name in names)
