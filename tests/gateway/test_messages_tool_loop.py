@@ -1,15 +1,18 @@
 """Tools that run in the gateway, by the MCP connector of Messages: real servers, the official SDK as client."""
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import anthropic
+import attrs
 import pytest
-from tests.gateway.conftest import House
-from tests.gateway.test_tool_loop import ADD, DONE, calls, gateway_with, prompt, says
+from tests.gateway.conftest import House, over_http
+from tests.gateway.test_tool_loop import ADD, DONE, calls, configured, gateway_with, prompt, says
 from tests.gateway.tool_server import ToolServer, tool_server
 
 from smg_core.conform.messages_stream import MessagesGrammar
+from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.replies import Reply
 from smg_core.sse import SseReader
 
@@ -100,6 +103,23 @@ async def test_a_tools_failure_is_a_result_that_says_so(house: House, client: an
     assert message.content[1].is_error
     assert "BROKEN-x" in message.content[1].content[0].text
     assert message.content[2].type == "text"
+
+
+async def test_a_paused_answer_that_is_sent_back_as_it_came_is_gone_on_with(tools: ToolServer, tmp_path: Path) -> None:
+    config = configured(tmp_path, tools)
+    config = attrs.evolve(config, mcp=attrs.evolve(config.mcp, turns=2))
+    async with (
+        over_http(SimulatorConfig(seed=1), config=config) as house,
+        anthropic.AsyncAnthropic(api_key="x", base_url=house.url, max_retries=0) as client,
+    ):
+        for thinking in ({}, {"max_tokens": 2000, "thinking": {"type": "enabled", "budget_tokens": 1024}}):
+            says(house, ADD, ADD, DONE)
+            paused = await client.beta.messages.create(**ASKED | thinking)
+            turns: Any = [*ASKED["messages"], {"role": "assistant", "content": paused.content}]
+            message = await client.beta.messages.create(**ASKED | thinking | {"messages": turns})
+            assert paused.stop_reason == "pause_turn"
+            assert (message.stop_reason, message.content[-1].text.strip()) == ("end_turn", "It is done.")
+            assert prompt(house).count("SUM-5") == 2
 
 
 @pytest.mark.parametrize(

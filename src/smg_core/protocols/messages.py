@@ -272,6 +272,8 @@ def _prefilled(messages: list[Message], body: wire.CountBody, settings: Messages
     if not any(part for part in last.parts if not isinstance(part, Text) or part.text):
         messages.pop()
         return False
+    if _paused(body):
+        return False
     if not isinstance(body, wire.MessagesBody) and not isinstance(last.parts[-1], Text):
         return False  # a slice of a history, to be counted
     if settings.prefill == "refuse":
@@ -283,11 +285,26 @@ def _prefilled(messages: list[Message], body: wire.CountBody, settings: Messages
     if not isinstance(final, Text):
         kind = "thinking" if isinstance(final, Reasoning) else "text"
         raise InvalidRequest(f"The final block in an assistant message cannot be `{kind}`.", param=at)
-    if body.thinking is not None and body.thinking.type in ("enabled", "adaptive"):
+    if _thinks(body):
         raise InvalidRequest("When `thinking` is enabled, the final message cannot be one of the assistant.", param=at)
     if final.text != final.text.rstrip():
         raise InvalidRequest("final assistant content cannot end with trailing whitespace", param="messages")
     return True
+
+
+def _thinks(body: wire.CountBody) -> bool:
+    return body.thinking is not None and body.thinking.type in ("enabled", "adaptive")
+
+
+def _paused(body: wire.CountBody) -> bool:
+    """Whether the last turn is of tools that a server ran and is sent back so that the model goes on (`pause_turn`). A text that
+    it ends with may be a prefill all the same, where it could be one."""
+    content = body.messages[-1].content
+    blocks = [] if isinstance(content, str) else content
+    if not any(isinstance(block, wire.OtherBlock) and block.of_a_servers_tool for block in blocks):
+        return False
+    final = blocks[-1]
+    return not isinstance(final, wire.TextBlock) or _thinks(body) or final.text != final.text.rstrip()
 
 
 # --------------------------------------------------------------------------------------------------------- parameters

@@ -269,6 +269,8 @@ def _told(block: JsonObject) -> str:
     if kind.endswith("_tool_use"):
         return f"[{block.get('name')} {msgspec.json.encode(block.get('input')).decode()}]"
     content = block.get("content")
+    if kind.endswith("_tool_result") and isinstance(content, str):
+        return content
     if not kind.endswith("_tool_result") or not isinstance(content, list):
         return ""
     texts = [each.get("text") or each.get("title") for each in content if isinstance(each, dict)]

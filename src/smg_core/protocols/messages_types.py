@@ -165,6 +165,12 @@ class OtherBlock(_Block, tag="smg_other"):
 
     block: JsonObject
 
+    @property
+    def of_a_servers_tool(self) -> bool:
+        """Whether it is a call or a result of a tool that a server ran: `server_tool_use`, `mcp_tool_result` and so on."""
+        kind = self.block.get("type")
+        return isinstance(kind, str) and kind.endswith(("_tool_use", "_tool_result"))
+
 
 BlockWire = (
     TextBlock

@@ -336,6 +336,52 @@ def test_a_text_of_the_assistant_at_the_end_is_gone_on_with_or_refused(prefill: 
     assert error.value.param == "messages[1]"
 
 
+RAN: Body = {"type": "mcp_tool_use", "id": "mcptoolu_1", "name": "add", "server_name": "notes", "input": {"a": 2}}
+RETURNED: Body = {"type": "mcp_tool_result", "tool_use_id": "mcptoolu_1", "is_error": False}
+RETURNED["content"] = [{"type": "text", "text": "SUM-5\n"}]
+SEARCHED: list[Body] = [{"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}}]
+SEARCHED += [{"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": [{"title": "A page"}]}]
+THINKS: Body = {"max_tokens": 2000, "thinking": {"type": "enabled", "budget_tokens": 1024}}
+
+
+@pytest.mark.parametrize("thinking", [{}, {"thinking": {"type": "adaptive"}}, THINKS])
+@pytest.mark.parametrize("prefill", ["continue", "refuse"])
+@pytest.mark.parametrize(
+    "paused",
+    [
+        [RAN, RETURNED],
+        [SAYS, RAN, RETURNED],
+        [RAN, RETURNED | {"content": "SUM-5"}],
+        [RAN, RETURNED | {"content": []}],
+        [RAN],
+        [RAN, RETURNED, THOUGHT],
+        [RAN, RETURNED, {"type": "text", "text": "Once more. "}],
+        SEARCHED,
+    ],
+)
+def test_a_paused_turn_that_is_sent_back_is_followed_by_another_of_the_model(
+    paused: list[Body], prefill: Any, thinking: Body
+) -> None:
+    body = asked([*HELLO, turn("assistant", *paused)], **thinking)
+    for count in (False, True):
+        said = {name: value for name, value in body.items() if not count or name != "max_tokens"}
+        read = decoded(said, count=count, messages=MessagesConfig(prefill=prefill)).generation
+        assert (read.continue_final_message, read.add_generation_prompt) == (False, True)
+        assert [message.role for message in read.messages] == ["user", "assistant"]
+
+
+def test_a_text_behind_the_results_of_a_servers_tools_is_a_prefill_where_it_can_be_one() -> None:
+    prefilled = [*HELLO, turn("assistant", RAN, RETURNED, {"type": "text", "text": "The sum is"})]
+    assert decoded(asked(prefilled)).generation.continue_final_message
+    assert not decoded(asked(prefilled, **THINKS)).generation.continue_final_message
+
+
+def test_the_result_of_a_servers_tool_is_told_whether_it_is_a_text_or_a_list() -> None:
+    for content in ("SUM-5", [{"type": "text", "text": "SUM-5"}]):
+        read = decoded(asked([*HELLO, turn("assistant", RAN, RETURNED | {"content": content}), *HELLO])).generation
+        assert read.messages[1].parts[-1] == Text("SUM-5")
+
+
 def test_as_many_tools_are_taken_as_the_settings_say() -> None:
     tools = [{"name": f"t{number}", "input_schema": {"type": "object"}} for number in range(500)]
     with pytest.raises(SmgError) as error:
