@@ -31,6 +31,7 @@ IMPATIENT = attrs.evolve(ALERT, timeouts=TimeoutsConfig(token_s=0.3))
 """For a stall in mid-stream: the wait for the first token has no bound that a busy machine could reach."""
 STAYING = WorkersConfig(health_interval_s=0.1, migrations=0)
 """Answers that have begun do not go on with other workers (test_migration.py has those that do)."""
+MESSAGES = "/v1/messages"
 LONG = "one two three four five six seven eight nine ten. "
 SAYS = SimulatorConfig(rules=(Rule((), Reply(LONG)),))
 
@@ -323,6 +324,30 @@ async def test_a_stall_ends_with_504_when_the_request_is_out_of_time_and_the_eng
         await eventually(lambda: request.id in house.engine.aborted)
 
     error_of(answer, 504)
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+@pytest.mark.parametrize(
+    ("path", "asked", "told"),
+    [
+        (MESSAGES, {"max_tokens": 90}, "api_error"),
+        (CHAT, {}, '"finish_reason":"abort"'),
+    ],
+)
+async def test_an_answer_that_is_aborted_at_the_engine_is_told_as_such(
+    streaming: bool, path: str, asked: dict[str, Any], told: str
+) -> None:
+    async with in_process(SAYS) as house, nothing_left(house):
+        house.engine.inject(Fault("stall", after=2))
+        said = body(stream=streaming, **asked)
+        task = asyncio.create_task(house.http.post(path, json=said))
+        await eventually(lambda: house.engine.counters["stalled"])
+        house.engine.abort_named({request.id for request in house.engine.requests})
+        answer = await task
+
+    assert told in answer.text
+    assert "end_turn" not in answer.text
+    assert answer.status_code == (500 if path == MESSAGES and not streaming else 200)
 
 
 # ------------------------------------------------------------------------------------------------------------ under load

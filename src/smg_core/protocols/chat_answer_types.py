@@ -11,7 +11,7 @@ from smg_core.protocols.chat_types import CustomCall
 
 __all__ = ["ChatCompletion", "ChatCompletionChunk", "ErrorBody"]
 
-AnswerFinishReason = Literal["stop", "length", "tool_calls", "function_call", "content_filter"]
+AnswerFinishReason = Literal["stop", "length", "tool_calls", "function_call", "content_filter", "abort", "error"]
 
 
 class _Answer(Struct, forbid_unknown_fields=True):

@@ -56,6 +56,7 @@ from smg_core.events import (
 )
 from smg_core.json_types import JsonObject
 from smg_core.protocols.chat import ChatRequest
+from smg_core.protocols.chat_answer_types import AnswerFinishReason
 from smg_core.protocols.chat_mcp import HostedCalls
 from smg_core.protocols.errors import openai_error
 from smg_core.protocols.json_text import encode_body, encode_object, encode_text
@@ -508,18 +509,24 @@ class ChatWholeEncoder:
 # ------------------------------------------------------------------------------------------------ parts of both wires
 
 
-_FINISH: dict[FinishReason, str] = {
+_FINISH: dict[FinishReason, AnswerFinishReason] = {
+    "stop": "stop",
+    "length": "length",
+    "tool_calls": "tool_calls",
+    "content_filter": "content_filter",
+    "abort": "abort",
+    "error": "error",
     "context": "length",
     "refusal": "stop",
     "pause": "length",
     "malformed_call": "tool_calls",
 }
-"""Reasons that have another name in this API; the others are written as they are."""
+"""The API's names of the reasons; "abort" and "error" are those that engines of this API write."""
 
 
 def _finish_reason(event: Finished, request: ChatRequest, *, asks: bool = False) -> str:
     """The reason as the API has it; `asks`: the answer has questions to the user and no call for the client."""
-    reason = "stop" if asks and event.reason == "tool_calls" else _FINISH.get(event.reason, event.reason)
+    reason = "stop" if asks and event.reason == "tool_calls" else _FINISH[event.reason]
     return "function_call" if reason == "tool_calls" and request.legacy_functions else reason
 
 

@@ -46,13 +46,18 @@ __all__ = [
 ]
 
 _FINISH: dict[FinishReason, str] = {
+    "stop": "stop",
+    "length": "length",
+    "content_filter": "content_filter",
+    "abort": "abort",
+    "error": "error",
     "context": "length",
     "refusal": "stop",
     "pause": "stop",
     "tool_calls": "stop",
     "malformed_call": "stop",
 }
-"""Reasons that have another name in this API; the others are written as they are."""
+"""The API's names of the reasons; "abort" and "error" are those that engines of this API write."""
 
 
 def _head(request: CompletionRequest, created: int) -> JsonObject:
@@ -276,7 +281,7 @@ def merge_choices(request: CompletionRequest, created: int, choices: Sequence[by
 
 
 def _ending(event: Finished) -> JsonObject:
-    found: JsonObject = {"finish_reason": _FINISH.get(event.reason, event.reason)}
+    found: JsonObject = {"finish_reason": _FINISH[event.reason]}
     if event.matched is not None:
         found["stop_reason"] = event.matched
     return found

@@ -14,6 +14,7 @@ What the API leaves open is decided so:
 - With `max_tokens` 0 the request fills the engine's cache and has no answer: no content, no tokens of output, and that bound
   as the reason to stop. Engines make one token, which is left out.
 - The text with which a model declines is text, and the reason to stop is `refusal`.
+- An answer that the engine has ended before it was whole is an error: the API has no reason to stop for that.
 - A summary that the flow has made of the history is a block, and the reason to stop where the answer ends with it; its tokens
   are listed apart from the answer's (`usage.iterations`), as the API does.
 - What the API cannot express is left out: annotations, hosted tools, other opaque blocks.
@@ -22,7 +23,7 @@ Pure. Above: the server. Below: events, messages, errors, json_text. It knows no
 """
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import sub
 from typing import Any
 
@@ -37,6 +38,7 @@ from smg_core.events import (
     Event,
     Failed,
     Finished,
+    FinishReason,
     HostedEnd,
     HostedStart,
     OpaqueBlock,
@@ -52,6 +54,7 @@ from smg_core.events import (
     Usage,
 )
 from smg_core.json_types import JsonObject
+from smg_core.protocols.endings import broken_off
 from smg_core.protocols.errors import anthropic_error
 from smg_core.protocols.json_text import encode_body, encode_object, encode_text
 from smg_core.protocols.messages import MessagesRequest
@@ -64,7 +67,7 @@ __all__ = ["MessagesStreamEncoder", "MessagesWholeEncoder", "stop_reason"]
 _PING = b'event: ping\ndata: {"type":"ping"}\n\n'
 _STOP = b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
 _BLOCK_END = b"}}\n\n"
-_REASONS = {
+_REASONS: Mapping[FinishReason, str] = {
     "stop": "end_turn",
     "tool_calls": "tool_use",
     "malformed_call": "tool_use",
@@ -74,6 +77,7 @@ _REASONS = {
     "refusal": "refusal",
     "pause": "pause_turn",
 }
+"""The reasons of answers that are whole; what an engine has broken off is an error."""
 
 
 def _frame(kind: str, body: bytes) -> bytes:
@@ -84,7 +88,7 @@ def stop_reason(event: Finished, request: MessagesRequest) -> tuple[str, str | N
     """The API's reason to stop, and the stop sequence that matched."""
     if event.reason == "stop" and isinstance(event.matched, str) and event.matched in request.generation.sampling.stop:
         return "stop_sequence", event.matched
-    return _REASONS.get(event.reason, "end_turn"), None
+    return _REASONS[event.reason], None
 
 
 def _ending(event: Finished | None, request: MessagesRequest, paused: bool) -> JsonObject:
@@ -283,7 +287,7 @@ class MessagesStreamEncoder:
         self._finished = event
 
     def _count(self, event: Usage, frames: list[bytes]) -> None:
-        if self._finished is not None:
+        if self._finished is not None and broken_off(self._finished) is None:
             delta = _ending(self._finished, self._request, self._paused)
             body: JsonObject = {"type": "message_delta", "delta": delta}
             body["usage"] = _split_usage(event, self._compacted, self._paused)
@@ -292,6 +296,9 @@ class MessagesStreamEncoder:
             frames.append(_frame("message_delta", encode_object(body)))
 
     def _done(self, event: Done, frames: list[bytes]) -> None:
+        if (error := broken_off(self._finished)) is not None:
+            self._fail(Failed(error), frames)
+            return
         self._ended = True
         frames.append(_STOP)
 
@@ -413,9 +420,9 @@ class MessagesWholeEncoder:
         self._blocks.append({"type": "thinking", "thinking": thinking, "signature": signature})
 
     def body(self) -> bytes:
-        """The finished object. Raises the error of a `Failed` event."""
-        if self._error is not None:
-            raise self._error
+        """The finished object. Raises the error of a `Failed` event, and EngineFailed for an answer that is not whole."""
+        if (error := self._error or broken_off(self._finished)) is not None:
+            raise error
         paused = self._request.pauses and self._compacted is not None
         message = {**_message(self._request), "content": self._blocks}
         message |= _ending(self._finished, self._request, paused)

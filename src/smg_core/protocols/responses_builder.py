@@ -434,14 +434,14 @@ class ResponseBuilder:
 
     def done(self, event: Done) -> None:
         reason = self._finished.reason if self._finished is not None else "stop"
-        if self._silent and not self._request.compacts:
-            self._end("completed", None)
-        elif reason in INCOMPLETE:
-            self._end("incomplete", {"reason": INCOMPLETE[reason]})
-        elif reason == "error":
+        if reason == "error":
             self.fail(EngineFailed("The model's engine gave up on this response."))
         elif reason == "abort":
             self._end("incomplete", None)
+        elif self._silent and not self._request.compacts:
+            self._end("completed", None)
+        elif reason in INCOMPLETE:
+            self._end("incomplete", {"reason": INCOMPLETE[reason]})
         else:
             if self._request.compacts:
                 self._summarized("".join(self._summary))

@@ -11,11 +11,12 @@ from typing import get_args
 from msgspec import Struct
 
 from smg_core.errors import ClientGone, InvalidRequest, SmgError, UnsupportedParameter
-from smg_core.events import Cancelled, Done, Event, Failed, OpaqueBlock, TextDelta, Usage
+from smg_core.events import Cancelled, Done, Event, Failed, Finished, OpaqueBlock, TextDelta, Usage
 from smg_core.json_types import JsonObject
 from smg_core.protocols.base import Incoming
 from smg_core.protocols.chat_types import MODEL_CHARACTERS
 from smg_core.protocols.decoding import brief
+from smg_core.protocols.endings import broken_off
 from smg_core.protocols.errors import openai_error
 from smg_core.protocols.json_text import encode_body, encode_object
 from smg_core.protocols.multipart import FormReader
@@ -233,6 +234,7 @@ class TranscriptionStreamEncoder:
         self._request = request
         self._text: list[str] = []
         self._usage: Usage | None = None
+        self._finished: Finished | None = None
         self._ended = False
 
     def start(self) -> bytes:
@@ -254,14 +256,17 @@ class TranscriptionStreamEncoder:
                 frames.append(_frame({"type": "transcript.text.delta", "delta": event.text}))
             elif isinstance(event, Usage):
                 self._usage = event
+            elif isinstance(event, Finished):
+                self._finished = event
             elif isinstance(event, Done | Failed | Cancelled):
                 self._ended = True
                 frames.append(self._end(event))
         return b"".join(frames)
 
     def _end(self, event: Done | Failed | Cancelled) -> bytes:
-        if isinstance(event, Failed):
-            return b"data: " + openai_error(event.error, locate=self._request.locate) + b"\n\n"
+        error = event.error if isinstance(event, Failed) else broken_off(self._finished)
+        if error is not None:
+            return b"data: " + openai_error(error, locate=self._request.locate) + b"\n\n"
         if isinstance(event, Cancelled):
             return b""
         done: JsonObject = {"type": "transcript.text.done", "text": "".join(self._text)}
@@ -296,6 +301,8 @@ class TranscriptionWholeEncoder:
                     self._written = event.payload
                 case Usage():
                     self._usage = event
+                case Finished():
+                    self._error = self._error or broken_off(event)
                 case Failed():
                     self._error = event.error
                 case Cancelled():
@@ -309,7 +316,8 @@ class TranscriptionWholeEncoder:
         return other
 
     def body(self) -> bytes:
-        """The answer. Raises the error of a `Failed` event, and `ClientGone` after a `Cancelled`."""
+        """The answer. Raises the error of a `Failed` event, `EngineFailed` for an answer that is not whole, and `ClientGone`
+        after a `Cancelled`."""
         if self._error is not None:
             raise self._error
         if self._written is not None:
