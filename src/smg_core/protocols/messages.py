@@ -171,7 +171,8 @@ def _decoded(
     for number, message in enumerate(body.messages):
         _check_turn(message, number, last=number == len(body.messages) - 1)
         talk.message(message, number)
-    offered = with_servers(read_tools(body.tools, talk.referred, limits, len(incoming.body)), servers)
+    needed = talk.called if body.tool_choice is None else talk.called | {body.tool_choice.name or ""}
+    offered = with_servers(read_tools(body.tools, talk.referred, needed, limits, len(incoming.body)), servers)
     messages = talk.messages()
     prefilled = _prefilled(messages, body, settings)
     if not messages:  # an empty turn of the assistant alone, or blocks of which no model is told: engines fail on it

@@ -64,12 +64,13 @@ class _Turn:
 
 class Conversation:
     """The turns of one request, as they are read. `places` has the place of each part of each message; `referred` the names of
-    tools that a tool search found."""
+    tools that a tool search found, `called` those of tools that were called."""
 
     def __init__(self, limits: LimitsConfig, *, drop_billing: bool) -> None:
         self.places: list[list[Place]] = []
         self._turns: list[_Turn] = []
         self.referred: set[str] = set()
+        self.called: set[str] = set()
         self._depth = limits.json_depth
         self._drop_billing = drop_billing
 
@@ -159,6 +160,7 @@ class Conversation:
                 case wire.ToolUseBlock():
                     check_depth((block.input,), self._depth, f"{at}.input")
                     arguments = msgspec.json.encode(block.input).decode()
+                    self.called.add(block.name)
                     part = ToolCall(block.id, block.name, arguments, cache=block.cache_control)
                 case wire.ThinkingBlock():
                     part = Reasoning(block.thinking, seal=block.signature.encode())

@@ -2,13 +2,17 @@
 
 Tools with a schema are the client's. So are a few that the API names without a schema, since its models know them: they are
 offered with the schema that its documentation gives. Tools that a server runs are taken and not offered, unless the choice
-demands one: clients send them with every request. A tool whose loading is deferred is not offered until a tool search has found
-it.
+demands one: clients send them with every request.
+
+A tool whose loading is deferred is not offered until a search has found it, where the client runs that search: it has a tool for
+it, or the conversation has what was found. A search that a server runs is not run here, so that nothing would ever be found: then
+all tools are offered at once.
 
 Pure. Above: messages. Below: the wire types, request.
 """
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
@@ -61,8 +65,12 @@ _CLIENT_TOOLS: Mapping[str, tuple[str, JsonObject]] = {
     "memory_": ("View, create and edit files of the memory directory /memories.", _MEMORY),
 }
 """By how their types begin: the tools that the client runs and gives no schema of."""
-_HOSTED = ("web_search_", "web_fetch_", "code_execution_", "tool_search_tool_", "mcp_toolset", "advisor_")
+_SERVER_SEARCH = "tool_search_tool_"
+_HOSTED = ("web_search_", "web_fetch_", "code_execution_", _SERVER_SEARCH, "mcp_toolset", "advisor_")
 """How the types of tools begin that a server runs."""
+_SEARCH = re.compile(r"tools?[_-]?search|search[_-]?tools?", re.IGNORECASE)
+"""What the names of tools have in them with which clients search for tools, such as `ToolSearch` of Claude Code. Where a name is
+missed, more tools are offered than need be; where it is taken wrongly, deferred tools are out of reach."""
 
 
 class OfferedTools(msgspec.Struct, frozen=True):
@@ -86,9 +94,14 @@ def with_servers(offered: OfferedTools, servers: Sequence[ServerOfTools]) -> Off
 
 
 def read_tools(
-    listed: Sequence[wire.ToolWire] | None, referred: set[str], limits: LimitsConfig, size: int
+    listed: Sequence[wire.ToolWire] | None,
+    found: Collection[str],
+    needed: Collection[str],
+    limits: LimitsConfig,
+    size: int,
 ) -> OfferedTools:
-    """The tools; `referred` are the names that a tool search has found, `size` is the body's, in bytes."""
+    """The tools; `found` are the names that a search of the client has found in the conversation, `needed` those that were called
+    in it or are demanded; `size` is the body's, in bytes."""
     if not listed:
         return OfferedTools()
     if len(listed) > limits.tools:
@@ -97,6 +110,7 @@ def read_tools(
     places: list[int] = []
     hosted: set[str] = set()
     names: set[str] = set()
+    waits = bool(found) or _client_searches(listed)
     for place, tool in enumerate(listed):
         if tool.type is not None and tool.type.startswith(_HOSTED):
             hosted.add(tool.name or tool.type)
@@ -105,16 +119,24 @@ def read_tools(
         if made.name in names:
             raise InvalidRequest("Tool names must be unique.", param=f"tools[{place}].name")
         names.add(made.name)
-        if not made.deferred or made.name in referred:
+        if not (made.deferred and waits) or made.name in found or made.name in needed:
             tools.append(made)
             places.append(place)
     schemas = [tool.parameters for tool in tools]
     check_depth(schemas, limits.json_depth, "tools")
-    if size > limits.schema_bytes and (found := len(msgspec.json.encode(schemas))) > limits.schema_bytes:
+    if size > limits.schema_bytes and (taken := len(msgspec.json.encode(schemas))) > limits.schema_bytes:
         raise InvalidRequest(
-            f"The schemas have {found} bytes, and at most {limits.schema_bytes} are taken.", param="tools"
+            f"The schemas have {taken} bytes, and at most {limits.schema_bytes} are taken.", param="tools"
         )
     return OfferedTools(tuple(tools), tuple(places), frozenset(hosted))
+
+
+def _client_searches(listed: Sequence[wire.ToolWire]) -> bool:
+    """Whether one of the client's tools is to find those that are deferred, and none that a server runs."""
+    if any(tool.type is not None and tool.type.startswith(_SERVER_SEARCH) for tool in listed):
+        return False
+    own = [tool.name for tool in listed if tool.type in (None, "custom") and not tool.defer_loading]
+    return any(name is not None and _SEARCH.search(name) for name in own)
 
 
 def _tool(tool: wire.ToolWire, at: str) -> FunctionTool:

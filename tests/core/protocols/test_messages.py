@@ -382,6 +382,54 @@ def test_the_result_of_a_servers_tool_is_told_whether_it_is_a_text_or_a_list() -
         assert read.messages[1].parts[-1] == Text("SUM-5")
 
 
+LATER: Body = {"name": "later", "input_schema": {"type": "object"}, "defer_loading": True}
+AT_ONCE: Body = {"name": "now", "input_schema": {"type": "object"}}
+SEARCH: Body = {"name": "ToolSearch", "description": "Fetches deferred tools.", "input_schema": {"type": "object"}}
+SERVERS_SEARCH: Body = {"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"}
+
+
+def offered(tools: list[Body], messages: Sequence[Body] = HELLO, **fields: Any) -> list[str]:
+    return [tool.name for tool in decoded(asked(messages, tools=tools, **fields)).generation.tools]
+
+
+def searched(*names: str) -> list[Body]:
+    """A conversation in which the client's search has found tools."""
+    found = [{"type": "tool_reference", "tool_name": name} for name in names]
+    use = {"type": "tool_use", "id": "toolu_1", "name": "ToolSearch", "input": {"query": "x"}}
+    result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": found}
+    return [*HELLO, turn("assistant", use), turn("user", result)]
+
+
+@pytest.mark.parametrize(
+    "search",
+    [[SERVERS_SEARCH], [{"type": "tool_search_tool_regex_20251119", "name": "s"}], [], [SERVERS_SEARCH, SEARCH]],
+)
+def test_deferred_tools_are_offered_at_once_where_nobody_can_search_for_them(search: list[Body]) -> None:
+    own = [tool["name"] for tool in search if tool is SEARCH]
+    assert offered([*search, AT_ONCE, LATER]) == [*own, "now", "later"]
+
+
+@pytest.mark.parametrize("name", ["ToolSearch", "tool_search", "search_tools", "SearchTools", "mcp__x__tool-search"])
+def test_deferred_tools_wait_for_the_clients_own_search(name: str) -> None:
+    tools = [SEARCH | {"name": name}, AT_ONCE, LATER, LATER | {"name": "other"}]
+    assert offered(tools) == [name, "now"]
+    assert offered(tools, searched("later")) == [name, "now", "later"]
+    assert offered(tools, tool_choice={"type": "tool", "name": "other"}) == [name, "now", "other"]
+
+
+def test_what_a_conversation_has_found_shows_that_the_client_searches_whatever_its_tool_is_called() -> None:
+    tools = [SEARCH | {"name": "find"}, LATER, LATER | {"name": "other"}]
+    assert offered(tools) == ["find", "later", "other"]
+    assert offered(tools, searched("later")) == ["find", "later"]
+
+
+def test_a_deferred_tool_that_was_called_stays_offered() -> None:
+    call = {"type": "tool_use", "id": "toolu_2", "name": "later", "input": {}}
+    result = {"type": "tool_result", "tool_use_id": "toolu_2", "content": "done"}
+    called = [*HELLO, turn("assistant", call), turn("user", result)]
+    assert offered([SEARCH, LATER, LATER | {"name": "other"}], called) == ["ToolSearch", "later"]
+
+
 def test_as_many_tools_are_taken_as_the_settings_say() -> None:
     tools = [{"name": f"t{number}", "input_schema": {"type": "object"}} for number in range(500)]
     with pytest.raises(SmgError) as error:
