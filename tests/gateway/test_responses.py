@@ -1,5 +1,6 @@
 """The Responses API through a whole gateway, by the official SDK."""
 
+import json
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -44,6 +45,26 @@ async def test_a_response_is_whole_and_the_same_as_its_stream(house: House) -> N
     assert last.response.output_text == whole.output_text != ""
     assert whole.usage is not None
     assert whole.usage.total_tokens == whole.usage.input_tokens + whole.usage.output_tokens
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_prewarm_fills_the_cache_and_says_nothing(house: House, stream: bool) -> None:
+    asked: Any = {"model": "sim", "instructions": "Be brief. " * 40, "input": "Hello", "max_output_tokens": 50}
+    prewarm = {"prewarm": True, "comparison_response_id": "resp_0"}
+    body = {**asked, "prompt_cache_options": prewarm, "stream": stream}
+    warm = await house.http.post("/v1/responses", json=body)
+    made = house.engine.counters["tokens"]
+    async with sdk(house) as client:
+        answered = await client.responses.create(**asked)
+
+    events = [event.partition("data: ")[2] for event in warm.text.split("\n\n") if event]
+    told = json.loads(events[-1])["response"] if stream else warm.json()
+    assert (told["status"], told["output"], made) == ("completed", [], 1)
+    assert (told["usage"]["output_tokens"], told["prompt_cache_diagnostics"]) == (0, {"type": "unavailable"})
+    assert answered.output_text
+    assert answered.usage is not None
+    assert answered.usage.input_tokens_details.cached_tokens > 0
+    assert answered.usage.input_tokens == told["usage"]["input_tokens"]
 
 
 async def test_the_streaming_helper_gives_the_final_response(house: House) -> None:

@@ -181,7 +181,7 @@ def of_body(wire: ResponsesBody, incoming: Incoming, *, compacts: bool = False) 
         include=_include(wire),
         truncation=wire.truncation,
         max_tool_calls=wire.max_tool_calls,
-        generate=wire.generate is not False,
+        generate=compacts or _generates(wire),
         compact=_compact(wire),
         origin=_ORIGIN,
         caller=incoming.caller,
@@ -288,6 +288,12 @@ def _history(wire: ResponsesBody) -> HistoryRef:
             "Only one of 'previous_response_id' and 'conversation' can be given.", param="previous_response_id"
         )
     return HistoryRef(wire.previous_response_id, conversation, wire.store)
+
+
+def _generates(wire: ResponsesBody) -> bool:
+    """Whether an answer is wanted; otherwise the prompt is to be put into the engine's cache and nothing else."""
+    options = wire.prompt_cache_options
+    return wire.generate is not False and (options is None or options.prewarm is not True)
 
 
 def _compact(wire: ResponsesBody) -> CompactRequest | None:

@@ -18,6 +18,8 @@ import copy
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
+from msgspec.structs import replace
+
 from smg_core.errors import EngineFailed, SmgError
 from smg_core.events import (
     Annotation,
@@ -430,7 +432,11 @@ class ResponseBuilder:
         self._settle("incomplete" if event.cut else "completed")
 
     def usage(self, event: Usage) -> None:
-        self.fields["usage"] = usage_object(event)
+        """The tokens. Engines make one even where the prompt alone is asked for, and that is no output."""
+        counted = (
+            event if self._request.generation.generate else replace(event, completion_tokens=0, reasoning_tokens=0)
+        )
+        self.fields["usage"] = usage_object(counted)
 
     def done(self, event: Done) -> None:
         reason = self._finished.reason if self._finished is not None else "stop"
@@ -438,7 +444,7 @@ class ResponseBuilder:
             self.fail(EngineFailed("The model's engine gave up on this response."))
         elif reason == "abort":
             self._end("incomplete", None)
-        elif self._silent and not self._request.compacts:
+        elif not self._request.generation.generate:
             self._end("completed", None)
         elif reason in INCOMPLETE:
             self._end("incomplete", {"reason": INCOMPLETE[reason]})

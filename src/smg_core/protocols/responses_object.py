@@ -75,6 +75,8 @@ def response_fields(request: ResponsesRequest, created: int) -> JsonObject:
         "usage": None,
         "user": body.user or None,
     }
+    if body.prompt_cache_options is not None and body.prompt_cache_options.comparison_response_id is not None:
+        found["prompt_cache_diagnostics"] = {"type": "unavailable"}
     if generation.history.conversation_id is not None:
         found["conversation"] = {"id": generation.history.conversation_id}
     return found

@@ -12,6 +12,7 @@ from smg_core.errors import InvalidRequest, SmgError
 from smg_core.protocols.base import Incoming
 from smg_core.protocols.compat import Compat
 from smg_core.protocols.responses import ResponsesRequest, continued, decode_responses
+from smg_core.protocols.responses_compact import decode_compact
 from smg_core.protocols.responses_items import with_ids
 from smg_core.protocols.responses_summaries import Said
 from smg_core.protocols.settings import LimitsConfig
@@ -271,6 +272,16 @@ def test_codexs_newest_models_bring_all_tools_in_an_item() -> None:
     request = decode_responses(Incoming(json.dumps(body).encode(), request_id="resp_7"))
     assert any(isinstance(tool, CustomTool) for tool in request.generation.tools)
     assert any("__" in getattr(tool, "name", "") for tool in request.generation.tools)
+
+
+def test_a_prewarm_wants_no_answer_and_a_compaction_is_always_made() -> None:
+    prewarm = {"prompt_cache_options": {"prewarm": True}}
+    asked = [({}, True), ({"generate": True}, True), ({"generate": False}, False), (prewarm, False)]
+    asked += [({**prewarm, "generate": True}, False), ({"prompt_cache_options": {"prewarm": False}}, True)]
+    for fields, wanted in asked:
+        assert decode(**fields).generation.generate is wanted
+    compact = Incoming(json.dumps({"model": "sim", "input": "Hello", **prewarm}).encode(), request_id="resp_7")
+    assert decode_compact(compact).generation.generate
 
 
 def test_a_compaction_trigger_is_told_and_a_compaction_replaces_what_is_before_it() -> None:

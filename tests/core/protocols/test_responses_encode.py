@@ -254,10 +254,35 @@ def test_deltas_are_padded_where_the_client_wants_their_sizes_hidden() -> None:
     assert all("obfuscation" in each for each in frames if each["type"].endswith(".delta"))
 
 
-def test_a_prewarm_answers_nothing() -> None:
-    frames = wire(asked(generate=False), [STARTED, TextDelta(0, "x"), TextEnd(0), Finished(0, "length"), USAGE, Done()])
+@pytest.mark.parametrize(
+    "asks",
+    [
+        {"generate": False},
+        {"prompt_cache_options": {"prewarm": True}},
+        {"prompt_cache_options": {"prewarm": True}, "generate": True},
+        {
+            "prompt_cache_options": {"prewarm": True},
+            "input": [{"role": "user", "content": "x"}, {"type": "compaction_trigger"}],
+        },
+    ],
+)
+def test_a_prewarm_answers_nothing(asks: dict[str, typing.Any]) -> None:
+    events = [STARTED, TextDelta(0, "x"), TextEnd(0), Finished(0, "length"), USAGE, Done()]
+    frames = wire(asked(**asks), events)
     assert names(frames) == ["created", "in_progress", "completed"]
+    assert frames[-1]["response"] == whole(asked(**asks), events)
     assert frames[-1]["response"]["output"] == []
+    usage = frames[-1]["response"]["usage"]
+    assert (usage["output_tokens"], usage["total_tokens"]) == (0, usage["input_tokens"])
+
+
+def test_a_comparison_of_caches_is_told_to_be_unavailable_where_it_is_asked_for() -> None:
+    compared = whole(asked(prompt_cache_options={"comparison_response_id": "resp_0"}), [STARTED, *END])
+    assert compared["prompt_cache_diagnostics"] == {"type": "unavailable"}
+    for options in (None, {"mode": "implicit"}, {"prewarm": False}):
+        made = whole(asked(prompt_cache_options=options), [STARTED, TextDelta(0, "x"), TextEnd(0), *END])
+        assert "prompt_cache_diagnostics" not in made
+        assert made["output"]
 
 
 def test_a_compaction_is_the_one_item_of_its_response() -> None:
