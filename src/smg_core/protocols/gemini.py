@@ -23,7 +23,7 @@ from smg_core.protocols.gemini_tools import (
 from smg_core.protocols.gemini_types import CountContentBody, GenerateBody, GenerationConfig, ThinkingConfig
 from smg_core.protocols.google_places import part_place, tool_place
 from smg_core.protocols.proto_json import ProtoJsonDecoder
-from smg_core.protocols.sampling import most_choices, read_stop
+from smg_core.protocols.sampling import most_choices, read_stop, read_top_k, read_top_p
 from smg_core.protocols.settings import LimitsConfig
 from smg_core.request import GenerationRequest, JsonFormat, Origin, ReasoningSettings, Sampling
 
@@ -34,7 +34,6 @@ _COUNT_DECODER = ProtoJsonDecoder(CountContentBody)
 _ORIGIN = Origin("generate_content")
 _NO_CONFIG = GenerationConfig()
 _NO_TOOLS = ReadTools()
-_SMALLEST_TOP_P = 1e-6
 _UNSUPPORTED = ("speech_config", "image_config", "audio_transcription_config", "audio_timestamp")
 
 
@@ -205,8 +204,8 @@ def _sampling(config: GenerationConfig, limits: LimitsConfig) -> Sampling:
     return Sampling(
         max_tokens=config.max_output_tokens,
         temperature=config.temperature,
-        top_p=_SMALLEST_TOP_P if config.top_p == 0 else config.top_p,
-        top_k=-1 if top_k == 0 else top_k,
+        top_p=read_top_p(config.top_p),
+        top_k=read_top_k(top_k),
         frequency_penalty=config.frequency_penalty,
         presence_penalty=config.presence_penalty,
         seed=config.seed,

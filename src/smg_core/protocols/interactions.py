@@ -24,7 +24,7 @@ from smg_core.protocols.interactions_steps import PREVIOUS, PlacedStep, placed_s
 from smg_core.protocols.interactions_tools import read_interaction_choice, read_interaction_tools
 from smg_core.protocols.interactions_types import InteractionBody, InteractionConfig
 from smg_core.protocols.proto_json import ProtoJsonDecoder
-from smg_core.protocols.sampling import read_stop
+from smg_core.protocols.sampling import read_stop, read_top_p
 from smg_core.protocols.settings import LimitsConfig
 from smg_core.request import (
     GenerationRequest,
@@ -53,7 +53,6 @@ STEPS_FROM = "2026-05-20"
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
 _DECODER = ProtoJsonDecoder(InteractionBody)
 _NO_CONFIG = InteractionConfig()
-_SMALLEST_TOP_P = 1e-6
 _UNSUPPORTED = ("agent_config", "continuation_token", "environment", "webhook_config")
 _UNSUPPORTED_CONFIG = ("speech_config", "image_config", "video_config", "transcription_config")
 
@@ -218,7 +217,7 @@ def _sampling(config: InteractionConfig, limits: LimitsConfig) -> Sampling:
     return Sampling(
         max_tokens=config.max_output_tokens,
         temperature=config.temperature,
-        top_p=_SMALLEST_TOP_P if config.top_p == 0 else config.top_p,
+        top_p=read_top_p(config.top_p),
         seed=config.seed,
         stop=read_stop(stop, limits, "generation_config.stop_sequences") if stop else (),
     )

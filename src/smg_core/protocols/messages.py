@@ -21,6 +21,7 @@ from smg_core.protocols.messages_content import Conversation, Place, check_calls
 from smg_core.protocols.messages_edits import read_edits
 from smg_core.protocols.messages_mcp import servers_of_tools
 from smg_core.protocols.messages_tools import OfferedTools, read_tool_choice, read_tools, with_servers
+from smg_core.protocols.sampling import read_top_k, read_top_p
 from smg_core.protocols.settings import LimitsConfig, MessagesConfig
 from smg_core.request import (
     GenerationRequest,
@@ -126,8 +127,8 @@ def decode_messages(incoming: Incoming) -> MessagesRequest:
     sampling = Sampling(
         max_tokens=body.max_tokens,
         temperature=body.temperature,
-        top_p=body.top_p or None,
-        top_k=body.top_k or None,
+        top_p=read_top_p(body.top_p),
+        top_k=read_top_k(body.top_k),
         stop=_stop(body.stop_sequences, incoming.limits),
     )
     check_calls(body.messages)

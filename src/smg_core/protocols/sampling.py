@@ -1,6 +1,6 @@
 """The fields about sampling that Chat Completions, Completions and `/generate` have in common, as a `Sampling` record.
 
-Decides the bounds of lists and what the values at the edge mean (`top_p` 0, `top_k` 0). Pure. Above: chat, completions, sglang.
+Decides the bounds of lists, and for every API what the values at the edge mean (`top_p` 0, `top_k` 0). Pure. Above: the decoders.
 Below: request.
 """
 
@@ -11,7 +11,7 @@ from smg_core.protocols.decoding import too_many
 from smg_core.protocols.settings import LimitsConfig
 from smg_core.request import Sampling
 
-__all__ = ["SamplingFields", "most_choices", "read_sampling", "read_stop"]
+__all__ = ["SamplingFields", "most_choices", "read_sampling", "read_stop", "read_top_k", "read_top_p"]
 
 _SMALLEST_TOP_P = 1e-6
 
@@ -46,7 +46,7 @@ def read_sampling(
     """The record; `max_tokens` and `logprobs` are read by each API itself. Raises `InvalidRequest` naming the field."""
     if wire.min_tokens is not None and max_tokens is not None and wire.min_tokens > max_tokens:
         raise InvalidRequest(f"'min_tokens' is over the limit on output of {max_tokens} tokens.", param="min_tokens")
-    top_p, top_k, token_ids = wire.top_p, wire.top_k, wire.stop_token_ids
+    token_ids = wire.stop_token_ids
     if token_ids is not None and len(token_ids) > limits.stop_token_ids:
         raise too_many("stop_token_ids", len(token_ids), limits.stop_token_ids, "token ids")
     if wire.logit_bias is not None and len(wire.logit_bias) > limits.logit_bias:
@@ -55,9 +55,8 @@ def read_sampling(
         max_tokens=max_tokens,
         min_tokens=wire.min_tokens,
         temperature=wire.temperature,
-        # Engines take a top_p in (0, 1]; 0 means the likeliest token alone, as any mass this small does.
-        top_p=_SMALLEST_TOP_P if top_p == 0 else top_p,
-        top_k=-1 if top_k == 0 else top_k,
+        top_p=read_top_p(wire.top_p),
+        top_k=read_top_k(wire.top_k),
         min_p=wire.min_p,
         frequency_penalty=wire.frequency_penalty,
         presence_penalty=wire.presence_penalty,
@@ -72,6 +71,16 @@ def read_sampling(
         n=most_choices(wire.n or 1, limits, "n"),
         logprobs=logprobs,
     )
+
+
+def read_top_p(asked: float | None) -> float | None:
+    """The value for engines, which take one in (0, 1]; 0 means the likeliest token alone, as any mass this small does."""
+    return _SMALLEST_TOP_P if asked == 0 else asked
+
+
+def read_top_k(asked: int | None) -> int | None:
+    """The value for engines; 0 switches the bound off, which is -1."""
+    return -1 if asked == 0 else asked
 
 
 def most_choices(asked: int, limits: LimitsConfig, param: str) -> int:
