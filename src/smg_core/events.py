@@ -280,9 +280,10 @@ class Usage(Struct, frozen=True):
     """Token counts of the whole response.
 
     Parts of `prompt_tokens`: `cached_tokens`, which the engine had in its cache; `cache_write_tokens`, which it put there;
-    `hosted_prompt_tokens`, the prompts of the turns after results of hosted tools; `image_tokens`, `audio_tokens`
-    and `video_tokens`, which stand for media. Part of `completion_tokens`: `reasoning_tokens`. `rounds` is how many turns the
-    response took. The usage of several turns is their sum, from `NO_USAGE` on.
+    `hosted_prompt_tokens`, the prompts of the turns after results of hosted tools, and of these `hosted_cached_tokens` were in
+    the cache; of the other prompts `image_tokens`, `audio_tokens` and `video_tokens`, which stand for media, and
+    `unsplit_prompt_tokens`, the prompts with media of which it is not known what they are made of. Part of `completion_tokens`:
+    `reasoning_tokens`. `rounds` is how many turns the response took. The usage of several turns is their sum, from `NO_USAGE` on.
     """
 
     prompt_tokens: int
@@ -295,6 +296,8 @@ class Usage(Struct, frozen=True):
     audio_tokens: int = 0
     video_tokens: int = 0
     rounds: int = 1
+    hosted_cached_tokens: int = 0
+    unsplit_prompt_tokens: int = 0
 
     @property
     def total_tokens(self) -> int:

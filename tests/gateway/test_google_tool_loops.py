@@ -172,6 +172,22 @@ async def asked(google: Any, contents: Any, streams: bool, **config: Any) -> lis
     return [part async for chunk in stream for part in chunk.candidates[0].content.parts]
 
 
+async def test_the_prompts_behind_the_results_of_tools_stand_apart_from_the_clients(house: House, google: Any) -> None:
+    body = {"contents": [{"parts": [{"text": "2 + 3?"}]}], "tools": [{"mcpServers": [{"name": "notes"}]}]}
+    says(house, ADD, ADD, DONE, ADD, ADD, DONE)
+    answered = (await house.http.post("/v1/models/sim:generateContent", json=body)).json()["usageMetadata"]
+    made = await google.interactions.create(model="sim", input="2 + 3?", tools=[SERVER])
+    first, *rest = [len(seen.input_ids) for seen in list(house.engine.requests)[-6:-3]]
+
+    assert (answered["promptTokenCount"], answered["toolUsePromptTokenCount"]) == (first, sum(rest))
+    assert answered["promptTokensDetails"] == [{"modality": "TEXT", "tokenCount": first}]
+    assert answered["totalTokenCount"] == first + sum(rest) + answered["candidatesTokenCount"]
+    assert answered.get("cachedContentTokenCount", 0) <= first
+    assert (made.usage.total_input_tokens, made.usage.total_tool_use_tokens) == (first, sum(rest))
+    assert [(each.modality, each.tokens) for each in made.usage.input_tokens_by_modality] == [("text", first)]
+    assert made.usage.total_cached_tokens <= first
+
+
 @pytest.mark.parametrize("streams", [False, True])
 async def test_generate_content_runs_the_tools_of_a_server(house: House, google: Any, streams: bool) -> None:
     says(house, ADD, DONE)

@@ -65,6 +65,9 @@ async def test_a_model_that_takes_sound_is_asked_for_the_words(qwen: str, served
     assert answer.usage.type == "tokens"
     assert answer.usage.input_tokens == len(house.engine.requests[0].input_ids)
     assert answer.usage.total_tokens == answer.usage.input_tokens + answer.usage.output_tokens
+    details = answer.usage.input_token_details
+    assert details.audio_tokens > 0
+    assert details.audio_tokens + details.text_tokens == answer.usage.input_tokens
     assert (told.api, told.model, told.outcome) == ("transcriptions", "sim", "ok")
 
 
@@ -294,6 +297,7 @@ async def test_formats_with_times_leave_as_the_server_wrote_them() -> None:
     assert (verbose.text, verbose.duration, verbose.language) == ("One sheep", 1.5, "en")
     assert plain == "One sheep\n"
     assert (usual.text, usual.usage.input_tokens, usual.usage.output_tokens) == ("One sheep", 7, 2)
+    assert usual.usage.input_token_details is None
     assert (told.prompt_tokens, told.completion_tokens, told.model) == (7, 2, "whisper")
     first, last = heard.asked[0], heard.asked[-1]
     assert (first["timestamp_granularities[]"], first["temperature"], first["file"]) == ("word", "0.25", WAV[:2])

@@ -109,6 +109,30 @@ async def test_a_picture_arrives_as_tensors_and_the_engine_says_their_shapes(
     assert "pixel_values 200x1176 float32" in answer.choices[0].message.content
 
 
+async def test_the_tokens_of_a_picture_are_told_apart_from_those_of_the_text(qwen: str) -> None:
+    data = base64.b64encode(picture(280, 140)).decode()
+    parts = [{"text": "Which shapes?"}, {"inlineData": {"mimeType": "image/png", "data": data}}]
+    contents = [{"type": "text", "text": "Which shapes?"}, {"type": "image", "mime_type": "image/png", "data": data}]
+    step = {"type": "user_input", "content": contents}
+    async with seeing(qwen, in_process) as house:
+        body = {"contents": [{"parts": parts}]}
+        told = (await house.http.post("/v1beta/models/sim:generateContent", json=body)).json()["usageMetadata"]
+        streamed = await house.http.post("/v1beta/models/sim:streamGenerateContent?alt=sse", json=body)
+        made = (await house.http.post("/v1beta/interactions", json={"model": "sim", "input": [step]})).json()["usage"]
+        prompts = {len(request.input_ids) for request in house.engine.requests}
+
+    (prompt,) = prompts
+    shares = {each["modality"]: each["tokenCount"] for each in told["promptTokensDetails"]}
+    assert (told["promptTokenCount"], shares) == (prompt, {"TEXT": prompt - 50, "IMAGE": 50})
+    last = json.loads(streamed.text.strip().split("\n\n")[-1].removeprefix("data: "))["usageMetadata"]
+    assert (last["promptTokenCount"], last["promptTokensDetails"]) == (prompt, told["promptTokensDetails"])
+    assert {each["modality"]: each["tokens"] for each in made["input_tokens_by_modality"]} == {
+        "text": prompt - 50,
+        "image": 50,
+    }
+    assert made["total_input_tokens"] == prompt
+
+
 async def test_an_engine_that_normalises_pixels_itself_is_sent_their_bytes(qwen: str) -> None:
     simulator = SimulatorConfig(model_folder=qwen, normalizes=True)
     async with in_process(simulator, config=Config(workers=VLLM)) as house:

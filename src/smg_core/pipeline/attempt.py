@@ -25,6 +25,7 @@ from typing import Generic, Literal, Never, Protocol, TypeVar
 from smg_core.engines.base import Call
 from smg_core.errors import EngineGarbled, SmgError
 from smg_core.events import Event, Finished, Usage
+from smg_core.pipeline.prompt_shares import PromptShares
 
 __all__ = ["AnyAttempt", "AnyReader", "Attempt", "EventReceiver", "TurnReader"]
 
@@ -78,14 +79,15 @@ class EventReceiver(Protocol):
 
 class Attempt(Generic[Pushed]):
     """`on_first` is called once, with the first events. `tells_stops`: the engine knows every stop condition, so it ends the turn
-    by itself where the gateway does. `pushes` counts the engine's pushes; `paused`: the engine is held back. `on_end` is called
-    by `end`; it is set while the call is being opened, so that opening can be cancelled. `blames` is the name of the worker that
-    it was ended for, "" where nobody has said."""
+    by itself where the gateway does. `shares`: what the prompt consists of besides text. `pushes` counts the engine's pushes;
+    `paused`: the engine is held back. `on_end` is called by `end`; it is set while the call is being opened, so that opening can
+    be cancelled. `blames` is the name of the worker that it was ended for, "" where nobody has said."""
 
     __slots__ = (
         "_call",
         "_closed",
         "_on_first",
+        "_shares",
         "_take",
         "_tells_stops",
         "_usage",
@@ -105,6 +107,7 @@ class Attempt(Generic[Pushed]):
         *,
         on_first: Callable[[], None] | None = None,
         tells_stops: bool = True,
+        shares: PromptShares | None = None,
     ) -> None:
         self.reader = reader
         self.state: Literal["running", "complete", "failed"] = "running"
@@ -116,6 +119,7 @@ class Attempt(Generic[Pushed]):
         self._take = receiver.take
         self._on_first = on_first
         self._tells_stops = tells_stops
+        self._shares = shares
         self._call: Call | None = None
         self._closed = False
         self._usage: Usage | None = None
@@ -170,6 +174,8 @@ class Attempt(Generic[Pushed]):
         """What the turn has used so far."""
         if self._usage is None:
             usage = self.reader.usage()
+            if self._shares is not None:
+                usage = self._shares.told(usage)
             if self.state == "running":
                 return usage
             self._usage = usage

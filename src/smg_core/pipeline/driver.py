@@ -37,14 +37,15 @@ def loop_call_later(seconds: float, callback: Callable[[], None]) -> Handle:
 class Run:
     """One request under way, as performers see it. `trace` has what happened so far, `timeouts` how long each part may take.
     `interrupted` says why the task was cancelled, None when that is not known here: then CancelledError is raised on. `calls`
-    counts the calls of engines. `given_up` is the outcome of a call of an engine that is cancelled: "abandoned", or "outrun" by
-    another call for the same answer."""
+    counts the calls of engines, `tool_turns` the turns that were made with tools that run here. `given_up` is the outcome of a
+    call of an engine that is cancelled: "abandoned", or "outrun" by another call for the same answer."""
 
     answer: Answer
     trace: Trace
     timeouts: Timeouts
     interrupted: Callable[[], SmgError | None] = _uninterrupted
     calls: int = 0
+    tool_turns: int = 0
     given_up: Literal["abandoned", "outrun"] = "abandoned"
 
 

@@ -57,12 +57,14 @@ class MediaItem:
 class PlacedMedia:
     """The prompt with every placeholder expanded (`ids`), and `features`, of which `MediaService.pack` makes an engine's message.
     `keys` are for routing: one number per token; for a medium's tokens they are words of its hash, since the ids of all pictures
-    are the same. `starts` says at which token each medium begins, with its hash as hex: by that name engines know it."""
+    are the same. `starts` says at which token each medium begins, with its hash as hex: by that name engines know it. `tokens`:
+    how many each kind of media has, markers and separators too; None where they were not counted."""
 
     ids: TokenIds
     features: Any
     keys: Sequence[int] = attrs.field(repr=False)
     starts: Sequence[tuple[int, str]] = ()
+    tokens: Mapping[str, int] | None = None
 
 
 class SharedInputs(Protocol):

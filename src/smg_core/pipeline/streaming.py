@@ -92,7 +92,10 @@ class Streaming:
             if call.pairing is not None:
                 call.pairing.close()
             self._report(call, attempt, run)
-        return call.turn()
+        turn = call.turn()
+        if step.hosted and turn.error is None and not turn.cut_short:
+            run.tool_turns += 1
+        return turn
 
     def _forget(self, attempt: AnyAttempt, names: Sequence[str]) -> None:
         for name in names:

@@ -43,7 +43,7 @@ from smg_core.events import (
     TopLogprob,
     Usage,
 )
-from smg_core.json_types import JsonObject
+from smg_core.json_types import Json, JsonObject
 from smg_core.protocols.errors import gemini_error
 from smg_core.protocols.gemini import GeminiRequest
 from smg_core.protocols.google_mcp import MCP, call_part, response_part
@@ -359,22 +359,24 @@ def _content(parts: Sequence[JsonObject]) -> JsonObject:
 
 
 def usage_metadata(usage: Usage) -> JsonObject:
-    """The token counts of an answer."""
-    media = {"IMAGE": usage.image_tokens, "AUDIO": usage.audio_tokens, "VIDEO": usage.video_tokens}
-    shares = {"TEXT": usage.prompt_tokens - sum(media.values()), **media}
+    """The token counts of an answer. The prompts of the turns after results of tools that ran here stand apart."""
+    prompt, cached = usage.prompt_tokens - usage.hosted_prompt_tokens, usage.cached_tokens - usage.hosted_cached_tokens
     found: JsonObject = {
-        "promptTokenCount": usage.prompt_tokens,
+        "promptTokenCount": prompt,
         "candidatesTokenCount": usage.completion_tokens - usage.reasoning_tokens,
         "totalTokenCount": usage.total_tokens,
-        "promptTokensDetails": [{"modality": kind, "tokenCount": count} for kind, count in shares.items() if count],
     }
+    if not usage.unsplit_prompt_tokens:
+        media = {"IMAGE": usage.image_tokens, "AUDIO": usage.audio_tokens, "VIDEO": usage.video_tokens}
+        shares = {"TEXT": prompt - sum(media.values()), **media}
+        details: list[Json] = [{"modality": kind, "tokenCount": count} for kind, count in shares.items() if count]
+        found["promptTokensDetails"] = details
     if usage.reasoning_tokens:
         found["thoughtsTokenCount"] = usage.reasoning_tokens
-    if usage.cached_tokens:
-        found["cachedContentTokenCount"] = usage.cached_tokens
+    if cached:
+        found["cachedContentTokenCount"] = cached
     if usage.hosted_prompt_tokens:
         found["toolUsePromptTokenCount"] = usage.hosted_prompt_tokens
-        found["promptTokenCount"] = usage.prompt_tokens - usage.hosted_prompt_tokens
     return found
 
 

@@ -28,7 +28,7 @@ class InteractionUsage(_Answer):
     total_output_tokens: int
     total_tool_use_tokens: int
     total_tokens: int
-    input_tokens_by_modality: list[InputModality]
+    input_tokens_by_modality: list[InputModality] | UnsetType = UNSET
     total_thought_tokens: int | UnsetType = UNSET
     total_reasoning_tokens: int | UnsetType = UNSET
 

@@ -78,14 +78,16 @@ def interaction_error(error: SmgError, locate: Locate | None = None) -> JsonObje
 
 
 def interaction_usage(usage: Usage) -> JsonObject:
-    """The token counts of an answer."""
-    media = {"image": usage.image_tokens, "audio": usage.audio_tokens, "video": usage.video_tokens}
+    """The token counts of an answer. The prompts of the turns after results of tools that ran here stand apart."""
     prompt = usage.prompt_tokens - usage.hosted_prompt_tokens
-    shares = {"text": prompt - sum(media.values()), **media}
-    return {
-        "total_input_tokens": prompt,
-        "input_tokens_by_modality": [{"modality": kind, "tokens": count} for kind, count in shares.items() if count],
-        "total_cached_tokens": usage.cached_tokens,
+    found: JsonObject = {"total_input_tokens": prompt}
+    if not usage.unsplit_prompt_tokens:
+        media = {"image": usage.image_tokens, "audio": usage.audio_tokens, "video": usage.video_tokens}
+        shares = {"text": prompt - sum(media.values()), **media}
+        details: list[Json] = [{"modality": kind, "tokens": count} for kind, count in shares.items() if count]
+        found["input_tokens_by_modality"] = details
+    return found | {
+        "total_cached_tokens": usage.cached_tokens - usage.hosted_cached_tokens,
         "total_output_tokens": usage.completion_tokens - usage.reasoning_tokens,
         "total_thought_tokens": usage.reasoning_tokens,
         "total_tool_use_tokens": usage.hosted_prompt_tokens,

@@ -214,14 +214,16 @@ def _switch(fields: Mapping[str, str], name: str) -> bool:
 
 
 def _usage_object(usage: Usage) -> JsonObject:
-    sound = usage.audio_tokens
-    return {
+    found: JsonObject = {
         "type": "tokens",
         "input_tokens": usage.prompt_tokens,
         "output_tokens": usage.completion_tokens,
         "total_tokens": usage.total_tokens,
-        "input_token_details": {"audio_tokens": sound, "text_tokens": usage.prompt_tokens - sound},
     }
+    if not usage.unsplit_prompt_tokens:
+        sound = usage.audio_tokens
+        found["input_token_details"] = {"audio_tokens": sound, "text_tokens": usage.prompt_tokens - sound}
+    return found
 
 
 class TranscriptionStreamEncoder:

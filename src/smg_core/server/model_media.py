@@ -7,6 +7,7 @@ server.media, which makes these. Below: pipeline.media's roles, the engines' fra
 
 import asyncio
 from array import array
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal, TypeVar
@@ -186,7 +187,10 @@ class ModelMedia:
         prepared = self._preparers[loaded.pixels].placed(array("I", ids.buffer.tobytes()), loaded.media, loaded.items)
         keys = array("Q", routing_keys(prepared.expanded).tobytes())
         starts = tuple([(each.span[0], each.content_hash.hex()) for each in prepared.expanded.placeholders])
-        return PlacedMedia(TokenIds(prepared.expanded.ids), _Features(prepared, loaded), keys, starts)
+        tokens: Counter[str] = Counter()
+        for each in prepared.expanded.placeholders:
+            tokens[each.modality.value] += each.span.length
+        return PlacedMedia(TokenIds(prepared.expanded.ids), _Features(prepared, loaded), keys, starts, tokens)
 
     async def pack(self, features: _Features, facts: EngineFacts) -> RequestMedia:
         """Package in the pool: items of a request are joined into one tensor. Raises UnsupportedParameter for what the engine's
