@@ -398,8 +398,6 @@ CONSTANTS: dict[str, str] = {
     "protocols.errors._LONGEST_MESSAGE": SHOWN,
     "protocols.errors._LONGEST_PARAM": SHOWN,
     "protocols.errors._LONGEST_RETRY": FORMAT,
-    "protocols.gemini._SMALLEST_TOP_P": FORMAT,
-    "protocols.interactions._SMALLEST_TOP_P": FORMAT,
     "protocols.gemini_models._LARGEST_PAGE": FORMAT,
     "protocols.gemini_models._USUAL_PAGE": FORMAT,
     "protocols.json_bounds._PIECE": PACE,

@@ -23,7 +23,6 @@ from smg_core.pipeline.fit import FitForChat, FitForIds, fitted, reader_for
 from smg_core.pipeline.media import SharedInputs
 from smg_core.pipeline.output import OutputProcessor
 from smg_core.pipeline.pairing import Pairing, lora_at
-from smg_core.pipeline.prompt_shares import shares_of
 from smg_core.pipeline.receivers import Noting, Recording, Unseen, WithoutCalls, without_finishes
 from smg_core.pipeline.steps import Chosen, Stream
 from smg_core.pipeline.turn import Transcript, Turn
@@ -80,7 +79,7 @@ class EngineCall:
                 name = step.chosen.worker.name
                 run.trace.report(FirstToken(step.prompted.request.id, name, at - run.trace.started, at))
 
-        shares = shares_of(step.prompted, hosted=bool(step.hosted) and run.tool_turns > 0)
+        shares = step.prompted.shares(hosted=bool(step.hosted) and run.tool_turns > 0)
         self.attempt: Attempt[Any] = Attempt(reader, receiver, on_first=on_first, tells_stops=told_stops, shares=shares)
 
     def _reader(self) -> OutputProcessor | ChatReader:

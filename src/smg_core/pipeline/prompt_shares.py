@@ -1,8 +1,8 @@
 """What the prompt of one turn consists of besides text, for the counts of the answer.
 
 An engine counts a prompt's tokens and does not say what they stand for. Here it is known which turn of a response it is, and how
-many tokens were placed for media. Pure. Above: engine_call makes the record, attempt applies it to what a reader counts. Below:
-prompted, events.
+many tokens were placed for media. Pure. Above: prompted makes the record, attempt applies it to what a reader counts. Below:
+events.
 """
 
 from collections.abc import Mapping
@@ -11,9 +11,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from smg_core.events import Usage
-from smg_core.pipeline.prompted import Prompted
 
-__all__ = ["PromptShares", "shares_of"]
+__all__ = ["PromptShares"]
 
 
 class PromptShares(Struct, frozen=True):
@@ -33,12 +32,3 @@ class PromptShares(Struct, frozen=True):
             return replace(usage, unsplit_prompt_tokens=prompt)
         kinds = {f"{kind}_tokens": count for kind, count in media.items()}
         return replace(usage, **kinds)
-
-
-def shares_of(prompted: Prompted, *, hosted: bool) -> PromptShares | None:
-    """The shares of a prompt; None for one of text alone in a response's first turn, which is nearly every one."""
-    shows = bool(prompted.items) or prompted.request.transcription is not None
-    if not shows and not hosted:
-        return None
-    placed = prompted.media.tokens if prompted.media is not None else None
-    return PromptShares(hosted, placed if shows else {})

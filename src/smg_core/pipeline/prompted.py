@@ -14,6 +14,7 @@ from smg_core.engines.base import EngineFacts, RequestMedia
 from smg_core.errors import SmgError
 from smg_core.events import DroppedReasoning, EditedContext
 from smg_core.pipeline.media import MediaItem, PlacedMedia
+from smg_core.pipeline.prompt_shares import PromptShares
 from smg_core.pipeline.served import ServedModel
 from smg_core.request import GenerationRequest
 from smg_core.tokenizer.base import EncodeReport
@@ -50,3 +51,12 @@ class Prompted(Struct, frozen=True, eq=False):
     def media_keys(self) -> Sequence[int] | None:
         """Routing compares these instead of the ids of a prompt with media; None without media."""
         return self.media.keys if self.media is not None else None
+
+    def shares(self, *, hosted: bool) -> PromptShares | None:
+        """What the prompt consists of besides text; None where that is nothing, and the turn does not come after results of tools
+        that ran here (`hosted`): nearly always."""
+        shows = bool(self.items) or self.request.transcription is not None
+        if not shows and not hosted:
+            return None
+        placed = self.media.tokens if self.media is not None else None
+        return PromptShares(hosted, placed if shows else {})
