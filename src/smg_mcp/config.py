@@ -122,6 +122,10 @@ def _check_oauth(server: McpServer, place: str) -> None:
         return
     if server.token is not None:
         raise McpConfigError(f"{place}: token and oauth exclude each other")
+    if "authorization" in {name.lower() for name in server.headers}:
+        raise McpConfigError(f"{place}: the header Authorization and oauth exclude each other")
+    if oauth.client_secret and not (oauth.client_id and oauth.issuer):
+        raise McpConfigError(f"{place}.oauth: client_secret needs client_id, and issuer, to which alone it is sent")
     if oauth.grant == "client_credentials" and not (oauth.client_id and oauth.client_secret and oauth.issuer):
         raise McpConfigError(f"{place}.oauth: client_credentials needs client_id, client_secret and issuer")
     if oauth.grant == "authorization_code" and not oauth.store:

@@ -472,10 +472,6 @@ def tokens_for(
     oauth = server.oauth
     if oauth is None or server.url is None:
         return None
-    if oauth.client_secret and not (oauth.client_id and oauth.issuer):
-        raise McpConfigError(
-            f"mcp.servers.{server.name}.oauth: client_secret needs client_id, and issuer, to which alone it is sent"
-        )
     file = TokenFile(Path(oauth.store).expanduser() if oauth.store else None, wall, pause_s)
     try:
         if oauth.grant == "authorization_code":

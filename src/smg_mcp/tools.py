@@ -230,7 +230,7 @@ class McpTools:
         peers = Peers(tenant, self._ask_user, self._sample, self._authorize)
 
         def connect() -> Any:
-            return open_connection(server, self.settings, rules, headers, peers, self._times.clock)
+            return open_connection(server, self.settings, rules, headers, peers, self._times.clock, self._wall)
 
         def make() -> Session:
             return Session(server.name, connect, self.settings, self._times)

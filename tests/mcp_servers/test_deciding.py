@@ -251,6 +251,18 @@ SERVER = {"name": "a", "protocol": "streamable", "url": "http://x/"}
             r"servers\[0\].token: the environment has no variable NOT_SET",
         ),
         ({"servers": [{**SERVER, "oauth": {"grant": "client_credentials"}}]}, "needs client_id"),
+        (
+            {
+                "servers": [
+                    {**SERVER, "headers": {"authorization": "Basic x"}, "oauth": {"grant": "client_credentials"}}
+                ]
+            },
+            "Authorization and oauth exclude each other",
+        ),
+        (
+            {"servers": [{**SERVER, "oauth": {"grant": "authorization_code", "store": "f", "client_secret": "s"}}]},
+            "client_secret needs client_id, and issuer",
+        ),
         ({"servers": [{**SERVER, "oauth": {"grant": "authorization_code"}}]}, "needs store"),
         ({"servers": [{**SERVER, "tools": {"x": {"alias": "z"}, "y": {"alias": "z"}}}]}, "same alias"),
         ({"policy": {"servers": {"b": {}}}}, "there is no server 'b'"),

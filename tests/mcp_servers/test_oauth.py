@@ -576,8 +576,8 @@ async def test_oauth_settings_that_cannot_be_used_are_named(tmp_path: Path, wron
     nowhere = Authority()
     nowhere.port = 1
     settings = config(nowhere, {**by_code(tmp_path / "tokens.json"), **wrong})
-    async with McpTools.from_config(settings) as tools:
-        with pytest.raises(McpConfigError, match=rf"^mcp\.servers\.colours\.oauth: {why}"):
+    with pytest.raises(McpConfigError, match=rf"^mcp\.servers\.colours\.oauth: {why}"):
+        async with McpTools.from_config(settings) as tools:
             await tools.tools()
 
 
