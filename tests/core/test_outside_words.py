@@ -186,7 +186,7 @@ OURS: dict[str, tuple[str, ...]] = {
         *("engines/h2/transport.py: len(self._messages)", "engines/http/client.py: seconds"),
         *("engines/http/client.py: status", "engines/openai/answers.py: status", "engines/pooling.py: dimensions"),
         *("engines/pooling.py: len(found)", "engines/published_kv_events.py: len(events)"),
-        *("engines/status.py: status", "history/memory_tables.py: self._most_bytes", "history/redis.py: _TRIES"),
+        *("engines/status.py: status", "history/memory_room.py: self._most_bytes", "history/redis.py: _TRIES"),
         *(
             "pipeline/patience.py: self._between",
             "pipeline/patience.py: self._first",
