@@ -50,3 +50,31 @@ async def test_every_process_has_the_same_plugins_whenever_it_was_started(tmp_pa
 
     assert (put.status_code, removed.status_code) == (200, 200), put.text
     assert (free, guarded, guarded_afterwards, free_again) == ({200}, {403}, {403}, {200})
+
+
+async def test_a_process_starts_without_the_file_of_a_plugin_that_was_put_and_refuses_what_that_was_to_see(
+    tmp_path: Path,
+) -> None:
+    place, guest = str(tmp_path / "admin.sock"), tmp_path / "guard.wasm"
+    guest.write_bytes((GUESTS / "attacks.wasm").read_bytes())
+    async with (
+        serving(QUICK, "--processes", "2", "--admin-socket", place) as served,
+        httpx.AsyncClient(
+            transport=httpx.AsyncHTTPTransport(uds=place), base_url="http://localhost", timeout=PATIENCE
+        ) as door,
+        asyncio.timeout(PATIENCE),
+    ):
+        pids = await both_ready(door)
+        put = await door.put("/admin/plugins/guard", json={"entry": component(guest, on_failure="closed")})
+        seen = await answered(served)
+        guest.unlink()
+        os.kill(pids[1], signal.SIGKILL)
+        while pids[1] in (now := [pid for pid, _ in await processes(door)]) or 0 in now:
+            await asyncio.sleep(0.05)
+        await both_ready(door)
+        while len(without := await answered(served)) < 2:
+            await asyncio.sleep(0.05)
+
+    assert (put.status_code, seen) == (200, {200}), put.text
+    assert without == {200, 500}
+    assert served.told("guard.wasm")

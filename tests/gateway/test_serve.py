@@ -357,6 +357,94 @@ async def test_two_processes_serve_and_one_that_is_killed_loses_its_own_requests
     assert status == 0
 
 
+async def both_serve(served: Served) -> None:
+    """Return once both of two processes take requests: connections are spread by the kernel, so enough of them reach both."""
+    async with asyncio.timeout(PATIENCE):
+        while len(busy(children(served.process), served.port)) < 2:
+            assert {each.status_code for each in await begin(served, 8)} == {200}
+
+
+async def kill_one(served: Served) -> int:
+    """Kill the second process, whose number this is, and return once it is gone."""
+    pid = children(served.process)[-1]
+    os.kill(pid, signal.SIGKILL)
+    await eventually(lambda: pid not in children(served.process), PATIENCE)
+    return pid
+
+
+async def statuses(served: Served, times: int = 8) -> set[int]:
+    """What requests get that each come over a connection of their own."""
+    found = set()
+    for number in range(times):
+        async with httpx.AsyncClient(base_url=served.http.base_url, timeout=PATIENCE, trust_env=False) as http:
+            found.add((await http.post(CHAT, json=body(f"{number}", max_tokens=1))).status_code)
+    return found
+
+
+@asynccontextmanager
+async def two_by_a_file(folder: Path) -> AsyncIterator[tuple[Served, Path, str]]:
+    """A gateway of two processes, ready, whose settings (gateway.yaml) name a file of workers; that file, and what it says."""
+    async with SimulatedEngine(QUICK) as engine:
+        file, listed = folder / "workers.json", json.dumps([{"url": engine.target}])
+        file.write_text(listed)
+        settings = folder / "gateway.yaml"
+        settings.write_text(f"workers:\n  file: {file}\n")
+        given = ("--config", str(settings), "--processes", "2", "--server-restart-s", "0.05", "--port", "0")
+        async with begun(engine, *given) as served:
+            yield served, file, listed
+
+
+async def test_a_process_whose_successor_cannot_start_takes_no_other_with_it_and_is_replaced_once_one_can(
+    tmp_path: Path,
+) -> None:
+    async with two_by_a_file(tmp_path) as (served, file, listed):
+        await both_serve(served)
+        file.write_text("[{")
+        killed = await kill_one(served)
+        await eventually(lambda: len(served.told(" ended with 3; starting another")) >= 2, PATIENCE)
+        meanwhile = await statuses(served)
+        alone = served.process.returncode
+        file.write_text(listed)
+        await both_serve(served)
+        now = children(served.process)
+        served.process.send_signal(signal.SIGTERM)
+        status = await served.ended()
+
+    assert (len(now), killed in now) == (2, False)
+    assert (meanwhile, alone, status) == ({200}, None, 0)
+    assert not served.told("Traceback")
+
+
+async def test_settings_that_let_a_slot_start_again_are_taken_on_sighup(tmp_path: Path) -> None:
+    """The first slot is the one that stands empty: nothing else would be replaced before it."""
+    async with two_by_a_file(tmp_path) as (served, file, listed):
+        await both_serve(served)
+        file.write_text("[{")
+        os.kill(children(served.process)[0], signal.SIGKILL)
+        await eventually(lambda: served.told(" ended with 3; starting another"), PATIENCE)
+        (tmp_path / "other.json").write_text(listed)
+        (tmp_path / "gateway.yaml").write_text(f"workers:\n  file: {tmp_path / 'other.json'}\n")
+        served.process.send_signal(signal.SIGHUP)
+        await eventually(lambda: served.told("another process takes over"), PATIENCE)
+        await both_serve(served)
+        served.process.send_signal(signal.SIGTERM)
+        status = await served.ended()
+
+    assert status == 0
+    assert not served.told("Traceback")
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+async def test_a_first_start_with_a_file_of_workers_that_is_none_is_a_failure(tmp_path: Path, processes: str) -> None:
+    file = tmp_path / "workers.json"
+    file.write_text("[{")
+    status, said = await failed("--workers-file", str(file), "--port", "0", "--processes", processes)
+
+    assert status == 1
+    assert [line for line in said if "the gateway cannot start" in line]
+    assert not [line for line in said if "starting another" in line or "Traceback" in line]
+
+
 def busy(pids: list[int], port: int) -> set[int]:
     """Those of `pids` that hold a connection on `port`."""
     wanted = f"0100007F:{port:04X}"

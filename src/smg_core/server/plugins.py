@@ -211,11 +211,14 @@ class Plugins:
         )
 
     async def _apply(self, *, strict: bool) -> None:
-        """Have new exchanges meet what is wanted now. Raises ConfigError if `strict` and something cannot be loaded."""
+        """Have new exchanges meet what is wanted now. Raises ConfigError if `strict` and something that the settings name cannot
+        be loaded. What the admin door put is for no start to fail by: it was loaded where it was put, and the process that starts
+        is one of several that serve."""
         async with self._changing:
             states: dict[str, PluginState] = {}
             for entry in self._wanted():
-                state = await self._state(entry, self.states.get(entry.name), strict=strict)
+                named = entry.name not in self._changes
+                state = await self._state(entry, self.states.get(entry.name), strict=strict and named)
                 if state is not None:
                     states[entry.name] = state
             before, self.states = self.states, states

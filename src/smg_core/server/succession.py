@@ -5,6 +5,7 @@ replaced. Pure. Above: server.supervisor. Below: nothing.
 """
 
 from collections import deque
+from collections.abc import Collection
 from typing import Literal
 
 __all__ = ["ProcessPart", "Succession"]
@@ -34,12 +35,13 @@ class Succession:
         self._next = deque(range(self.slots))
         self._renewed = self.starting is not None
 
-    def next_slot(self) -> int | None:
+    def next_slot(self, down: Collection[int] = ()) -> int | None:
         """The slot whose process is to be replaced now; None if none is, or a successor is starting. A slot whose process has not
-        come up yet waits."""
-        if self.starting is not None or not self._next or self._next[0] not in self._serving:
+        come up yet waits, except where none runs (`down`): the new settings may be what it needs to come up."""
+        if self.starting is not None or not self._next:
             return None
-        return self._next[0]
+        slot = self._next[0]
+        return slot if slot in self._serving or slot in down else None
 
     def started(self, number: int) -> None:
         """The successor for the next slot has been started."""

@@ -4,12 +4,14 @@ On SIGHUP it reads the settings anew and replaces the processes one by one, as `
 before the old one leaves the listener. The processes that were started by one reading are a generation: what was changed live of
 the settings before is not for a new one, and stays with the old ones if the new one cannot start. The process in the first slot
 leads (`server.leading`). What the processes tell each other passes through the supervisor (`channel`). When it dies, the
-processes exit once their streams have finished. Above: server.serve. Below: the listeners, the numbers and the channel that the
-processes share.
+processes exit once their streams have finished. A gateway whose first processes cannot start ends; once one has been ready, one
+that cannot start is tried again and again, since what keeps it from that may pass, and the others serve meanwhile. Above:
+server.serve. Below: the listeners, the numbers and the channel that the processes share.
 """
 
 import contextlib
 import logging
+import math
 import multiprocessing
 import os
 import signal
@@ -68,6 +70,14 @@ class _Child:
     began: float
 
 
+@attrs.frozen
+class _Down:
+    """A slot in which no process runs: what the next one is to run by, and when it is started (monotonic seconds)."""
+
+    run: _Run
+    due: float
+
+
 class Supervisor:
     """Starts the processes, replaces them, and passes on the signal to leave. `shared` makes the numbers that so many processes
     share, with arrays in memory that they share and a lock between them; `entry` is what a process runs; `reread` reads the
@@ -85,6 +95,8 @@ class Supervisor:
         self._run = _Run(attrs.evolve(config, sealing=with_cache_secret(config.sealing)))
         self._readings = 0
         self._lost: dict[int, _Run] = {}  # by slot, what a process ran by that ended while its successor was starting
+        self._down: dict[int, _Down] = {}  # by slot
+        self._has_served = False  # a process was ready at some time
         self._listeners = listeners
         self._context = multiprocessing.get_context("spawn")
         self._shared = shared(2 * processes, self._context.RawArray, process_lock())
@@ -120,7 +132,8 @@ class Supervisor:
 
     def _round(self) -> None:
         """Wait until something happens to a process, for a moment at most, and act on it."""
-        seconds = min(LONGEST_WAIT, self._manager.pause or LONGEST_WAIT)
+        due = min((each.due for each in self._down.values()), default=math.inf)
+        seconds = min(LONGEST_WAIT, self._manager.pause or LONGEST_WAIT, max(0.0, due - time.monotonic()))
         sentinels = {child.process.sentinel: child for child in self._children.values()}
         gone = wait([*sentinels, self._relaying.heard], timeout=seconds)
         for number, word in self._relaying.words():
@@ -133,6 +146,7 @@ class Supervisor:
             self._hangup = False
             self._read_anew()
         self._succeed()
+        self._start_again()
         self._manager.alive()
 
     # ----------------------------------------------------------------------------------------------------- one by one
@@ -154,8 +168,8 @@ class Supervisor:
         if fixed:
             log.warning("these settings stay as they are until the gateway is started anew: %s", ", ".join(fixed))
         log.info("replacing the processes one by one")
-        runs = (self._run, *(child.run for child in self._children.values()), *self._lost.values())
-        oldest = min(each.generation for each in runs)
+        runs = [self._run, *self._lost.values(), *(each.run for each in self._down.values())]
+        oldest = min(each.generation for each in (*runs, *(child.run for child in self._children.values())))
         self._readings += 1
         self._run = _Run(config, self._readings)
         # What was changed live before is in the file, or is not wanted any more.
@@ -171,17 +185,24 @@ class Supervisor:
                 log.error("process %s has not come up in server.replace_s and is ended", child.process.pid)
                 child.process.kill()
             return
-        if self._leaving or self._free_column() is None:
+        slot = self._succession.next_slot(self._down)
+        if self._leaving or slot is None:
             return
-        slot = self._succession.next_slot()
-        if slot is not None:
-            self._succession.started(self._start(slot, self._run, succeeds=True).number)
+        down = self._down.get(slot)
+        # Each slot in which nothing runs keeps a column for the process that will.
+        if down is None and len(self._free_columns()) <= len(self._down):
+            return
+        if down is not None:
+            # By its own settings it may never start: the new ones are tried now, those if they cannot start either.
+            self._lost[slot] = self._down.pop(slot).run
+        self._succession.started(self._start(slot, self._run, succeeds=True).number)
 
     def _ready(self, number: int) -> None:
         """A process takes requests now: the one that it succeeds leaves."""
         child = self._children.get(number)
         if child is None:
             return
+        self._has_served = True
         succeeds = number == self._succession.starting
         leaving = self._succession.ready(number, child.slot)
         if leaving is not None:
@@ -208,14 +229,23 @@ class Supervisor:
                 "process %s ended with %s before its successor was ready", child.process.pid, child.process.exitcode
             )
             self._lost[child.slot] = child.run
-        elif child.process.exitcode == CANNOT_START:
+        elif child.process.exitcode == CANNOT_START and not self._has_served:
             self._status = 1
             self._leave()
         else:
-            log.error("process %s ended with %s; starting another", child.process.pid, child.process.exitcode)
-            time.sleep(child.run.config.server.restart_s)
-            if not self._leaving:
-                self._start(child.slot, child.run)
+            pause = child.run.config.server.restart_s
+            log.error(
+                "process %s ended with %s; starting another in %g s", child.process.pid, child.process.exitcode, pause
+            )
+            self._down[child.slot] = _Down(child.run, time.monotonic() + pause)
+
+    def _start_again(self) -> None:
+        """Start a process in each slot in which none has run for `server.restart_s`. The supervisor does not sleep until then:
+        others may come up or end meanwhile."""
+        for slot, down in list(self._down.items()):
+            if down.due <= time.monotonic() and not self._leaving:
+                del self._down[slot]
+                self._start(slot, down.run)
 
     def _is_succeeded(self, slot: int) -> bool:
         """Whether a successor for this slot is starting."""
@@ -234,14 +264,13 @@ class Supervisor:
 
     # ------------------------------------------------------------------------------------------------------ processes
 
-    def _free_column(self) -> int | None:
+    def _free_columns(self) -> list[int]:
         used = {child.column for child in self._children.values()}
-        return next((column for column in range(self._shared.processes) if column not in used), None)
+        return [column for column in range(self._shared.processes) if column not in used]
 
     def _start(self, slot: int, run: _Run, *, succeeds: bool = False) -> _Child:
         """Start a process. One that `succeeds` another leads no earlier than that one has left."""
-        column = self._free_column()
-        assert column is not None  # noqa: S101  (each slot has two)
+        column = self._free_columns()[0]  # each slot has two
         number = self._succession.number()
         channel = self._relaying.add(number, run.generation)
         if slot == LEADING and not succeeds:

@@ -55,6 +55,15 @@ def test_a_successor_that_ends_before_it_is_ready_leaves_the_others_as_they_are(
     assert succession.serving(0) == first[0]
 
 
+def test_a_slot_in_which_nothing_runs_is_replaced_and_one_whose_process_is_coming_up_waits() -> None:
+    succession, first = serving(2)
+    assert succession.ended(first[0], 0) == "serving"
+    succession.begin()
+    coming_up = succession.next_slot()
+
+    assert (coming_up, succession.next_slot({1}), succession.next_slot({0})) == (None, None, 0)
+
+
 def test_what_is_asked_for_while_a_successor_starts_replaces_that_one_too() -> None:
     succession, _ = serving(2)
     succession.begin()
