@@ -544,6 +544,29 @@ async def test_a_gateway_that_stops_gives_its_batch_up_and_the_next_goes_on(tmp_
         assert words[False] > 0
 
 
+async def test_a_process_that_another_succeeds_gives_its_batch_up_while_it_still_has_a_stream(tmp_path: Any) -> None:
+    history = HistoryConfig(url=f"sqlite:///{tmp_path}/history.db")
+    content = b"".join(line(f"r{number}", max_completion_tokens=5) for number in range(60))
+    slow = attrs.evolve(ENDLESS, rules=(Rule((), Reply("word " * 12_000)),), timing=Timing(decode_rate=20))
+    async with houses(slow, history=history, lease_s=3600.0, in_flight=4) as (one, client):
+        made = await batch_of(client, content)
+        while not (await client.batches.retrieve(made.id)).request_counts.completed:
+            await asyncio.sleep(0.02)
+        stream = await client.chat.completions.create(model="sim", messages=HELLO, stream=True)  # type: ignore[arg-type]
+        pieces = aiter(stream)
+        await anext(pieces)
+        one.gateway.retire()
+        async with houses(QUICK, history=history) as (_, successor):
+            done = await over(successor, made.id)
+            kept = await results(successor, done.output_file_id)
+        under_way = one.gateway.in_flight
+        await stream.close()
+
+    assert done.request_counts.to_dict() == {"total": 60, "completed": 60, "failed": 0}
+    assert len(kept) == 60
+    assert under_way == 1
+
+
 @asynccontextmanager
 async def process(engine: SimulatedEngine, history: str, *arguments: str) -> AsyncIterator[tuple[Any, str]]:
     """A gateway of its own process, ready, and its address."""

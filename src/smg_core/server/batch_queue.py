@@ -51,9 +51,14 @@ class BatchQueue:
 
     def _live(self, own: int) -> int | None:
         """How many requests of clients are under way beside `own` of batches; None where nothing may begin."""
+        return None if self._is_idle else max(0, self._gateway.in_flight - own)
+
+    @property
+    def _is_idle(self) -> bool:
+        """Whether this process begins nothing: it leaves, or another has succeeded it, or it was asked to hold still. Its batches
+        are then for others, and so are their leases: the streams of clients for which it may still be there can be long."""
         gateway = self._gateway
-        idle = gateway.draining or gateway.retiring or gateway.admission.held
-        return None if idle else max(0, gateway.in_flight - own)
+        return gateway.draining or gateway.retiring or gateway.admission.held
 
     # ------------------------------------------------------------------------------------------------------------ running
 
@@ -63,9 +68,9 @@ class BatchQueue:
             while True:
                 self._wanted.clear()
                 try:
-                    if self._gateway.draining or self._gateway.admission.held:
+                    if self._is_idle:
                         self._pause()
-                    elif self._gateway.ready_now and not self._gateway.retiring:
+                    elif self._gateway.ready_now:
                         await self._take()
                 except StoreFailed as error:
                     log.warning("batches wait: %s", error)
