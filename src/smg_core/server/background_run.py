@@ -67,12 +67,20 @@ class BackgroundRun(Generic[D]):
             task.uncancel()
             return True
         finally:
-            guarding.cancel()
+            try:
+                await self._let_go(guarding)
+            finally:  # also where that fails, or is cancelled: a drain waits for what is counted
+                self._gateway.admission.leave()
+                if pending.ended:
+                    self._tell()
+
+    async def _let_go(self, guarding: asyncio.Task[None]) -> None:
+        """The run is over: end its guard and release its lease, whatever is cancelled on the way."""
+        guarding.cancel()
+        try:
             await asyncio.gather(guarding, return_exceptions=True)
-            await pending.clear()
-            self._gateway.admission.leave()
-            if pending.ended:
-                self._tell()
+        finally:
+            await self._pending.clear()
 
     def _tell(self) -> None:
         """Report the end of the response, which has been kept: once, whoever has run it before."""

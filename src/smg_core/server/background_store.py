@@ -241,9 +241,12 @@ class PendingResponse(Generic[D]):
         task.cancel()
 
     async def clear(self) -> None:
-        """Release the lease, and delete events that were kept after the response was deleted."""
-        with contextlib.suppress(StoreFailed):
-            if await self._history.response(self.tenant, self.id) is None:
-                await self._history.write(self.tenant, [DeleteEvents(self.id)])
-        with contextlib.suppress(StoreFailed, LeaseLost):
-            await self._history.release(self.tenant, self._lease)
+        """Release the lease, and delete events that were kept after the response was deleted. The one does not wait for the
+        other to do well: without its lease the response can be made elsewhere."""
+        try:
+            with contextlib.suppress(SmgError):  # a store that fails, or a hook that refuses
+                if await self._history.response(self.tenant, self.id) is None:
+                    await self._history.write(self.tenant, [DeleteEvents(self.id)])
+        finally:
+            with contextlib.suppress(SmgError):
+                await self._history.release(self.tenant, self._lease)

@@ -8,7 +8,7 @@ keeps, calls.
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from typing import Any
 
 import attrs
@@ -95,19 +95,24 @@ class BatchRun:
             task.uncancel()
             return True
         finally:
+            try:
+                await self._settle(beside)
+            finally:  # also where that is cancelled: without its lease the batch can go on elsewhere
+                await pending.release()
+
+    async def _settle(self, beside: "Collection[asyncio.Task[None]]") -> None:
+        """End what runs `beside` the batch. Let results that are being written be written, for a limited time: their requests
+        need not be sent again."""
+        try:
             for each in beside:
                 each.cancel()
             await asyncio.gather(*beside, return_exceptions=True)
-            await self._settle()
-            await pending.release()
-
-    async def _settle(self) -> None:
-        """Let results that are being written be written, for a limited time: their requests need not be sent again."""
-        if self._writes:
-            await asyncio.wait(self._writes, timeout=self._settings.poll_s)
-        for task in self._writes:
-            task.cancel()
-        await asyncio.gather(*self._writes, return_exceptions=True)
+            if self._writes:
+                await asyncio.wait(self._writes, timeout=self._settings.poll_s)
+        finally:
+            for task in self._writes:
+                task.cancel()
+            await asyncio.gather(*self._writes, return_exceptions=True)
 
     async def _dismissed(self) -> None:
         """Once the run is to stop, wake the requests that wait for a turn: they go on without one."""

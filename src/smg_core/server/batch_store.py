@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec.structs import replace
 
-from smg_core.errors import Conflict, StoreFailed
+from smg_core.errors import Conflict, SmgError, StoreFailed
 from smg_core.history.base import (
     AppendEvents,
     DeleteEvents,
@@ -234,8 +234,8 @@ class PendingBatch:
         task.cancel()
 
     async def release(self) -> None:
-        """Release the lease."""
-        with contextlib.suppress(StoreFailed, LeaseLost):
+        """Release the lease, if the store does that."""
+        with contextlib.suppress(SmgError):
             await self._history.release(self.tenant, self._lease)
 
 
