@@ -61,27 +61,39 @@ def command(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "smg_core", "serve", *arguments]
 
 
-async def start(*arguments: str, env: dict[str, str] | None = None) -> asyncio.subprocess.Process:
+async def start(
+    *arguments: str, env: dict[str, str] | None = None, session: bool = False
+) -> asyncio.subprocess.Process:
+    """A gateway's process, in a `session` of its own as one that a terminal has started."""
     return await asyncio.create_subprocess_exec(
-        *command(*arguments), stderr=asyncio.subprocess.PIPE, env={**ENVIRONMENT, **(env or {})}
+        *command(*arguments),
+        stderr=asyncio.subprocess.PIPE,
+        env={**ENVIRONMENT, **(env or {})},
+        start_new_session=session,
     )
 
 
 @asynccontextmanager
 async def serving(
-    config: SimulatorConfig, *arguments: str, env: dict[str, str] | None = None, timer: FakeClock | None = None
+    config: SimulatorConfig,
+    *arguments: str,
+    env: dict[str, str] | None = None,
+    timer: FakeClock | None = None,
+    session: bool = False,
 ) -> AsyncIterator[Served]:
     """A gateway on a free port, ready. The engine goes by `timer`, if there is one."""
     async with SimulatedEngine(config, timer=timer) as engine:
         given = ("--worker", engine.target, "--port", "0", *arguments)
-        async with begun(engine, *given, env=env) as served:
+        async with begun(engine, *given, env=env, session=session) as served:
             yield served
 
 
 @asynccontextmanager
-async def begun(engine: SimulatedEngine, *arguments: str, env: dict[str, str] | None = None) -> AsyncIterator[Served]:
+async def begun(
+    engine: SimulatedEngine, *arguments: str, env: dict[str, str] | None = None, session: bool = False
+) -> AsyncIterator[Served]:
     """A gateway with these arguments, which name this engine somehow, when it is ready."""
-    process = await start(*arguments, env=env)
+    process = await start(*arguments, env=env, session=session)
     log: list[str] = []
     reading = asyncio.create_task(read(process, log))
     try:
@@ -472,6 +484,32 @@ async def test_two_processes_let_streams_finish_on_sigterm() -> None:
 
     assert texts == [(LONG, [])] * 8
     assert status == 0
+
+
+async def test_two_processes_let_streams_finish_on_ctrl_c_which_a_terminal_sends_to_all_of_them() -> None:
+    async with serving(PACED, "--processes", "2", session=True) as served:
+        streams = await begin(served, 8)
+        os.killpg(served.process.pid, signal.SIGINT)
+        texts = [await text_of(stream) for stream in streams]
+        status = await served.ended()
+
+    assert texts == [(LONG, [])] * 8
+    assert status == 0
+    assert not served.told("Traceback")
+
+
+async def test_ctrl_c_while_the_processes_start_ends_them_well() -> None:
+    process = await start("--worker", "grpc://127.0.0.1:1", "--port", "0", "--processes", "2", session=True)
+    log: list[str] = []
+    reading = asyncio.create_task(read(process, log))
+    await eventually(lambda: len(children(process)) == 2, PATIENCE)
+    os.killpg(process.pid, signal.SIGINT)
+    async with asyncio.timeout(PATIENCE):
+        status = await process.wait()
+    await reading
+
+    assert status == 0
+    assert not [line for line in log if "Traceback" in line]
 
 
 def running(pid: int) -> bool:

@@ -165,9 +165,15 @@ class HttpServer(uvicorn.Server):
                 yield
             return
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._asked_to_leave)
         supervisor = multiprocessing.parent_process()
+        # One of several processes ignores SIGINT, and goes on to.
+        numbers = [
+            each
+            for each in (signal.SIGTERM, signal.SIGINT)
+            if supervisor is None or signal.getsignal(each) is not signal.SIG_IGN
+        ]
+        for number in numbers:
+            loop.add_signal_handler(number, self._asked_to_leave)
         if supervisor is not None:
             # Readable once it is gone, however it went: nobody would pass the word to leave on, or give up the port.
             loop.add_reader(supervisor.sentinel, self._orphaned, supervisor.sentinel)
@@ -180,7 +186,7 @@ class HttpServer(uvicorn.Server):
                 loop.remove_reader(supervisor.sentinel)
             else:
                 loop.remove_signal_handler(signal.SIGHUP)
-            for number in (signal.SIGTERM, signal.SIGINT):
+            for number in numbers:
                 loop.remove_signal_handler(number)
 
     def _hung_up(self) -> None:

@@ -85,6 +85,14 @@ def _ignore_hangups() -> None:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
 
+def _ignore_interrupts() -> None:
+    """Leave Ctrl-C to the supervisor. A terminal sends it to all processes, and then the supervisor's word would be the second
+    one that these hear, which ends a process without its streams."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # which the supervisor has kept off until now
+
+
 def _reread(read: Callable[[], Config]) -> Config:
     """The settings as they are now. Raises ConfigError and OSError."""
     return with_state_file(read(), os.environ)
@@ -247,5 +255,6 @@ def _child(
     """Entry of a spawned process."""
     _configure_logs(config)
     _ignore_hangups()  # they are the supervisor's, also where all processes get them
+    _ignore_interrupts()
     member = MemberChannel(channel, config.channel)
     raise SystemExit(_run(config, listeners, shared, column, member, source, patience=config.server.first_wait_s))

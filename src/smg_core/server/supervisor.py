@@ -16,7 +16,7 @@ import multiprocessing
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
@@ -281,7 +281,8 @@ class Supervisor:
             daemon=False,
             name=SPEAKER if slot == LEADING else None,
         )
-        process.start()
+        with _no_interrupts():
+            process.start()
         channel.close()
         child = self._children[number] = _Child(process, number, slot, column, run, time.monotonic())
         return child
@@ -297,3 +298,16 @@ class Supervisor:
             self._told.add(child.pid)
             with contextlib.suppress(ProcessLookupError):
                 os.kill(child.pid, signal.SIGTERM)
+
+
+@contextlib.contextmanager
+def _no_interrupts() -> Iterator[None]:
+    """A process that is started meanwhile gets no SIGINT before it says that it ignores it. Here the other threads take it."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
