@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import threading
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,12 +16,15 @@ from tests.gateway.conftest import CHAT, body, eventually, over_http
 from tests.gateway.test_admin import KEYS, opened, table
 from tests.shared import PATIENCE
 
+from smg_core.auth.settings import AuthConfig
 from smg_core.config import AdminConfig, describe
+from smg_core.server import identity
 from smg_core.server.admin.listening import admin_listener, close_listener
 from smg_core.server.admin.running import administered
 from smg_core.server.config_source import ConfigSource
 from smg_core.server.control import Control
 from smg_core.server.gateway import Gateway
+from smg_core.server.identity import static_keys
 from smg_core.server.keeping import with_state_file
 from smg_core.server.live_settings import LIVE, NEEDS_RESTART
 from smg_core.server.sealing_keys import with_cache_secret
@@ -213,6 +217,70 @@ async def test_keys_are_replaced_without_a_restart(tmp_path: Path) -> None:
     assert told.json()["changed"] == ["auth.keys"]
     assert opened_up.json()["needs_restart"] == ["auth.keys"]
     assert new not in shown.text
+
+
+@attrs.define
+class Reading:
+    """How the keys of settings are read, in a thread: each read waits until it is `let` go on."""
+
+    begun: list[AuthConfig] = attrs.field(factory=list)
+    let: threading.Semaphore = attrs.field(factory=lambda: threading.Semaphore(0))
+
+    def __call__(self, auth: AuthConfig, clock: Any) -> Any:
+        self.begun.append(auth)
+        assert self.let.acquire(timeout=PATIENCE)
+        return static_keys(auth, clock)
+
+
+async def test_a_key_that_was_taken_away_is_good_for_no_request_that_comes_while_the_others_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a process that is told of it while another one is asked."""
+    old, new = "old-key-0123456789", "new-key-0123456789"
+    async with from_file(tmp_path, BASE + f"auth: {{keys: ['{old} tenant=acme']}}\n") as here:
+        reading = Reading()
+        monkeypatch.setattr(identity, "static_keys", reading)
+
+        async def asked(key: str) -> int:
+            given = {"authorization": f"Bearer {key}"}
+            return (await here.http.post(CHAT, json=body(max_tokens=1), headers=given)).status_code
+
+        before = await asked(old)
+        assert isinstance(here.gateway.identify, identity.Identity)
+        here.gateway.identify.adopt_keys(AuthConfig(keys=(f"{new} tenant=acme",)))
+        waiting = [asyncio.create_task(asked(key)) for key in (old, new)]
+        await eventually(lambda: reading.begun)
+        for _ in range(5):  # what came before these has been read
+            assert (await here.http.get("/liveness")).status_code == 200
+        answered = [each.done() for each in waiting]
+        reading.let.release()
+        after = await asyncio.gather(*waiting)
+
+    assert (before, answered, after) == (200, [False, False], [401, 200])
+
+
+async def test_of_keys_that_are_adopted_one_after_the_other_the_last_are_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = [f"key-{number}-0123456789" for number in range(4)]
+    kinds = [AuthConfig(keys=(f"{key} tenant=acme",)) for key in keys]
+    async with from_file(tmp_path, BASE + f"auth: {{keys: ['{keys[0]} tenant=acme']}}\n") as here:
+        reading = Reading()
+        monkeypatch.setattr(identity, "static_keys", reading)
+        known = here.gateway.identify
+        assert isinstance(known, identity.Identity)
+        for each in kinds[1:]:
+            known.adopt_keys(each)
+            await eventually(lambda: reading.begun)
+        at_once = list(reading.begun)
+        for _ in kinds:
+            reading.let.release()
+        await known.adopted()
+        given = [{"authorization": f"Bearer {key}"} for key in keys]
+        statuses = [(await here.http.get("/v1/models", headers=each)).status_code for each in given]
+
+    assert (at_once, reading.begun) == ([kinds[1]], [kinds[1], kinds[3]])
+    assert statuses == [401, 401, 401, 200]
 
 
 async def test_a_gateway_that_a_program_has_configured_says_that_there_is_nothing_to_read() -> None:

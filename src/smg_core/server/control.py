@@ -15,7 +15,7 @@ from typing import Any
 import attrs
 import msgspec
 
-from smg_core.config import Config, Resolved
+from smg_core.config import Resolved
 from smg_core.errors import InvalidRequest, SmgError
 from smg_core.server.channel.settling import Notice, known_everywhere
 from smg_core.server.config_check import check
@@ -63,7 +63,7 @@ class Control:
         self._processes = processes
         self._source = source
         self._reloading = asyncio.Lock()
-        self._adopting: set[asyncio.Task[None]] = set()
+        self._revising: set[asyncio.Task[None]] = set()
         self.decided = Decided(
             gateway.decisions,
             gateway.channel,
@@ -127,8 +127,9 @@ class Control:
     # ---------------------------------------------------------------------------------------------------------- settings
 
     async def reload(self) -> Reloaded:
-        """Read the settings again, and change what can change live. Raises InvalidRequest with all that is wrong with them;
-        nothing is changed then."""
+        """Read the settings again, and change what can change live; returns once that is so in every process. Raises
+        InvalidRequest with all that is wrong with them; nothing is changed then. Raises Overloaded where it is not known whether
+        every process has changed."""
         source, gateway = self._source, self.gateway
         if source is None:
             raise InvalidRequest("This gateway's settings were given by a program; there is no file to read again.")
@@ -150,10 +151,13 @@ class Control:
                 live = [path for path in live if not path.startswith(KEYS)]
             kept = [path for path in LIVE if path in live or not path.startswith(KEYS)]
             await self._publish(LIVE_VALUES, {path: resolved.config.get(path) for path in kept})
-            await asyncio.gather(*self._adopting)
+            if isinstance(gateway.identify, Identity):
+                await gateway.identify.adopted()
+            await asyncio.gather(*self._revising)
             self._resolved = resolved
             workers = await self._adopt_workers(specs, in_file)
             log.info("settings were read again: %s changed; a restart is needed for %s", live, restart)
+            await gateway.roster.settled()
             return Reloaded(tuple(live), tuple(restart), workers)
 
     async def _adopt_workers(self, specs: Sequence[WorkerSpec], in_file: Sequence[WorkerSpec]) -> Reconciled:
@@ -169,8 +173,8 @@ class Control:
         what was changed of workers before gives way to what these settings say, but for drains. Workers of sources that are no
         longer asked retire."""
         task = asyncio.create_task(self._revise(), name="workers of the new settings")
-        self._adopting.add(task)
-        task.add_done_callback(self._adopting.discard)
+        self._revising.add(task)
+        task.add_done_callback(self._revising.discard)
 
     async def _revise(self) -> None:
         gateway = self.gateway
@@ -202,16 +206,7 @@ class Control:
         self.gateway.adopt(config)
         self.log_level.adopt(config.observability.log_level)
         if isinstance(self.gateway.identify, Identity):
-            task = asyncio.create_task(self._adopt_keys(self.gateway.identify, config), name="adopt keys")
-            self._adopting.add(task)
-            task.add_done_callback(self._adopting.discard)
-
-    async def _adopt_keys(self, identity: Identity, config: Config) -> None:
-        """Know the keys of the settings and of their file as they are now."""
-        try:
-            identity.adopt_keys(await asyncio.to_thread(static_keys, config.auth, self.gateway.clock))
-        except ConfigError as error:  # the process that was asked has read the same file
-            log.warning("the keys stay as they were: %s", error)
+            self.gateway.identify.adopt_keys(config.auth)
 
     def close(self) -> None:
         """Let the log have its configured level again."""

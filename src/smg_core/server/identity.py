@@ -6,6 +6,7 @@ name is made at the start, and what cannot be made stops the start. Above: serve
 room `auth`.
 """
 
+import asyncio
 import logging
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
@@ -127,7 +128,9 @@ async def open_identity(
         asked.append(tokens)
     if config.tls.client_names:
         asked.append(by_certificate(config.tls.client_names, roles, clock.time))
-    return Identity(config, clock, knowing=knowing, asked=asked, any_scheme=given is not None), virtual
+    identity = Identity(config, clock, knowing=knowing, asked=asked, any_scheme=given is not None)
+    stack.push_async_callback(identity.close)
+    return identity, virtual
 
 
 def _oidc(config: Config, roles: Roles, clock: Clock) -> "OidcAuthenticator":
@@ -177,13 +180,47 @@ class Identity:
             auth.failures, auth.failures_address, window=auth.failures_window_s, most=auth.failures_remembered
         )
         self._repeats = Repeats(told.repeat_s, told.repeats)
+        self._wanted: AuthConfig | None = None  # whose keys are to be read next
+        self._adopting: asyncio.Task[None] | None = None
 
-    def adopt_keys(self, keys: StaticKeys | None) -> None:
-        """Know the callers of these keys, in place of those of the settings before."""
-        others = [each for each in self._knowing if not isinstance(each, StaticKeys)]
-        self._knowing = tuple(others if keys is None else [keys, *others])
+    def adopt_keys(self, auth: AuthConfig) -> None:
+        """Know the keys of these settings, and of their file as it is now, in place of those before. Called in every process when
+        settings were read again; whoever asks from now on waits until the keys are read, so that one that was taken away is good
+        nowhere once that was answered."""
+        self._wanted = auth
+        if self._adopting is None:
+            self._adopting = asyncio.create_task(self._adopt(), name="adopt keys")
+
+    async def adopted(self) -> None:
+        """Return when the keys are known here that were to be adopted."""
+        while self._adopting is not None:
+            await asyncio.wait([self._adopting])
+
+    async def _adopt(self) -> None:
+        """Read what is wanted, one after the other: of two that are read at once, the older one might end last."""
+        try:
+            while self._wanted is not None:
+                auth, self._wanted = self._wanted, None
+                try:
+                    keys = await asyncio.to_thread(static_keys, auth, self._clock)
+                except ConfigError as error:  # the process that was asked has read the same file
+                    log.warning("the keys stay as they were: %s", error)
+                else:
+                    others = [each for each in self._knowing if not isinstance(each, StaticKeys)]
+                    self._knowing = tuple(others if keys is None else [keys, *others])
+        finally:
+            self._adopting = None
+
+    async def close(self) -> None:
+        """Adopt nothing more."""
+        self._wanted = None
+        if self._adopting is not None:
+            self._adopting.cancel()
+            await self.adopted()
 
     async def __call__(self, head: Head) -> Caller:
+        if self._adopting is not None:
+            await self.adopted()
         credential: Credential | None = None
         try:
             credential = self._credential(head)

@@ -462,7 +462,7 @@ class Runtime:
 
     def adopt(self, config: Config) -> None:
         """Run by these settings from now on, which differ from the present ones in live settings alone (`server.live_settings`).
-        Keys are adopted by `identify`, since they may be in a file."""
+        Keys are adopted by `identify`, since their file is read for that."""
         before, self.config = self.config, config
         self.limits, self.explains = config.limits, config.observability.explain
         self._id_characters = config.observability.request_id_characters
