@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import attrs
 
-from smg_core.errors import Conflict, InvalidRequest, StoreFailed
+from smg_core.errors import Conflict, InvalidRequest, SmgError, StoreFailed
 from smg_core.history.base import (
     AppendEvents,
     DeleteResponse,
@@ -74,7 +74,7 @@ class Background:
                 try:
                     if self._gateway.ready_now and not (self._gateway.draining or self._gateway.retiring):
                         await self._take()
-                except StoreFailed as error:
+                except SmgError as error:
                     log.warning("answers in the background wait: %s", error)
                 await rung(self._wanted, self._settings.poll_s)
         finally:
@@ -103,6 +103,11 @@ class Background:
                 lease = await history.acquire(key[0], "response", key[1], self._owner, settings.lease_s)
             except NotKept:  # since it was kept
                 continue
+            except StoreFailed:  # for all of them
+                raise
+            except SmgError as error:  # a hook's, which may have nothing against the others
+                self._put_off(key, error)
+                continue
             if lease is None:
                 continue
             pending = PendingResponse(self._gateway, api, self._news, key, lease)
@@ -122,11 +127,15 @@ class Background:
         if task.cancelled():
             return
         fault = task.exception()
+        if fault is not None or not task.result():
+            self._put_off(key, fault)
+        self._wanted.set()
+
+    def _put_off(self, key: Key, fault: BaseException | None) -> None:
+        """Look at an answer again when its lease would have ended."""
         if fault is not None:
             self._gateway.faults.note("a response in the background, which is run again,", fault, key[1])
-        if fault is not None or not task.result():
-            self._later[key] = self._gateway.clock.monotonic() + self._settings.lease_s
-        self._wanted.set()
+        self._later[key] = self._gateway.clock.monotonic() + self._settings.lease_s
 
     # ---------------------------------------------------------------------------------------------- as its routes ask for
 

@@ -7,6 +7,7 @@ Below: the flow, what it keeps.
 """
 
 import asyncio
+from functools import partial
 from typing import Generic, TypeVar
 
 from smg_core.errors import Conflict, ModelNotFound, SmgError, StoreFailed
@@ -54,6 +55,7 @@ class BackgroundRun(Generic[D]):
         if task is None:
             raise AssertionError("a run is a task")
         guarding = asyncio.create_task(pending.guard(task))
+        guarding.add_done_callback(partial(self._gateway.note_end, "the guard of a response in the background"))
         self._gateway.admission.enter()
         try:
             return await self._attempt()

@@ -236,7 +236,7 @@ class PendingResponse(Generic[D]):
                 await self._api.memory.hold(self.id, self.tenant)
             except LeaseLost:
                 self.lost = True
-            except StoreFailed:
+            except SmgError:  # the store fails, or a hook refuses: until the lease ends there are further tries
                 self.lost = clock.monotonic() - renewed > settings.lease_s * 0.75
         task.cancel()
 

@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from smg_core.auth.roles import check_permission
-from smg_core.errors import Conflict, NotFound, Overloaded, RateLimited, StoreFailed
+from smg_core.errors import Conflict, NotFound, Overloaded, RateLimited, SmgError, StoreFailed
 from smg_core.history.base import DeleteEvents, DeleteRecord, NotKept, Owned, Page, StaleVersion, StoreOperation
 from smg_core.protocols.batches import KeptBatch
 from smg_core.protocols.fields import not_in_list
@@ -72,7 +72,7 @@ class BatchQueue:
                         self._pause()
                     elif self._gateway.ready_now:
                         await self._take()
-                except StoreFailed as error:
+                except SmgError as error:
                     log.warning("batches wait: %s", error)
                 self._turns.grant()
                 await rung(self._wanted, self._settings.poll_s)
@@ -100,6 +100,11 @@ class BatchQueue:
                 lease = await history.acquire(key[0], JOB, key[1], self._owner, settings.lease_s)
             except NotKept:  # since it was kept
                 continue
+            except StoreFailed:  # for all of them
+                raise
+            except SmgError as error:  # a hook's, which may have nothing against the others
+                self._put_off(key, error)
+                continue
             if lease is None:
                 continue
             run = BatchRun(self._gateway, self._turns, self._endpoints, PendingBatch(self._gateway, key, lease))
@@ -118,11 +123,15 @@ class BatchQueue:
         if task.cancelled():
             return
         fault = task.exception()
+        if fault is not None or not task.result():
+            self._put_off(key, fault)
+        self._wanted.set()
+
+    def _put_off(self, key: Key, fault: BaseException | None) -> None:
+        """Look at a batch again when its lease would have ended."""
         if fault is not None:
             self._gateway.faults.note("a batch, which is gone on with later,", fault, f"batch {key[1]}")
-        if fault is not None or not task.result():
-            self._later[key] = self._gateway.clock.monotonic() + self._settings.lease_s
-        self._wanted.set()
+        self._later[key] = self._gateway.clock.monotonic() + self._settings.lease_s
 
     # ---------------------------------------------------------------------------------------------- as its routes ask for
 

@@ -9,6 +9,7 @@ keeps, calls.
 import asyncio
 import sys
 from collections.abc import AsyncIterator, Collection, Mapping
+from functools import partial
 from typing import Any
 
 import attrs
@@ -82,6 +83,8 @@ class BatchRun:
                 asyncio.create_task(pending.guard(self._stopping, task)),
                 asyncio.create_task(self._dismissed()),
             ]
+            for each in beside:
+                each.add_done_callback(partial(self._gateway.note_end, "the guard of a batch"))
             if pending.batch.status == "cancelling" or pending.overdue:
                 self._stopping.set()
             return await self._attempt()

@@ -229,7 +229,7 @@ class PendingBatch:
                     renewed = began
             except LeaseLost:
                 self.lost = True
-            except StoreFailed:
+            except SmgError:  # the store fails, or a hook refuses: until the lease ends there are further tries
                 self.lost = clock.monotonic() - renewed > settings.lease_s * 0.75
         task.cancel()
 

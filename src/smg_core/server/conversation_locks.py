@@ -11,7 +11,7 @@ from collections.abc import Callable
 import attrs
 
 from smg_core.clock import CallLater, Handle
-from smg_core.errors import StoreFailed
+from smg_core.errors import SmgError
 from smg_core.history.base import Lease, LeaseLost, Store
 
 __all__ = ["ConversationLocks"]
@@ -59,7 +59,7 @@ class ConversationLocks:
         return held is not None and held.lost
 
     async def release(self, request: str) -> None:
-        """Give the lock back, if the request has one. Raises StoreFailed."""
+        """Give the lock back, if the request has one. Raises StoreFailed, and what a hook of the history raises."""
         held = self._held.pop(request, None)
         if held is None:
             return
@@ -82,7 +82,7 @@ class ConversationLocks:
         except LeaseLost:
             held.lost = True
             return
-        except StoreFailed:
+        except SmgError:  # the store fails, or a hook refuses
             pass  # until the lease ends there are further tries
         if self._held.get(request) is held:
             self._schedule(request, held)

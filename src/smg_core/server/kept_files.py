@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
-from smg_core.errors import NotFound, SmgError, StoreFailed
+from smg_core.errors import NotFound, SmgError
 from smg_core.history.base import (
     AppendEvents,
     DeleteEvents,
@@ -129,7 +129,7 @@ class KeptFiles:
             kept = True
         finally:
             if not kept and number:
-                with contextlib.suppress(StoreFailed):
+                with contextlib.suppress(SmgError):  # what it failed with is said, not this
                     await history.write(tenant, [DeleteEvents(log)], principal=caller.principal)
 
     async def add(self, caller: Caller, file: KeptFile, spool: Spool, room: Callable[[int], None]) -> KeptFile:

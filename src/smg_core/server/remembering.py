@@ -255,5 +255,5 @@ class ResponseMemory:
     async def forget(self, decoded: ResponsesRequest) -> None:
         try:
             await self._locks.release(decoded.generation.id)
-        except StoreFailed as error:
+        except SmgError as error:
             self._tell(decoded.generation.id, error)

@@ -9,6 +9,7 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from typing import Protocol, Self, TypedDict, TypeVar, runtime_checkable
 
@@ -391,9 +392,15 @@ class Runtime:
         return found
 
     def _run(self, beside: Beside) -> None:
-        self._stack.push_async_callback(
-            _ended, self.loop.create_task(beside.run(), name=f"beside {type(beside).__name__}")
-        )
+        name = type(beside).__name__
+        task = self.loop.create_task(beside.run(), name=f"beside {name}")
+        task.add_done_callback(partial(self.note_end, f"{name}, which runs beside the requests,"))
+        self._stack.push_async_callback(_ended, task)
+
+    def note_end(self, work: str, task: "asyncio.Task[None]") -> None:
+        """Called when a task has ended whose end nobody waits for: what it failed with is logged."""
+        if not task.cancelled() and (fault := task.exception()) is not None:
+            self.faults.note(work, fault)
 
     def served(self, name: str, caller: Caller) -> ServedModel | None:
         """The model that this caller asks for as `name`; None where there is none, or it is none of the caller's."""

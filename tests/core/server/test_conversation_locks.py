@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from smg_core.clock import Handle
-from smg_core.errors import StoreFailed
+from smg_core.errors import SmgError, StoreFailed
 from smg_core.history.base import Lease
+from smg_core.history.hooks import Rejected
 from smg_core.history.memory import MemoryStore
 from smg_core.server.conversation_locks import ConversationLocks
 from smg_core.testing import FakeClock
@@ -19,13 +20,14 @@ SECONDS = 30.0
 
 
 class Store(MemoryStore):
-    """A store that fails to renew for a while."""
+    """A store that fails to renew for a while, with `error`: its own, or one of a hook."""
 
     fails = False
+    error: SmgError = StoreFailed("failed", "no disk")
 
     async def renew(self, tenant: str, lease: Lease, seconds: float) -> Lease:
         if self.fails:
-            raise StoreFailed("failed", "no disk")
+            raise self.error
         return await super().renew(tenant, lease, seconds)
 
 
@@ -79,8 +81,11 @@ async def test_the_lock_of_a_process_that_has_died_ends_by_itself(store: Store, 
     assert await taken_by_another(store) is not None
 
 
-async def test_a_store_that_fails_for_less_than_the_lock_lasts_does_not_lose_it(store: Store, clock: FakeClock) -> None:
-    ours = locks(store, clock)
+@pytest.mark.parametrize("error", [StoreFailed("failed", "no disk"), Rejected("Not now.")], ids=["store", "hook"])
+async def test_a_store_that_fails_for_less_than_the_lock_lasts_does_not_lose_it(
+    store: Store, clock: FakeClock, error: SmgError
+) -> None:
+    ours, store.error = locks(store, clock), error
     await ours.take("resp_1", "acme", "conv_1", SECONDS)
     store.fails = True
     await passes(clock, 0.5 * SECONDS)
