@@ -344,7 +344,7 @@ class Runtime:
 
     async def _end(self) -> None:
         for worker in list(self.registry):
-            self.registry.signal(worker, "removed")
+            self.registry.signal(worker, "removed", alone=True)
             self.onboarding.left(worker)
         await self._stack.aclose()
         self.models.clear()

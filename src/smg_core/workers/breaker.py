@@ -146,7 +146,7 @@ class Breakers:
     def __init__(self, settings: BreakerConfig, table: BreakerTable | None = None) -> None:
         self._settings = settings
         self._table = table
-        self._version = 0
+        self._version: int | None = None  # of the table as it was read last
         self._breakers: dict[str, Breaker] = {}
         self._tripped: set[str] = set()
         self._ranks: dict[str, set[int]] = {}  # worker to those of its ranks that are tripped
@@ -181,8 +181,7 @@ class Breakers:
 
     def admitted(self, workers: tuple[W, ...], now: float, *, at_least_one: bool = True) -> tuple[W, ...]:
         """Those of `workers` that may be chosen now; all of them if none may and there is to be one."""
-        if self._table is not None and self._table.version != self._version:
-            self._learn(self._table)
+        self._look()
         if not self._tripped:
             return workers
         found = tuple(each for each in workers if self._admits(each.name, now) and not self._all_out(each, now))
@@ -208,10 +207,13 @@ class Breakers:
             with self._newest(key, breaker):
                 breaker.chosen()
 
-    def forget(self, name: str) -> None:
-        """Forget the breakers of a worker that has left, or is not ready any more."""
+    def forget(self, name: str, *, alone: bool = False) -> None:
+        """Forget the breakers of a worker that has left, or is not ready any more. `alone`: here, and not for the other
+        processes, since it is this process that leaves."""
+        if not alone:
+            self._look()  # a process that has left may have written what nobody here has needed yet
         for key in (_key(name), *(_key(name, rank) for rank in tuple(self._ranks.get(name, ())))):
-            self._forget(key)
+            self._forget(key, alone=alone)
         if self._breakers:
             ranks = f"{name}{_OF}"
             for key in [each for each in self._breakers if each.startswith(ranks)]:
@@ -263,12 +265,15 @@ class Breakers:
             if rank:
                 self._ranks.setdefault(name, set()).add(int(rank))
 
-    def _forget(self, key: str) -> None:
+    def _forget(self, key: str, *, alone: bool = False) -> None:
         breaker = self._breakers.pop(key, None)
         if breaker is not None and not breaker.quiet:
             breaker.stand(BreakerStanding())
             self._note(key, breaker)
-        if key in self._told:
+        if key in self._told and alone:
+            self._told.discard(key)
+            self._version = None
+        elif key in self._told:
             self._tell(key, BreakerStanding())
 
     # ------------------------------------------------------------------------------------------------ with other processes
@@ -300,6 +305,11 @@ class Breakers:
     def _put(self, table: BreakerTable, key: str, standing: BreakerStanding) -> None:
         told = table.put(key, standing)
         (self._told.add if told and not standing.quiet else self._told.discard)(key)
+
+    def _look(self) -> None:
+        """Take over what other processes have written, if anything was since the last look."""
+        if self._table is not None and self._table.version != self._version:
+            self._learn(self._table)
 
     def _learn(self, table: BreakerTable) -> None:
         """Take over what other processes have written."""

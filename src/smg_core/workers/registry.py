@@ -89,12 +89,15 @@ class Registry:
         self._workers[spec.label] = worker
         return worker
 
-    def signal(self, worker: Worker, signal: Signal, reason: str = "", now: float | None = None) -> bool:
+    def signal(
+        self, worker: Worker, signal: Signal, reason: str = "", now: float | None = None, *, alone: bool = False
+    ) -> bool:
         """Send a signal to a worker's state machine and update the index. True when the worker's state changed. `now` is the time
-        in monotonic seconds, from which a worker that becomes ready begins slowly; without it, it does not."""
+        in monotonic seconds, from which a worker that becomes ready begins slowly; without it, it does not. `alone`: nothing is
+        so for the other processes, since it is this process that leaves and not the worker."""
         changed = worker.apply(signal, reason)
         if changed and worker.state != "ready":  # what failed before counts no more when it is back
-            self.breakers.forget(worker.name)
+            self.breakers.forget(worker.name, alone=alone)
             self.slow_start.forget(worker.name)
         elif changed and now is not None:
             self.slow_start.ready(worker.name, now)

@@ -1,6 +1,7 @@
 """Starting, stopping, and what a policy may be given as."""
 
 import asyncio
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,11 @@ from tests.gateway.fleet import Prefer
 
 from smg_core import Config, Gateway
 from smg_core.config import TokenizerConfig
+from smg_core.errors import EngineFailed
 from smg_core.routing import Pick
 from smg_core.simulator.server import MODEL_FOLDER, SimulatedEngine
+from smg_core.workers.breaker_table import BreakerTable
+from smg_core.workers.worker import LocalBoard, WorkerSpec
 
 pytestmark = pytest.mark.anyio
 
@@ -85,3 +89,31 @@ async def test_a_policy_that_answers_no_pick_of_a_candidate_has_failed_and_the_r
         answer = await http.post(CHAT, json=body())
 
     assert answer.status_code == 200
+
+
+async def test_a_process_that_leaves_closes_no_breaker_of_the_others_and_a_worker_that_leaves_does() -> None:
+    table = BreakerTable(memoryview(bytearray(BreakerTable.size(8))), nullcontext())
+    boards = [LocalBoard() for _ in range(3)]
+    for each in boards:
+        each.breakers = table
+    async with SimulatedEngine() as engine:
+        workers = [WorkerSpec(engine.target, name=name) for name in "ab"]
+        one, other, third = (Gateway(workers, tokenizer=MODEL_FOLDER, board=board) for board in boards)
+        async with other, third:
+            async with one:
+                for _ in range(one.config.breaker.failures):
+                    one.registry.breakers.ended("a", EngineFailed("failed"), one.clock.monotonic())
+                told = [admitted(each) for each in (one, other)]
+            after = admitted(other), one.registry.breakers.state("a")
+            await third.remove_worker("a")
+            removed = table.read()
+
+    assert told == [["b"], ["b"]]
+    assert after == (["b"], "closed")
+    assert removed == {}
+
+
+def admitted(gateway: Gateway) -> list[str]:
+    """The workers that may be chosen."""
+    found = gateway.registry.breakers.admitted(tuple(gateway.registry), gateway.clock.monotonic())
+    return [each.name for each in found]

@@ -99,6 +99,19 @@ def test_a_worker_that_has_left_is_forgotten_by_all() -> None:
     assert other.admitted((A, B), 1.0) == (A, B)
 
 
+def test_a_process_that_leaves_forgets_its_own_breakers_and_leaves_the_others_theirs() -> None:
+    one, other = two()
+    trip(one)
+    trip(one, rank=1)
+    assert other.admitted((A, B), 1.0) == (B,)
+    one.forget("a", alone=True)
+    here, there = one.state("a"), other.admitted((A, B), 1.0)
+    again = one.admitted((A, B), 1.0)  # as when a gateway is started again
+
+    assert (here, there, other.ranks_out("a", 2, 1.0)) == ("closed", (B,), (1,))
+    assert again == (B,)
+
+
 def test_a_breaker_for_which_there_is_no_room_is_known_to_its_process_alone() -> None:
     one, other = two(rows=1)
     trip(one)
