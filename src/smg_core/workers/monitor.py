@@ -17,7 +17,7 @@ from smg_core.engines.status import not_offered
 from smg_core.errors import EngineStalled, SmgError, WorkerGone
 from smg_core.hooks import BreakerChanged, JoinEnded, Observer, WorkerStateChanged
 from smg_core.workers.health import HealthTracker, IdentityTracker, Outcome
-from smg_core.workers.polls import loads_of, packed_loads
+from smg_core.workers.polls import Learned, loads_of, packed_loads
 from smg_core.workers.probe_times import until_next_probe
 from smg_core.workers.registry import Registry
 from smg_core.workers.settings import WorkersConfig
@@ -97,6 +97,7 @@ class Monitor:
             Engine, asyncio.Task[None] | None
         ] = {}  # clients that still have calls, or are being closed
         self._ending: set[asyncio.Task[None]] = set()
+        self._telling: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
 
     def adopt(self, settings: WorkersConfig) -> None:
@@ -193,12 +194,15 @@ class Monitor:
             task.add_done_callback(lambda _: self._replaced.pop(engine, None))
 
     def wake(self, worker: Worker) -> None:
-        """Probe a worker now, not at the end of the interval."""
-        self._suspected.add(worker.name)
-        self.heard(worker.name)
+        """Probe a worker now, not at the end of the interval. One that is watched no more is left alone: another may have its
+        name."""
+        if self._workers.get(worker.name) is worker:
+            self._suspected.add(worker.name)
+            self._alarms[worker.name].set()
 
     def heard(self, name: str) -> None:
-        """Called when another process has learned something of the worker of that name: look at it now."""
+        """Called when a process, which may be this one, has learned something of the worker of that name: look at it now. The
+        engine is not asked for that."""
         if (alarm := self._alarms.get(name)) is not None:
             alarm.set()
 
@@ -254,6 +258,7 @@ class Monitor:
         self._renewals.clear()
         self._alarms.clear()
         self._workers.clear()
+        tasks += self._telling
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -308,14 +313,22 @@ class Monitor:
         """Tell how an attempt to join, which began at `began`, has ended."""
         self._observer.report(JoinEnded(worker.name, outcome, self._clock.monotonic() - began))
 
-    async def _pause(self, seconds: float, alarm: asyncio.Event) -> None:
-        """Return after `seconds`, or earlier when `alarm` is set."""
-        timer = self._call_later(seconds, alarm.set)
+    async def _pause(self, seconds: float, alarm: asyncio.Event) -> bool:
+        """Return after `seconds`, or earlier when `alarm` is set; whether the seconds are over."""
+        over = False
+
+        def end() -> None:
+            nonlocal over
+            over = True
+            alarm.set()
+
+        timer = self._call_later(seconds, end)
         try:
             await alarm.wait()
         finally:
             timer.cancel()
         alarm.clear()
+        return over
 
     async def _watch_health(self, worker: Worker, engine: Engine) -> None:
         """Probe until the worker has to join again: when it answers after it was unreachable, perhaps in another
@@ -399,31 +412,45 @@ class Monitor:
             pause = until_next_probe(self._clock.monotonic(), interval, worker.name)
             if worker.state in AWAY:
                 pause = interval = min(interval, self._settings.join_interval_s)
-            await self._pause(pause, alarm)
-            outcome, reason = await self._outcome(worker, engine, interval)
+            due = await self._pause(pause, alarm)
+            outcome, reason = await self._outcome(worker, engine, interval, due=due)
             if outcome is not None:
                 return outcome, reason
 
     async def _outcome(
-        self, worker: Worker, engine: Engine, pause: float
+        self, worker: Worker, engine: Engine, pause: float, *, due: bool
     ) -> tuple[Outcome | Literal["unknown"] | None, str]:
         """The outcome of a probe, which this process or another one has made, and its reason; None where nothing new is known.
-        `pause` is the time between two probes, in seconds."""
+        `pause` is the time between two probes, in seconds; `due`: it is time for one; without it, this process suspects the
+        worker, or was told to look."""
         polls, suspected = worker.board.polls, worker.name in self._suspected
         self._suspected.discard(worker.name)
         if polls is None:
             return await self._probe(engine)
-        url, patience = worker.spec.url, _LATE * pause + self._settings.probe_timeout_s
+        row, url, patience = worker.row, worker.spec.url, _LATE * pause + self._settings.probe_timeout_s
+        if not due and not suspected:
+            return self._taken_up(worker, polls.health.known(row, url))
         if not suspected:
-            found = polls.health.turn(worker.row, url, self._clock.monotonic(), patience)
+            found = polls.health.turn(row, url, self._clock.monotonic(), patience)
             if found is not None:
-                new = found.answer and self._seen.get(worker.name) != found.number
-                self._seen[worker.name] = found.number
-                return (_OUTCOMES[found.answer], "another process has found that") if new else (None, "")
+                return self._taken_up(worker, found)
         outcome, reason = await self._probe(engine)
-        if polls.health.learned(worker.row, url, self._clock.monotonic(), outcome.encode()) and self._tell_others:
-            await self._tell_others(worker.name)
+        number, new = polls.health.learned(row, url, self._clock.monotonic(), outcome.encode())
+        self._seen[worker.name] = number  # one probe counts once, here as elsewhere
+        if new and self._tell_others is not None:
+            # Beside what follows from it here: a channel that is slow holds that up in no process.
+            telling = asyncio.create_task(_told(self._tell_others, worker.name), name="tell of health")
+            self._telling.add(telling)
+            telling.add_done_callback(self._telling.discard)
         return outcome, reason
+
+    def _taken_up(self, worker: Worker, found: Learned | None) -> tuple[Outcome | Literal["unknown"] | None, str]:
+        """The outcome that a process has found, where it was not taken up before."""
+        if found is None:
+            return None, ""
+        new = found.answer and self._seen.get(worker.name) != found.number
+        self._seen[worker.name] = found.number
+        return (_OUTCOMES[found.answer], "another process has found that") if new else (None, "")
 
     async def _probe(self, engine: Engine) -> tuple[Outcome | Literal["unknown"], str]:
         """The outcome of one probe and its reason; "unknown" when the server there does not know the health call."""
@@ -484,6 +511,10 @@ class Monitor:
             self._changed.set()
             if worker.state == "unreachable" and self._on_lost is not None:
                 self._on_lost(worker)
+
+
+async def _told(tell: Callable[[str], Awaitable[None]], name: str) -> None:
+    await tell(name)
 
 
 async def _run(beside: WhileJoined, worker: Worker, engine: Engine) -> None:

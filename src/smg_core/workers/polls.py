@@ -62,9 +62,18 @@ class PollTable:
             _ROW.pack_into(self._memory, row * self._size, sign, self._own, kept[0], now, kept[1])
         return None
 
-    def learned(self, row: int, url: str, now: float, answer: bytes) -> bool:
-        """Tell what this process has learned of the engine at `url`. Whether that is another answer than the last one. One
-        that is too long is told as none."""
+    def known(self, row: int, url: str) -> Learned | None:
+        """What was learned of the engine at `url`, by whichever process; None where nothing was. It stays whose turn it is."""
+        with self._lock:
+            of, _, number, _, length = self._read(row)
+            if of != _sign(url) or not length:
+                return None
+            start = row * self._size + _ROW.size
+            return Learned(number, bytes(self._memory[start : start + length]))
+
+    def learned(self, row: int, url: str, now: float, answer: bytes) -> tuple[int, bool]:
+        """Tell what this process has learned of the engine at `url`. The number of this answer, and whether it is another one
+        than the last. One that is too long is told as none."""
         sign, answer = _sign(url), answer if len(answer) <= self._most else b""
         start = row * self._size
         with self._lock:
@@ -74,7 +83,7 @@ class PollTable:
                 holder, at = self._own, now
             _ROW.pack_into(self._memory, start, sign, holder, number + 1, at, len(answer))
             self._memory[start + _ROW.size : start + _ROW.size + len(answer)] = answer
-        return answer != before
+        return number + 1, answer != before
 
     def _read(self, row: int) -> tuple[int, int, int, float, int]:
         found: tuple[int, int, int, float, int] = _ROW.unpack_from(self._memory, row * self._size)

@@ -84,6 +84,7 @@ class Site:
     process: ProcessFacts = attrs.field(factory=ProcessFacts)
     lost: list[str] = attrs.field(factory=list)
     joins: int = 0
+    settings: WorkersConfig = SETTINGS
     monitor: Monitor = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -95,7 +96,7 @@ class Site:
             self.connect,
             self.join,
             self.observer,
-            SETTINGS,
+            self.settings,
             call_later=call_later,  # type: ignore[arg-type]
             on_fault=FaultLog("smg.workers", self.clock).note,
             on_cache_lost=lambda worker: self.lost.append(worker.name),
