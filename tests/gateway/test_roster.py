@@ -13,9 +13,11 @@ from tests.gateway.fleet import ALERT
 
 from smg_core import Config, Gateway
 from smg_core.config import WorkersConfig
+from smg_core.errors import Overloaded
 from smg_core.server.channel.local import LocalChannel
 from smg_core.simulator.engine import SimulatorConfig, Timing
 from smg_core.simulator.server import SimulatedEngine
+from smg_core.workers.roster_entry import RosterEntry
 from smg_core.workers.worker import Worker, WorkerSpec
 
 pytestmark = pytest.mark.anyio
@@ -256,3 +258,47 @@ async def test_whoever_takes_the_lead_sees_off_the_workers_that_retire() -> None
         await eventually(lambda: gateway.registry.get("a") is None)
 
     assert still
+
+
+async def test_a_worker_that_is_taken_back_while_its_removal_waits_for_another_change_stays() -> None:
+    async with fleet(SLOW) as (gateway, http, engines):
+        roster = gateway.roster
+        worker = await roster.add(spec(engines[0], "a"), "admin")
+        await eventually(is_ready(gateway, "a"))
+        answer = asyncio.create_task(http.post(CHAT, json=body(max_tokens=5)))
+        await eventually(lambda: engines[0].active)
+        await roster.retire("a", 60)
+        async with roster._altering:
+            done = await answer
+            await eventually(lambda: roster._altering._waiters)
+            roster._apply(RosterEntry("a", worker.spec, "admin"))
+        await roster.edit("a", lambda it: attrs.evolve(it, weight=2.0))  # whoever waited before has had its turn
+        await eventually(is_ready(gateway, "a"))
+        stays = roster.worker("a") is worker
+
+    assert (done.status_code, stays, worker.weight) == (200, True, 2.0)
+
+
+class Full(LocalChannel):
+    """A channel that takes no change twice."""
+
+    refused = 0
+
+    async def publish(self, kind: str, body: bytes, *, key: str = "") -> int:
+        if self.refused < 2:
+            self.refused += 1
+            raise Overloaded("The gateway does not take changes now.")
+        return await super().publish(kind, body, key=key)
+
+
+async def test_a_worker_whose_removal_cannot_be_told_is_removed_when_it_can(caplog: pytest.LogCaptureFixture) -> None:
+    async with fleet(SimulatorConfig()) as (gateway, _, engines):
+        await gateway.roster.add(spec(engines[0], "a"), "admin")
+        await gateway.roster.retire("a", 60)
+        gateway.roster.channel = channel = Full(gateway.config.channel)
+        channel.subscribe("workers", gateway.roster._receive)
+        gateway.roster.settle_s = 0.01
+        await eventually(lambda: gateway.registry.get("a") is None)
+
+    assert channel.refused == 2
+    assert "worker a is to leave, and stays for now" in caplog.text

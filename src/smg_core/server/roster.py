@@ -13,6 +13,7 @@ from collections.abc import Callable, Container, Iterable, Sequence
 import attrs
 
 from smg_core.clock import CallLater, Clock
+from smg_core.errors import SmgError
 from smg_core.routing import Policies
 from smg_core.server.channel.settling import Channel, Notice, known_everywhere
 from smg_core.server.leading import Leading
@@ -152,14 +153,7 @@ class Roster:
     async def remove(self, name: str) -> None:
         """Remove a worker at once: its calls go on with others where they can. Raises LookupError."""
         async with self._altering:
-            worker = self.worker(name)
-            gone = RosterEntry(name, None, worker.source)
-            if self.channel is None:
-                self._apply(gone)
-            else:  # processes that start later know the workers of the settings, and of no others
-                await self.channel.publish(
-                    KIND, written_entry(gone) if worker.source in (SETTINGS, FILE) else b"", key=name
-                )
+            await self._publish_gone(self.worker(name))
 
     async def retire(self, name: str, within_s: float, *, move: bool = False) -> Worker:
         """Drain a worker, and remove it when its requests have ended, or after so many seconds. Raises LookupError."""
@@ -227,13 +221,17 @@ class Roster:
         """Wait until a worker has no requests in any process, for at most so many seconds; how many it has left."""
         until = self.clock.monotonic() + seconds
         while worker.in_flight and (left := until - self.clock.monotonic()) > 0:
-            looked = asyncio.Event()
-            timer = self.call_later(min(left, LOOKS_S), looked.set)
-            try:
-                await looked.wait()
-            finally:
-                timer.cancel()
+            await self._paused(min(left, LOOKS_S))
         return worker.in_flight
+
+    async def _paused(self, seconds: float) -> None:
+        """Wait so many seconds."""
+        over = asyncio.Event()
+        timer = self.call_later(seconds, over.set)
+        try:
+            await over.wait()
+        finally:
+            timer.cancel()
 
     def worker(self, name: str) -> Worker:
         """The worker of that name. Raises LookupError."""
@@ -292,6 +290,14 @@ class Roster:
         else:
             await self.channel.publish(KIND, written_entry(entry), key=entry.name)
         return self.worker(entry.name)
+
+    async def _publish_gone(self, worker: Worker) -> None:
+        name, gone = worker.name, RosterEntry(worker.name, None, worker.source)
+        if self.channel is None:
+            self._apply(gone)
+        else:  # processes that start later know the workers of the settings, and of no others
+            body = written_entry(gone) if worker.source in (SETTINGS, FILE) else b""
+            await self.channel.publish(KIND, body, key=name)
 
     def _receive(self, message: Notice) -> None:
         if self._closed:
@@ -361,7 +367,16 @@ class Roster:
         if self.channel is not None:  # else another process, which does not know yet, could send it one more request
             await self.channel.settled(self._number, min(seconds, self.settle_s))
         left = await self.drained(worker, seconds)
-        self._leaving.pop(worker.name, None)  # this task, which is not to be cancelled by what it does
-        if left:
-            log.warning("worker %s leaves with %d request(s) left", worker.name, left)
-        await self.remove(worker.name)
+        while True:
+            try:
+                async with self._altering:
+                    if self.registry.get(worker.name) is not worker or not self.retires(worker.name):
+                        return  # somebody was before this one, and took it back
+                    if left:
+                        log.warning("worker %s leaves with %d request(s) left", worker.name, left)
+                    # What comes of it ends this task, as any change of the worker does.
+                    await self._publish_gone(worker)
+                    return
+            except SmgError as error:
+                log.warning("worker %s is to leave, and stays for now: %s", worker.name, error)
+            await self._paused(self.settle_s)
