@@ -167,3 +167,39 @@ async def test_what_ends_beside_the_requests_is_told(caplog: pytest.LogCaptureFi
     async with in_process(QUICK) as house:
         house.gateway.beside(Ends, Ends)
         await eventually(lambda: "Ends, which runs beside the requests, failed" in caplog.text)
+
+
+# ------------------------------------------------------------------------------------------------------- a drain and a slow store
+
+
+@pytest.mark.parametrize("background", [False, True])
+async def test_a_request_that_was_admitted_counts_while_the_history_is_asked_for_what_came_before(
+    background: bool,
+) -> None:
+    """Else a gateway that drains could be told to have none left, and have one begin after that."""
+    waits, go_on, asked = asyncio.Event(), asyncio.Event(), False
+
+    async def before(call: StoreCall) -> None:
+        if asked:
+            waits.set()
+            await go_on.wait()
+
+    async with in_process(QUICK, config=Config(responses=BRISK), history_hooks=[Asked(before)]) as house:
+        given = {"model": "sim", "input": "Hello"}
+        first = (await house.http.post("/v1/responses", json=given)).json()["id"]
+        asked = True
+        more = {"background": True} if background else {}
+        body = {**given, **more, "previous_response_id": first}
+        answer = asyncio.create_task(house.http.post("/v1/responses", json=body))
+        async with asyncio.timeout(PATIENCE):
+            await waits.wait()
+        house.gateway.drain()
+        counted = house.gateway.in_flight
+        go_on.set()
+        status = (await answer).status_code
+        refused = await house.http.post("/v1/responses", json=given)
+        left = house.gateway.in_flight
+
+    assert (counted, left) == (1, 0)
+    assert status == (503 if background else 200)  # it would begin after the drain, and can be kept elsewhere
+    assert refused.status_code == 503

@@ -1,6 +1,6 @@
 """Counts a gateway's requests and decides whether it takes more; makes the record of unknown fields that are ignored.
 
-Pure. Above: handlers enter and leave; the server drains. Knows no request.
+Pure. Above: handlers have a place for each request; the server drains. Knows no request.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,29 @@ from smg_core.routing.retry_budget import RetryBudgets
 from smg_core.routing.settings import RoutingConfig
 from smg_core.server.bodies import Bodies
 
-__all__ = ["Admission", "compat_of"]
+__all__ = ["Admission", "RequestPlace", "compat_of"]
+
+
+class RequestPlace:
+    """The place of one request among those that are counted, once it has one."""
+
+    __slots__ = ("_admission", "_taken")
+
+    def __init__(self, admission: "Admission") -> None:
+        self._admission, self._taken = admission, False
+
+    def take(self) -> None:
+        """Called once the request's body is read: from now on it counts. Raises Draining as `check_open` does. Nothing happens
+        between that check and the count, so that whoever takes no more requests, and waits until none is left, misses none."""
+        self._admission.check_open()
+        self._admission.enter()
+        self._taken = True
+
+    def give_back(self) -> None:
+        """The request has ended, or goes on as something that counts for itself. May be called again, and where it has none."""
+        if self._taken:
+            self._taken = False
+            self._admission.leave()
 
 
 class Admission:
@@ -57,6 +79,10 @@ class Admission:
     def shut_down(self) -> Draining:
         """The error for a request that the shutdown does not wait for."""
         return Draining("The gateway is shutting down.", retry_after=self.retry_after)
+
+    def place(self) -> RequestPlace:
+        """The place that a request will have once it is admitted."""
+        return RequestPlace(self)
 
     def enter(self) -> None:
         """Count a request that begins."""

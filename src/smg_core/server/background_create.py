@@ -31,11 +31,19 @@ _OWN_HEADERS = "x-smg-"
 
 async def keep_request(gateway: Runtime, api: BackgroundApi[D], exchange: Exchange, decoded: D) -> bytes:
     """Keep a request, for whichever process takes it. Returns the object that waits, as clients get it."""
+    if decoded.generation.history.store is False:
+        raise InvalidRequest(f"A background {api.words.noun} is stored, and nothing is kept here.", param="background")
+    place = gateway.admission.place()
+    try:
+        place.take()
+        return await _kept(gateway, api, exchange, decoded)
+    finally:
+        place.give_back()
+
+
+async def _kept(gateway: Runtime, api: BackgroundApi[D], exchange: Exchange, decoded: D) -> bytes:
     generation, settings, words = decoded.generation, gateway.config.responses, api.words
     id = generation.id
-    if generation.history.store is False:
-        raise InvalidRequest(f"A background {words.noun} is stored, and nothing is kept here.", param="background")
-    gateway.admission.check_open()
     await _check_queue(gateway, exchange.caller.tenant)
     await _check(gateway, api.prompt(decoded), may_shorten=generation.truncation == "auto")
     now = gateway.clock.time()

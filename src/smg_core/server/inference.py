@@ -24,7 +24,7 @@ from smg_core.server.apis import Api, Memory
 from smg_core.server.exchange import Exchange, Header
 from smg_core.server.outcomes import how_it_ended
 from smg_core.server.request_traces import account_of, observer_of, traced
-from smg_core.server.runtime import Runtime
+from smg_core.server.runtime import RequestPlace, Runtime
 from smg_core.server.shadowing import Shadow, Shadows
 from smg_core.server.timeouts import CurrentTimeouts, Timeouts
 
@@ -72,11 +72,19 @@ class Inference(Generic[D]):
             await self._handle(exchange)
 
     async def _handle(self, exchange: Exchange) -> None:
+        place = self._gateway.admission.place()
+        try:
+            await self._handle_at(place, exchange)
+        finally:
+            place.give_back()
+
+    async def _handle_at(self, place: RequestPlace, exchange: Exchange) -> None:
+        """Handle a request that is counted from when it is admitted until it has been answered, or refused after all."""
         gateway = self._gateway
         request_id = exchange.take_id(gateway.ids, self.id_prefix)
         trace = account_of(exchange, gateway, self._observer)
         try:
-            decoded = await self._admit(exchange)
+            decoded = await self._admit(exchange, place)
             apart = self._detach is not None and decoded.generation.background  # those are shown where they are run
             decoded = await with_generations(decoded, exchange.set_apart if apart else exchange.shown)
             timeouts = self._rules.of(decoded.generation, exchange.headers)
@@ -105,13 +113,10 @@ class Inference(Generic[D]):
             self._report(exchange, "", trace, None, None)  # nobody has foreseen it; the app's last line answers
             raise
         if self._detach is not None and decoded.generation.background:
+            place.give_back()  # who follows what is made elsewhere can do that elsewhere too: no drain waits for it
             await self._detached(self._detach, exchange, decoded)
             return
-        gateway.admission.enter()
-        try:
-            await self._answer(exchange, decoded, trace, timeouts)
-        finally:
-            gateway.admission.leave()
+        await self._answer(exchange, decoded, trace, timeouts)
 
     async def _answer(self, exchange: Exchange, decoded: D, trace: Trace, timeouts: Timeouts) -> None:
         """Answer an admitted request, and tell how it ended. What it holds is given back, whatever is raised on the way."""
@@ -212,30 +217,27 @@ class Inference(Generic[D]):
             return ClientGone("The client left before its answer was complete.")
         return self._gateway.admission.shut_down() if self._gateway.admission.draining else None
 
-    async def _admit(self, exchange: Exchange) -> D:
+    async def _admit(self, exchange: Exchange, place: RequestPlace) -> D:
         gateway = self._gateway
         gateway.admission.check_room()
         with gateway.admission.bodies.open() as held:
             most = gateway.limits.media_body_bytes if self._api.takes_media else gateway.body_bytes
             body = await exchange.body(most, held)
-            gateway.admission.check_open()  # only now: a connection closed over an unread body is reset, its answer lost
+            place.take()  # only now: a connection closed over an unread body is reset, its answer lost
             incoming = incoming_of(gateway, exchange, body, hosted=self._hosted)
             if len(body) <= DECODED_INLINE:
                 return self._api.decode(incoming)
             return await self._decode_elsewhere(exchange, incoming)
 
     async def _decode_elsewhere(self, exchange: Exchange, incoming: Incoming) -> D:
-        """Decode a large body off the event loop. It may have to wait for that, so it counts as in flight, and a client that
-        leaves gives it up."""
+        """Decode a large body off the event loop. It may have to wait for that, so a client that leaves gives it up."""
         gateway, decode = self._gateway, self._api.decode
         exchange.watch()
-        gateway.admission.enter()
         try:
             return await gateway.executor.run(
                 lambda _: decode(incoming), size=len(incoming.body), caller=exchange.caller.tenant
             )
         finally:
-            gateway.admission.leave()
             exchange.unwatch()
 
     async def refuse(self, exchange: Exchange, error: SmgError, request_id: str, locate: Locate | None = None) -> None:

@@ -180,16 +180,14 @@ class PluggedExchange(Exchange):
     async def shown(self, request: GenerationRequest) -> GenerationRequest:
         if self._chain is None:
             return request
-        with self._counted():
-            self._take(await self._chain.join_of_model(request.model, self._head))
-            request, head = await self._chain.request(request, self._head)
-            self._take(head or self._head)
-            return request
+        self._take(await self._chain.join_of_model(request.model, self._head))
+        request, head = await self._chain.request(request, self._head)
+        self._take(head or self._head)
+        return request
 
     async def set_apart(self, request: GenerationRequest) -> GenerationRequest:
         if self._chain is not None:
-            with self._counted():
-                self._take(await self._chain.join_of_model(request.model, self._head))
+            self._take(await self._chain.join_of_model(request.model, self._head))
             self._chain.leave_model_open()
         return request
 

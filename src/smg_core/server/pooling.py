@@ -24,7 +24,7 @@ from smg_core.server.long_work import worked
 from smg_core.server.outcomes import how_it_ended
 from smg_core.server.pooled_apis import PoolApi, PoolDecoded
 from smg_core.server.request_traces import account_of, observer_of, traced
-from smg_core.server.runtime import Runtime
+from smg_core.server.runtime import RequestPlace, Runtime
 from smg_core.server.timeouts import CurrentTimeouts, Timeouts
 from smg_core.server.tokenizing import only_model
 
@@ -57,8 +57,9 @@ class PoolInference(Generic[D]):
         pooled: Pooled | None = None
         failure: SmgError | None = None
         over = False
+        place = gateway.admission.place()
         try:
-            decoded = self._with_model(await self._admit(exchange), exchange)
+            decoded = self._with_model(await self._admit(exchange, place), exchange)
             pooled, failure = await self._answer(exchange, decoded, trace)
             over = failure is None
         except SmgError as error:
@@ -73,6 +74,7 @@ class PoolInference(Generic[D]):
             if not exchange.gone and not exchange.started:
                 await self._refuse(exchange, failure, decoded)
         finally:
+            place.give_back()
             exchange.unwatch()
             self._report(exchange, decoded, trace, pooled, failure, over=over)
 
@@ -81,21 +83,19 @@ class PoolInference(Generic[D]):
         """How the ids of its requests begin."""
         return self._api.prefix
 
-    async def _admit(self, exchange: Exchange) -> D:
+    async def _admit(self, exchange: Exchange, place: RequestPlace) -> D:
         gateway = self._gateway
         gateway.admission.check_room()
         with gateway.admission.bodies.open() as held:
             body = await exchange.body(gateway.body_bytes, held)
-            gateway.admission.check_open()
+            place.take()
             incoming = incoming_of(gateway, exchange, body)
             if len(body) <= DECODED_INLINE:
                 return self._api.decode(incoming)
             exchange.watch()
-            gateway.admission.enter()
             try:
                 return await worked(gateway, exchange.caller.tenant, len(body), lambda: self._api.decode(incoming))
             finally:
-                gateway.admission.leave()
                 exchange.unwatch()
 
     def _with_model(self, decoded: D, exchange: Exchange) -> D:
@@ -113,12 +113,8 @@ class PoolInference(Generic[D]):
         now = gateway.clock.monotonic()
         trace.report(RequestStarted(request.id, self._api.name, request.model, False, trace.started, now))
         exchange.watch(timeouts.write)
-        gateway.admission.enter()
-        try:
-            pooled = await self._pooled(exchange, decoded, timeouts, trace)
-            body = await self._written(decoded, pooled)
-        finally:
-            gateway.admission.leave()
+        pooled = await self._pooled(exchange, decoded, timeouts, trace)
+        body = await self._written(decoded, pooled)
         exchange.unwatch()
         head = [JSON_TYPE, gateway.id_header(exchange.name)]
         if gateway.explains and exchange.headers.get(EXPLAIN, "0") not in ("0", "false", ""):

@@ -19,7 +19,7 @@ from smg_core.errors import SmgError, WorkerError
 from smg_core.hooks import Observer, SilentObserver, fan_out
 from smg_core.pipeline.performers import Chosen, Rows, loop_call_later, performers
 from smg_core.server.adapter_changes import AdapterChanges
-from smg_core.server.admission import Admission, compat_of
+from smg_core.server.admission import Admission, RequestPlace, compat_of
 from smg_core.server.hosted_tools import hosted_kinds, hosted_tools
 from smg_core.server.identity import Authenticator, Caller, Identify, VirtualKeys, anonymous, open_identity
 from smg_core.server.keeping import Backend, GuardedStore, Hook, keeping, keeping_sent
@@ -47,7 +47,7 @@ from smg_core.server.roster import (
 )
 from smg_core.server.tracing import logs_of, tracing_of
 
-__all__ = ["Beside", "Runtime", "RuntimeArguments"]
+__all__ = ["Beside", "RequestPlace", "Runtime", "RuntimeArguments"]
 
 
 class Beside(Protocol):

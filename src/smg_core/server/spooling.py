@@ -61,17 +61,17 @@ class Spools:
     def place(self, tenant: str) -> Iterator[None]:
         """The place of one request of a tenant, which counts as in flight meanwhile. Raises Overloaded where all are taken."""
         admission = self._gateway.admission
-        admission.check_open()
+        own = admission.place()
         admission.check_room()
         most = self._settings.uploads
         if self._open.total() >= most or (tenant and self._open[tenant] >= max(1, most - 1)):
             raise Overloaded("As many files are being uploaded as may.", retry_after=admission.retry_after)
+        own.take()
         self._open[tenant] += 1
-        admission.enter()
         try:
             yield
         finally:
-            admission.leave()
+            own.give_back()
             self._open[tenant] -= 1
             if not self._open[tenant]:
                 del self._open[tenant]

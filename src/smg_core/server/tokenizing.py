@@ -80,17 +80,14 @@ def json_handler(
 
 async def _made(gateway: Runtime, exchange: Exchange, answer: "Answerer", located: list[Locate]) -> bytes | None:
     """The answer's body, None where the client has left meanwhile. The request counts as in flight once its body is read."""
+    place = gateway.admission.place()
     try:
         gateway.admission.check_room()
         with gateway.admission.bodies.open() as held:
             body = await exchange.body(gateway.body_bytes, held)
-            gateway.admission.check_open()
+            place.take()
             exchange.watch()
-            gateway.admission.enter()
-            try:
-                return await answer(incoming_of(gateway, exchange, body), located)
-            finally:
-                gateway.admission.leave()
+            return await answer(incoming_of(gateway, exchange, body), located)
     except asyncio.CancelledError:
         if not exchange.gone and not gateway.admission.draining:
             raise
@@ -98,6 +95,8 @@ async def _made(gateway: Runtime, exchange: Exchange, answer: "Answerer", locate
         if exchange.gone:
             return None
         raise gateway.admission.shut_down() from None
+    finally:
+        place.give_back()
 
 
 Answerer = Callable[[Incoming, list[Locate]], Awaitable[bytes]]
