@@ -32,6 +32,7 @@ from smg_core.server.settings import BatchesConfig
 from smg_core.server.spooling import Spool, Spools
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig
+from smg_core.simulator.faults import Fault
 from smg_core.simulator.replies import Reply, Rule
 from smg_core.simulator.server import SimulatedEngine
 
@@ -380,6 +381,54 @@ async def test_a_batch_whose_window_is_over_expires() -> None:
         ended, late = await results(client, done.output_file_id), await results(client, done.error_file_id)
         assert len(ended) + len(late) == 20
         assert {each["error"]["code"] for each in late.values()} == {"batch_expired"}
+
+
+async def without_engine(house: House) -> None:
+    house.gateway.drain_worker("simulator-0")
+    assert not house.gateway.ready_now
+
+
+async def test_a_cancelled_batch_ends_while_no_engine_is_there() -> None:
+    async with houses() as (house, client):
+        await without_engine(house)
+        made = await batch_of(client, line("a"))
+        cancelled = await client.batches.cancel(made.id)
+        done = await over(client, made.id)
+
+    assert (cancelled.status, done.status) == ("cancelling", "cancelled")
+
+
+async def test_a_batch_that_another_process_has_cancelled_and_left_ends_while_no_engine_is_there(tmp_path: Any) -> None:
+    history = HistoryConfig(url=f"sqlite:///{tmp_path}/history.db")
+    async with houses(history=history) as (one, client):
+        one.gateway.retire()  # which looks after no batch any more
+        made = await batch_of(client, line("a"))
+        await client.batches.cancel(made.id)
+    async with houses(history=history) as (two, client):
+        await without_engine(two)
+        done = await over(client, made.id)
+
+    assert done.status == "cancelled"
+
+
+async def test_a_batch_whose_window_is_over_expires_while_no_engine_is_there() -> None:
+    async with houses(window_s=1.0) as (house, client):
+        await without_engine(house)
+        done = await over(client, (await batch_of(client, line("a"))).id)
+
+    assert done.status == "expired"
+
+
+async def test_a_batch_whose_window_is_over_expires_while_others_take_all_the_room() -> None:
+    stalled = attrs.evolve(ENDLESS, faults=(Fault("stall", after=3),))
+    async with houses(stalled, window_s=1.0, at_once=1) as (house, client):
+        first = await batch_of(client, line("a"))
+        await eventually(lambda: house.engine.active)
+        done = await over(client, (await batch_of(client, line("b"))).id)
+        other = await client.batches.retrieve(first.id)
+
+    assert done.status == "expired"
+    assert other.status == "in_progress"
 
 
 async def test_a_batch_whose_input_is_deleted_fails_and_keeps_what_has_ended() -> None:

@@ -44,9 +44,9 @@ class BatchQueue:
         self._owner = gateway.ids("batches_")
         self._runs: dict[Key, tuple[BatchRun, asyncio.Task[bool]]] = {}
         self._later: dict[Key, float] = {}  # when what could not be run is looked at again
-        self._cancelled: set[Key] = (
-            set()
-        )  # that nobody here was working on: they end at once, whatever there is room for
+        self._looks: dict[Key, float] = {}  # when what waits for engines or room is looked at again
+        # That nobody here was working on: they end at once, whatever there is room for.
+        self._cancelled: set[Key] = set()
         self._wanted = asyncio.Event()
 
     def _live(self, own: int) -> int | None:
@@ -70,7 +70,7 @@ class BatchQueue:
                 try:
                     if self._is_idle:
                         self._pause()
-                    elif self._gateway.ready_now:
+                    else:
                         await self._take()
                 except SmgError as error:
                     log.warning("batches wait: %s", error)
@@ -87,34 +87,63 @@ class BatchQueue:
             run.pause()
 
     async def _take(self) -> None:
-        """Take the leases of what waits, oldest first, as far as there is room."""
-        history, settings = self._gateway.history, self._settings
-        if len(self._runs) >= settings.at_once and not self._cancelled:
-            return
-        now, cancelled = self._gateway.clock.monotonic(), set(self._cancelled)
+        """Take the leases of what waits, oldest first, as far as there is room, and of what is only to be ended whatever room and
+        engines there are."""
+        now, wall, cancelled = self._gateway.clock.monotonic(), self._gateway.clock.time(), set(self._cancelled)
         self._later = {key: until for key, until in self._later.items() if until > now}
-        for key in map(_key, await history.abandoned(JOB, settings.queue)):
-            if key in self._later or key in self._runs or not (key in cancelled or self._has_room(key[0])):
+        waiting = [_key(each) for each in await self._gateway.history.abandoned(JOB, self._settings.queue)]
+        looks = {key: self._looks.get(key, 0.0) for key in waiting}
+        self._looks = {key: at for key, at in looks.items() if at > wall}
+        for key in waiting:
+            if key in self._later or key in self._runs:
                 continue
             try:
-                lease = await history.acquire(key[0], JOB, key[1], self._owner, settings.lease_s)
-            except NotKept:  # since it was kept
-                continue
+                if key in cancelled or self._may_begin(key[0]) or await self._is_to_end(key):
+                    await self._begin(key)
             except StoreFailed:  # for all of them
                 raise
             except SmgError as error:  # a hook's, which may have nothing against the others
                 self._put_off(key, error)
-                continue
-            if lease is None:
-                continue
-            run = BatchRun(self._gateway, self._turns, self._endpoints, PendingBatch(self._gateway, key, lease))
-            task = asyncio.create_task(run.work())
-            self._runs[key] = run, task
-            task.add_done_callback(lambda task, key=key: self._ended(key, task))  # type: ignore[misc]
         self._cancelled -= cancelled  # those that are left have a process that works on them, which looks for itself
 
-    def _has_room(self, tenant: str) -> bool:
+    async def _begin(self, key: Key) -> None:
+        """Work on a batch, if its lease can be had."""
+        try:
+            lease = await self._gateway.history.acquire(key[0], JOB, key[1], self._owner, self._settings.lease_s)
+        except NotKept:  # since it was kept
+            return
+        if lease is None:
+            return
+        run = BatchRun(self._gateway, self._turns, self._endpoints, PendingBatch(self._gateway, key, lease))
+        task = asyncio.create_task(run.work())
+        self._runs[key] = run, task
+        task.add_done_callback(lambda task: self._ended(key, task))
+
+    async def _is_to_end(self, key: Key) -> bool:
+        """Whether a batch that waits needs no engine any more: it was cancelled, by whichever process, or its time is up. It is
+        looked at when that is so, and at intervals."""
+        (tenant, id), wall = key, self._gateway.clock.time()
+        if key in self._looks or len(self._runs) >= 2 * self._settings.at_once:  # as many are ended at once as are run
+            return False
+        record = await self._gateway.history.record(tenant, JOB, id)
+        if record is None:
+            return False
+        job = msgspec.json.decode(record.body, type=BatchJob)
+        try:
+            batch, _ = await self.find(tenant, job.kind, id)
+        except NotFound:  # its job is left to forget
+            return True
+        if batch.status == "cancelling" or wall >= batch.expires_at:
+            return True
+        self._looks[key] = min(wall + self._settings.lease_s, batch.expires_at)
+        return False
+
+    def _may_begin(self, tenant: str) -> bool:
         """Whether a further batch of a tenant may be worked on."""
+        return self._gateway.ready_now and self._has_room(tenant)
+
+    def _has_room(self, tenant: str) -> bool:
+        """Whether there is room for a further batch of a tenant."""
         running = sum(key[0] == tenant for key in self._runs)
         return len(self._runs) < self._settings.at_once and running < self._settings.at_once_tenant
 
