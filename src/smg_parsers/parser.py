@@ -241,6 +241,11 @@ class Parser:
         self._raw.clear()
         return out
 
+    @property
+    def waiting(self) -> int:
+        """How many of the characters that were fed are held back: they may yet come out as text or reasoning."""
+        return len(self._held) + len(self._gap or "") + sum(map(len, self._raw))
+
     def _calls_complete(self) -> bool:
         """Whether this region has had calls, and the last of them is complete."""
         return self._sink.ended and self._sink.count > self._before

@@ -33,6 +33,7 @@ from smg_core.pipeline.echo import EchoReader, readable
 from smg_core.pipeline.joining import joined_deltas, one_by_one
 from smg_core.pipeline.output_plan import OutputPlan
 from smg_core.pipeline.unnamed import with_all_ids
+from smg_core.pipeline.unread import Unread, held_back, take_scores, tokens_covering
 from smg_core.tokenizer.stream import StopMatcher
 from smg_core.tokens import MOST_TOKENS_TOLD, told_count
 from smg_parsers import CallArguments, CallEnd, CallStart, Citation, Piece, Reasoning, Text
@@ -69,6 +70,7 @@ class _Choice:
         "plain",
         "plan",
         "reasoning_tokens",
+        "scores",
         "spoke",
         "stopper",
         "text_begins",
@@ -93,7 +95,8 @@ class _Choice:
         # One more than was asked for may come: an end token that the engine does not count.
         self.most = plan.most_tokens + 1 if plan.most_tokens else MOST_TOKENS_TOLD
         self.reasoning_tokens = 0
-        self.unread: list[tuple[int, int]] = []  # fed to the parser since its last piece: characters, number of tokens
+        self.unread: list[Unread] = []  # fed to the parser since its last piece
+        self.scores: Sequence[TokenLogprob] = ()  # of the tokens that are fed to the parser next
         self.held = ""  # white space at the start of the content: dropped if only reasoning or calls come beside it
         self.spoke = False
         self.calls = 0
@@ -171,7 +174,8 @@ class _Choice:
         if self.parser is None:
             self._visible(text, events)
             return
-        self.unread.append((len(text), tokens))
+        self.unread.append((text, tokens, self.scores))
+        self.scores = ()
         if text:
             self._pieces(self.parser.feed(text), events)
 
@@ -262,13 +266,14 @@ class _Choice:
         if not pieces:
             return
         thought = 0
-        for piece in pieces:
+        for place, piece in enumerate(pieces):
             if isinstance(piece, Text):
+                if self.plan.logprobs:
+                    self.logprobs += take_scores(self.unread, piece.text, self._behind(pieces[place + 1 :]))
                 self._spoken(piece.text, events)
                 self.text_given += len(piece.text)
             elif isinstance(piece, Reasoning):
                 thought += len(piece.text)
-                self.logprobs.clear()
                 if self.block != _REASONING:
                     self._open(_REASONING, events)
                 events.append(ReasoningDelta(self.index, piece.text))
@@ -279,19 +284,16 @@ class _Choice:
             else:
                 self._call_piece(piece, events)
         if thought:
-            self.reasoning_tokens += self._covering(thought)
-        self.unread.clear()
+            self.reasoning_tokens += tokens_covering(self.unread, thought)
+        if self.plan.logprobs:
+            self.unread = held_back(self.unread, self._behind(()))
+        else:
+            self.unread.clear()
 
-    def _covering(self, characters: int) -> int:
-        """How many of the last tokens wrote the last `characters`. Tokens before those wrote a marker. Tokens without text belong
-        to the character that the next token completes."""
-        count = 0
-        for written, tokens in reversed(self.unread):
-            if characters <= 0 and written:
-                break
-            characters -= written
-            count += tokens
-        return count
+    def _behind(self, later: Sequence[Piece]) -> int:
+        """How many characters that the parser has read stand behind a piece: those of `later` pieces, and those it holds."""
+        held = self.parser.waiting if self.parser is not None else 0
+        return held + sum([len(piece.text) for piece in later if isinstance(piece, Text | Reasoning)])
 
     def _cite(self, citation: Citation, events: list[Event]) -> None:
         """Append one annotation for each source, if the open text block has the cited words."""
@@ -300,7 +302,6 @@ class _Choice:
             events.extend(Annotation(self.index, "document", start, end, source) for source in citation.sources)
 
     def _call_piece(self, piece: CallStart | CallArguments | CallEnd, events: list[Event]) -> None:
-        self.logprobs.clear()
         if self.plan.single_call and piece.index:
             return
         call = self.first_call + piece.index
@@ -324,8 +325,12 @@ class _Choice:
             events.append(SampledIds(self.index, tuple(ids)))
 
     def _note_logprobs(self, logprobs: Sequence[EngineLogprob]) -> None:
-        for each in logprobs:
-            self.logprobs.append(readable(each, self.plan.tokenizer))
+        """Tell the logprobs with the text that comes next, or with that which a parser finds their tokens to have written."""
+        scores = [readable(each, self.plan.tokenizer) for each in logprobs]
+        if self.parser is None:
+            self.logprobs += scores
+        else:
+            self.scores = scores
 
     def _finish(self, output: EngineOutput, matched: str | None, events: list[Event]) -> None:
         if self.parser is not None:

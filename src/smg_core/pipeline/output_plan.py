@@ -14,7 +14,10 @@ __all__ = ["OutputParser", "OutputPlan"]
 
 
 class OutputParser(Protocol):
-    """The methods of `smg_parsers.Parser` that are used here."""
+    """What is used here of `smg_parsers.Parser`."""
+
+    @property
+    def waiting(self) -> int: ...
 
     def feed(self, text: str, /) -> Sequence[Piece]: ...
 

@@ -11,6 +11,7 @@ import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.parsers.writers import WRITERS, Call, Segment, calls, reasoning, text
 
 import smg_core.simulator
 from smg_core.engines.base import EngineLogprob, EngineOutput
@@ -130,6 +131,8 @@ def test_a_choice_that_nothing_looks_at_gives_the_events_of_one_whose_parser_fin
 class Quiet:
     """A parser to which everything is text."""
 
+    waiting = 0
+
     def feed(self, text: str, /) -> Sequence[Piece]:
         return [Text(text)]
 
@@ -244,6 +247,51 @@ def test_each_logprob_comes_with_the_text_of_its_own_token(size: int) -> None:
     assert [each.token for delta in deltas for each in delta.logprobs] == [tokenizer().decode([each]) for each in ids]
     assert all("".join(each.token for each in delta.logprobs) == delta.text for delta in deltas)
     assert deltas[0].logprobs[0].top[0].raw == tokenizer().token_bytes(ids[0])
+
+
+REASONING = sorted(name for name, form in WRITERS.items() if form.think is not None)
+
+
+def scored(ids: Sequence[int], size: int) -> list[EngineOutput]:
+    """The ids as an engine sends them, so many at a time, with their logprobs."""
+    rows = [EngineLogprob(each, -0.5) for each in ids]
+    return [EngineOutput(ids=ids[at : at + size], logprobs=rows[at : at + size]) for at in range(0, len(ids), size)]
+
+
+@pytest.mark.parametrize("name", REASONING)
+@pytest.mark.parametrize("again", [False, True], ids=["once", "with calls and a second text"])
+def test_each_logprob_beside_reasoning_comes_with_the_text_of_its_own_token_whatever_the_family(
+    name: str, again: bool
+) -> None:
+    form = WRITERS[name]
+    pieces = [reasoning("I have to say <b>hello</b>."), text('{"said": "Hello, <you>!"}')]
+    if again and form.closed:
+        pieces += [calls(Call("add", {})), text("\nDone <b>now</b>.")]
+    layout = form.layout(pieces, in_reasoning=form.opened)
+    ids = ids_of("".join(segment.body for segment in layout))
+    served = family(name)
+    made = plan(
+        logprobs=True,
+        parser=lambda: Parser(served, tools=[{"name": "add", "parameters": {}}], in_reasoning=form.opened),
+    )
+    for size in (1, 3, len(ids)):
+        events = run(attrs.evolve(made, skip_special_tokens=False), [*scored(ids, size), EngineOutput(finish="stop")])
+        deltas = [event for event in events if isinstance(event, TextDelta)]
+
+        assert "".join(delta.text for delta in deltas) == "".join(each.body for each in layout if each.kind == "text")
+        assert [each.id for delta in deltas for each in delta.logprobs] == _writing(ids, layout)
+
+
+def _writing(ids: Sequence[int], layout: Sequence[Segment]) -> list[int]:
+    """The ids that wrote a byte of the text."""
+    kinds = [segment.kind for segment in layout for _ in segment.body.encode()]
+    found, at = [], 0
+    for each in ids:
+        after = at + len(tokenizer().token_bytes(each))
+        if "text" in kinds[at:after]:
+            found.append(each)
+        at = after
+    return found
 
 
 def test_logprobs_of_a_stop_string_are_not_reported() -> None:
