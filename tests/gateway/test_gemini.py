@@ -53,6 +53,42 @@ async def talking(*replies: Reply | str, version: str = "v1beta") -> AsyncIterat
         yield house, made
 
 
+@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+async def test_thoughts_end_at_their_budget_and_the_answer_follows_with_its_own_logprobs(stream: bool) -> None:
+    long = " ".join(["word"] * 100)
+    asked = types.GenerateContentConfig(
+        thinking_config=types.ThinkingConfig(include_thoughts=True, thinking_budget=16),
+        response_logprobs=True,
+        logprobs=1,
+    )
+    async with talking(Reply("never said", long), "The answer.") as (house, made):
+        if stream:
+            asking = made.models.generate_content_stream(model="sim", contents="Hello", config=asked)
+            answers = [chunk async for chunk in await asking]
+        else:
+            answers = [await made.models.generate_content(model="sim", contents="Hello", config=asked)]
+        first, second = house.engine.requests
+
+    parts = [part for answer in answers for part in (answer.candidates[0].content.parts or []) if part.text]
+    scores = [answer.candidates[0].logprobs_result for answer in answers]
+    tokens = [each.token for found in scores if found is not None for each in found.chosen_candidates]
+    assert 0 < len("".join(part.text for part in parts if part.thought).split()) <= 16
+    assert "".join(part.text for part in parts if not part.thought).strip() == "The answer."
+    assert "".join(tokens).strip() == "The answer."
+    assert answers[-1].usage_metadata.thoughts_token_count == 16
+    assert len(second.input_ids) > len(first.input_ids) + 16
+
+
+async def test_a_budget_for_several_candidates_is_refused_by_its_field() -> None:
+    asked = types.GenerateContentConfig(thinking_config=types.ThinkingConfig(thinking_budget=16), candidate_count=2)
+    async with talking("Hello.") as (_, made):
+        with pytest.raises(errors.ClientError) as caught:
+            await made.models.generate_content(model="sim", contents="Hello", config=asked)
+
+    assert caught.value.code == 400
+    assert "thinkingBudget" in json.dumps(caught.value.details)
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_a_whole_answer_has_text_reason_and_usage(version: str) -> None:
     async with talking("Good day to you.", version=version) as (_, made):

@@ -10,11 +10,11 @@ pipeline.output.
 from collections.abc import Sequence
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from smg_core.engines.base import EngineOutput
 from smg_core.errors import SmgError, UnsupportedParameter
 from smg_core.events import Event
+from smg_core.pipeline.joining import one_by_one
 from smg_core.pipeline.output import OutputProcessor
 from smg_core.pipeline.output_plan import OutputPlan
 from smg_core.pipeline.served import ServedModel
@@ -22,6 +22,9 @@ from smg_core.request import GenerationRequest
 from smg_core.tokenizer.base import Tokenizer
 
 __all__ = ["Budget", "BudgetedProcessor", "budget_of"]
+
+_KEPT = frozenset({"messages", "generate_content"})
+"""The APIs whose budget is a ceiling that the gateway keeps. That of Chat Completions is told to the model's template."""
 
 
 class Budget(Struct, frozen=True):
@@ -34,11 +37,17 @@ class Budget(Struct, frozen=True):
 
 def budget_of(request: GenerationRequest, model: ServedModel, tokenizer: Tokenizer) -> Budget | None:
     """The budget that the answer to `request` has to keep; None where it has none, and where the model's family has no marker for
-    the end of reasoning. Raises UnsupportedParameter in the second case where the deployment wants that."""
+    the end of reasoning. Raises UnsupportedParameter in the second case where the deployment wants that, and for an answer of
+    several choices: an engine makes them in one call, which cannot end for one of them alone."""
     tokens = request.reasoning.budget_tokens
-    if tokens is None or request.origin is None or request.origin.api != "messages":
+    if tokens is None or request.origin is None or request.origin.api not in _KEPT:
         return None
     closes = model.parser.thinking.closes if model.parser is not None else ()
+    if closes and request.sampling.n > 1:
+        raise UnsupportedParameter(
+            "A budget for reasoning is kept where one choice is asked for: ask for one, or set no budget.",
+            param="reasoning.budget_tokens",
+        )
     if closes:
         return Budget(tokens, closes[0], tuple(tokenizer.encode(closes[0])))
     if model.refuses_budget:
@@ -66,7 +75,7 @@ class BudgetedProcessor(OutputProcessor):
         events, self._early = self._early, []
         try:
             for output in outputs:
-                for part in (output,) if self._closed else _apart(output):
+                for part in (output,) if self._closed else one_by_one(output):
                     events += super().feed((part,))
                     if self._used_up():
                         self.cut_short = self.done = True
@@ -90,12 +99,3 @@ class BudgetedProcessor(OutputProcessor):
         self._kept[0].extend(self._budget.ids)
         (choice,) = self._choices
         self._early = choice.end_reasoning(self._budget.marker)
-
-
-def _apart(output: EngineOutput) -> Sequence[EngineOutput]:
-    """The same output a token at a time; what ends it goes with the last."""
-    if len(output.ids) < 2:
-        return (output,)
-    *before, last = output.ids
-    parts = [EngineOutput(output.index, (token,)) for token in before]
-    return [*parts, replace(output, ids=(last,))]
