@@ -581,7 +581,7 @@ LIBRARY_CONSTANTS: dict[str, str] = {
     """,
     SCHEMA: """
         smg_parsers.coerce: _UNFOLD_LIMIT
-        smg_parsers.constraints: MAX_NESTING MAX_REF_DEPTH MAX_UNION_DEPTH
+        smg_parsers.constraint_arguments: MAX_NESTING MAX_REF_DEPTH MAX_UNION_DEPTH
         smg_parsers.lark: MOST_CHARACTERS MOST_DEFINITIONS MOST_NESTING MOST_REPEATS MOST_TOKENS _TRANSLATED
         smg_parsers.patterns: MOST_CHARACTERS MOST_NESTING MOST_REPEATS
     """,
