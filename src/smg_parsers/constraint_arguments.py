@@ -31,6 +31,8 @@ MAX_REF_DEPTH = 16
 MAX_NESTING = 4
 """In formats that nest, objects are spelled out member by member down to this depth; deeper ones are free text."""
 MAX_UNION_DEPTH = 6
+WORD: JsonObject = {"type": "regex", "pattern": "[A-Za-z_][A-Za-z0-9_.-]*"}
+"""The name of a member that no schema declares."""
 PYTHON_STRING = r"'([^'\\\n]|\\[^\n])*'"
 
 
@@ -110,17 +112,33 @@ def _any_members(body: Body) -> JsonObject:
     """Any members, for an object whose schema declares none."""
     if body.sort or body.nested:
         return {"type": "any_text"}
-    begin, _, after = (body.open or "").replace("{is_string}", "true").replace("{type}", "string").partition("{key}")
-    word = {"type": "regex", "pattern": "[A-Za-z_][A-Za-z0-9_.-]*"}
     if not body.between:
-        return {
-            "type": "star",
-            "content": tag_form(begin, sequence_form([word, const_text(after), {"type": "any_text"}]), body.close),
-        }
+        return {"type": "star", "content": either_form([_any_member(body, kind) for kind in _marked_kinds(body)])}
+    begin, _, after = (body.open or "").partition("{key}")
     value = either_form([{"type": "json_schema", "json_schema": True}, {"type": "regex", "pattern": PYTHON_STRING}])
-    one = sequence_form([word, const_text(after), value])
+    one = sequence_form([const_text(begin), WORD, const_text(after), value])
     more = {"type": "star", "content": sequence_form([const_text(body.between), one])}
     return optional_form(sequence_form([one, more]))
+
+
+def _marked_kinds(body: Body) -> Sequence[str]:
+    """The kinds of values that the family marks in different ways; where it marks none, any value is a string."""
+    if "{type}" in (body.open or ""):
+        return ("string", "number", "boolean", "object", "array", "null")
+    return ("string", "object") if "{is_string}" in (body.open or "") else ("string",)
+
+
+def _any_member(body: Body, kind: str) -> JsonObject:
+    """A member of any name whose value is marked as ``kind``: a raw string, or JSON."""
+    begin, end = _around(body, "{key}", kind)
+    begin, _, after = begin.partition("{key}")
+    if kind == "string":
+        return tag_form(begin, sequence_form([WORD, const_text(after), {"type": "any_text"}]), end)
+    value: JsonObject = {
+        "type": "json_schema",
+        "json_schema": {"type": kind} if "{type}" in (body.open or "") else True,
+    }
+    return sequence_form([const_text(begin), WORD, const_text(after), value, const_text(end)])
 
 
 def _member(body: Body, key: str, schema: object, root: JsonObject, depth: int = 0) -> JsonObject:

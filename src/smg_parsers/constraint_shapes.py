@@ -34,7 +34,8 @@ class Shape:
 
     ``trigger`` begins a call in free text, None if nothing marks a call; ``between`` joins calls. ``think`` are the
     reasoning markers. ``lead`` may come before forced calls and ``tail`` after them. ``single``: the family writes at most
-    one call. ``excludes`` may not occur in free text.
+    one call. ``excludes`` may not occur in free text. ``answer`` are the texts that may come before the answer, and those that
+    may come after it, in their order; ``headed``: before an answer they must.
     """
 
     begin: str
@@ -48,6 +49,8 @@ class Shape:
     lead: str = ""
     tail: str = ""
     excludes: tuple[str, ...] = ()
+    answer: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+    headed: bool = False
 
 
 THINK = ("<think>", "</think>")
@@ -134,7 +137,10 @@ SHAPES: dict[str, Shape] = {
     "gigachat35": _dsml("GCML", "tool_calls"),
     **{family: _hermes() for family in ("qwen25", "granite4")},
     **{family: _hermes(think=THINK) for family in ("qwen3", "qwen3_thinking", "qwq", "hermes")},
-    "ernie45": Shape("<tool_call>\n" + ARGUMENTS, "}\n</tool_call>\n", "<tool_call>", think=THINK),
+    "ernie45": Shape(
+        "<tool_call>\n" + ARGUMENTS, "}\n</tool_call>\n", "<tool_call>", think=THINK,
+        answer=(("<response>\n",), ("\n</response>\n",)),
+    ),
     "exaone4": _hermes("", THINK),
     "longcat": Shape(
         "<longcat_tool_call>\n" + ARGUMENTS, "}\n</longcat_tool_call>", "<longcat_tool_call>",
@@ -152,6 +158,7 @@ SHAPES: dict[str, Shape] = {
         '<|open|>call tool="{name}" index="{n}"<|sep|>', "<|close|>call<|sep|>", "<|open|>tools<|sep|>",
         Body(_K3_ARGUMENT, "<|close|>argument<|sep|>"), ("<|open|>tools<|sep|>", "<|close|>tools<|sep|>"),
         think=("<|open|>think<|sep|>", "<|close|>think<|sep|>"), lead="<|close|>response<|sep|>", tail="<|close|>message<|sep|>",
+        answer=(("<|open|>response<|sep|>",), ("<|close|>response<|sep|>", "<|close|>message<|sep|>")),
     ),
     **{family: _pairs("tool_call", PAIR_LINES, line="\n", between="\n") for family in ("glm45", "glm46")},
     **{family: _pairs("tool_call", PAIRS) for family in ("glm47", "glm5", "ling")},
@@ -189,13 +196,16 @@ SHAPES: dict[str, Shape] = {
     "magistral": Shape("[TOOL_CALLS]{name}[ARGS]", "", "[TOOL_CALLS]", think=("[THINK]", "[/THINK]")),
     "command_r": Shape(_FENCED, "\n    }", "Action: ```json", outer=("Action: ```json\n[\n", "\n]\n```"), between=",\n"),
     "command_a": Shape(
-        _COHERE_CALL, "}", "<|START_ACTION|>", outer=_COHERE, between=",\n    ", think=("<|START_THINKING|>", "<|END_THINKING|>")
+        _COHERE_CALL, "}", "<|START_ACTION|>", outer=_COHERE, between=",\n    ", think=("<|START_THINKING|>", "<|END_THINKING|>"),
+        answer=(("<|START_RESPONSE|>",), ("<|END_RESPONSE|>",)),
     ),
     "nemotron_nano_v2": _array("<TOOLCALL>[", "]</TOOLCALL>", think=THINK),
     "nemotron_super": _array("<TOOLCALL>[", "]</TOOLCALL>", think=THINK),
-    "granite3": _array("<|tool_call|>[", "]", think=THINK),
+    "granite3": replace(_array("<|tool_call|>[", "]", think=THINK), answer=(("<response>",), ("</response>",))),
     "phi4": _array("functools[", "]", think=THINK),
-    "hunyuan": _array("<tool_calls>[", "]</tool_calls>", think=THINK),
+    "hunyuan": replace(
+        _array("<tool_calls>[", "]</tool_calls>", think=THINK), answer=(("<answer>\n",), ("\n</answer>",))
+    ),
     "jamba": _array("<tool_calls>[", "]</tool_calls>", gap=("\n    ", ",\n    ", "\n")),
     "minimax_m1": Shape(ARGUMENTS, "}\n", "<tool_calls>", outer=("<tool_calls>\n", "</tool_calls>"), think=THINK),
     "minimax_m3": Shape(
@@ -230,11 +240,13 @@ SHAPES: dict[str, Shape] = {
     "harmony": Shape(
         _HARMONY, "<|call|>", "<|channel|>commentary to=functions.", between="<|start|>assistant",
         think=("<|channel|>analysis<|message|>", "<|end|><|start|>assistant"),
+        answer=(("<|channel|>final<|message|>",), ()), headed=True,
     ),
     "inkling": Shape(
         _INKLING, "}<|end_message|>", "<|message_model|>{name}<|content_invoke_tool", tail="<|content_model_end_sampling|>",
         excludes=("<|content_invoke_tool_json|>",),
         think=("<|message_model|><|content_thinking|>", "<|end_message|>"),
+        answer=(("<|message_model|>", "<|content_text|>"), ("<|end_message|>", "<|content_model_end_sampling|>")),
     ),
 }  # fmt: skip
 """How each family writes calls. Families without a row (kimi_vl, plain) are forced by JSON schema."""

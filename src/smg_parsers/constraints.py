@@ -46,6 +46,8 @@ __all__ = [
 ConstraintKind = Literal["json_schema", "regex", "ebnf", "structural_tag"]
 KINDS: frozenset[str] = frozenset({"json_schema", "regex", "ebnf", "structural_tag"})
 """All kinds. vLLM, SGLang and TensorRT-LLM support all of them; some engines, such as MLX, none."""
+ANY_TEXT: JsonObject = {"type": "any_text"}
+LINE_ENDS: JsonObject = {"type": "regex", "pattern": "\\n{0,3}"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,30 +75,77 @@ def constrain(
     kinds: Collection[str] = KINDS,
     parallel_tool_calls: bool = True,
     in_reasoning: bool = False,
+    marks: Sequence[tuple[str, str]] | None = None,
+    answer: JsonObject | None = None,
 ) -> FamilyConstraint | None:
-    """The constraint for a request's tools, or None if the output is free.
+    """The constraint for a request's tools and the format of its answer, or None if the output is free.
 
     ``tools`` and ``tool_choice`` are as in Chat Completions or Responses, custom tools included; ``kinds`` are those that
-    the engine supports (other names are ignored). ``in_reasoning``: the prompt has opened the reasoning block, so a forced
-    call comes after its end. Raises ConstraintError for malformed tools and for a tool_choice that names no tool,
-    ConstraintUnsupported if the engine or the family cannot enforce what is asked.
+    the engine supports (other names are ignored). ``in_reasoning``: the prompt has opened the reasoning block, so a call or an
+    answer comes after its end. ``marks`` are the pairs of markers between which reasoning may stand first, if they are not the
+    family's usual one; empty if there is none, or if the engine looks only at what comes after it. ``answer`` is what the
+    text has to be, as a format of a structural tag: the output is then such a text or, if the model may call tools, calls; if it
+    must, calls alone. Raises ConstraintError for malformed tools and for a tool_choice that names no tool, ConstraintUnsupported
+    if the engine or the family cannot enforce what is asked.
     """
     mode, chosen, named = _choose(tools, tool_choice)
-    if mode == "none" or not chosen or (mode == "auto" and not any(tool.strict for tool in chosen)):
+    shape, parallel = SHAPES.get(family), parallel_tool_calls and not named
+    mode = mode if chosen else "none"
+    pairs = marks if marks is not None else _usual(shape)
+    reasoning = _Reasoning(tuple(pairs), open=in_reasoning, gap=shape is None or not shape.headed)
+    if answer is not None and mode != "required":
+        calls = None if mode == "none" else _chosen_calls(family, shape, chosen, parallel=parallel)
+        return _held(_tag(_answered(shape, answer, calls, reasoning), family), kinds, "a response format here")
+    if mode == "none" or (mode == "auto" and not any(tool.strict for tool in chosen)):
         return None
-    made = _of_tools(family, mode, chosen, parallel=parallel_tool_calls and not named, in_reasoning=in_reasoning)
+    made = _of_tools(family, mode, chosen, parallel=parallel, reasoning=reasoning)
     return _held(made, kinds, f"tool_choice {mode!r} or a strict tool")
 
 
+@dataclass(frozen=True, slots=True)
+class _Reasoning:
+    """What reasoning may stand before calls or an answer: between one of the pairs of markers, the first of which the prompt has
+    opened if it is ``open``. ``gap``: the family may write line ends before and behind it."""
+
+    pairs: tuple[tuple[str, str], ...]
+    open: bool
+    gap: bool
+
+    def form(self, *, ends: bool = False) -> list[JsonObject]:
+        """The reasoning as a part of an output: required if it is open, else optional. With ``ends``, line ends behind it are a
+        part of it."""
+        if not self.pairs:
+            return []
+        behind = self.lines() if ends else []
+        if self.open:
+            return [tag_form("", ANY_TEXT, self.pairs[0][1]), *behind]
+        block = either_form([tag_form(begin, ANY_TEXT, end) for begin, end in self.pairs])
+        return [optional_form(sequence_form([*self.lines(), block, *behind]))]
+
+    def lines(self) -> list[JsonObject]:
+        """Line ends, where the family may write some."""
+        return [LINE_ENDS] if self.gap else []
+
+
+def _usual(shape: Shape | None) -> Sequence[tuple[str, str]]:
+    return () if shape is None or shape.think is None else (shape.think,)
+
+
 def _of_tools(
-    family: str, mode: str, chosen: Sequence[_Tool], *, parallel: bool, in_reasoning: bool
+    family: str, mode: str, chosen: Sequence[_Tool], *, parallel: bool, reasoning: _Reasoning
 ) -> FamilyConstraint:
     shape = SHAPES.get(family)
     if mode == "auto":
-        return _tag(_triggered(family, shape, chosen, parallel=parallel), family)
-    if shape is None:
-        return FamilyConstraint("json_schema", dumped(_calls_schema(chosen, parallel=parallel)), "json")
-    return _tag(_forced(shape, chosen, parallel=parallel, in_reasoning=in_reasoning), family)
+        calls = _triggered(family, shape, chosen, parallel=parallel)
+        # Reasoning that the model opens itself is part of the free text.
+        return _tag(sequence_form([*reasoning.form(), calls]) if reasoning.open else calls, family)
+    if shape is not None:
+        return _tag(_forced(shape, chosen, parallel=parallel, reasoning=reasoning), family)
+    schema = _calls_schema(chosen, parallel=parallel)
+    if not reasoning.pairs:
+        return FamilyConstraint("json_schema", dumped(schema), "json")
+    array: JsonObject = {"type": "json_schema", "json_schema": schema}
+    return _tag(sequence_form([*reasoning.form(), *reasoning.lines(), array]), "json")
 
 
 def _held(made: FamilyConstraint, kinds: Collection[str], needed_by: str) -> FamilyConstraint:
@@ -232,21 +281,41 @@ def _triggered(family: str, shape: Shape | None, tools: Sequence[_Tool], *, para
     }
 
 
-def _forced(shape: Shape, tools: Sequence[_Tool], *, parallel: bool, in_reasoning: bool) -> JsonObject:
+def _forced(shape: Shape, tools: Sequence[_Tool], *, parallel: bool, reasoning: _Reasoning) -> JsonObject:
     """Reasoning (if the family has it), then the calls, and then the end."""
-    calls = [_call(shape, tool, free=False) for tool in tools]
+    parts = reasoning.form()
+    if shape.think is not None or parts:
+        parts += reasoning.lines()
+    if shape.lead and not reasoning.open:
+        parts.append(optional_form(const_text(shape.lead)))
+    return sequence_form([*parts, _calls(shape, [_call(shape, tool, free=False) for tool in tools], parallel=parallel)])
+
+
+def _chosen_calls(family: str, shape: Shape | None, tools: Sequence[_Tool], *, parallel: bool) -> JsonObject:
+    """The calls that the model may make instead of an answer; tools that are not strict take any arguments."""
+    if shape is None:
+        raise ConstraintUnsupported(f"how the family {family!r} writes calls beside an answer is not known")
+    return _calls(shape, [_call(shape, tool, free=not tool.strict) for tool in tools], parallel=parallel)
+
+
+def _calls(shape: Shape, calls: list[JsonObject], *, parallel: bool) -> JsonObject:
+    """The calls with what stands around all of them."""
     begin, end = shape.outer
     run = _run(shape, calls, one=not parallel or shape.single)
-    parts: list[JsonObject] = []
-    if shape.think is not None:
-        thought = tag_form("" if in_reasoning else shape.think[0], {"type": "any_text"}, shape.think[1])
-        parts += [thought if in_reasoning else optional_form(thought), {"type": "regex", "pattern": "\\n{0,3}"}]
-    if shape.lead and not in_reasoning:
-        parts.append(optional_form(const_text(shape.lead)))
-    parts += [part for part in (const_text(begin), run, const_text(end)) if part.get("value") != ""]
-    if shape.tail:
-        parts.append(optional_form(const_text(shape.tail)))
-    return sequence_form(parts)
+    parts = [part for part in (const_text(begin), run, const_text(end)) if part.get("value") != ""]
+    return sequence_form([*parts, optional_form(const_text(shape.tail))] if shape.tail else parts)
+
+
+def _answered(shape: Shape | None, answer: JsonObject, calls: JsonObject | None, reasoning: _Reasoning) -> JsonObject:
+    """Reasoning, and then the answer with what the family writes around it, or calls. Where it may be calls, line ends may come
+    before both: a model that begins with one has not chosen yet."""
+    before, after = ((), ()) if shape is None else shape.answer
+    headed = shape is not None and shape.headed
+    heads = [const_text(text) if headed else optional_form(const_text(text)) for text in before]
+    whole = sequence_form([*heads, answer, *[optional_form(const_text(text)) for text in after]])
+    if calls is None:
+        return sequence_form([*reasoning.form(ends=True), whole])
+    return sequence_form([*reasoning.form(), *reasoning.lines(), either_form([whole, calls])])
 
 
 def _run(shape: Shape, calls: list[JsonObject], *, one: bool) -> JsonObject:

@@ -56,11 +56,46 @@ THINK_OPEN: Final = Thinking(opens=("<think>",), closes=("</think>",), opens_in_
 NONE: Final = Thinking()
 
 
+def block_open(prompt: str, thinking: Thinking) -> str | None:
+    """The marker of the block of reasoning that a rendered prompt ends inside, so that the output begins there; None where it
+    ends outside of one."""
+    turn = _turn_of(prompt)
+    if turn < 0:
+        ended = [marker for marker in thinking.opens if prompt.rstrip().endswith(marker.rstrip())]
+        return max(ended, key=len, default=None)
+    opened, _, marker = max(
+        ((prompt.rfind(each, turn), len(each), each) for each in thinking.opens), default=(-1, 0, "")
+    )
+    return marker if opened > _end_of_block(prompt, thinking, turn) else None
+
+
 def left_open(prompt: str, thinking: Thinking) -> bool:
     """Whether a rendered prompt ends inside reasoning, so that the output begins there."""
-    turn = max((prompt.rfind(start) for start in TURNS), default=-1)
+    return block_open(prompt, thinking) is not None
+
+
+def left_closed(prompt: str, thinking: Thinking) -> bool:
+    """Whether a rendered prompt ends behind reasoning of the assistant's turn, so that the output begins with the answer: how
+    templates switch reasoning off."""
+    turn = _turn_of(prompt)
     if turn < 0:
-        return prompt.rstrip().endswith(thinking.opens) if thinking.opens else False
-    opened = max((prompt.rfind(marker, turn) for marker in thinking.opens), default=-1)
-    closed = max((prompt.rfind(marker, turn) for marker in (*thinking.closes, *thinking.breaks)), default=-1)
-    return opened > closed
+        return bool(thinking.closes) and prompt.rstrip().endswith(thinking.closes)
+    return _end_of_block(prompt, thinking, turn) >= 0 and block_open(prompt, thinking) is None
+
+
+def marks_of(thinking: Thinking) -> tuple[tuple[str, str], ...]:
+    """The markers between which the family's reasoning stands, as pairs; none where it is not told by a pair."""
+    opens, closes = thinking.opens, thinking.closes
+    if len(opens) == len(closes):
+        return tuple(zip(opens, closes, strict=True))
+    return tuple((marker, closes[0]) for marker in opens) if closes else ()
+
+
+def _turn_of(prompt: str) -> int:
+    """Where the last turn of the assistant begins, -1 where nothing says so."""
+    return max((prompt.rfind(start) for start in TURNS), default=-1)
+
+
+def _end_of_block(prompt: str, thinking: Thinking, turn: int) -> int:
+    """Where the last marker in a turn stands that ends reasoning, -1 where there is none."""
+    return max((prompt.rfind(marker, turn) for marker in (*thinking.closes, *thinking.breaks)), default=-1)
