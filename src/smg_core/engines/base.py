@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Generic, Literal, Protocol, TypeVar, runtime_c
 import attrs
 from msgspec import Struct
 
+from smg_core.engines.constraint import Constraint, HoldsFrom
 from smg_core.engines.elsewhere import Elsewhere
 from smg_core.engines.kv_events import KvEventBatch
 from smg_core.engines.loads import Loads, RankLoad
@@ -47,6 +48,7 @@ __all__ = [
     "EngineOutput",
     "EngineRequest",
     "EngineSink",
+    "HoldsFrom",
     "IdsEngine",
     "ItemizedMedia",
     "KvFacts",
@@ -71,16 +73,6 @@ Pushed = TypeVar("Pushed", contravariant=True)
 
 
 # ------------------------------------------------------------------------------------------------- what is asked for
-
-
-@attrs.frozen
-class Constraint:
-    """Structured output. `kind` is one of "json_schema", "json_object", "regex", "grammar", "structural_tag", "choice";
-    `value` is its text (JSON for a schema or tag), `choices` the strings of a "choice"."""
-
-    kind: str
-    value: str = ""
-    choices: tuple[str, ...] = ()
 
 
 class Bootstrap(Struct, frozen=True):
@@ -119,7 +111,8 @@ class EngineRequest(Struct, frozen=True):
     `multimodal` is what the dialect's `MediaPacking` made, opaque to everyone between. A hand-over from a prefill to a decode
     worker is told in one of three ways, as the dialect has it (`EngineFacts.hands_over`): `kv_transfer` is its parameters as JSON
     text, `bootstrap` the place where the two meet, `context_phase` the part that this worker does. `lora` is the engine's id of
-    the adapter to use. The media that `encoded` names come to this engine as embeddings; of the others it makes them itself."""
+    the adapter to use. The media that `encoded` names come to this engine as embeddings; of the others it makes them itself.
+    `after_reasoning`: the constraint is for what follows the reasoning that the prompt has opened (`EngineFacts.holds_from`)."""
 
     id: str
     input_ids: TokenIds
@@ -134,6 +127,7 @@ class EngineRequest(Struct, frozen=True):
     context_phase: ContextPhase | None = None
     lora: str | None = None
     encoded: tuple[Encoded, ...] = ()
+    after_reasoning: bool = False
 
 
 # --------------------------------------------------------------------------------------------------- what comes back
@@ -221,19 +215,20 @@ class EngineFacts:
     (None: no limit known), `greedy_n` whether also at temperature 0; `fans_out`: it gives one choice a call, so each is asked
     for in a call of its own. `min_tokens`: whether it can be kept from ending early. `seed`, `logit_bias`, `stop_token_ids`:
     whether its protocol carries them. `stop_strings`: whether it looks for them itself. `constraints`: kinds of `Constraint` it
-    holds its output to. `logprobs`: whether it gives any, and then at most `max_logprobs` alternatives (None: no limit known).
-    `media`: the kinds ("image", "video", "audio") it says it takes; None: it cannot say, the model's files decide.
-    `media_together`: the kinds that one request may mix; any one kind may always come alone. `normalizes`: it rescales and
-    normalises pixels itself, so it wants their bytes; `resizes`: whose arithmetic its own processor of pictures uses. `floats`:
-    how wide tensors of floats are best sent; a narrower type than float32 is one that it rounds them to anyway.
-    `shared_memory`: id of the shared memory that it can open, "" for none. `kv` is of this engine alone: two engines are of one
-    kind whatever it says, and a worker has it apart (`Worker.kv`). `process` is of this engine alone, too. `custom_tools`: it
-    takes tools of free text as such, which only an engine that speaks chat can. `context_length` and `block_size` are tokens, 0
-    where it did not say; `ranks` its ranks. `loads`, `kv_events`: whether it answers these. `generates`: whether its model
-    writes text. `pools`: the kinds of pooled work it does, empty for none; `pool_inputs`: how many inputs one such call may
-    have. `hands_over`: the field of `EngineRequest` in which its dialect tells a prefill/decode hand-over; "" for none. `lora`:
-    whether a request may name an adapter. `speech`: whether it has a call for recordings. `reported`: names and values that it
-    told of itself beside these (its parsers, its version), for people, which are not compared."""
+    holds its output to; `holds_from`: from where on. `logprobs`: whether it gives any, and then at most `max_logprobs`
+    alternatives (None: no limit known). `media`: the kinds ("image", "video", "audio") it says it takes; None: it cannot say,
+    the model's files decide. `media_together`: the kinds that one request may mix; any one kind may always come alone.
+    `normalizes`: it rescales and normalises pixels itself, so it wants their bytes; `resizes`: whose arithmetic its own
+    processor of pictures uses. `floats`: how wide tensors of floats are best sent; a narrower type than float32 is one that it
+    rounds them to anyway. `shared_memory`: id of the shared memory that it can open, "" for none. `kv` is of this engine alone:
+    two engines are of one kind whatever it says, and a worker has it apart (`Worker.kv`). `process` is of this engine alone,
+    too. `custom_tools`: it takes tools of free text as such, which only an engine that speaks chat can. `context_length` and
+    `block_size` are tokens, 0 where it did not say; `ranks` its ranks. `loads`, `kv_events`: whether it answers these.
+    `generates`: whether its model writes text. `pools`: the kinds of pooled work it does, empty for none; `pool_inputs`: how
+    many inputs one such call may have. `hands_over`: the field of `EngineRequest` in which its dialect tells a prefill/decode
+    hand-over; "" for none. `lora`: whether a request may name an adapter. `speech`: whether it has a call for recordings.
+    `reported`: names and values that it told of itself beside these (its parsers, its version), for people, which are not
+    compared."""
 
     dialect: str
     door: Literal["ids", "chat"] = "ids"
@@ -248,6 +243,7 @@ class EngineFacts:
     stop_token_ids: bool = True
     stop_strings: bool = True
     constraints: frozenset[str] = frozenset()
+    holds_from: HoldsFrom = "first_token"
     logprobs: bool = True
     max_logprobs: int | None = 20
     prompt_logprobs: bool = True

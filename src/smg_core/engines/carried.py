@@ -24,6 +24,7 @@ OPTIONAL: dict[str, tuple[_Uses, str, str]] = {
     "context_phase": (lambda asked: asked.context_phase is not None, "the parts of a request", "kv_transfer"),
     "data_parallel_rank": (lambda asked: bool(asked.data_parallel_rank), "a data-parallel rank", "data_parallel_rank"),
     "lora": (lambda asked: asked.lora is not None, "an adapter", "model"),
+    "after_reasoning": (lambda asked: asked.after_reasoning, "a constraint behind reasoning", "response_format"),
     "encoded": (lambda asked: bool(asked.encoded), "embeddings of another engine", "messages"),
     "n": (lambda asked: asked.sampling.n != 1, "several choices", "sampling.n"),
     "seed": (lambda asked: asked.sampling.seed is not None, "a seed", "sampling.seed"),

@@ -218,6 +218,7 @@ def prefill_request(
         sampling=replace(asked, **changes),
         stream=False,
         constraint=request.constraint if plan.samples else None,
+        after_reasoning=request.after_reasoning and plan.samples,
         data_parallel_rank=rank,
         multimodal=multimodal,
         encoded=encoded,

@@ -29,6 +29,7 @@ OUTER: dict[str, Any] = {
     "context_phase": ContextPhase("generation", "c-1", 3, b"blocks"),
     "lora": "3",
     "encoded": (Encoded(0, Bootstrap("10.0.0.2", 8998, 78)),),
+    "after_reasoning": True,
 }
 SAMPLED: dict[str, Any] = {
     "max_tokens": 7,

@@ -66,7 +66,7 @@ FACTS = EngineFacts(
 _ANY_OBJECT = '{"type":"object"}'
 _refuse = refusing(
     {"constraint", "lora", "cache_salt", "data_parallel_rank", "seed", "stop", "min_tokens", "logit_bias"}
-    | {"prompt_logprobs"}
+    | {"prompt_logprobs", "after_reasoning"}
 )
 _PLAIN = {
     name: name
@@ -112,6 +112,8 @@ class SglangHttpCodec:
             body["extra_key"] = request.cache_salt
         if request.data_parallel_rank is not None:
             body["data_parallel_rank"] = request.data_parallel_rank
+        if request.after_reasoning:
+            body["require_reasoning"] = True
         asked = request.sampling
         if asked.logprobs is not None or asked.prompt_logprobs is not None:
             body["return_logprob"] = True
@@ -314,6 +316,7 @@ class _ServerWire(Struct):
     page_size: int | None = None
     dp_size: int | None = None
     version: str | None = None
+    reasoning_parser: str | None = None
 
 
 _SERVERS = msgspec.json.Decoder(_ServerWire)
@@ -326,5 +329,6 @@ def _facts(message: bytes) -> EngineFacts:
         context_length=told.context_length or 0,
         block_size=max(0, told.page_size or 0),
         ranks=max(1, told.dp_size or 1),
+        holds_from="as_told" if told.reasoning_parser else "first_token",
         reported=(("version", told.version),) if told.version else (),
     )

@@ -52,6 +52,7 @@ FACTS = EngineFacts(
     wire="http",
     greedy_n=False,
     constraints=frozenset({"json_schema", "json_object", "regex", "grammar", "structural_tag", "choice"}),
+    holds_from="unknown",
     max_logprobs=20,
     prompt_logprobs=False,  # refused by the server for streams
     media=frozenset(),

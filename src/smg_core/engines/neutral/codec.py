@@ -44,7 +44,7 @@ from smg_core.tokens import TokenIds
 
 __all__ = ["NeutralCodec"]
 
-_refuse = refusing(OPTIONAL.keys() - {"bootstrap", "context_phase", "encoded", "lora"})
+_refuse = refusing(OPTIONAL.keys() - {"after_reasoning", "bootstrap", "context_phase", "encoded", "lora"})
 _MEDIA = 9  # in GenerateRequest
 _TOKENS_TAG = 0x0A  # first byte of a GenerateEvent that holds Tokens
 _INT64 = range(-(2**63), 2**63)

@@ -96,6 +96,7 @@ def _facts(message: bytes) -> EngineFacts:
         context_length=struct_number(arguments, "context_length"),
         block_size=max(0, struct_number(arguments, "page_size")),
         ranks=max(1, struct_number(arguments, "dp_size")),
+        holds_from="as_told" if struct_text(arguments, "reasoning_parser") else "first_token",
         kv_events=bool(struct_text(arguments, "kv_events_config")),
         kv=kv_of_arguments(arguments),
         process=ProcessFacts(uptime_s=info.uptime_seconds),

@@ -37,7 +37,7 @@ _PORT_BITS, _ROOM_BITS = 16, 31
 _ANY_OBJECT = '{"type":"object"}'
 _refuse = refusing(
     {
-        *("constraint", "multimodal", "bootstrap", "data_parallel_rank", "lora"),
+        *("constraint", "after_reasoning", "multimodal", "bootstrap", "data_parallel_rank", "lora"),
         *("stop", "min_tokens", "logit_bias", "prompt_logprobs"),
     }
 )
@@ -63,6 +63,7 @@ class SglangCodec:
             request_id=request.id,
             sampling_params=_sampling(request.sampling, request.constraint),
             stream=request.stream,
+            require_reasoning=request.after_reasoning,
         )
         _score(message, request.sampling)
         if request.bootstrap is not None:

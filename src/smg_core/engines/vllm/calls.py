@@ -10,7 +10,7 @@ import attrs
 from smg_grpc_proto.generated import vllm_engine_pb2 as pb
 
 from smg_core.engines.answers import json_object, parse
-from smg_core.engines.base import EngineFacts, KvFacts, ModelInfo, ProcessFacts, Unary
+from smg_core.engines.base import EngineFacts, HoldsFrom, KvFacts, ModelInfo, ProcessFacts, Unary
 from smg_core.engines.pooling import Vector, pools_of, vector_of
 from smg_core.engines.shared_calls import (
     health_call,
@@ -44,6 +44,7 @@ FACTS = EngineFacts(
     dialect="vllm",
     greedy_n=False,
     constraints=frozenset({"json_schema", "json_object", "regex", "grammar", "structural_tag", "choice"}),
+    holds_from="unknown",
     max_logprobs=20,
     cache_salt=False,
     hands_over="kv_transfer",
@@ -55,6 +56,8 @@ FACTS = EngineFacts(
 
 _FLOATS: dict[str, Literal["bfloat16", "float16"]] = {"bfloat16": "bfloat16", "float16": "float16"}
 """Names of the encoder's dtype, as vLLM reports it. Servicers that do (0.14 on) take tensors of it and cast wider ones to it."""
+
+_STARTS: dict[str, HoldsFrom] = {"first_token": "first_token", "after_reasoning": "after_reasoning"}
 
 
 def _model(message: bytes) -> ModelInfo:
@@ -80,6 +83,7 @@ def _facts(message: bytes) -> EngineFacts:
         shared_memory=info.shm_namespace_id,
         block_size=info.block_size,
         ranks=max(1, info.data_parallel_size),
+        holds_from=_holds_from(info),
         kv=KvFacts(info.kv_connector, info.kv_role, info.kv_engine_id),
         process=ProcessFacts(uptime_s=info.uptime_seconds),
         reported=reported(
@@ -87,6 +91,12 @@ def _facts(message: bytes) -> EngineFacts:
             server=info.server_type,
         ),
     )
+
+
+def _holds_from(info: pb.GetServerInfoResponse) -> HoldsFrom:
+    """Where its grammars begin. Servicers before 0.14 say neither that nor whether it has a parser for reasoning."""
+    told: HoldsFrom | None = _STARTS.get(info.constrained_decoding_start)
+    return told or ("after_reasoning" if info.engine_reasoning_parser else FACTS.holds_from)
 
 
 def _embedding(message: bytes) -> Vector:

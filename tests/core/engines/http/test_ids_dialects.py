@@ -283,6 +283,15 @@ def sglang(*metas: tuple[list[int], dict[str, Any]], **sampling: Any) -> list[En
     return SIDES["sglang-http"][0].decoder(asked).feed([*sent, b"[DONE]"])
 
 
+def test_sglang_with_a_parser_for_reasoning_holds_its_output_from_where_it_is_told() -> None:
+    codec = HTTP_DIALECTS["sglang-http"]()
+    for told, found in (({"reasoning_parser": "qwen3"}, "as_told"), ({"reasoning_parser": None}, "first_token")):
+        assert codec.describes.parse(json.dumps(told).encode()).holds_from == found
+    asked = EngineRequest("r", TokenIds([5]), Sampling(), constraint=Constraint("json_object"), after_reasoning=True)
+    assert json.loads(codec.generate(asked))["require_reasoning"] is True
+    assert HTTP_DIALECTS["vllm-http"]().facts.holds_from == "unknown"
+
+
 def test_sglangs_end_token_is_no_stop_token_that_was_asked_for() -> None:
     outputs = sglang(([1, 2], {"completion_tokens": 2, "finish_reason": {"type": "stop", "matched": 2}}))
 

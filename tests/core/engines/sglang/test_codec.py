@@ -6,6 +6,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from smg_grpc_proto.generated import sglang_scheduler_pb2 as pb
 
 from smg_core.engines.base import Bootstrap, Constraint, EngineOutput, EngineRequest
@@ -206,6 +207,20 @@ def test_the_end_token_matched_only_where_the_request_named_it(stops: tuple[int,
     outputs = CODEC.decoder(request(stop_token_ids=stops)).feed(streamed(HELLO, matched_token_id=2))
 
     assert outputs[-1].matched == matched
+
+
+@pytest.mark.parametrize(("parser", "found"), [("qwen3", "as_told"), (None, "first_token")])
+def test_with_a_parser_for_reasoning_the_engine_holds_its_output_from_where_it_is_told(
+    parser: str | None, found: str
+) -> None:
+    message = pb.GetServerInfoResponse()
+    message.server_args.update({"reasoning_parser": parser})
+
+    assert CODEC.describes.parse(message.SerializeToString()).holds_from == found
+    asked = EngineRequest("r", TokenIds([5]), Sampling(), constraint=Constraint("json_object"))
+    for after in (False, True):
+        sent = pb.GenerateRequest.FromString(CODEC.generate(replace(asked, after_reasoning=after)))
+        assert sent.require_reasoning == after
 
 
 def test_reasoning_tokens_are_passed_on() -> None:

@@ -506,6 +506,22 @@ def test_the_facts_are_the_dialects_table_with_what_the_engine_says() -> None:
     assert unsaid == CODEC.facts
 
 
+@pytest.mark.parametrize(
+    ("start", "parser", "found"),
+    [
+        ("first_token", "", "first_token"),
+        ("first_token", "qwen3", "first_token"),
+        ("after_reasoning", "qwen3", "after_reasoning"),
+        ("", "qwen3", "after_reasoning"),
+        ("some day", "", "unknown"),
+        ("", "", "unknown"),
+    ],
+)
+def test_an_engine_says_from_where_on_it_holds_its_output_to_a_constraint(start: str, parser: str, found: str) -> None:
+    message = pb.GetServerInfoResponse(constrained_decoding_start=start, engine_reasoning_parser=parser)
+    assert CODEC.describes.parse(message.SerializeToString()).holds_from == found
+
+
 @pytest.mark.parametrize("said", ["", "float32", "float64", "torch.bfloat16"])
 def test_an_encoder_of_another_type_is_sent_single_precision(said: str) -> None:
     message = pb.GetServerInfoResponse(multimodal_encoder_dtype=said)
