@@ -83,7 +83,8 @@ def constrain(
     ``tools`` and ``tool_choice`` are as in Chat Completions or Responses, custom tools included; ``kinds`` are those that
     the engine supports (other names are ignored). ``in_reasoning``: the prompt has opened the reasoning block, so a call or an
     answer comes after its end. ``marks`` are the pairs of markers between which reasoning may stand first, if they are not the
-    family's usual one; empty if there is none, or if the engine looks only at what comes after it. ``answer`` is what the
+    family's usual one; empty if there is none, or if the engine looks only at what comes after it; a pair without an opening
+    marker if the engine may do that, or may not. ``answer`` is what the
     text has to be, as a format of a structural tag: the output is then such a text or, if the model may call tools, calls; if it
     must, calls alone. Raises ConstraintError for malformed tools and for a tool_choice that names no tool, ConstraintUnsupported
     if the engine or the family cannot enforce what is asked.
@@ -307,15 +308,17 @@ def _calls(shape: Shape, calls: list[JsonObject], *, parallel: bool) -> JsonObje
 
 
 def _answered(shape: Shape | None, answer: JsonObject, calls: JsonObject | None, reasoning: _Reasoning) -> JsonObject:
-    """Reasoning, and then the answer with what the family writes around it, or calls. Where it may be calls, line ends may come
-    before both: a model that begins with one has not chosen yet."""
+    """Reasoning, and then the answer with what the family writes around it, or calls. Line ends belong to the reasoning, unless
+    they may come first: before what may be a call, since a model that begins with one has not chosen yet, and where the engine
+    may look only at what comes after the reasoning."""
     before, after = ((), ()) if shape is None else shape.answer
     headed = shape is not None and shape.headed
     heads = [const_text(text) if headed else optional_form(const_text(text)) for text in before]
     whole = sequence_form([*heads, answer, *[optional_form(const_text(text)) for text in after]])
-    if calls is None:
+    if calls is None and all(begin for begin, _ in reasoning.pairs):
         return sequence_form([*reasoning.form(ends=True), whole])
-    return sequence_form([*reasoning.form(), *reasoning.lines(), either_form([whole, calls])])
+    last = whole if calls is None else either_form([whole, calls])
+    return sequence_form([*reasoning.form(), *reasoning.lines(), last])
 
 
 def _run(shape: Shape, calls: list[JsonObject], *, one: bool) -> JsonObject:

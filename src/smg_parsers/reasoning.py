@@ -56,31 +56,25 @@ THINK_OPEN: Final = Thinking(opens=("<think>",), closes=("</think>",), opens_in_
 NONE: Final = Thinking()
 
 
-def block_open(prompt: str, thinking: Thinking) -> str | None:
-    """The marker of the block of reasoning that a rendered prompt ends inside, so that the output begins there; None where it
-    ends outside of one."""
-    turn = _turn_of(prompt)
+def left_at(prompt: str, thinking: Thinking) -> tuple[str | None, bool]:
+    """Where a rendered prompt leaves the reasoning: the marker of the block that it ends inside, so that the output begins
+    there, None outside of one; and whether it ends behind reasoning of the assistant's turn, so that the output begins with the
+    answer, which is how templates switch reasoning off."""
+    turn = max((prompt.rfind(start) for start in TURNS), default=-1)
     if turn < 0:
-        ended = [marker for marker in thinking.opens if prompt.rstrip().endswith(marker.rstrip())]
-        return max(ended, key=len, default=None)
+        end = prompt.rstrip()
+        ended = [marker for marker in thinking.opens if end.endswith(marker.rstrip())]
+        return max(ended, key=len, default=None), bool(thinking.closes) and end.endswith(thinking.closes)
     opened, _, marker = max(
         ((prompt.rfind(each, turn), len(each), each) for each in thinking.opens), default=(-1, 0, "")
     )
-    return marker if opened > _end_of_block(prompt, thinking, turn) else None
+    closed = max((prompt.rfind(each, turn) for each in (*thinking.closes, *thinking.breaks)), default=-1)
+    return (marker, False) if opened > closed else (None, closed >= 0)
 
 
 def left_open(prompt: str, thinking: Thinking) -> bool:
     """Whether a rendered prompt ends inside reasoning, so that the output begins there."""
-    return block_open(prompt, thinking) is not None
-
-
-def left_closed(prompt: str, thinking: Thinking) -> bool:
-    """Whether a rendered prompt ends behind reasoning of the assistant's turn, so that the output begins with the answer: how
-    templates switch reasoning off."""
-    turn = _turn_of(prompt)
-    if turn < 0:
-        return bool(thinking.closes) and prompt.rstrip().endswith(thinking.closes)
-    return _end_of_block(prompt, thinking, turn) >= 0 and block_open(prompt, thinking) is None
+    return left_at(prompt, thinking)[0] is not None
 
 
 def marks_of(thinking: Thinking) -> tuple[tuple[str, str], ...]:
@@ -89,13 +83,3 @@ def marks_of(thinking: Thinking) -> tuple[tuple[str, str], ...]:
     if len(opens) == len(closes):
         return tuple(zip(opens, closes, strict=True))
     return tuple((marker, closes[0]) for marker in opens) if closes else ()
-
-
-def _turn_of(prompt: str) -> int:
-    """Where the last turn of the assistant begins, -1 where nothing says so."""
-    return max((prompt.rfind(start) for start in TURNS), default=-1)
-
-
-def _end_of_block(prompt: str, thinking: Thinking, turn: int) -> int:
-    """Where the last marker in a turn stands that ends reasoning, -1 where there is none."""
-    return max((prompt.rfind(marker, turn) for marker in (*thinking.closes, *thinking.breaks)), default=-1)

@@ -4,7 +4,7 @@ import pytest
 
 from smg_parsers import FAMILIES
 from smg_parsers.constraints import SHAPES
-from smg_parsers.reasoning import TURNS, block_open, left_closed, left_open, marks_of
+from smg_parsers.reasoning import TURNS, left_at, left_open, marks_of
 
 ROWS = sorted(FAMILIES)
 
@@ -17,15 +17,15 @@ def test_a_block_that_the_prompt_has_opened_is_known_by_its_marker_and_one_that_
     thinking = FAMILIES[name].thinking
     for begin, end in marks_of(thinking):
         opened = f"{turn}{begin}"
-        found = block_open(opened, thinking)
+        found, closed = left_at(opened, thinking)
         assert found is not None
-        assert (found.strip(), dict(marks_of(thinking))[found]) == (begin.strip(), end)
-        assert not left_closed(opened, thinking)
+        assert (found.strip(), dict(marks_of(thinking))[found], closed) == (begin.strip(), end, False)
+        assert left_open(opened, thinking)
         over = f"{turn}{begin}\n\n{end}\n\n"
-        assert (left_open(over, thinking), left_closed(over, thinking)) == (False, True)
-        assert (left_open(turn, thinking), left_closed(turn, thinking)) == (False, False)
+        assert left_at(over, thinking) == (None, True)
+        assert left_at(turn, thinking) == (None, False)
         asked = f"{over}<|im_end|>{TURNS[0]}\n"  # what an earlier turn did is no matter
-        assert (left_open(asked, thinking), left_closed(asked, thinking)) == (False, False)
+        assert left_at(asked, thinking) == (None, False)
 
 
 def test_each_family_that_reasons_has_markers_that_a_constraint_can_name() -> None:
@@ -37,7 +37,7 @@ def test_each_family_that_reasons_has_markers_that_a_constraint_can_name() -> No
 
 def test_the_marker_of_a_block_is_the_one_that_the_prompt_wrote() -> None:
     thinking = FAMILIES["k2_horizon"].thinking
-    assert block_open(f"{TURNS[0]}\n<ifm|think_fast>", thinking) == "<ifm|think_fast>"
+    assert left_at(f"{TURNS[0]}\n<ifm|think_fast>", thinking) == ("<ifm|think_fast>", False)
     assert dict(marks_of(thinking))["<ifm|think_fast>"] == "</ifm|think_fast>"
-    assert left_closed("<｜User｜>hi<｜Assistant｜></think>", FAMILIES["deepseek_v31"].thinking)
-    assert not left_closed("nothing at all", FAMILIES["plain"].thinking)
+    assert left_at("<｜User｜>hi<｜Assistant｜></think>", FAMILIES["deepseek_v31"].thinking) == (None, True)
+    assert left_at("nothing at all", FAMILIES["plain"].thinking) == (None, False)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from smg_core.engines.base import EngineOutput
+from smg_core.engines.base import Constraint, EngineOutput
 from smg_core.errors import SmgError, UnsupportedParameter
 from smg_core.events import Event
 from smg_core.pipeline.joining import one_by_one
@@ -20,6 +20,7 @@ from smg_core.pipeline.output_plan import OutputPlan
 from smg_core.pipeline.served import ServedModel
 from smg_core.request import GenerationRequest
 from smg_core.tokenizer.base import Tokenizer
+from smg_parsers.reasoning import left_at, marks_of
 
 __all__ = ["Budget", "BudgetedProcessor", "budget_of"]
 
@@ -28,17 +29,26 @@ _KEPT = frozenset({"messages", "generate_content"})
 
 
 class Budget(Struct, frozen=True):
-    """At most `tokens` of reasoning; `marker` is the text that closes it, `ids` are the marker's."""
+    """At most `tokens` of reasoning; `marker` is the text that closes it, `ids` are the marker's. What follows is held to
+    `constraint`."""
 
     tokens: int
     marker: str
     ids: tuple[int, ...]
+    constraint: Constraint | None = None
 
 
-def budget_of(request: GenerationRequest, model: ServedModel, tokenizer: Tokenizer) -> Budget | None:
-    """The budget that the answer to `request` has to keep; None where it has none, and where the model's family has no marker for
-    the end of reasoning. Raises UnsupportedParameter in the second case where the deployment wants that, and for an answer of
-    several choices: an engine makes them in one call, which cannot end for one of them alone."""
+def budget_of(
+    request: GenerationRequest,
+    model: ServedModel,
+    tokenizer: Tokenizer,
+    prompt: str = "",
+    constraint: Constraint | None = None,
+) -> Budget | None:
+    """The budget that the answer to `request` has to keep, with the marker that closes what its `prompt` has opened; None where
+    it has none, and where the model's family has no marker for the end of reasoning. Raises UnsupportedParameter in the second
+    case where the deployment wants that, and for an answer of several choices: an engine makes them in one call, which cannot
+    end for one of them alone."""
     tokens = request.reasoning.budget_tokens
     if tokens is None or request.origin is None or request.origin.api not in _KEPT:
         return None
@@ -48,8 +58,10 @@ def budget_of(request: GenerationRequest, model: ServedModel, tokenizer: Tokeniz
             "A budget for reasoning is kept where one choice is asked for: ask for one, or set no budget.",
             param="reasoning.budget_tokens",
         )
-    if closes:
-        return Budget(tokens, closes[0], tuple(tokenizer.encode(closes[0])))
+    if closes and model.parser is not None:
+        thinking = model.parser.thinking
+        marker = dict(marks_of(thinking)).get(left_at(prompt, thinking)[0] or "", closes[0])
+        return Budget(tokens, marker, tuple(tokenizer.encode(marker)), constraint)
     if model.refuses_budget:
         raise UnsupportedParameter(
             "The reasoning of this model cannot be closed by the gateway, so it takes no budget.",

@@ -55,7 +55,7 @@ def rest_of(
             ended.append(replace(finish, index=index))
             continue
         rest = _rest(request, facts, received, echoes=reader.echoes(index))
-        requests[index] = rest if held or not received else replace(rest, constraint=None)
+        requests[index] = rest if held or not received else replace(rest, constraint=None, after_reasoning=False)
     if len(requests) > 1:
         requests = {index: _numbered(each, index) for index, each in requests.items()}
     return Rest(tuple(ended), requests)
@@ -75,7 +75,7 @@ def inexact(request: EngineRequest, facts: EngineFacts, received: int) -> tuple[
     if not received:
         return ()
     found: list[Inexact] = []
-    if request.constraint is not None:
+    if request.constraint is not None and request.constraint.binding:
         found.append("constraint")
     if sampling.seed is not None and sampling.temperature != 0:
         found.append("seed")

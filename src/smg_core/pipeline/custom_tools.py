@@ -72,10 +72,12 @@ def _check_grammar(syntax: str | None, grammar: str, characters: int, param: str
         raise InvalidRequest(f"Invalid '{param}': {error}.", param=param) from error
 
 
-def described(tool: FunctionTool | CustomTool) -> JsonObject:
-    """The tool in Chat Completions' words, which parsers and constraints read."""
+def described(tool: FunctionTool | CustomTool, *, strict: bool = False) -> JsonObject:
+    """The tool in Chat Completions' words, which parsers and constraints read; with `strict`, a function as a strict one,
+    whatever its client said."""
     if isinstance(tool, FunctionTool):
-        function: JsonObject = {"name": tool.name, "parameters": tool.parameters or {}, "strict": tool.strict is True}
+        held = strict or tool.strict is True
+        function: JsonObject = {"name": tool.name, "parameters": tool.parameters or {}, "strict": held}
         return {"type": "function", "function": function}
     custom: JsonObject = {"name": tool.name}
     if tool.grammar is not None:

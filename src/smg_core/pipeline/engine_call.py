@@ -166,6 +166,8 @@ class EngineCall:
         rest = Rest((), {0: request})
         tokenizer = self.step.prompted.model.tokenizer
         if turn is not None and isinstance(reader, OutputProcessor) and tokenizer is not None:
+            if turn.cut_short and isinstance(self._fit, FitForIds) and self._fit.budget is not None:
+                request = replace(request, constraint=self._fit.budget.constraint, after_reasoning=False)
             rest = rest_of(request, facts, reader, tokenizer.eos_token_ids, held=turn.cut_short)
         if rest.ended:
             self.attempt.push(rest.ended)

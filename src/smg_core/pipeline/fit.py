@@ -4,7 +4,7 @@
 on the `Prompted`. It decides all that differs between engines: whether several choices at temperature 0 are sampled or copied,
 which constraint the output is held to, which media are sent, how long the context is. What an engine cannot do is refused by
 name. In a fleet of several kinds a worker whose engine refuses is no candidate (pipeline.selecting), so the request is served
-if any worker can serve it. Below: reading, formats. Knows no wire.
+if any worker can serve it. Below: reading. Knows no wire.
 """
 
 from collections.abc import Iterable
@@ -19,7 +19,6 @@ from smg_core.pipeline.budget import Budget, BudgetedProcessor, budget_of
 from smg_core.pipeline.chat_reader import ChatPlan
 from smg_core.pipeline.custom_tools import as_functions, custom_names
 from smg_core.pipeline.echo import Echo
-from smg_core.pipeline.formats import constraint_of
 from smg_core.pipeline.media import refuse_mixture, refuse_unless_taken
 from smg_core.pipeline.output import OutputProcessor
 from smg_core.pipeline.output_plan import OutputPlan
@@ -92,7 +91,9 @@ def fit(prompted: Prompted, facts: EngineFacts) -> Fit:
     request, model = prompted.request, prompted.model
     sampling, copies = _sampling(prompted, facts)
     reading = reading_of(request, model, prompted.text, facts)
-    budget = None if request.reasoning.budget_tokens is None else budget_of(request, model, tokenizer)
+    budget = None
+    if request.reasoning.budget_tokens is not None:
+        budget = budget_of(request, model, tokenizer, prompted.text, reading.closed)
     keeps_control = reading.keeps_control
     plan = OutputPlan(
         tokenizer=tokenizer,
@@ -119,8 +120,8 @@ def fit(prompted: Prompted, facts: EngineFacts) -> Fit:
         input_ids=prompted.ids,
         sampling=sampling if facts.stop_strings or not sampling.stop else replace(sampling, stop=()),
         stream=request.stream or budget is not None or bool(sampling.stop and not facts.stop_strings),
-        constraint=reading.constraint
-        or constraint_of(request.response_format, facts.constraints, checked=model.on_violation != "report"),
+        constraint=reading.constraint,
+        after_reasoning=reading.after_reasoning,
         cache_salt=_cache_salt(prompted, facts),
     )
     return FitForIds(engine, plan, budget)

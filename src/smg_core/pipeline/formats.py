@@ -1,17 +1,17 @@
-"""Response formats: the constraint for the engine, and the check of the finished answer.
+"""Response formats: the constraint for the engine, alone or as a part of one, and the check of the finished answer.
 
 Pure. A JSON schema is compiled once per request, with a linear-time regex engine and without fetching anything; an invalid schema
 is the client's error, before any worker is asked. An answer whose check would take too many steps is not checked.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NoReturn, Protocol
 
 import msgspec
 
 from smg_core.engines.base import Constraint
 from smg_core.errors import InvalidRequest, UnsupportedParameter
-from smg_core.json_types import Json
+from smg_core.json_types import Json, JsonObject
 from smg_core.pipeline.schema_work import over_steps
 from smg_core.request import (
     ChoiceFormat,
@@ -23,11 +23,22 @@ from smg_core.request import (
     StructuralTagFormat,
     TextFormat,
 )
+from smg_parsers.lark import LarkError, ebnf
+from smg_parsers.patterns import RAW, PatternError
 
-__all__ = ["constraint_of", "light", "output_check", "schema_validator"]
+__all__ = [
+    "answer_form",
+    "binds",
+    "constraint_of",
+    "light",
+    "light_schemas",
+    "output_check",
+    "schema_validator",
+    "unheld",
+]
 
 _LIGHT_SCHEMA = 4096
-"""Bytes of a schema that is compiled in well under a millisecond, if it has no pattern."""
+"""Bytes of schemas that are compiled in well under a millisecond, if they have no pattern."""
 
 _MOST_STEPS = 20_000
 """Steps of checking an answer against its schema on the event loop, about ten milliseconds; if more are needed, there is no
@@ -54,34 +65,52 @@ class Validator(Protocol):
 
 
 def light(asked: ResponseFormat) -> bool:
-    """Whether the format can be compiled on the event loop. A schema with a pattern cannot: a few characters of a pattern can
+    """Whether the format can be compiled on the event loop."""
+    return not isinstance(asked, SchemaFormat) or light_schemas([asked.schema])
+
+
+def light_schemas(schemas: Iterable[Mapping[str, Json]]) -> bool:
+    """Whether all these schemas can be compiled on the event loop. One with a pattern cannot: a few characters of a pattern can
     take tens of milliseconds."""
-    if not isinstance(asked, SchemaFormat):
-        return True
-    text = msgspec.json.encode(asked.schema)
-    return len(text) <= _LIGHT_SCHEMA and b'"pattern' not in text
+    size = 0
+    for schema in schemas:
+        text = msgspec.json.encode(schema)
+        size += len(text)
+        if size > _LIGHT_SCHEMA or b'"pattern' in text:
+            return False
+    return True
+
+
+def binds(asked: ResponseFormat) -> bool:
+    """Whether an answer must be of the format: not where a schema is only wished for (`strict` false)."""
+    return asked.strict if isinstance(asked, SchemaFormat) else not isinstance(asked, TextFormat)
+
+
+def unheld(asked: ResponseFormat, *, checked: bool) -> bool:
+    """Whether an answer of the format may be asked of an engine that cannot be held to it: one that need not be of it, and with
+    `checked` JSON, since an answer of another form then fails or is mended (structured.on_violation)."""
+    return not binds(asked) or (checked and isinstance(asked, SchemaFormat | JsonFormat))
 
 
 def constraint_of(asked: ResponseFormat, kinds: frozenset[str], *, checked: bool = False) -> Constraint | None:
-    """The constraint for a response format, for an engine that takes constraints of `kinds`; None for plain text. Raises
-    UnsupportedParameter if the engine does not take the kind that the format needs. With `checked`, JSON needs no constraint: an
-    answer of another form fails or is mended (structured.on_violation)."""
+    """The constraint for a response format, for an engine that takes constraints of `kinds`; None for plain text, and for what
+    may go `unheld`. Raises UnsupportedParameter if the engine does not take the kind that the format needs."""
     if isinstance(asked, TextFormat):
         return None
     constraint = _constraint(asked)
-    if constraint.kind not in kinds:
-        if checked and isinstance(asked, SchemaFormat | JsonFormat):
-            return None
-        raise UnsupportedParameter(
-            f"This model's engine cannot hold its output to a {constraint.kind}.", param="response_format"
-        )
-    return constraint
+    if constraint.kind in kinds:
+        return constraint
+    if unheld(asked, checked=checked):
+        return None
+    raise UnsupportedParameter(
+        f"This model's engine cannot hold its output to a {constraint.kind}.", param="response_format"
+    )
 
 
 def _constraint(asked: ResponseFormat) -> Constraint:
     match asked:
         case SchemaFormat():
-            return Constraint("json_schema", msgspec.json.encode(asked.schema).decode())
+            return Constraint("json_schema", msgspec.json.encode(asked.schema).decode(), binding=asked.strict)
         case RegexFormat():
             return Constraint("regex", asked.pattern)
         case GrammarFormat():
@@ -94,15 +123,47 @@ def _constraint(asked: ResponseFormat) -> Constraint:
             return Constraint("json_object")
 
 
+def answer_form(asked: ResponseFormat) -> JsonObject | None:
+    """The format as a part of a structural tag, in which other things may come before it or instead of it; None for a tag, which
+    is of the whole output, and for a grammar that cannot be a part of one."""
+    match asked:
+        case SchemaFormat():
+            return {"type": "json_schema", "json_schema": dict(asked.schema)}
+        case JsonFormat():
+            return {"type": "json_schema", "json_schema": {"type": "object"}}
+        case RegexFormat():
+            return {"type": "regex", "pattern": asked.pattern}
+        case GrammarFormat():
+            grammar = _in_ebnf(asked.grammar)
+            return None if grammar is None else {"type": "grammar", "grammar": grammar}
+        case ChoiceFormat():
+            return {"type": "or", "elements": [{"type": "const_string", "value": each} for each in asked.choices]}
+        case _:
+            return None
+
+
+def _in_ebnf(grammar: str) -> str | None:
+    """The grammar as engines read one inside a tag. One without the sign of EBNF's rules is Lark, which engines translate only
+    where it stands alone."""
+    if "::=" in grammar:
+        return grammar
+    try:
+        return ebnf(grammar, RAW, "")
+    except (LarkError, PatternError):
+        return None
+
+
 def output_check(asked: ResponseFormat) -> Callable[[str], str | None] | None:
-    """A function that returns why a finished text violates the format (None if it does not); None if there is nothing to check.
+    """A function that returns why a finished text violates the format (None if it does not); None if there is nothing to check,
+    and for a schema that does not bind.
 
     Raises InvalidRequest when the schema itself is wrong.
     """
     if isinstance(asked, JsonFormat):
         return _not_an_object
     if isinstance(asked, SchemaFormat):
-        return _conforms_to(asked)
+        check = _conforms_to(asked)
+        return check if asked.strict else None
     return None
 
 

@@ -15,14 +15,14 @@ from msgspec import Struct
 from smg_core.errors import InvalidRequest, PromptTooLong, UnsupportedParameter
 from smg_core.events import DroppedReasoning, EditedContext
 from smg_core.pipeline.custom_tools import check_tools
-from smg_core.pipeline.formats import light, output_check
+from smg_core.pipeline.formats import light, light_schemas, output_check
 from smg_core.pipeline.in_words import told_in_words
 from smg_core.pipeline.media import MediaItem, PlacedMedia, media_of, refuse_unless_taken
 from smg_core.pipeline.prompted import Prompted
 from smg_core.pipeline.served import ServedModel
 from smg_core.pipeline.weight import lighter_than
 from smg_core.protocols.answer_size import answer_size
-from smg_core.request import GenerationRequest, HostedTool, Part, Text, Tool, ToolCall, ToolResult
+from smg_core.request import FunctionTool, GenerationRequest, HostedTool, Part, Text, Tool, ToolCall, ToolResult
 from smg_core.sealing.reasoning import sealed_bytes
 from smg_core.tokenizer.base import EncodeReport, GivenUp, Prompt, Tokenizer
 from smg_core.tokenizer.fill_in_middle import between
@@ -246,8 +246,16 @@ def encode(prompt: Prompt | TokenIds, model: ServedModel, salt: str, given_up: G
 
 
 def quickly_assembled(request: GenerationRequest) -> bool:
-    """Whether the schema of the answer's format, if any, can be compiled on the event loop."""
-    return light(request.response_format)
+    """Whether the schemas that are compiled for this request can be on the event loop: that of the answer's format, and those of
+    the functions whose calls engines may be held to."""
+    forced = request.tool_choice.mode == "required"
+    wished = request.origin is not None and request.origin.api == "responses"
+    held = [
+        tool.parameters
+        for tool in request.tools
+        if isinstance(tool, FunctionTool) and (tool.strict or forced or (wished and tool.strict is None))
+    ]
+    return light(request.response_format) and light_schemas([schema for schema in held if schema])
 
 
 def assemble(

@@ -57,7 +57,8 @@ class ServedModel:
     part the engines' caches by tenant; None: only by what clients send. `pair` puts two texts together for a cross-encoder,
     None where its tokenizer has a rule for that which makes no sense; `labels` are the names of a classifier's classes, in
     their order. `adapter` is the LoRA adapter of the model that this name asks for; "" for the model itself. `refuses_budget`:
-    a budget for reasoning is refused, not ignored, if the family has no marker for the end of reasoning."""
+    a budget for reasoning is refused, not ignored, if the family has no marker for the end of reasoning. `thinks`: its chat
+    template knows reasoning, so that the model may be taken to reason unasked."""
 
     name: str
     tokenizer: Tokenizer | None
@@ -78,6 +79,7 @@ class ServedModel:
     seals: ReasoningSeals | None = None
     salts: CacheSalts | None = None
     refuses_budget: bool = False
+    thinks: bool = True
     adapter: str = ""
     pair: PairFrame | None = PAIR_OF_TEXTS
     labels: tuple[str, ...] = ()

@@ -204,6 +204,7 @@ class ModelLoader:
             seals=self.sealing.seals(family.name if family is not None else name),
             salts=self._salts,
             refuses_budget=self._config.messages.budget == "refuse",
+            thinks=_thinks(family, bundle),
             pair=bundle.pair,
             labels=info.labels or names_of_classes(bundle.model_config),
         )
@@ -265,6 +266,15 @@ class ModelLoader:
             return found.family
         log.warning("model %s: no parser family is known for it; its output is passed on as plain text", name)
         return None
+
+
+def _thinks(family: Family | None, bundle: TokenizerBundle) -> bool:
+    """Whether the model's chat template knows the family's reasoning: models that do not reason share families with some that
+    do."""
+    if family is None or bundle.template is None:
+        return True
+    marks = [mark.strip() for mark in (*family.thinking.opens, *family.thinking.closes)]
+    return any(mark in source for source in bundle.template.sources.values() for mark in marks)
 
 
 def _removed(unpacking: "asyncio.Future[Path]") -> None:

@@ -22,6 +22,7 @@ from smg_core.request import (
     GenerationRequest,
     JsonFormat,
     MediaSource,
+    ReasoningSettings,
     Sampling,
     SchemaFormat,
     ToolChoice,
@@ -304,7 +305,7 @@ def test_what_no_engine_at_the_chat_door_can_do_is_refused_there_too() -> None:
 
 def test_a_format_is_the_engines_constraint_and_a_required_call_takes_its_place() -> None:
     schema = SchemaFormat({"type": "object"})
-    plain = for_ids(made(response_format=schema))
+    plain = for_ids(made(response_format=schema, reasoning=ReasoningSettings(enabled=False)))
     forced = for_ids(made(response_format=schema, tools=(FunctionTool("f"),), tool_choice=ToolChoice("required")))
 
     assert plain.request.constraint == Constraint("json_schema", '{"type":"object"}')
