@@ -12,15 +12,14 @@ import pytest
 from tests.source import parsed
 from tests.vocabulary_reads import RECORDS, Sources
 
-AT_LANDING = 42
+AT_LANDING = 40
 
 PROMISED: dict[str, str] = {
     "responses": """
         ToolCallEnd.repaired ToolCall.item_id Message.phase FunctionTool.deferred CustomTool.deferred
-        SchemaFormat.strict
     """,
     "messages": """
-        Annotation.quote File.citations FunctionTool.examples ReasoningSettings.adaptive
+        Annotation.quote File.citations FunctionTool.examples
         Origin.betas
     """,
     "generateContent": """

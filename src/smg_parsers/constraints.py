@@ -76,6 +76,7 @@ def constrain(
     parallel_tool_calls: bool = True,
     in_reasoning: bool = False,
     marks: Sequence[tuple[str, str]] | None = None,
+    perhaps_over: bool = False,
     answer: JsonObject | None = None,
 ) -> FamilyConstraint | None:
     """The constraint for a request's tools and the format of its answer, or None if the output is free.
@@ -83,8 +84,8 @@ def constrain(
     ``tools`` and ``tool_choice`` are as in Chat Completions or Responses, custom tools included; ``kinds`` are those that
     the engine supports (other names are ignored). ``in_reasoning``: the prompt has opened the reasoning block, so a call or an
     answer comes after its end. ``marks`` are the pairs of markers between which reasoning may stand first, if they are not the
-    family's usual one; empty if there is none, or if the engine looks only at what comes after it; a pair without an opening
-    marker if the engine may do that, or may not. ``answer`` is what the
+    family's usual one; empty if there is none, or if the engine looks only at what comes after it. ``perhaps_over``: whether it
+    does is not known. ``answer`` is what the
     text has to be, as a format of a structural tag: the output is then such a text or, if the model may call tools, calls; if it
     must, calls alone. Raises ConstraintError for malformed tools and for a tool_choice that names no tool, ConstraintUnsupported
     if the engine or the family cannot enforce what is asked.
@@ -93,7 +94,8 @@ def constrain(
     shape, parallel = SHAPES.get(family), parallel_tool_calls and not named
     mode = mode if chosen else "none"
     pairs = marks if marks is not None else _usual(shape)
-    reasoning = _Reasoning(tuple(pairs), open=in_reasoning, gap=shape is None or not shape.headed)
+    gap = shape is None or not shape.headed
+    reasoning = _Reasoning(tuple(pairs), open=in_reasoning, perhaps_over=perhaps_over, gap=gap)
     if answer is not None and mode != "required":
         calls = None if mode == "none" else _chosen_calls(family, shape, chosen, parallel=parallel)
         return _held(_tag(_answered(shape, answer, calls, reasoning), family), kinds, "a response format here")
@@ -106,10 +108,12 @@ def constrain(
 @dataclass(frozen=True, slots=True)
 class _Reasoning:
     """What reasoning may stand before calls or an answer: between one of the pairs of markers, the first of which the prompt has
-    opened if it is ``open``. ``gap``: the family may write line ends before and behind it."""
+    opened if it is ``open``. ``perhaps_over``: the engine may look only at what comes behind it. ``gap``: the family may write
+    line ends before and behind it."""
 
     pairs: tuple[tuple[str, str], ...]
     open: bool
+    perhaps_over: bool
     gap: bool
 
     def form(self, *, ends: bool = False) -> list[JsonObject]:
@@ -119,7 +123,8 @@ class _Reasoning:
             return []
         behind = self.lines() if ends else []
         if self.open:
-            return [tag_form("", ANY_TEXT, self.pairs[0][1]), *behind]
+            rest = tag_form("", ANY_TEXT, self.pairs[0][1])
+            return [optional_form(rest) if self.perhaps_over else rest, *behind]
         block = either_form([tag_form(begin, ANY_TEXT, end) for begin, end in self.pairs])
         return [optional_form(sequence_form([*self.lines(), block, *behind]))]
 
@@ -139,7 +144,8 @@ def _of_tools(
     if mode == "auto":
         calls = _triggered(family, shape, chosen, parallel=parallel)
         # Reasoning that the model opens itself is part of the free text.
-        return _tag(sequence_form([*reasoning.form(), calls]) if reasoning.open else calls, family)
+        led = reasoning.open and not reasoning.perhaps_over
+        return _tag(sequence_form([*reasoning.form(), calls]) if led else calls, family)
     if shape is not None:
         return _tag(_forced(shape, chosen, parallel=parallel, reasoning=reasoning), family)
     schema = _calls_schema(chosen, parallel=parallel)
@@ -315,7 +321,7 @@ def _answered(shape: Shape | None, answer: JsonObject, calls: JsonObject | None,
     headed = shape is not None and shape.headed
     heads = [const_text(text) if headed else optional_form(const_text(text)) for text in before]
     whole = sequence_form([*heads, answer, *[optional_form(const_text(text)) for text in after]])
-    if calls is None and all(begin for begin, _ in reasoning.pairs):
+    if calls is None and not reasoning.perhaps_over:
         return sequence_form([*reasoning.form(ends=True), whole])
     last = whole if calls is None else either_form([whole, calls])
     return sequence_form([*reasoning.form(), *reasoning.lines(), last])

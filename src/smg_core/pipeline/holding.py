@@ -30,13 +30,13 @@ from smg_core.request import (
 from smg_parsers import Family
 from smg_parsers.constraints import ConstraintError, ConstraintUnsupported, FamilyConstraint, constrain
 
-__all__ = ["Held", "hold"]
+__all__ = ["HeldOutput", "hold"]
 
 _Hold = Callable[[Sequence[JsonObject], ToolChoice], FamilyConstraint | None]
 
 
 @attrs.frozen
-class Held:
+class HeldOutput:
     """The `constraint`, if any. `reads` names the family whose parser reads an output that is held to it. `after_reasoning`: the
     engine is to hold only what follows the reasoning that the prompt has opened."""
 
@@ -45,30 +45,28 @@ class Held:
     after_reasoning: bool = False
 
 
-def hold(request: GenerationRequest, family: Family, thought: Thought, facts: EngineFacts, *, checked: bool) -> Held:
+def hold(
+    request: GenerationRequest, family: Family, thought: Thought, facts: EngineFacts, *, checked: bool
+) -> HeldOutput:
     """What an engine with these `facts` is told. `family` reads the output, before which `thought` may come; `checked`: an answer
     in JSON of another form fails or is mended."""
     asked = request.response_format
     calls = bool(request.tools) and request.tool_choice.mode != "none"
     told = thought.open and facts.holds_from == "as_told"
-    before = _before(thought, family, facts)
+    before = _before(thought, facts)
     if calls and (isinstance(asked, TextFormat) or request.tool_choice.mode == "required"):
         held = _tools_held(request, family, before, facts)
     elif isinstance(asked, TextFormat | StructuralTagFormat):  # the client's tag is of the whole output
-        held = Held(constraint_of(asked, facts.constraints), family.name)
+        held = HeldOutput(constraint_of(asked, facts.constraints), family.name)
     else:
         held = _format_held(request, family, before, facts, calls=calls and bool(family.calls), checked=checked)
     return attrs.evolve(held, after_reasoning=told and held.constraint is not None)
 
 
-def _before(thought: Thought, family: Family, facts: EngineFacts) -> Thought:
-    """What the constraint itself has to say of the reasoning. To an engine that may wait for its end, or may not, what the prompt
-    has opened is an end that may come."""
-    if facts.holds_from == "after_reasoning" or (thought.open and facts.holds_from == "as_told"):
-        return NO_THOUGHT
-    if thought.open and facts.holds_from == "unknown":
-        return Thought((("", thought.marks[0][1]),), expected=True, asked=True)
-    return thought
+def _before(thought: Thought, facts: EngineFacts) -> Thought:
+    """The reasoning that the constraint itself has to speak of: none where the engine waits for its end."""
+    waits = facts.holds_from == "after_reasoning" or (thought.open and facts.holds_from == "as_told")
+    return NO_THOUGHT if waits else thought
 
 
 # --------------------------------------------------------------------------------------------------------- of the answer
@@ -76,13 +74,13 @@ def _before(thought: Thought, family: Family, facts: EngineFacts) -> Thought:
 
 def _format_held(
     request: GenerationRequest, family: Family, before: Thought, facts: EngineFacts, *, calls: bool, checked: bool
-) -> Held:
+) -> HeldOutput:
     """The format of the answer; `calls`: the model may call tools instead."""
     asked = request.response_format
     # Engines of such a family that wait for the end of reasoning wait for the header of the answer, so calls are not looked at.
     waits = family.headed and facts.holds_from in ("after_reasoning", "unknown")
     if waits or not (before.expected or calls or family.headed):
-        return Held(constraint_of(asked, facts.constraints, checked=checked), family.name)
+        return HeldOutput(constraint_of(asked, facts.constraints, checked=checked), family.name)
     form = answer_form(asked)
     if form is not None and "structural_tag" in facts.constraints:
         found = _together(request, family, before, facts, form, calls=calls)
@@ -91,9 +89,9 @@ def _format_held(
     if calls:
         _tools_held(request, family, before, facts)  # raises what keeps strict tools from being held to
     if not (before.open or calls or before.asked):
-        return Held(constraint_of(asked, facts.constraints, checked=checked), family.name)
+        return HeldOutput(constraint_of(asked, facts.constraints, checked=checked), family.name)
     if unheld(asked, checked=checked):
-        return Held(None, family.name)
+        return HeldOutput(None, family.name)
     beside = "where the model may call tools instead" if calls else "behind its reasoning"
     raise UnsupportedParameter(
         f"This model's engine cannot hold an answer to this format {beside}.", param="response_format"
@@ -102,7 +100,7 @@ def _format_held(
 
 def _together(
     request: GenerationRequest, family: Family, before: Thought, facts: EngineFacts, form: JsonObject, *, calls: bool
-) -> Held | None:
+) -> HeldOutput | None:
     """The answer behind reasoning, or calls; None where the family's calls cannot be described."""
 
     def held(tools: Sequence[JsonObject], choice: ToolChoice) -> FamilyConstraint | None:
@@ -115,13 +113,13 @@ def _together(
     except ConstraintError as error:
         raise _fault(request, error) from error
     binding = binds(request.response_format) or not wished
-    return None if made is None else Held(Constraint(made.kind, made.value, binding=binding), made.reads)
+    return None if made is None else HeldOutput(Constraint(made.kind, made.value, binding=binding), made.reads)
 
 
 # ---------------------------------------------------------------------------------------------------------- of the calls
 
 
-def _tools_held(request: GenerationRequest, family: Family, before: Thought, facts: EngineFacts) -> Held:
+def _tools_held(request: GenerationRequest, family: Family, before: Thought, facts: EngineFacts) -> HeldOutput:
     """The constraint that the tools need, if any. Raises UnsupportedParameter or InvalidRequest naming what is in the way."""
 
     def held(tools: Sequence[JsonObject], choice: ToolChoice) -> FamilyConstraint | None:
@@ -134,8 +132,8 @@ def _tools_held(request: GenerationRequest, family: Family, before: Thought, fac
     except ConstraintError as error:
         raise _fault(request, error) from error
     if made is None:
-        return Held(None, family.name)
-    return Held(Constraint(made.kind, made.value, binding=not wished), made.reads)
+        return HeldOutput(None, family.name)
+    return HeldOutput(Constraint(made.kind, made.value, binding=not wished), made.reads)
 
 
 def _fault(request: GenerationRequest, error: ConstraintError) -> InvalidRequest:
@@ -193,6 +191,7 @@ def _constrained(
         parallel_tool_calls=choice.parallel is not False,
         in_reasoning=before.open,
         marks=before.marks,
+        perhaps_over=facts.holds_from == "unknown",
         answer=answer,
     )
 

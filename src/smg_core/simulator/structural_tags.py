@@ -33,9 +33,7 @@ class StructuralTags:
                 raise Unfollowable("Invalid grammar specification: 'triggers'")
             return None
         layout = tag["format"]
-        if isinstance(layout, Mapping) and layout.get("type") == "triggered_tags" and not layout.get("at_least_one"):
-            return None
-        return self._write(layout, 0) or None
+        return None if _is_free(layout) else self._write(layout, 0) or None
 
     def _write(self, layout: object, depth: int) -> str:
         if not isinstance(layout, Mapping) or depth > _DEPTH:
@@ -74,3 +72,15 @@ class StructuralTags:
         if not isinstance(members, list) or not members:
             raise Unfollowable(f"Invalid grammar specification: {name!r} lists at least one format")
         return members
+
+
+def _is_free(layout: object) -> bool:
+    """Whether a format leaves the text free: one that waits for triggers, behind the rest of reasoning or not."""
+    if not isinstance(layout, Mapping):
+        return False
+    if layout.get("type") != "sequence":
+        return layout.get("type") == "triggered_tags" and not layout.get("at_least_one")
+    parts = layout.get("elements")
+    if not isinstance(parts, list) or len(parts) != 2 or not isinstance(parts[0], Mapping):
+        return False
+    return parts[0].get("type") == "tag" and parts[0].get("begin") == "" and _is_free(parts[1])

@@ -129,11 +129,15 @@ def test_an_engine_that_waits_for_the_end_of_reasoning_is_sent_the_format_as_it_
 
 @pytest.mark.parametrize("name", OPENED)
 def test_an_engine_that_may_wait_is_sent_what_is_right_if_it_does_and_if_it_does_not(name: str) -> None:
-    constraint = held(name, opened(name), attrs.evolve(ABLE, holds_from="unknown"))
-
-    assert accepts(constraint, outputs(name, reasoning(THOUGHT), text(ADA), opened=True))
-    assert accepts(constraint, "\n\n" + ADA)
-    assert not accepts(constraint, "Ada")
+    facts = attrs.evolve(ABLE, holds_from="unknown")
+    for prompt, began in ((opened(name), True), (TURN, False)):
+        constraint = held(name, prompt, facts)
+        assert accepts(constraint, outputs(name, reasoning(THOUGHT), text(ADA), opened=began))
+        assert accepts(constraint, "\n\n" + ADA)
+        assert not accepts(constraint, "Ada")
+    forced = held(name, opened(name), facts, tools=(STRICT,), tool_choice=ToolChoice("required"))
+    for thought in (THOUGHT + marks(name)[0][1], "") if name in TAGGED else ():
+        assert accepts(forced, f"{thought}\n\n{written(name, PARIS)}")
 
 
 def test_a_header_of_the_answer_is_written_into_the_constraint_unless_the_engine_waits_for_it() -> None:

@@ -248,7 +248,10 @@ def test_a_tag_of_any_format_is_kept(layout: dict, pattern: str) -> None:
 def test_a_tag_that_waits_for_a_trigger_leaves_the_text_free() -> None:
     assert SHAPES.text(Constraint("structural_tag", '{"structures": [], "triggers": ["<f"]}'), Random(1)) is None
     assert tag({"type": "star", "content": {"type": "const_string", "value": "a"}}) is None
-    assert tag({"type": "triggered_tags", "triggers": ["<tool_call>"], "tags": [CALL]}) is None
+    waits = {"type": "triggered_tags", "triggers": ["<tool_call>"], "tags": [CALL]}
+    assert tag(waits) is None
+    thought = {"type": "tag", "begin": "", "content": {"type": "any_text"}, "end": "</think>"}
+    assert tag({"type": "sequence", "elements": [thought, waits]}) is None
 
 
 @pytest.mark.parametrize(
