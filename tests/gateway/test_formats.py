@@ -222,3 +222,33 @@ async def test_what_follows_thinking_that_is_cut_short_is_held_to_the_format_at_
     events = [json.loads(event.data) for event in SseReader().feed(answer.content)] if stream else [answer.json()]
     assert set(json.loads(of_messages(events).text)) == {"name"}
     assert (first.constraint.kind, second.constraint.kind) == ("structural_tag", "json_schema")
+
+
+async def test_a_model_whose_template_knows_no_reasoning_is_held_to_the_format_alone_unless_it_is_asked_to_reason(
+    tmp_path: Path,
+) -> None:
+    template = tmp_path / "plain.jinja"
+    template.write_text("{{ messages[0].content }}<|im_end|>\n<|im_start|>assistant\n")
+    config = Config(tokenizer=TokenizerConfig(chat_template=str(template)), model=ModelConfig(parser="qwen3"))
+    path, sent = chat(tools=False)
+    async with in_process(SimulatorConfig(seed=3), config=config) as house:
+        for fields in ({}, {"reasoning_effort": "high"}):
+            answer = await house.http.post(path, json={**sent, **fields})
+            assert set(json.loads(answer.json()["choices"][0]["message"]["content"])) == {"name"}
+        kinds = [each.constraint.kind for each in house.engine.requests]
+
+    assert kinds == ["json_schema", "structural_tag"]
+
+
+async def test_a_schema_that_does_not_bind_is_refused_by_no_engine_and_broken_by_no_answer() -> None:
+    config = Config(structured=StructuredConfig(on_violation="error"))
+    path, sent = chat(tools=False)
+    sent["response_format"]["json_schema"]["strict"] = False
+    for simulator in (SimulatorConfig(dialects=("mlx",)), SimulatorConfig()):
+        async with in_process(attrs.evolve(simulator, replies=(Reply("No JSON."),)), config=config) as house:
+            answer = await house.http.post(path, json=sent)
+            (asked,) = house.engine.requests
+        assert answer.status_code == 200, answer.text
+        assert answer.json()["choices"][0]["message"]["content"] == "No JSON."
+        assert "x-smg-format-violation" not in answer.headers
+        assert (asked.constraint is None) == bool(simulator.dialects)

@@ -223,6 +223,7 @@ def test_an_end_that_an_engine_did_not_live_to_say_is_known_from_its_last_token(
         ({"frequency_penalty": 0.5}, EngineFacts("trtllm", logit_bias=False), None, ("penalties",)),
         ({"repetition_penalty": 1.2}, FACTS, None, ()),
         ({"presence_penalty": -0.5}, FACTS, None, ("penalties",)),
+        ({}, FACTS, Constraint("json_object", binding=False), ()),
         ({"seed": 1, "presence_penalty": 1.0}, FACTS, Constraint("regex", "a*"), ("constraint", "seed", "penalties")),
     ],
 )
@@ -246,7 +247,10 @@ def test_the_rest_is_asked_for_without_a_constraint_that_would_begin_anew_unless
     asked = replace(request(), constraint=Constraint("regex", "a*"))
     begun = reader(plan(), [8])
 
-    assert rest_of(asked, FACTS, begun, ENDS).requests[0].constraint is None
+    waiting = replace(asked, after_reasoning=True)
+    for each in (asked, waiting):
+        rest = rest_of(each, FACTS, begun, ENDS).requests[0]
+        assert (rest.constraint, rest.after_reasoning) == (None, False)
     assert rest_of(asked, FACTS, begun, ENDS, held=True).requests[0].constraint == asked.constraint
 
 

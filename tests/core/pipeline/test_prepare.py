@@ -9,7 +9,7 @@ import pytest
 
 import smg_core.simulator
 from smg_core.errors import InvalidRequest, PromptTooLong, SmgError, UnsupportedParameter
-from smg_core.pipeline.prepare import assemble, encode, render, salt_of, take_media
+from smg_core.pipeline.prepare import assemble, encode, quickly_assembled, render, salt_of, take_media
 from smg_core.pipeline.prompted import Prompted
 from smg_core.pipeline.served import ServedModel
 from smg_core.request import (
@@ -22,6 +22,7 @@ from smg_core.request import (
     JsonFormat,
     MediaSource,
     Message,
+    Origin,
     Sampling,
     SchemaFormat,
     Text,
@@ -204,3 +205,24 @@ def test_prompts_of_two_tenants_or_two_salts_are_kept_apart() -> None:
 
     assert len(set(salts)) == len(salts)
     assert salts[0] == ""
+
+
+HEAVY = {"type": "object", "properties": {"a": {"type": "string", "pattern": "^a+$"}}}
+
+
+@pytest.mark.parametrize(
+    ("fields", "quick"),
+    [
+        ({}, True),
+        ({"response_format": SchemaFormat(HEAVY)}, False),
+        ({"tools": (FunctionTool("f", None, HEAVY),)}, True),
+        ({"tools": (FunctionTool("f", None, HEAVY, strict=True),)}, False),
+        ({"tools": (FunctionTool("f", None, HEAVY),), "tool_choice": ToolChoice("required")}, False),
+        ({"tools": (FunctionTool("f", None, HEAVY),), "origin": Origin("responses")}, False),
+        ({"tools": (FunctionTool("f", None, HEAVY, strict=False),), "origin": Origin("responses")}, True),
+        ({"tools": (FunctionTool("f", None, {"type": "object"}, strict=True),)}, True),
+        ({"tools": tuple(FunctionTool(f"f{n}", "", {"x": "y" * 99}, strict=True) for n in range(99))}, False),
+    ],
+)
+def test_schemas_that_take_long_are_not_compiled_on_the_event_loop(fields: dict[str, Any], quick: bool) -> None:
+    assert quickly_assembled(asking(**fields)) == quick
