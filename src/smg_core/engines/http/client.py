@@ -403,7 +403,8 @@ class _Link(asyncio.BufferedProtocol):
         self.has_place = True  # of the client's `http_connections`
         self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._client = client
-        self._buffer = buffer
+        # Not the buffer itself: asyncio reads a second TLS record into `buffer[offset:]`, which of a bytearray is a copy. What
+        # is read there would be lost, and bytes of an earlier answer of any connection would be taken in its place.
         self._view = memoryview(buffer)
         self._reader = AnswerReader(client.limits.header_block_bytes)
         self._transport: asyncio.Transport | None = None
@@ -425,8 +426,8 @@ class _Link(asyncio.BufferedProtocol):
         if self._given_up:
             self._transport.abort()
 
-    def get_buffer(self, sizehint: int) -> bytearray:
-        return self._buffer
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._view
 
     def buffer_updated(self, nbytes: int) -> None:
         call, reader = self._call, self._reader

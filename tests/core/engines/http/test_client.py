@@ -79,6 +79,16 @@ def say(*pieces: bytes) -> Say:
     return write
 
 
+def say_at_once(*pieces: bytes) -> Say:
+    """Each piece is a write of its own, and over TLS a record, without a pause between them."""
+
+    async def write(writer: asyncio.StreamWriter) -> None:
+        for piece in pieces:
+            writer.write(piece)
+
+    return write
+
+
 async def hang(writer: asyncio.StreamWriter) -> None:
     """Says nothing."""
 
@@ -564,6 +574,29 @@ async def test_a_server_is_believed_by_its_authority_and_name(authority: trustme
         await ok(client)
         await ok(client)
         assert peer.used == [0, 0]
+
+
+def whole_head(body: bytes) -> bytes:
+    return b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(body)
+
+
+async def test_what_is_written_in_many_records_arrives_as_it_was_and_nothing_of_an_earlier_answer(
+    authority: trustme.CA,
+) -> None:
+    earlier, body = b"of another request " * 800, b"all of it"
+    events = [b"data: %d of this answer\n\n" % number for number in range(3000)]
+    chunks = [b"%x\r\n%s\r\n" % (len(event), event) for event in events]
+    answers = (
+        say(whole_head(earlier), earlier),
+        say_at_once(whole_head(body), body),
+        say(whole_head(earlier), earlier),
+        say_at_once(OPEN, *chunks, b"0\r\n\r\n"),
+    )
+    tls = Tls(ca=authority.cert_pem.bytes(), server_name="engine.test")
+    async with talking(*answers, tls=server_tls(authority), tls_settings=tls) as (peer, client):
+        found = [(await client.ask("GET", "/", timeout=PATIENCE)).body for _ in answers]
+        assert found == [earlier, body, earlier, b"".join(events)]
+        assert peer.used == [0, 0, 0, 0]
 
 
 @pytest.mark.parametrize(
