@@ -486,12 +486,14 @@ class CompactRequest(Struct, frozen=True):
 
 class Origin(Struct, frozen=True):
     """The API that the request came through: `version` and `betas` of Messages' headers (anthropic-version, anthropic-beta),
-    `revision` of Interactions' wire format."""
+    `revision` of Interactions' wire format. `bounds` are the names by which a body of Chat Completions bounds its tokens: there
+    is an older and a newer one, and servers may take one of them only."""
 
     api: str
     version: str | None = None
     betas: frozenset[str] = frozenset()
     revision: str | None = None
+    bounds: tuple[str, ...] = ()
 
 
 class Caller(Struct, frozen=True):

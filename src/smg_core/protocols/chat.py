@@ -36,6 +36,13 @@ _USUAL_NAMES: Mapping[str, str] = MappingProxyType({})
 _NEW_NAMES: Mapping[str, str] = MappingProxyType({"sampling.max_tokens": "max_completion_tokens"})
 _DEFAULT_REASONING = ReasoningSettings()
 _ORIGIN = Origin("chat")
+_BOUNDED = {
+    # By whether the newer and whether the older name is there.
+    (False, False): _ORIGIN,
+    (False, True): Origin("chat", bounds=("max_tokens",)),
+    (True, False): Origin("chat", bounds=("max_completion_tokens",)),
+    (True, True): Origin("chat", bounds=("max_completion_tokens", "max_tokens")),
+}
 _UNSUPPORTED = ("audio", "moderation", "prediction", "web_search_options", "prompt_logprobs")
 _SUPPORTED_AT_ONE_VALUE: tuple[tuple[str, object], ...] = (
     ("store", False),
@@ -118,7 +125,7 @@ def decode_chat(incoming: Incoming) -> ChatRequest:
         service_tier=wire.service_tier,
         metadata=read_metadata(wire.metadata, limits) if wire.metadata else {},
         headers=incoming.headers,
-        origin=_ORIGIN,
+        origin=_BOUNDED[wire.max_completion_tokens is not None, wire.max_tokens is not None],
         caller=incoming.caller,
         size=len(incoming.body),
         written=incoming.body if incoming.keeps_body and len(incoming.body) <= limits.kept_body_bytes else b"",

@@ -16,7 +16,7 @@ from smg_core.discovery.names import dns_name, server_address
 from smg_core.discovery.pods import model_reader
 from smg_core.engines.dialects import AUTO, UnknownDialect, dialect
 from smg_core.engines.http.address import HttpAddress
-from smg_core.engines.http.dialects import CHAT, HTTP_DIALECTS
+from smg_core.engines.http.dialects import CHAT_DIALECTS, HTTP_DIALECTS
 from smg_core.engines.target import Target, door
 from smg_core.history.settings import EXTRAS, HistoryConfig
 from smg_core.json_types import Json
@@ -132,7 +132,7 @@ def _policies(config: Config) -> Iterator[str]:
 
 
 def _dialects(config: Config) -> Iterator[str]:
-    if config.workers.dialect in (AUTO, CHAT, *HTTP_DIALECTS):
+    if config.workers.dialect in (AUTO, *CHAT_DIALECTS, *HTTP_DIALECTS):
         return
     try:
         dialect(config.workers.dialect)

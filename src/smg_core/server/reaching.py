@@ -76,6 +76,7 @@ class Reaching:
 
     def __init__(self, config: Config) -> None:
         self._settings = config.workers
+        self._model = config.model.name
         self._limits = config.engines
         self._connect_timeout = config.timeouts.connect_s
 
@@ -114,6 +115,7 @@ class Reaching:
         return open_engine(
             self._dialect(spec),
             spec.url,
+            model=spec.model or self._model or "",
             headers=spec.headers,
             tls=self._tls(spec),
             limits=self._limits,

@@ -52,7 +52,7 @@ class WorkersConfig:
         "auto",
         "Contract of the engines: vllm, neutral, mlx, sglang, trtllm, tokenspeed, or a package's; auto asks each engine. Of "
         "http:// engines: vllm-http, vllm-tokens-http, sglang-http and llamacpp-http take token ids; openai (or auto) is any "
-        "server of Chat Completions.",
+        "server of Chat Completions, openai-strict one that refuses fields which are not OpenAI's own.",
     )
     tls_ca: str | None = option(
         None, "File of certificates (PEM) that engines are checked against that bring none of their own."

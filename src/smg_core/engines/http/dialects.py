@@ -1,16 +1,29 @@
 """The table of dialects of engines that take token ids over HTTP. Pure. Above: server.reaching.
 
 Such a worker has an http:// URL and names its dialect; one that names none is a server of the Chat Completions API.
+`takes_extras` decides which of those are sent more than OpenAI's own fields.
 """
 
 from collections.abc import Callable
 
 from smg_core.engines.base import Codec
 
-__all__ = ["CHAT", "HTTP_DIALECTS"]
+__all__ = ["CHAT", "CHAT_DIALECTS", "HTTP_DIALECTS", "takes_extras"]
 
 CHAT = "openai"
 """The dialect of servers of the Chat Completions API, which an http:// URL means where no other is named."""
+_STRICT = "openai-strict"
+CHAT_DIALECTS = (CHAT, _STRICT)
+"""The dialects of Chat Completions: of any server, and of one that takes OpenAI's own fields and refuses all others."""
+_STRICT_HOSTS = (".api.openai.com", ".openai.azure.com")
+
+
+def takes_extras(dialect: str, host: str) -> bool:
+    """Whether a server of Chat Completions at `host` is sent the fields that engines add to OpenAI's. OpenAI's own servers are
+    known by their address where `dialect` is no dialect of Chat Completions."""
+    if dialect in CHAT_DIALECTS:
+        return dialect != _STRICT
+    return not f".{host}".endswith(_STRICT_HOSTS)
 
 
 def _vllm() -> Codec:

@@ -110,11 +110,14 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     return None
 
 
-def model_served(body: bytes, wanted: str = "") -> ModelWire:
-    """The model to ask for, of the answer to `GET /v1/models`: the one `wanted`, else the only one that is no adapter.
-    Raises `EngineGarbled` where the body is no such list and `EngineFailed` where it does not hold that model."""
+def model_served(body: bytes, wanted: str = "", *, preferred: str = "") -> ModelWire:
+    """The model to ask for, of the answer to `GET /v1/models`: the one `wanted`; without such a wish the `preferred` one if it
+    is there, else the only one that is no adapter. Raises `EngineGarbled` where the body is no such list and `EngineFailed`
+    where it does not hold that model."""
     models = _listed(body)
     names = ", ".join(model.id for model in models[:_MAX_NAMES]) or "none"
+    if not wanted and preferred and any(model.id == preferred for model in models):
+        wanted = preferred
     fitting = [model for model in models if (model.id == wanted if wanted else model.parent is None)]
     if not fitting:
         raise EngineFailed("The engine does not serve the model.", detail=f"wanted {wanted!r}; it serves {names}")

@@ -55,6 +55,7 @@ def write_body(request: GenerationRequest, *, model: str = "", extras: bool = Tr
         "stream": True,
         "stream_options": {"include_usage": True},
         **_sampling(request.sampling, server),
+        **dict.fromkeys(_bounds(request, server), request.sampling.max_tokens),
         **_reasoning(request, server),
         **_template(request, server),
         **_response_format(request.response_format, server),
@@ -85,9 +86,6 @@ def _sampling(sampling: Sampling, server: ServerFields) -> Wire:
         if (value := getattr(sampling, name)) != default:
             server.needs_extras(f"sampling.{name}")
             wire[word] = value
-    if sampling.max_tokens is not None:
-        # OpenAI's newer models take the new name only, and many engines the old one only.
-        wire["max_tokens" if server.extras else "max_completion_tokens"] = sampling.max_tokens
     if sampling.stop:
         wire["stop"] = list(sampling.stop)
     if sampling.stop_token_ids:
@@ -102,6 +100,16 @@ def _sampling(sampling: Sampling, server: ServerFields) -> Wire:
         if sampling.logprobs:
             wire["top_logprobs"] = sampling.logprobs
     return wire
+
+
+def _bounds(request: GenerationRequest, server: ServerFields) -> tuple[str, ...]:
+    """The names under which the bound on tokens is written. OpenAI's newer models take the new name only, and many engines the
+    old one only: a client of the same API knows which."""
+    if request.sampling.max_tokens is None:
+        return ()
+    if request.origin is not None and request.origin.bounds:
+        return request.origin.bounds
+    return ("max_tokens",) if server.extras else ("max_completion_tokens",)
 
 
 _EFFORTS = ((512, "minimal"), (1024, "low"), (4096, "medium"), (16384, "high"), (32768, "xhigh"))

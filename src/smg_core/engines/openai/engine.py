@@ -40,10 +40,10 @@ _EVENT_STREAM, _JSON = "text/event-stream", "application/json"
 class OpenAiEngine:
     """Speaks Chat Completions to the server at `url` (`http.address` says how it is written).
 
-    `model` is the server's name of the model; "" asks the server, which must then have one only. `api_key` is sent as a bearer
-    token, and `headers` are sent as they are, with every request. `extras` False: the server takes OpenAI's own parameters and
-    none of those that engines add. `tls` is for https, where the system's certificates do not do. `connect_timeout` in seconds is
-    that of `HttpClient`.
+    `model` is the server's name of the model; "" asks the server, which must then have one only, or one called `preferred`.
+    `api_key` is sent as a bearer token, and `headers` are sent as they are, with every request. `extras` False: the server takes
+    OpenAI's own parameters and none of those that engines add. `tls` is for https, where the system's certificates do not do.
+    `connect_timeout` in seconds is that of `HttpClient`.
     """
 
     def __init__(
@@ -51,6 +51,7 @@ class OpenAiEngine:
         url: str,
         *,
         model: str = "",
+        preferred: str = "",
         api_key: str | None = None,
         headers: Sequence[tuple[str, str]] = (),
         extras: bool = True,
@@ -61,7 +62,7 @@ class OpenAiEngine:
         own = (("authorization", f"Bearer {api_key}"),) if api_key else ()
         self._http = HttpClient(url, headers=(*headers, *own), tls=tls, limits=limits, connect_timeout=connect_timeout)
         self.address = self._http.address
-        self._model = model
+        self._model, self._preferred = model, preferred
         self._extras = extras
         self._limits = limits
         self._pooled = PooledWork(self._http, self.address.api, limits, extras=extras)
@@ -127,7 +128,7 @@ class OpenAiEngine:
                     detail=f"{self.address} speaks gRPC; write {self.address.as_grpc}",
                 ) from None
             raise
-        found = model_served(self._ok(answer), self._model)
+        found = model_served(self._ok(answer), self._model, preferred=self._preferred)
         self._model = found.id
         context = found.max_model_len or 0
         routes = await self._pooled.learn(answer.body, found.id)

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from smg_core.engines.http.dialects import HTTP_DIALECTS
+from smg_core.engines.http.dialects import CHAT_DIALECTS, HTTP_DIALECTS, takes_extras
 from smg_core.engines.http.opening import open_engine
 from smg_core.engines.settings import EnginesConfig
 from smg_core.errors import SmgError
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.anyio
 BELOW = "/behind/a%20proxy"
 
 
-@pytest.mark.parametrize("dialect", [*HTTP_DIALECTS, "openai"])
+@pytest.mark.parametrize("dialect", [*HTTP_DIALECTS, *CHAT_DIALECTS])
 @pytest.mark.parametrize("path", [BELOW, f"{BELOW}/v1"])
 async def test_every_question_is_asked_below_the_path_of_the_workers_url(dialect: str, path: str) -> None:
     asked: list[str] = []
@@ -26,7 +26,7 @@ async def test_every_question_is_asked_below_the_path_of_the_workers_url(dialect
 
     async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}{path}"
-        engine = open_engine(dialect, url, headers=(), tls=None, limits=EnginesConfig(), connect_timeout=60)
+        engine = open_engine(dialect, url, model="", headers=(), tls=None, limits=EnginesConfig(), connect_timeout=60)
         assert await engine.health()
         with pytest.raises(SmgError):  # an empty object describes no model
             await engine.describe()
@@ -35,3 +35,23 @@ async def test_every_question_is_asked_below_the_path_of_the_workers_url(dialect
     assert len(asked) > 1
     assert all(each.startswith(f"{BELOW}/") for each in asked)
     assert not any("/v1/v1" in each for each in asked)
+
+
+@pytest.mark.parametrize(
+    ("dialect", "host", "extras"),
+    [
+        ("auto", "gpu-0", True),
+        ("vllm", "gpu-0", True),  # the settings', for engines that speak gRPC
+        ("auto", "api.openai.com", False),
+        ("auto", "eu.api.openai.com", False),
+        ("auto", "ours.openai.azure.com", False),
+        ("auto", "not-api.openai.com", True),
+        ("auto", "api.openai.com.example", True),
+        ("openai", "api.openai.com", True),
+        ("openai-strict", "gpu-0", False),
+    ],
+)
+def test_fields_of_engines_are_sent_to_all_but_openai_and_servers_that_are_said_to_be_like_it(
+    dialect: str, host: str, extras: bool
+) -> None:
+    assert takes_extras(dialect, host) is extras

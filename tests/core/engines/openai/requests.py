@@ -131,6 +131,7 @@ formats = st.one_of(
     st.builds(ChoiceFormat, st.lists(TEXTS, min_size=1, max_size=3).map(tuple)),
     st.builds(StructuralTagFormat, TEXTS),
 )
+BOUNDS = [("max_tokens",), ("max_completion_tokens",), ("max_completion_tokens", "max_tokens")]
 most_tokens = st.integers(100, 1000)
 samplings = st.builds(
     Sampling,
@@ -171,6 +172,7 @@ def chat_requests(draw: st.DrawFn) -> GenerationRequest:
         choices += [ToolChoice("required", some, parallel) for some in ((), names[:1], names)]
         choices.append(ToolChoice("auto", names, parallel))
     continues = draw(st.booleans())
+    sampling = draw(samplings)
     return GenerationRequest(
         id="chatcmpl-1",
         model=draw(NAMES),
@@ -178,7 +180,7 @@ def chat_requests(draw: st.DrawFn) -> GenerationRequest:
         tools=tools,
         tool_choice=draw(st.sampled_from(choices)),
         response_format=draw(formats),
-        sampling=draw(samplings),
+        sampling=sampling,
         reasoning=draw(reasonings),
         stream=True,
         template_arguments=draw(st.dictionaries(st.sampled_from(["enable_thinking", "verbosity"]), JSON)),
@@ -189,6 +191,6 @@ def chat_requests(draw: st.DrawFn) -> GenerationRequest:
         cache_key=draw(maybe(FULL_TEXTS)),
         cache_salt=draw(maybe(FULL_TEXTS)),
         service_tier=draw(maybe(st.sampled_from(["auto", "flex"]))),
-        origin=Origin("chat"),
+        origin=Origin("chat", bounds=() if sampling.max_tokens is None else draw(st.sampled_from(BOUNDS))),
         metadata=draw(st.dictionaries(NAMES, TEXTS, max_size=2)),
     )

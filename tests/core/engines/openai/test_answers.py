@@ -74,6 +74,16 @@ def test_a_model_is_found_by_its_name() -> None:
     assert model_served(models({"id": "a"}, {"id": "b", "parent": "a"}), "b").id == "b"
 
 
+def test_of_several_models_the_preferred_one_is_taken_and_of_one_that_one() -> None:
+    several = models({"id": "a"}, {"id": "b"})
+
+    assert model_served(several, preferred="b").id == "b"
+    assert model_served(several, "a", preferred="b").id == "a"
+    assert model_served(models({"id": "a"}), preferred="b").id == "a"
+    with pytest.raises(EngineFailed, match="name the one to use"):
+        model_served(several, preferred="c")
+
+
 @pytest.mark.parametrize(
     ("body", "wanted", "kind", "words"),
     [

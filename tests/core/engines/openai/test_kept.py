@@ -80,6 +80,7 @@ FIELDS: dict[str, Any] = {
     "temperature": 0.7,
     "top_p": 1,
     "max_tokens": 5,
+    "max_completion_tokens": 5,
     "stop": ["x"],
     "seed": 2**62,
     "logit_bias": {"5": 1},
@@ -174,6 +175,17 @@ def test_nothing_is_kept_of_a_body_that_says_a_name_twice(body: bytes) -> None:
 
     assert request.written == body
     assert write_body(request) == write_body(replace(request, written=b""))
+
+
+@pytest.mark.parametrize("names", [["max_tokens"], ["max_completion_tokens"], ["max_tokens", "max_completion_tokens"]])
+@pytest.mark.parametrize("extras", [True, False])
+def test_the_bound_on_tokens_has_the_name_that_the_client_used_also_where_the_body_is_written_anew(
+    names: list[str], extras: bool
+) -> None:
+    body = json.dumps({"model": "m", "messages": [ASKED], **dict.fromkeys(names, 7)}).encode()
+    sent_now = json.loads(write_body(read(body, kept_body_bytes=0), extras=extras))
+
+    assert {name: sent_now[name] for name in sent_now if name.startswith("max_")} == dict.fromkeys(names, 7)
 
 
 def test_what_was_changed_on_the_way_is_sent_as_it_is_now() -> None:

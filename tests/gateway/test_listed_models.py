@@ -1,0 +1,116 @@
+"""Servers of Chat Completions by the models that they list: which one is asked for, in which words."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import attrs
+import httpx
+import pytest
+from tests.gateway.conftest import CHAT, body
+from tests.gateway.fleet import CALM, joined
+from tests.peers import listening
+from tests.shared import PATIENCE
+
+from smg_core import Config, Gateway
+from smg_core.config import ModelConfig
+from smg_core.workers.worker import WorkerSpec
+
+pytestmark = pytest.mark.anyio
+
+ANSWER = b'data: {"choices":[{"index":0,"delta":{"content":"Hi"},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
+
+
+@attrs.define
+class Lister:
+    """A server that lists `models` and answers every request for a chat; `asked` are the bodies of these."""
+
+    models: list[str]
+    asked: list[dict[str, Any]] = attrs.field(factory=list)
+
+    async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
+        length = sum(int(line.split(":")[1]) for line in head.split("\r\n") if line.startswith("content-length:"))
+        sent = await reader.readexactly(length)
+        if " /v1/models " in head:
+            listed = json.dumps({"data": [{"id": each} for each in self.models]}).encode()
+            self.say(writer, "200 OK", "application/json", listed)
+        elif " /v1/chat/completions " in head:
+            self.asked.append(json.loads(sent))
+            self.say(writer, "200 OK", "text/event-stream", ANSWER)
+        else:
+            self.say(writer, "404 Not Found", "text/plain", b"")
+        await writer.drain()
+        writer.close()
+
+    def say(self, writer: asyncio.StreamWriter, status: str, kind: str, body: bytes) -> None:
+        fields = f"content-type: {kind}\r\ncontent-length: {len(body)}\r\nconnection: close"
+        writer.write(f"HTTP/1.1 {status}\r\n{fields}\r\n\r\n".encode() + body)
+
+
+@attrs.frozen
+class Before:
+    """A gateway before a `Lister`."""
+
+    server: Lister
+    gateway: Gateway
+    http: httpx.AsyncClient
+
+
+@asynccontextmanager
+async def before(*models: str, config: Config = CALM, **spec: Any) -> AsyncIterator[Before]:
+    """A gateway whose worker "w", as `spec` says it, lists `models`."""
+    server = Lister(list(models))
+    async with listening(server.take) as port:
+        gateway = Gateway([WorkerSpec(f"http://127.0.0.1:{port}", name="w", **spec)], config=config)
+        async with gateway, gateway.http_client(httpx, base_url="http://gateway", timeout=PATIENCE) as http:
+            await joined(gateway, "w")
+            yield Before(server, gateway, http)
+
+
+async def test_of_several_models_the_one_that_the_worker_names_is_asked_for() -> None:
+    async with before("a", "b", model="b") as house:
+        answer = await house.http.post(CHAT, json=body(model="b"))
+        other = await house.http.post(CHAT, json=body(model="a"))
+
+    assert (answer.status_code, other.status_code) == (200, 404)
+    assert [each["model"] for each in house.server.asked] == ["b"]
+
+
+async def test_of_several_models_the_one_that_the_settings_name_is_asked_for() -> None:
+    async with before("a", "b", config=attrs.evolve(CALM, model=ModelConfig(name="b"))) as house:
+        assert (await house.http.post(CHAT, json=body(model="b"))).status_code == 200
+
+    assert [each["model"] for each in house.server.asked] == ["b"]
+
+
+async def test_the_only_model_is_asked_for_by_its_own_name_whatever_the_worker_calls_it() -> None:
+    async with before("a", model="ours") as house:
+        assert (await house.http.post(CHAT, json=body(model="ours"))).status_code == 200
+
+    assert [each["model"] for each in house.server.asked] == ["a"]
+
+
+@pytest.mark.parametrize("dialect", ["auto", "openai", "openai-strict"])
+@pytest.mark.parametrize("name", ["max_tokens", "max_completion_tokens"])
+async def test_tokens_are_bounded_in_the_clients_own_words(dialect: str, name: str) -> None:
+    async with before("a", dialect=dialect) as house:
+        asked = {"model": "a", "messages": [{"role": "user", "content": "Hello"}], name: 7}
+        assert (await house.http.post(CHAT, json=asked)).status_code == 200
+
+    (sent,) = house.server.asked
+    assert {key: sent[key] for key in sent if key.startswith("max_")} == {name: 7}
+
+
+async def test_a_server_of_openais_words_only_is_sent_no_others() -> None:
+    async with before("a", dialect="openai-strict") as house:
+        asked = {"model": "a", "max_tokens": 7, "messages": [{"role": "user", "content": "Hello"}]}
+        answer = await house.http.post("/v1/messages", json=asked)
+        refused = await house.http.post(CHAT, json=body(model="a", top_k=3))
+
+    assert (answer.status_code, refused.status_code) == (200, 400)
+    assert refused.json()["error"]["param"] == "top_k"
+    (sent,) = house.server.asked
+    assert set(sent) == {"model", "messages", "max_completion_tokens", "stream", "stream_options"}
