@@ -14,12 +14,15 @@ from tests.gateway.conftest import JSON, House, body, eventually
 from smg_core import Config, Gateway
 from smg_core.config import ConfigError, RoutingConfig, WorkersConfig
 from smg_core.engines.http.dialects import HTTP_DIALECTS
+from smg_core.hooks import Retrying
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.faults import Fault
 from smg_core.simulator.http_server import http_doors
 from smg_core.simulator.replies import Reply
 from smg_core.simulator.server import SimulatedEngine
+from smg_core.simulator.server_codec import ChoiceSlice
+from smg_core.simulator.sglang_http_codec import SglangHttpServerCodec
 from smg_core.sse import SseReader
 from smg_core.testing import MemoryObserver
 from smg_core.workers.worker import WorkerSpec
@@ -110,6 +113,30 @@ async def test_a_refusal_is_what_its_status_says_and_repeats_nothing_of_the_engi
         answer = await house.chat("Hello")
     assert answer.status_code == status
     assert "secret of the engine" not in answer.text
+
+
+class FullSglang(SglangHttpServerCodec):
+    """What SGLang says in a stream, which has begun with status 200, where its queue is full."""
+
+    def chunk(self, request_id: str, piece: ChoiceSlice) -> bytes:
+        told = {"type": "abort", "message": "The request queue is full.", "status_code": 503, "err_type": None}
+        return json.dumps(
+            {"text": "", "output_ids": [], "meta_info": {"id": request_id, "finish_reason": told}}
+        ).encode()
+
+
+async def test_a_request_that_a_full_sglang_has_no_room_for_is_asked_elsewhere_and_is_503_where_all_are_full() -> None:
+    async with house_of("sglang-http", SimulatorConfig(), SimulatorConfig()) as house:
+        full, other = (engine._doors._codecs for engine in house.engines)
+        full["/generate"] = lambda: FullSglang(incremental=False)
+        answers = [await house.chat(f"Hello {at}", max_tokens=3) for at in range(4)]
+        retried = house.observer.of(Retrying)
+        other["/generate"] = full["/generate"]
+        refused = await house.chat("Hello", max_tokens=3)
+
+    assert [each.status_code for each in answers] == [200] * 4
+    assert retried
+    assert refused.status_code == 503
 
 
 @every

@@ -195,6 +195,8 @@ class _FinishWire(Struct, gc=False):
     type: str = "stop"
     matched: int | str | None = None
     message: str | None = None
+    status_code: int | str | None = None
+    err_type: str | None = None
 
 
 class _MetaWire(Struct, gc=False):
@@ -266,8 +268,9 @@ class _Decoder:
         return output
 
     def _finish(self, output: EngineOutput, wire: _FinishWire) -> None:
-        if wire.type == "abort" and wire.message is not None and not self._seen:
-            raise_error(ErrorWire(wire.message, "BadRequestError"))
+        if wire.type == "abort" and wire.status_code is not None:
+            # Its scheduler refused the request, had no room for it, or failed: over gRPC the same number becomes the status.
+            raise_error(ErrorWire(wire.message, wire.err_type, wire.status_code))
         output.finish = _ANSWERS.get(wire.type, "error")
         matched = wire.matched
         # The server names its own end token there too, which no request did.

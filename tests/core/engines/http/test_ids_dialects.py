@@ -19,7 +19,7 @@ from tests.core.engines.test_both_sides import DEFAULTS, Scored, ids_of_a_text, 
 from smg_core.engines.base import Codec, Constraint, EngineOutput, EngineRequest
 from smg_core.engines.http.dialects import HTTP_DIALECTS
 from smg_core.engines.upkeep import FlushCache, LoadAdapter, StartProfile
-from smg_core.errors import EngineFailed, EngineGarbled, EngineRejected, UnsupportedParameter
+from smg_core.errors import EngineFailed, EngineGarbled, EngineRejected, SmgError, UnsupportedParameter, WorkerBusy
 from smg_core.request import Sampling
 from smg_core.simulator.choice_messages import ChoiceMessages
 from smg_core.simulator.engine import Choice
@@ -298,9 +298,28 @@ def test_sglangs_end_token_is_no_stop_token_that_was_asked_for() -> None:
     assert (joined(outputs)[2], outputs[-1].matched) == ("stop", None)
 
 
-def test_a_request_that_sglang_refuses_in_its_stream_is_rejected() -> None:
-    with pytest.raises(EngineRejected):
-        sglang(([], {"completion_tokens": 0, "finish_reason": {"type": "abort", "message": "input too long"}}))
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [(400, EngineRejected), (429, WorkerBusy), (500, EngineFailed), (503, WorkerBusy), (418, EngineRejected)],
+)
+@pytest.mark.parametrize("came", [[], [1, 2]])
+def test_a_request_that_sglang_ends_with_a_status_fails_as_the_status_says(
+    status: int, kind: type[SmgError], came: list[int]
+) -> None:
+    told = {"type": "abort", "message": "The request queue is full.", "status_code": status, "err_type": None}
+    before = [(came, {"completion_tokens": len(came)})] if came else []
+    with pytest.raises(SmgError, match="no room" if kind is WorkerBusy else "engine") as caught:
+        sglang(*before, (came, {"completion_tokens": len(came), "finish_reason": told}))
+
+    assert type(caught.value) is kind
+    assert "queue" not in caught.value.message
+
+
+@pytest.mark.parametrize("status", [{}, {"status_code": None, "err_type": None}])
+def test_a_request_that_sglang_was_told_to_abort_is_no_fault_of_the_client(status: dict[str, Any]) -> None:
+    told = {"type": "abort", "message": "Abort in waiting queue", **status}
+
+    assert joined(sglang(([], {"completion_tokens": 0, "finish_reason": told})))[2] == "abort"
 
 
 @pytest.mark.parametrize("meta", [{"completion_tokens": 3}, {"completion_tokens": -1}])
