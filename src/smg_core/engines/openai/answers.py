@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import msgspec
 
 from smg_core.engines.openai.chunks import ErrorWire, ModelsWire, ModelWire
-from smg_core.errors import EngineFailed, EngineGarbled, EngineRejected, EngineTimeout, SmgError, WorkerBusy
+from smg_core.errors import EngineFailed, EngineGarbled, EngineRejected, EngineStalled, SmgError, WorkerBusy, WorkerGone
 
 __all__ = ["adapters_of", "error_from_event", "error_from_http_status", "model_served", "one_line", "retry_after"]
 
@@ -19,7 +19,10 @@ _MAX_NAMES = 10  # models of a server that an error lists
 _FAILED = (EngineFailed, "The engine failed while it worked on the request.")
 _REJECTED = (EngineRejected, "The engine rejected the request.")
 _BUSY = (WorkerBusy, "The engine has no room for the request.")
-_LATE = (EngineTimeout, "The engine did not answer in time.")
+# A proxy before the engine says that it has not reached it, or got nothing from it in the proxy's time. Another engine may do, as
+# where the gateway itself finds so.
+_GONE = (WorkerGone, "The engine is not available.")
+_LATE = (EngineStalled, "The engine did not answer in time.")
 # The client's own credentials are checked by the gateway: those that the engine refuses are the gateway's.
 _TRUST = (EngineFailed, "The engine refused the gateway's own credentials.")
 
@@ -30,6 +33,7 @@ _STATUSES: dict[int, tuple[type[SmgError], str]] = {
     405: (EngineFailed, "The engine has no chat API at its address."),
     408: _LATE,
     429: _BUSY,
+    502: _GONE,
     503: _BUSY,
     504: _LATE,
 }

@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 
 from smg_core.engines.openai.answers import error_from_http_status, model_served, retry_after
-from smg_core.errors import EngineFailed, EngineGarbled, EngineRejected, EngineTimeout, WorkerBusy
+from smg_core.errors import EngineFailed, EngineGarbled, EngineRejected, EngineStalled, WorkerBusy, WorkerGone
 
 
 @pytest.mark.parametrize(
     ("status", "kind"),
     [
         (302, EngineFailed), (400, EngineRejected), (401, EngineFailed), (403, EngineFailed), (404, EngineFailed),
-        (405, EngineFailed), (408, EngineTimeout), (413, EngineRejected), (422, EngineRejected), (429, WorkerBusy),
-        (500, EngineFailed), (502, EngineFailed), (503, WorkerBusy), (504, EngineTimeout),
+        (405, EngineFailed), (408, EngineStalled), (413, EngineRejected), (422, EngineRejected), (429, WorkerBusy),
+        (500, EngineFailed), (502, WorkerGone), (503, WorkerBusy), (504, EngineStalled),
     ],
 )  # fmt: skip
 def test_a_status_becomes_our_error_and_the_servers_text_stays_inside(status: int, kind: type) -> None:
@@ -23,6 +23,7 @@ def test_a_status_becomes_our_error_and_the_servers_text_stays_inside(status: in
     assert type(error) is kind
     assert "10.0.0.7" not in error.message
     assert error.detail == f"HTTP status {status}: at 10.0.0.7"
+    assert error.another_worker_may_do is (status in {408, 429, 502, 503, 504})
     assert error.retry_after == (7.0 if kind is WorkerBusy else None)
 
 

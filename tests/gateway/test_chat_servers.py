@@ -1,4 +1,5 @@
-"""Servers of Chat Completions by the models that they list: which one is asked for, in which words."""
+"""Servers of Chat Completions by what they say: which of their models is asked for, in which words, and what follows from an
+answer that is none."""
 
 import asyncio
 import json
@@ -10,7 +11,7 @@ import attrs
 import httpx
 import pytest
 from tests.gateway.conftest import CHAT, body
-from tests.gateway.fleet import CALM, joined
+from tests.gateway.fleet import CALM, Prefer, joined
 from tests.peers import listening
 from tests.shared import PATIENCE
 
@@ -21,13 +22,15 @@ from smg_core.workers.worker import WorkerSpec
 pytestmark = pytest.mark.anyio
 
 ANSWER = b'data: {"choices":[{"index":0,"delta":{"content":"Hi"},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
+REFUSAL = "text/html", b"<html>the proxy says so</html>"
 
 
 @attrs.define
 class Lister:
-    """A server that lists `models` and answers every request for a chat; `asked` are the bodies of these."""
+    """A server that lists `models` and answers every request for a chat with `status`; `asked` are the bodies of these."""
 
     models: list[str]
+    status: str = "200 OK"
     asked: list[dict[str, Any]] = attrs.field(factory=list)
 
     async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -39,7 +42,7 @@ class Lister:
             self.say(writer, "200 OK", "application/json", listed)
         elif " /v1/chat/completions " in head:
             self.asked.append(json.loads(sent))
-            self.say(writer, "200 OK", "text/event-stream", ANSWER)
+            self.say(writer, self.status, *(("text/event-stream", ANSWER) if self.status == "200 OK" else REFUSAL))
         else:
             self.say(writer, "404 Not Found", "text/plain", b"")
         await writer.drain()
@@ -114,3 +117,22 @@ async def test_a_server_of_openais_words_only_is_sent_no_others() -> None:
     assert refused.json()["error"]["param"] == "top_k"
     (sent,) = house.server.asked
     assert set(sent) == {"model", "messages", "max_completion_tokens", "stream", "stream_options"}
+
+
+@pytest.mark.parametrize("status", ["502 Bad Gateway", "503 Service Unavailable", "504 Gateway Timeout"])
+async def test_an_engine_that_a_proxy_does_not_reach_is_left_for_another_one(status: str) -> None:
+    dead, well = Lister(["a"], status), Lister(["a"])
+    async with listening(dead.take) as one, listening(well.take) as other:
+        specs = [WorkerSpec(f"http://127.0.0.1:{port}", name=name) for name, port in (("dead", one), ("well", other))]
+        gateway = Gateway(specs, config=CALM, policy=Prefer("dead"))
+        async with gateway, gateway.http_client(httpx, base_url="http://gateway", timeout=PATIENCE) as http:
+            for spec in specs:
+                await joined(gateway, spec.name)
+            answers = [await http.post(CHAT, json=body(model="a", stream=stream)) for stream in (False, True)]
+            await gateway.remove_worker("well")
+            alone = await http.post(CHAT, json=body(model="a"))
+
+    assert [each.status_code for each in answers] == [200, 200]
+    assert len(dead.asked) == 3
+    assert alone.status_code == (504 if status.startswith("504") else 503)
+    assert "proxy" not in alone.text
