@@ -20,22 +20,37 @@ class _Known:
         self.report = report
         self.sent = [0] * ranks
 
+    def tokens(self, rank: int) -> int:
+        return self.sent[rank] + self._reported(rank)
+
+    def lift(self, rank: int, tokens: int) -> None:
+        """Let a rank have so many tokens at least."""
+        self.sent[rank] = max(self.sent[rank], tokens - self._reported(rank))
+
+    def _reported(self, rank: int) -> int:
+        return self.report[rank].used_tokens if rank < len(self.report) else 0
+
 
 class DpMinToken(Observing):
     """The rank whose KV cache has the fewest tokens, by the engine's last report and what was sent there since, over all
-    workers; the engine is told the rank. Of equal ones the next after the one that was chosen last."""
+    workers; the engine is told the rank. Of equal ones the next after the one that was chosen last.
+
+    An engine whose reports stay out is taken at its last one and all that was sent since. One that has given none and that could
+    not be chosen the last time, since it is new or was away, begins at the least of the others: what is sent to those is only
+    added up, so that it would get every request until it had as many."""
 
     name = "dp_min_token"
 
     def __init__(self) -> None:
         self._known: dict[str, _Known] = {}
+        self._shown: frozenset[tuple[str, int]] = frozenset()  # the ranks that could be chosen the last time
         self._turn = 0
 
     def pick(self, candidates: Sequence[Candidate], context: RoutingContext) -> Pick:
         places = [(each, rank) for each in candidates for rank in range(each.rank_count)]
-        scores = [
-            self._tokens(each, rank) / each.weight if rank not in each.ranks_out else inf for each, rank in places
-        ]
+        self._look(candidates)
+        self._lift([(each, rank) for each, rank in places if rank not in each.ranks_out])
+        scores = [self._score(each, rank) if rank not in each.ranks_out else inf for each, rank in places]
         count = len(places)
         best = min(range(count), key=lambda at: (scores[at], (at - self._turn) % count))
         self._turn = best + 1
@@ -44,12 +59,28 @@ class DpMinToken(Observing):
         why = f"fewest tokens of {count} ranks"
         return Pick(worker, rank if worker.rank_count > 1 else None, why=why, scores=_least(candidates, scores))
 
-    def _tokens(self, worker: Candidate, rank: int) -> int:
-        known = self._known.get(worker.name)
-        if known is None or known.report is not worker.ranks or len(known.sent) != worker.rank_count:
-            known = self._known[worker.name] = _Known(worker.ranks, worker.rank_count)
-        reported = known.report[rank].used_tokens if rank < len(known.report) else 0
-        return reported + known.sent[rank]
+    def _look(self, candidates: Sequence[Candidate]) -> None:
+        """Take up what the engines have reported since the last time."""
+        for each in candidates:
+            known = self._known.get(each.name)
+            fits = known is not None and len(known.sent) == each.rank_count
+            if known is None or not fits or (each.ranks and known.report is not each.ranks):
+                self._known[each.name] = _Known(each.ranks, each.rank_count)
+
+    def _lift(self, places: Sequence[tuple[Candidate, int]]) -> None:
+        """Have ranks that nothing is reported of and that could not be chosen the last time begin at the least of the others."""
+        before, self._shown = self._shown, frozenset([(each.name, rank) for each, rank in places])
+        late = [(each, rank) for each, rank in places if not each.ranks and (each.name, rank) not in before]
+        if not late:
+            return
+        away = frozenset([(each.name, rank) for each, rank in late])
+        others = [self._score(each, rank) for each, rank in places if (each.name, rank) not in away]
+        least = min(others, default=0.0)
+        for each, rank in late:
+            self._known[each.name].lift(rank, int(least * each.weight))
+
+    def _score(self, worker: Candidate, rank: int) -> float:
+        return self._known[worker.name].tokens(rank) / worker.weight
 
     def worker_left(self, worker: str) -> None:
         self._known.pop(worker, None)
