@@ -10,8 +10,8 @@ from typing import Any
 import attrs
 import httpx
 import pytest
-from tests.gateway.conftest import CHAT, body
-from tests.gateway.fleet import CALM, Prefer, joined
+from tests.gateway.conftest import CHAT, body, eventually
+from tests.gateway.fleet import ALERT, CALM, Prefer, joined
 from tests.peers import listening
 from tests.shared import PATIENCE
 
@@ -27,10 +27,12 @@ REFUSAL = "text/html", b"<html>the proxy says so</html>"
 
 @attrs.define
 class Lister:
-    """A server that lists `models` and answers every request for a chat with `status`; `asked` are the bodies of these."""
+    """A server that lists `models` and answers every request for a chat with `status`; `asked` are the bodies of these,
+    `lists` how often it was asked for its models."""
 
     models: list[str]
     status: str = "200 OK"
+    lists: int = 0
     asked: list[dict[str, Any]] = attrs.field(factory=list)
 
     async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -38,6 +40,7 @@ class Lister:
         length = sum(int(line.split(":")[1]) for line in head.split("\r\n") if line.startswith("content-length:"))
         sent = await reader.readexactly(length)
         if " /v1/models " in head:
+            self.lists += 1
             listed = json.dumps({"data": [{"id": each} for each in self.models]}).encode()
             self.say(writer, "200 OK", "application/json", listed)
         elif " /v1/chat/completions " in head:
@@ -136,3 +139,40 @@ async def test_an_engine_that_a_proxy_does_not_reach_is_left_for_another_one(sta
     assert len(dead.asked) == 3
     assert alone.status_code == (504 if status.startswith("504") else 503)
     assert "proxy" not in alone.text
+
+
+WATCHED = attrs.evolve(ALERT, workers=attrs.evolve(ALERT.workers, join_interval_s=0.1, identity_probes=1))
+
+
+async def test_another_model_at_the_address_of_a_server_is_noticed_and_served_by_its_name() -> None:
+    async with before("a", config=WATCHED) as house:
+        assert (await house.http.post(CHAT, json=body(model="a"))).status_code == 200
+        house.server.models = ["b"]
+        await eventually(lambda: house.gateway.registry.of("b"), PATIENCE)
+        await joined(house.gateway, "w")
+        answers = [await house.http.post(CHAT, json=body(model=name)) for name in ("b", "a")]
+
+    assert [each.status_code for each in answers] == [200, 404]
+    assert [each["model"] for each in house.server.asked] == ["a", "b"]
+
+
+async def test_a_server_that_lists_more_models_is_asked_for_the_one_that_it_had() -> None:
+    async with before("b", config=WATCHED) as house:
+        house.server.models = ["a", "b"]
+        listed = house.server.lists
+        await eventually(lambda: house.server.lists > listed + 2, PATIENCE)
+        answer = await house.http.post(CHAT, json=body(model="b"))
+
+    assert answer.status_code == 200
+    assert [each["model"] for each in house.server.asked] == ["b"]
+
+
+@pytest.mark.parametrize("others", [[], ["c"], ["c", "d"]])
+async def test_a_server_whose_model_is_gone_for_none_that_is_known_is_left(others: list[str]) -> None:
+    async with before("a", "b", model="b", config=WATCHED) as house:
+        (worker,) = house.gateway.registry
+        house.server.models = others
+        await eventually(lambda: worker.state == "unreachable" or worker.info.model == "c", PATIENCE)
+        house.server.models = ["a", "b"]
+        await eventually(lambda: worker.state == "ready" and worker.info.model == "b", PATIENCE)
+        assert (await house.http.post(CHAT, json=body(model="b"))).status_code == 200

@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeVar
 
 from smg_core.clock import CallLater, Clock, SystemClock
 from smg_core.engines.base import CountsConnections, Engine, EngineFacts, Loads, ProcessFacts
+from smg_core.engines.openai.answers import serves_others
 from smg_core.engines.status import not_offered
 from smg_core.errors import EngineStalled, SmgError, WorkerGone
 from smg_core.hooks import BreakerChanged, JoinEnded, Observer, WorkerStateChanged
@@ -378,13 +379,14 @@ class Monitor:
         return None if task.cancelled() else task.result()
 
     async def _is_another_engine(self, worker: Worker, engine: Engine) -> bool | None:
-        """Whether the engine describes another model, other abilities or another role than when the worker joined; None if it
-        does not say. An engine that describes itself as before may be another process all the same: its caches are empty then."""
+        """Whether the engine describes another model, other abilities or another role than when the worker joined, or has the
+        model no more; None if it does not say. An engine that describes itself as before may be another process all the same:
+        its caches are empty then."""
         began = self._clock.monotonic()
         try:
             described = await self._in_time(engine.describe())
-        except SmgError:
-            return None  # the next probe finds the reason
+        except SmgError as error:
+            return serves_others(error) or None  # the next probe finds the reason of any other
         if described is None:
             return None
         info, facts = described

@@ -4,16 +4,25 @@ Decides which of our errors an HTTP status and an error object become. The serve
 traces, so it goes into `detail`, which only the operator sees. Pure. Above: engine, events. Below: chunks, errors.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from smg_core.engines.openai.chunks import ErrorWire, ModelsWire, ModelWire
 from smg_core.errors import EngineFailed, EngineGarbled, EngineRejected, EngineStalled, SmgError, WorkerBusy, WorkerGone
 
-__all__ = ["adapters_of", "error_from_event", "error_from_http_status", "model_served", "one_line", "retry_after"]
+__all__ = [
+    "adapters_of",
+    "error_from_event",
+    "error_from_http_status",
+    "model_served",
+    "one_line",
+    "retry_after",
+    "serves_others",
+]
 
 _MAX_TEXT = 2000  # characters of a server's text that are kept; servers send whole tracebacks
+_NOT_SERVED, _SEVERAL = "The engine does not serve the model.", "The engine serves several models."
 _MAX_NAMES = 10  # models of a server that an error lists
 
 _FAILED = (EngineFailed, "The engine failed while it worked on the request.")
@@ -114,20 +123,24 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     return None
 
 
-def model_served(body: bytes, wanted: str = "", *, preferred: str = "") -> ModelWire:
-    """The model to ask for, of the answer to `GET /v1/models`: the one `wanted`; without such a wish the `preferred` one if it
-    is there, else the only one that is no adapter. Raises `EngineGarbled` where the body is no such list and `EngineFailed`
-    where it does not hold that model."""
+def model_served(body: bytes, wanted: str = "", *, preferred: Sequence[str] = ()) -> ModelWire:
+    """The model to ask for, of the answer to `GET /v1/models`: the one `wanted`; without such a wish the first of those
+    `preferred` that is there, else the only one that is no adapter. Raises `EngineGarbled` where the body is no such list and
+    `EngineFailed` where it does not hold that model (`serves_others`)."""
     models = _listed(body)
     names = ", ".join(model.id for model in models[:_MAX_NAMES]) or "none"
-    if not wanted and preferred and any(model.id == preferred for model in models):
-        wanted = preferred
+    wanted = wanted or next((name for name in preferred if any(model.id == name for model in models)), "")
     fitting = [model for model in models if (model.id == wanted if wanted else model.parent is None)]
     if not fitting:
-        raise EngineFailed("The engine does not serve the model.", detail=f"wanted {wanted!r}; it serves {names}")
+        raise EngineFailed(_NOT_SERVED, detail=f"wanted {wanted!r}; it serves {names}")
     if len(fitting) > 1 and not wanted:
-        raise EngineFailed("The engine serves several models.", detail=f"name the one to use; it serves {names}")
+        raise EngineFailed(_SEVERAL, detail=f"name the one to use; it serves {names}")
     return fitting[0]
+
+
+def serves_others(error: SmgError) -> bool:
+    """Whether the engine has listed its models and the one to ask for is not there, as `model_served` found."""
+    return isinstance(error, EngineFailed) and error.message in (_NOT_SERVED, _SEVERAL)
 
 
 def adapters_of(body: bytes, model: str) -> tuple[str, ...]:

@@ -62,7 +62,8 @@ class OpenAiEngine:
         own = (("authorization", f"Bearer {api_key}"),) if api_key else ()
         self._http = HttpClient(url, headers=(*headers, *own), tls=tls, limits=limits, connect_timeout=connect_timeout)
         self.address = self._http.address
-        self._model, self._preferred = model, preferred
+        self._named, self._preferred = model, preferred  # the operator's words
+        self._model = model  # what the server is asked for: its own word, where that is known
         self._extras = extras
         self._limits = limits
         self._pooled = PooledWork(self._http, self.address.api, limits, extras=extras)
@@ -119,7 +120,7 @@ class OpenAiEngine:
         try:
             answer = await self._get(f"{self.address.api}/models", self._limits.question_timeout_s)
             if answer.status == 404 and (info := await self._pooled.described_by_info()) is not None:
-                self._model = self._model or info.model
+                self._model = self._named or info.model
                 return attrs.evolve(info, model=self._model), self._facts(info.context_length)
         except (EngineGarbled, WorkerGone):
             if await self._speaks_http2():
@@ -128,7 +129,7 @@ class OpenAiEngine:
                     detail=f"{self.address} speaks gRPC; write {self.address.as_grpc}",
                 ) from None
             raise
-        found = model_served(self._ok(answer), self._model, preferred=self._preferred)
+        found = model_served(self._ok(answer), self._named, preferred=(self._preferred, self._model))
         self._model = found.id
         context = found.max_model_len or 0
         routes = await self._pooled.learn(answer.body, found.id)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from smg_core.engines.openai.answers import error_from_http_status, model_served, retry_after
+from smg_core.engines.openai.answers import error_from_http_status, model_served, retry_after, serves_others
 from smg_core.errors import EngineFailed, EngineGarbled, EngineRejected, EngineStalled, WorkerBusy, WorkerGone
 
 
@@ -78,11 +78,14 @@ def test_a_model_is_found_by_its_name() -> None:
 def test_of_several_models_the_preferred_one_is_taken_and_of_one_that_one() -> None:
     several = models({"id": "a"}, {"id": "b"})
 
-    assert model_served(several, preferred="b").id == "b"
-    assert model_served(several, "a", preferred="b").id == "a"
-    assert model_served(models({"id": "a"}), preferred="b").id == "a"
-    with pytest.raises(EngineFailed, match="name the one to use"):
-        model_served(several, preferred="c")
+    assert model_served(several, preferred=["b"]).id == "b"
+    assert model_served(several, preferred=["", "c", "b", "a"]).id == "b"
+    assert model_served(several, "a", preferred=["b"]).id == "a"
+    assert model_served(models({"id": "a"}), preferred=["b"]).id == "a"
+    with pytest.raises(EngineFailed, match="name the one to use") as caught:
+        model_served(several, preferred=["c"])
+    assert serves_others(caught.value)
+    assert not serves_others(error_from_http_status(500, b""))
 
 
 @pytest.mark.parametrize(
