@@ -93,12 +93,14 @@ class _HeldBudget:
 
 
 class _Call:
-    """A tool call. `number` is -1 until the call starts; `waiting` what is held back of it, with sizes."""
+    """A tool call. `number` is -1 until the call starts; `waiting` what is held back of it, with sizes. `named`: the id is the
+    server's own."""
 
-    __slots__ = ("_follow", "closed", "custom", "id", "name", "number", "silent", "valid", "waiting")
+    __slots__ = ("_follow", "closed", "custom", "id", "name", "named", "number", "silent", "valid", "waiting")
 
-    def __init__(self, call_id: str, name: str, custom: bool) -> None:
+    def __init__(self, call_id: str, name: str, custom: bool, named: bool) -> None:
         self.id = call_id
+        self.named = named
         self.name = name
         self.custom = custom
         self.number = -1
@@ -109,7 +111,7 @@ class _Call:
         self._follow = None if custom else JsonScanner()
 
     def follow(self, arguments: str) -> None:
-        """Scan arguments that are passed on, to know whether they are complete."""
+        """Scan arguments that have come, to know whether they are complete."""
         self.silent = False
         if self._follow is None:
             return
@@ -122,21 +124,70 @@ class _Call:
         return self._follow is not None and self._follow.done
 
 
+class _Calls:
+    """The calls of one choice, and which of them a piece belongs to. Most servers number their calls. Some give all of them the
+    same number, or none; then ids tell them apart, or a name where the call before it is complete. `made_up` is the beginning of
+    ids for calls to which the server gave none."""
+
+    __slots__ = ("_by_id", "_last", "_latest", "_made_up", "_numbers", "count")
+
+    def __init__(self, made_up: str) -> None:
+        self.count = 0
+        self._made_up = made_up
+        self._latest: dict[int, _Call] = {}  # the last one of each of the server's numbers
+        self._by_id: dict[tuple[int | None, str], _Call] = {}  # of each of the numbers, and of all
+        self._last: _Call | None = None  # the one that the last piece was of
+        self._numbers: set[int] = set()  # in ids that were made up
+
+    def of(self, wire: CallWire, name: str | None, arguments: str) -> _Call | None:
+        """The call that a piece belongs to; None where it begins one."""
+        known = self._by_id.get((wire.index, wire.id)) if wire.id else None
+        if known is None:
+            last = self._last if wire.index is None else self._latest.get(wire.index)
+            known = last if last is not None and not self._begins(last, wire, name, arguments) else None
+        if known is not None:
+            self._last = known
+        return known
+
+    def _begins(self, last: _Call, wire: CallWire, name: str | None, arguments: str) -> bool:
+        """Whether a piece with an unknown id, or none, is of another call than `last`. Servers repeat the name with each piece,
+        and some make a new id for each: neither alone says so."""
+        if not name:
+            return False
+        if wire.id and last.named:
+            return True
+        if last.complete:
+            return bool(arguments.strip()) or name != last.name
+        return wire.index is None and name != last.name and (last.silent or last.custom)
+
+    def begin(self, wire: CallWire, name: str, custom: bool) -> _Call:
+        """A new call, which the piece begins."""
+        number = self.count if wire.index is None else wire.index
+        while number in self._numbers:
+            number += 1
+        self._numbers.add(number)
+        self.count += 1
+        call = self._last = _Call(wire.id or f"{self._made_up}{number}", name, custom, bool(wire.id))
+        if wire.index is not None:
+            self._latest[wire.index] = call
+        if wire.id:
+            self._by_id[wire.index, wire.id] = self._by_id[None, wire.id] = call
+        return call
+
+
 Block = BlockKind | _Call
 Fragment = Event | str  # an event of a block without beginning, or more arguments of a call
 
 
 class _Choice:
-    """One choice: the block that is open, those that wait behind it, and the calls by the server's own numbers."""
+    """One choice: the block that is open, those that wait behind it, and its calls."""
 
     __slots__ = (
         "_calls",
         "_held",
         "_index",
-        "_last",
         "_most_calls",
         "_open",
-        "_request_id",
         "_room",
         "_started",
         "finished",
@@ -145,13 +196,11 @@ class _Choice:
     def __init__(self, index: int, request_id: str, room: _HeldBudget, most_calls: int) -> None:
         self.finished = False
         self._index = index
-        self._request_id = request_id
         self._room = room
         self._most_calls = most_calls
         self._open: Block | None = None
         self._held: deque[tuple[Block, list[tuple[Fragment, int]]]] = deque()
-        self._calls: dict[int, _Call] = {}
-        self._last = -1
+        self._calls = _Calls(f"call_{request_id}_{index}_")
         self._started = 0
 
     def feed(self, wire: ChoiceWire, events: list[Event]) -> None:
@@ -184,27 +233,18 @@ class _Choice:
     # ---------------------------------------------------------------------------------------------------------- calls
 
     def _call(self, wire: CallWire, events: list[Event]) -> None:
-        place = self._place(wire)
-        call = self._calls.get(place)
         name, arguments, custom = _call_fields(wire)
+        call = self._calls.of(wire, name, arguments or "")
         if call is None:
             if not name:
                 raise EngineGarbled("The engine began a tool call without the tool's name.")
-            if len(self._calls) >= self._most_calls:
+            if self._calls.count >= self._most_calls:
                 raise EngineGarbled(f"The engine made more than {self._most_calls} tool calls.")
-            call_id = wire.id or f"call_{self._request_id}_{self._index}_{place}"
-            call = self._calls[place] = _Call(call_id, name, custom)
+            call = self._calls.begin(wire, name, custom)
             self._take(call, "", 0, events)
         if arguments:
+            call.follow(arguments)
             self._take(call, arguments, len(arguments), events)
-
-    def _place(self, wire: CallWire) -> int:
-        """The server's number of the call; without one, a new id means a new call."""
-        if wire.index is not None:
-            self._last = wire.index
-        elif self._last not in self._calls or (wire.id and wire.id != self._calls[self._last].id):
-            self._last += 1
-        return self._last
 
     # --------------------------------------------------------------------------------------------------------- blocks
 
@@ -258,7 +298,6 @@ class _Choice:
         if not isinstance(piece, str):
             events.append(piece)
         elif piece and isinstance(block, _Call):
-            block.follow(piece)
             events.append(ToolCallDelta(self._index, block.number, piece))
 
     def _close(self, events: list[Event], *, cut: bool = False) -> None:

@@ -22,6 +22,7 @@ from smg_core.events import (
     Started,
     TextDelta,
     ToolCallDelta,
+    ToolCallEnd,
     ToolCallStart,
     Usage,
 )
@@ -137,6 +138,104 @@ CALLS: dict[str, bytes] = {
         chunk({"content": ""}, "tool_calls"),
     ),
 }
+
+
+def named(name: str | None, arguments: Any, **fields: Any) -> dict[str, Any]:
+    return {**fields, "function": {"name": name, "arguments": arguments}}
+
+
+PARIS, ROME = '{"city":"Paris"}', '{"city":"Rome"}'
+PARALLEL: dict[str, bytes] = {
+    # all of them call get_weather with Paris, then with Rome, then now without arguments
+    "OpenAI": sse(
+        *called(
+            named("get_weather", "", index=0, id="a"),
+            named(None, PARIS, index=0),
+            named("get_weather", "", index=1, id="b"),
+            named(None, ROME, index=1),
+            named("now", "", index=2, id="c"),
+        ),
+        chunk({}, "tool_calls"),
+    ),
+    "one index, ids": sse(
+        *called(
+            named("get_weather", PARIS, index=0, id="a"),
+            named("get_weather", ROME, index=0, id="b"),
+            named("now", "", index=0, id="c"),
+        ),
+        chunk({}, "tool_calls"),
+    ),
+    "one index, ids, in pieces that alternate": sse(
+        *called(
+            named("get_weather", PARIS[:5], index=0, id="a"),
+            named("get_weather", ROME[:7], index=0, id="b"),
+            named(None, PARIS[5:], index=0, id="a"),
+            named("now", None, index=0, id="c"),
+            named(None, ROME[7:], index=0, id="b"),
+        ),
+        chunk({}, "tool_calls"),
+    ),
+    "one index, empty ids": sse(
+        *called(
+            named("get_weather", PARIS, index=0, id=""),
+            named("get_weather", ROME, index=0, id=""),
+            named("now", "{}", index=0, id=""),
+        ),
+        chunk({}, "tool_calls"),
+    ),
+    "one index, no ids, in pieces": sse(
+        *called(
+            named("get_weather", PARIS[:5], index=0),
+            named(None, PARIS[5:], index=0),
+            named("get_weather", ROME[:5], index=0),
+            named("get_weather", ROME[5:], index=0),
+            named("now", "{}", index=0),
+        ),
+        chunk({}, "tool_calls"),
+    ),
+    "ids alone": sse(
+        *called(named("get_weather", PARIS, id="a"), named("get_weather", ROME, id="b"), named("now", "", id="c")),
+        chunk({}, "tool_calls"),
+    ),
+    "neither index nor id": sse(
+        *called(named("get_weather", PARIS), named("get_weather", ROME), named("now", "")), chunk({}, "tool_calls")
+    ),
+    "neither index nor id, in one chunk": sse(
+        chunk({"tool_calls": [named("get_weather", PARIS), named("get_weather", ROME), named("now", {})]}, "stop")
+    ),
+    "neither index nor id, in pieces with the name": sse(
+        *called(
+            named("get_weather", ""),
+            named("get_weather", PARIS[:9]),
+            named("get_weather", PARIS[9:]),
+            named("get_weather", ""),
+            named("get_weather", ROME[:3]),
+            named("get_weather", ROME[3:]),
+            named("now", ""),
+        ),
+        chunk({}, "tool_calls"),
+    ),
+    "a new id with each piece": sse(
+        *called(
+            named("get_weather", "", index=0, id="a"),
+            named(None, PARIS, index=0, id="b"),
+            named("get_weather", ROME[:4], index=1, id="c"),
+            named(None, ROME[4:], index=1, id="d"),
+            named("now", "{}", index=2, id="e"),
+        ),
+        chunk({}, "tool_calls"),
+    ),
+    "a new id with each piece, and no index": sse(
+        *called(
+            named("get_weather", "", id="a"),
+            named(None, PARIS, id="b"),
+            named("get_weather", ROME[:4], id="c"),
+            named(None, ROME[4:], id="d"),
+            named("now", "{}", id="e"),
+        ),
+        chunk({}, "tool_calls"),
+    ),
+}
 ERRORS: dict[str, tuple[bytes, type[SmgError]]] = {
     "an envelope": (sse(HELLO, {"error": {"message": "x", "type": "server_error"}}), EngineFailed),
     "an envelope with a number": (sse({"error": {"message": "x", "code": 429}}), WorkerBusy),
@@ -201,6 +300,23 @@ def test_every_way_to_call_a_tool_is_understood(data: bytes, cuts: list[int]) ->
     assert [each.reason for each in events if isinstance(each, Finished)] == ["tool_calls"]
 
 
+@pytest.mark.parametrize("data", PARALLEL.values(), ids=PARALLEL)
+@given(cuts=cut_anywhere)
+def test_calls_at_once_are_told_apart_however_they_are_numbered(data: bytes, cuts: list[int]) -> None:
+    events, error = read(data, cuts)
+
+    assert error is None
+    begun = [each for each in events if isinstance(each, ToolCallStart)]
+    assert [each.name for each in begun] == ["get_weather", "get_weather", "now"]
+    assert len({each.id for each in begun}) == 3
+    arguments = dict.fromkeys(range(3), "")
+    for each in events:
+        if isinstance(each, ToolCallDelta):
+            arguments[each.call] += each.arguments
+    assert [json.loads(each) for each in arguments.values()] == [{"city": "Paris"}, {"city": "Rome"}, {}]
+    assert all(each.valid for each in events if isinstance(each, ToolCallEnd))
+
+
 @pytest.mark.parametrize(("data", "kind"), ERRORS.values(), ids=ERRORS)
 @given(cuts=cut_anywhere)
 def test_what_is_no_answer_is_an_error_whatever_its_status_was(
@@ -212,7 +328,13 @@ def test_what_is_no_answer_is_an_error_whatever_its_status_was(
     assert text_of(events) in ("", "Hello")
 
 
-CORPUS = {**HELLOS, **USAGES, **CALLS, **{name: data for name, (data, _) in ERRORS.items()}}
+CORPUS = {
+    **HELLOS,
+    **USAGES,
+    **CALLS,
+    **{f"calls: {name}": data for name, data in PARALLEL.items()},
+    **{name: data for name, (data, _) in ERRORS.items()},
+}
 
 
 @pytest.mark.parametrize("data", CORPUS.values(), ids=CORPUS)
