@@ -160,10 +160,28 @@ def _turn(
     if budget is not None:
         budget.pay()
     tries = Tries(terms.retries.retries, terms.workers, budget)
+    try:
+        return (yield from _tried(prompted, tries, terms, ends=ends, keep=keep, shown=shown, hosted=hosted))
+    finally:
+        tries.over()
+
+
+def _tried(
+    prompted: Prompted,
+    tries: Tries,
+    terms: Terms,
+    *,
+    ends: bool,
+    keep: bool,
+    shown: bool,
+    hosted: Container[str],
+) -> Flow[Turn]:
+    """The first of `tries` that ends well. Raises the failure after which there is none."""
     retrying: Retrying | None = None
     while True:
         placement = yield from _select(prompted, tries, terms.answer)
         _go_on(prompted, tries, placement, terms)
+        tries.made()
         if retrying is not None:  # only now: where no worker is left, nothing is tried again
             terms.observer.report(retrying)
             retrying = None

@@ -183,6 +183,7 @@ class Gathering:
         except* SmgError as errors:
             raise _first(errors) from None
         finally:
+            self._spread.give_back()
             self._report_served()
         vectors = [each for each in self._found if each is not None]
         return Pooled(self._model, vectors, sum(each.tokens for each in vectors), self._method)

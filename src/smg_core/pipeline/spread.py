@@ -21,7 +21,10 @@ class Spread:
     """The inputs of one request, each with its number of tokens in `sizes`. An input may fail `retries` times; `budget` bounds
     the retries of all requests."""
 
-    __slots__ = ("_budget", "_calls", "_left", "_retries", "_sizes", "_tokens", "_tried", "_waiting", "calls", "tokens")
+    __slots__ = (
+        *("_budget", "_calls", "_left", "_owed", "_retries", "_sizes", "_tokens", "_tried", "_waiting"),
+        *("calls", "tokens"),
+    )
 
     def __init__(
         self, sizes: Sequence[int], *, calls: int, tokens: int, retries: int, budget: RetryBudget | None = None
@@ -32,6 +35,7 @@ class Spread:
         self._waiting = deque(range(len(sizes)))
         self._left = len(sizes)
         self._tried: dict[int, frozenset[str]] = {}
+        self._owed: dict[int, tuple[int, ...]] = {}  # of retries that were taken from the budget and are not made yet
         self.calls = self.tokens = 0
 
     @property
@@ -66,6 +70,8 @@ class Spread:
             group.append(self._waiting.popleft())
             self.tokens += self._sizes[group[-1]]
         self.calls += 1
+        for each in self._owed.get(group[0], ()):
+            self._owed.pop(each, None)
         return tuple(group)
 
     def done(self, group: Sequence[int]) -> None:
@@ -80,12 +86,21 @@ class Spread:
         tried = {place: self.tried(place) for place in group}
         if not error.another_worker_may_do or max(map(len, tried.values())) >= self._retries:
             return False
-        if self._budget is not None and not self._budget.take():
-            return False
+        if self._budget is not None:
+            if not self._budget.take():
+                return False
+            self._owed.update(dict.fromkeys(group, tuple(group)))
         for place in group:
             self._tried[place] = tried[place] | {worker}
         self._waiting.extendleft(reversed(group))
         return True
+
+    def give_back(self) -> None:
+        """Called when the request is over. The retries that were taken from the budget and not made go back."""
+        for _ in set(self._owed.values()):
+            if self._budget is not None:
+                self._budget.give_back()
+        self._owed.clear()
 
     def _ended(self, group: Sequence[int]) -> None:
         self.calls -= 1

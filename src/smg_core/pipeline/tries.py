@@ -36,6 +36,7 @@ class Tries:
     __slots__ = (
         "_budget",
         "_migrations",
+        "_owed",
         "_retries",
         "_settings",
         "failed",
@@ -48,6 +49,7 @@ class Tries:
 
     def __init__(self, retries: int, settings: WorkersConfig, budget: RetryBudget | None = None) -> None:
         self._budget = budget
+        self._owed = False  # a retry was taken from the budget and is not made yet
         self.number = 1
         self.tried: frozenset[str] = frozenset()
         self.going_on: Turn | None = None
@@ -72,8 +74,10 @@ class Tries:
         if follows == "end":
             return follows
         moves = follows == "on" and turn.begun
-        if not moves and self._budget is not None and not self._budget.take():
-            return "end"
+        if not moves and self._budget is not None:
+            if not self._budget.take():
+                return "end"
+            self._owed = True
         names = placement.names if turn.failed is None else frozenset({turn.failed})
         self.number += 1
         if moves:  # who had failed before that may be back by now
@@ -85,6 +89,17 @@ class Tries:
             self.retried += 1
         self.going_on = turn if follows == "on" else None
         return follows
+
+    def made(self) -> None:
+        """Called when the next try is made: an engine is asked."""
+        self._owed = False
+
+    def over(self) -> None:
+        """Called when no try will be made any more. A retry that was taken from the budget and not made goes back: where no
+        worker was left, or the client was gone, it put no load on any engine."""
+        if self._owed and self._budget is not None:
+            self._owed = False
+            self._budget.give_back()
 
     def asked_too(self, names: frozenset[str]) -> None:
         """Called when a second call was made beside the one of this try, of the workers called `names`."""

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import attrs
@@ -26,6 +27,7 @@ from smg_core.pipeline.served import ServedModel
 from smg_core.pipeline.steps import Chosen, Finish, Flow, Placement, Prepare, Select, Step, Stream, Wait
 from smg_core.pipeline.turn import Turn
 from smg_core.request import GenerationRequest
+from smg_core.routing.retry_budget import RetryBudgets
 from smg_core.routing.settings import RoutingConfig
 from smg_core.tokenizer.base import EncodeReport
 from smg_core.tokens import TokenIds
@@ -83,12 +85,15 @@ def play(
     *,
     commitment: Commitment | None = None,
     attempts: int = 3,
+    budgets: RetryBudgets | None = None,
     flow: Callable[..., Flow[Any]] = generate,
     **options: Any,
 ) -> Played:
     """Answer the flow's steps from a list; an exception in it is thrown."""
     notes, asked = Notes(), list[Any]()
-    terms = Terms(commitment or Commitment(), RoutingConfig(retries=attempts - 1), random.Random(0), notes)
+    terms = Terms(
+        commitment or Commitment(), RoutingConfig(retries=attempts - 1), random.Random(0), notes, budgets=budgets
+    )
     running = flow(REQUEST, terms, **options)
     step = next(running)
     for answer in answers:
@@ -225,6 +230,50 @@ def test_tries_are_bounded() -> None:
     first, second = turn(WorkerGone("first")), turn(WorkerGone("second"))
     with pytest.raises(WorkerGone, match="second"):
         play([PROMPTED, on("a"), first, on("b"), second], attempts=2)
+
+
+def left(budgets: RetryBudgets) -> int:
+    """How many retries there are still."""
+    taken = 0
+    while budgets.of("m").take():
+        taken += 1
+    return taken
+
+
+LOST = turn(WorkerGone("lost"))
+
+
+@pytest.mark.parametrize(
+    ("answers", "made"),
+    [
+        ([on("a"), LOST, on("b"), turn()], 1),
+        ([on("a"), LOST, on("b"), LOST, None, on("c"), turn()], 2),
+        ([on("a"), LOST, NoWorker("none")], 0),
+        ([on("a"), LOST, InvalidRequest("not here")], 0),
+        ([on("a"), LOST, ClientGone("left")], 0),
+        ([on("a"), LOST, Draining("shutting down")], 0),
+        ([on("a"), LOST, on("b"), ClientGone("left")], 1),
+        ([on("a"), LOST, on("b"), LOST, ClientGone("left while it waited")], 1),
+        ([on("a"), LOST, on("b"), LOST, None, NoWorker("none")], 1),
+        ([on("a"), turn(EngineFailed("no"))], 0),
+        ([on("a"), turn()], 0),
+    ],
+)
+def test_a_retry_is_taken_from_the_budget_only_where_it_is_made(answers: list[Any], made: int) -> None:
+    budgets = RetryBudgets(RoutingConfig(retry_reserve=5, retry_share=0.0))
+    with suppress(SmgError):
+        play([PROMPTED, *answers], budgets=budgets)
+
+    assert left(budgets) == 5 - made
+
+
+def test_a_model_whose_only_worker_fails_has_its_whole_budget_when_another_one_joins() -> None:
+    budgets = RetryBudgets(RoutingConfig(retry_reserve=2, retry_share=0.0))
+    for _ in range(10):
+        with pytest.raises(WorkerGone):
+            play([PROMPTED, on("a"), LOST, NoWorker("none")], budgets=budgets)
+
+    assert play([PROMPTED, on("a"), LOST, on("b"), turn()], budgets=budgets).returned.error is None
 
 
 @pytest.mark.parametrize("retry", range(1, 12))

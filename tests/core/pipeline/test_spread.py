@@ -73,3 +73,14 @@ def test_retries_are_bounded_for_an_input_and_by_the_budget_of_all():
     poor = Spread([1, 1], calls=2, tokens=10, retries=2, budget=RetryBudget(0.0, 1))
     first, second = poor.take(), poor.take()
     assert [poor.failed(first, "a", GONE), poor.failed(second, "a", GONE)] == [True, False]
+
+
+def test_a_retry_that_was_taken_and_not_made_goes_back_when_the_request_is_over():
+    budget = RetryBudget(0.0, 3)
+    spread = Spread([1, 1, 1, 1], calls=3, tokens=10, retries=2, budget=budget)
+    pair, third, fourth = spread.take(2), spread.take(), spread.take()
+    assert all(spread.failed(group, "a", GONE) for group in (pair, third, fourth))
+    assert spread.take() == (3,)  # this one is made; no worker is found for the others
+    spread.give_back()
+    spread.give_back()
+    assert [budget.take() for _ in range(3)] == [True, True, False]
