@@ -7,8 +7,8 @@ pipeline.streaming generates through it, workers.monitor probes it; they know it
 import asyncio
 import hashlib
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from typing import Any, TypeVar
 
 import attrs
 
@@ -107,9 +107,15 @@ class EngineClient:
         sink: EngineSink[EngineOutput],
         start: Callable[[EngineRequest, EngineSink[EngineOutput]], Awaitable[Call]],
     ) -> Call:
-        requests = requests_of(request)
-        fan = FanOut(range(len(requests)), sink, lambda: self._fanned.pop(request.id, None))
-        self._fanned[request.id] = tuple(each.id for each in requests)
+        requests, loop = requests_of(request), asyncio.get_running_loop()
+        ids = self._fanned[request.id] = tuple(each.id for each in requests)
+        # Whoever cancels may send an Abort in the same step, which is for these ids.
+        fan = FanOut(
+            range(len(requests)),
+            sink,
+            on_end=lambda: self._fanned.pop(request.id, None),
+            on_cancel=lambda: loop.call_soon(self._drop_fanned, request.id, ids),
+        )
         for index, each in enumerate(requests):
             try:
                 fan.attach(await start(each, fan.branch(index)))
@@ -146,10 +152,18 @@ class EngineClient:
         reader.attach(started)
         return reader
 
-    async def abort(self, request_id: str) -> None:
+    def _drop_fanned(self, request_id: str, ids: tuple[str, ...]) -> None:
+        """Forget the calls of a request that was given up, unless another one of that id has begun."""
+        if self._fanned.get(request_id) is ids:
+            del self._fanned[request_id]
+
+    def abort(self, request_id: str) -> Coroutine[Any, Any, None]:
         """Tell the engine to drop a request, in addition to resetting its stream. Errors are ignored: an engine that is gone
-        has dropped it."""
-        await asyncio.gather(*[self._abort(each) for each in self._fanned.pop(request_id, (request_id,))])
+        has dropped it. Which calls the request was made into is looked up now, not when the result is awaited."""
+        return self._abort_all(self._fanned.pop(request_id, (request_id,)))
+
+    async def _abort_all(self, request_ids: Sequence[str]) -> None:
+        await asyncio.gather(*[self._abort(each) for each in request_ids])
 
     async def _abort(self, request_id: str) -> None:
         call = self.codec.abort(request_id)

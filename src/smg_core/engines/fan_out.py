@@ -31,11 +31,17 @@ def requests_of(request: EngineRequest) -> tuple[EngineRequest, ...]:
 
 class FanOut:
     """The `Call` of all calls of one request, one for each of `choices`, whose outputs go to `sink`. `on_end` is called when the
-    engine has ended them all, or one has failed; not when the owner cancels."""
+    engine has ended them all, or one has failed; `on_cancel` when the owner cancels before that."""
 
-    def __init__(self, choices: Iterable[int], sink: EngineSink[EngineOutput], on_end: Callable[[], object]) -> None:
+    def __init__(
+        self,
+        choices: Iterable[int],
+        sink: EngineSink[EngineOutput],
+        on_end: Callable[[], object],
+        on_cancel: Callable[[], object] = lambda: None,
+    ) -> None:
         self._sink = sink
-        self._on_end = on_end
+        self._on_end, self._on_cancel = on_end, on_cancel
         self._open = set(choices)
         self._calls: list[Call] = []
         self._over = False
@@ -70,13 +76,18 @@ class FanOut:
             return
         self._open.discard(index)
         if error is not None or not self._open:
-            self.cancel()
+            self._stop()
             self._on_end()
             self._sink.closed(error)
 
     # ------------------------------------------------------------------------------------------------- told by the owner
 
     def cancel(self) -> None:
+        if not self._over:
+            self._on_cancel()
+        self._stop()
+
+    def _stop(self) -> None:
         self._over = True
         calls, self._calls = self._calls, []
         for call in calls:

@@ -1,5 +1,6 @@
 """One request for several choices as a call for each: whatever the calls do, one answer comes of it."""
 
+import asyncio
 from collections.abc import Sequence
 
 import attrs
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from smg_core.engines.base import EngineOutput, EngineRequest
 from smg_core.engines.client import EngineClient
 from smg_core.engines.fan_out import FanOut, requests_of
+from smg_core.engines.mlx.calls import abort as mlx_abort
 from smg_core.engines.mlx.codec import MlxCodec
 from smg_core.errors import EngineFailed, SmgError, WorkerGone
 from smg_core.request import Sampling
@@ -151,3 +153,32 @@ async def test_an_abort_names_every_call_of_the_request() -> None:
 
     assert [message[2:].decode() for message in wire.asked] == ["r", "r-1", "r-2"]
     assert all(each.orders == ["cancel"] for each in wire.started)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("told", [False, True])
+async def test_nothing_is_kept_of_a_request_that_was_given_up_and_its_abort_names_every_call(told: bool) -> None:
+    wire = Wire()
+    client = EngineClient(MlxCodec(), wire)
+    call = await client.generate(asked(3), Told())
+    call.cancel()
+    aborting = client.abort("r") if told else None
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert not client._fanned
+    if aborting is not None:
+        await aborting
+
+    assert wire.asked == [mlx_abort(each).message for each in (("r", "r-1", "r-2") if told else ())]
+
+
+@pytest.mark.anyio
+async def test_a_request_that_is_made_again_under_its_name_is_not_forgotten_with_the_first_one() -> None:
+    wire = Wire()
+    client = EngineClient(MlxCodec(), wire)
+    (await client.generate(asked(3), Told())).cancel()
+    await client.generate(asked(2), Told())
+    await asyncio.sleep(0)
+    await client.abort("r")
+
+    assert wire.asked == [mlx_abort(each).message for each in ("r", "r-1")]
