@@ -16,23 +16,29 @@ from tests.peers import listening
 from tests.shared import PATIENCE
 
 from smg_core import Config, Gateway
-from smg_core.config import ModelConfig
+from smg_core.config import EnginesConfig, ModelConfig
 from smg_core.workers.worker import WorkerSpec
 
 pytestmark = pytest.mark.anyio
 
 ANSWER = b'data: {"choices":[{"index":0,"delta":{"content":"Hi"},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
+ENDLESS = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n" + ANSWER.replace(
+    b"data: [DONE]", b'data: {"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":1}}'
+)
 REFUSAL = "text/html", b"<html>the proxy says so</html>"
 
 
 @attrs.define
 class Lister:
     """A server that lists `models` and answers every request for a chat with `status`; `asked` are the bodies of these,
-    `lists` how often it was asked for its models."""
+    `lists` how often it was asked for its models. Where it never `ends` its streams, it says no [DONE] and `left` counts those
+    that were closed on it."""
 
     models: list[str]
     status: str = "200 OK"
     lists: int = 0
+    ends: bool = True
+    left: int = 0
     asked: list[dict[str, Any]] = attrs.field(factory=list)
 
     async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -45,6 +51,12 @@ class Lister:
             self.say(writer, "200 OK", "application/json", listed)
         elif " /v1/chat/completions " in head:
             self.asked.append(json.loads(sent))
+            if not self.ends:
+                writer.write(ENDLESS)
+                await reader.read()
+                self.left += 1
+                writer.close()
+                return
             self.say(writer, self.status, *(("text/event-stream", ANSWER) if self.status == "200 OK" else REFUSAL))
         else:
             self.say(writer, "404 Not Found", "text/plain", b"")
@@ -176,3 +188,15 @@ async def test_a_server_whose_model_is_gone_for_none_that_is_known_is_left(other
         house.server.models = ["a", "b"]
         await eventually(lambda: worker.state == "ready" and worker.info.model == "b", PATIENCE)
         assert (await house.http.post(CHAT, json=body(model="b"))).status_code == 200
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_stream_that_a_server_leaves_open_behind_its_answer_keeps_no_connection(stream: bool) -> None:
+    bounds = EnginesConfig(http_connections=1, http_end_s=0.01)
+    async with before("a", config=attrs.evolve(CALM, engines=bounds)) as house:
+        house.server.ends = False
+        for count in range(1, 4):
+            answer = await house.http.post(CHAT, json=body(model="a", stream=stream))
+            assert answer.status_code == 200
+            assert "Hi" in answer.text
+            await eventually(lambda number=count: house.server.left == number, PATIENCE)

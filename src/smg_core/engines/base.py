@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from smg_multimodal.prepare import Prepared
 
 __all__ = [
+    "AnswerCall",
     "Bootstrap",
     "Call",
     "ChatEngine",
@@ -308,6 +309,15 @@ class Call(Protocol):
         ...
 
 
+class AnswerCall(Call, Protocol):
+    """A call that generates."""
+
+    def leave(self) -> None:
+        """The answer is whole, and nothing more is wanted: the engine's own end of the call is due, and `closed` need not be
+        called any more. Where the end does not come soon, the stream is reset. Harmless when the call is already over."""
+        ...
+
+
 class Engine(Protocol):
     """One engine, whatever it speaks. Errors are this package's."""
 
@@ -355,7 +365,7 @@ class IdsEngine(Engine, Protocol):
         metadata: Sequence[tuple[str, str]] = (),
         timeout: float | None = None,
         connect_timeout: float | None = None,
-    ) -> Call:
+    ) -> AnswerCall:
         """Start one generation. `timeout` in seconds covers the whole call, `connect_timeout` getting a connection for it
         (None: as the client was made). Raises what kept the request from being sent, in which case nothing is pushed."""
         ...
@@ -391,7 +401,7 @@ class ChatEngine(Engine, Protocol):
         connect_timeout: float | None = None,
         lora: str | None = None,
         elsewhere: Elsewhere | None = None,
-    ) -> Call:
+    ) -> AnswerCall:
         """Start one generation, as `IdsEngine.generate` does, of the adapter `lora`; a long body is made `elsewhere`."""
         ...
 

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import attrs
 
 from smg_core.engines.base import (
+    AnswerCall,
     Call,
     Codec,
     CountsConnections,
@@ -58,6 +59,8 @@ class EngineClient:
         self._counting = transport if isinstance(transport, CountsConnections) else None
         self.found = found
         self._limits = limits
+        # The end of a stream of HTTP frees a connection, of which there are few.
+        self._end_s = limits.http_end_s if codec.facts.wire == "http" else limits.question_timeout_s
         self._fanned: dict[str, tuple[str, ...]] = {}  # the ids of the calls that a request in flight was made into
 
     @property
@@ -90,11 +93,11 @@ class EngineClient:
         metadata: Sequence[tuple[str, str]] = (),
         timeout: float | None = None,
         connect_timeout: float | None = None,
-    ) -> Call:
+    ) -> AnswerCall:
         """Start one generation; its outputs are pushed into `sink`. Where the engine gives one choice a call, it is asked for
         each choice in a call of its own."""
 
-        async def start(asked: EngineRequest, into: EngineSink[EngineOutput]) -> Call:
+        async def start(asked: EngineRequest, into: EngineSink[EngineOutput]) -> AnswerCall:
             return await self._start(asked, into, metadata, timeout, connect_timeout)
 
         if request.sampling.n == 1 or not self.codec.facts.fans_out:
@@ -105,8 +108,8 @@ class EngineClient:
         self,
         request: EngineRequest,
         sink: EngineSink[EngineOutput],
-        start: Callable[[EngineRequest, EngineSink[EngineOutput]], Awaitable[Call]],
-    ) -> Call:
+        start: Callable[[EngineRequest, EngineSink[EngineOutput]], Awaitable[AnswerCall]],
+    ) -> AnswerCall:
         requests, loop = requests_of(request), asyncio.get_running_loop()
         ids = self._fanned[request.id] = tuple(each.id for each in requests)
         # Whoever cancels may send an Abort in the same step, which is for these ids.
@@ -138,8 +141,8 @@ class EngineClient:
         metadata: Sequence[tuple[str, str]],
         timeout: float | None,
         connect_timeout: float | None,
-    ) -> Call:
-        reader = Reader(self.codec.decoder(request), sink)
+    ) -> AnswerCall:
+        reader = Reader(self.codec.decoder(request), sink, self._end_s)
         message = self.codec.generate(request)
         started = await self.transport.start(
             self.codec.generate_path,
@@ -284,16 +287,24 @@ class EngineClient:
 
 
 class Reader:
-    """One Generate call: the `Receiver` of the transport, the writer to the sink, and the `Call` that the sink's owner holds.
+    """One Generate call: the `Receiver` of the transport, the writer to the sink, and the `AnswerCall` that the sink's owner
+    holds. `end_s`: seconds that its end may take once it was left.
 
     A message that cannot be read, or a failure that the engine sends as a message, closes the sink with that error and cancels
     the call; further messages are dropped. A push of more tokens than a slice is passed on slice by slice, one in each round of
     the event loop. Messages that arrive meanwhile, or while the sink's owner has paused, wait.
     """
 
-    __slots__ = ("_backlog", "_call", "_feed", "_over", "_paused", "_push", "_sink")
+    __slots__ = ("_backlog", "_call", "_end_s", "_ending", "_feed", "_over", "_paused", "_push", "_sink")
 
-    def __init__(self, decoder: OutputDecoder, sink: EngineSink[EngineOutput]) -> None:
+    def __init__(
+        self,
+        decoder: OutputDecoder,
+        sink: EngineSink[EngineOutput],
+        end_s: float = _DEFAULTS.question_timeout_s,
+    ) -> None:
+        self._end_s = end_s
+        self._ending: asyncio.TimerHandle | None = None
         self._feed = decoder.feed
         self._push = sink.push
         self._sink = sink
@@ -353,6 +364,8 @@ class Reader:
 
     def closed(self, error: SmgError | None) -> None:
         self._call = None
+        if self._ending is not None:
+            self._ending.cancel()
         if self._backlog is not None:
             self._backlog.outcome = (error,)
         elif not self._over:
@@ -367,6 +380,13 @@ class Reader:
         call, self._call = self._call, None
         if call is not None:
             call.cancel()
+
+    def leave(self) -> None:
+        self._over = True
+        self._backlog = None
+        if self._call is not None and self._ending is None:
+            self._call.resume()
+            self._ending = asyncio.get_running_loop().call_later(self._end_s, self.cancel)
 
     def pause(self) -> None:
         self._paused = True

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from msgspec.structs import replace
 
-from smg_core.engines.base import Call, EngineOutput, EngineRequest, EngineSink
+from smg_core.engines.base import AnswerCall, EngineOutput, EngineRequest, EngineSink
 from smg_core.errors import SmgError
 
 __all__ = ["FanOut", "requests_of"]
@@ -30,8 +30,8 @@ def requests_of(request: EngineRequest) -> tuple[EngineRequest, ...]:
 
 
 class FanOut:
-    """The `Call` of all calls of one request, one for each of `choices`, whose outputs go to `sink`. `on_end` is called when the
-    engine has ended them all, or one has failed; `on_cancel` when the owner cancels before that."""
+    """The `AnswerCall` of all calls of one request, one for each of `choices`, whose outputs go to `sink`. `on_end` is called
+    when the engine has ended them all, or one has failed; `on_cancel` when the owner cancels or leaves before that."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class FanOut:
         self._sink = sink
         self._on_end, self._on_cancel = on_end, on_cancel
         self._open = set(choices)
-        self._calls: list[Call] = []
+        self._calls: list[AnswerCall] = []
         self._over = False
         self._paused = False
 
@@ -51,7 +51,7 @@ class FanOut:
         """Where the call for choice `index` pushes."""
         return _Branch(self, index)
 
-    def attach(self, call: Call) -> None:
+    def attach(self, call: AnswerCall) -> None:
         """Take a call that was started; its outputs may have come already."""
         if self._over:
             call.cancel()
@@ -86,6 +86,14 @@ class FanOut:
         if not self._over:
             self._on_cancel()
         self._stop()
+
+    def leave(self) -> None:
+        if not self._over:
+            self._on_cancel()
+        self._over = True
+        calls, self._calls = self._calls, []
+        for call in calls:
+            call.leave()
 
     def _stop(self) -> None:
         self._over = True

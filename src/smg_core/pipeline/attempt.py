@@ -8,7 +8,7 @@ engine that speaks chat, which a `ChatReader` reads. The attempt pushes the resu
     running     -> running   -> complete   -> failed      -> failed    reset the call
                 -> complete     where the reader is whole
                 -> failed    -> failed where it is not
-    complete    ignored      noted         noted          ignored      let the engine's status come, else reset the call
+    complete    ignored      noted         noted          ignored      leave the call to its end, else reset it
     failed      ignored      noted         noted          ignored      reset the call
 
 A push completes the attempt when every choice has finished, and fails it when the reader finds an error. An attempt
@@ -22,7 +22,7 @@ engine call. Below: the readers. Knows no wire and no API.
 from collections.abc import Callable, Sequence
 from typing import Generic, Literal, Never, Protocol, TypeVar
 
-from smg_core.engines.base import Call
+from smg_core.engines.base import AnswerCall
 from smg_core.errors import EngineGarbled, SmgError
 from smg_core.events import Event, Finished, Usage
 from smg_core.pipeline.prompt_shares import PromptShares
@@ -120,7 +120,7 @@ class Attempt(Generic[Pushed]):
         self._on_first = on_first
         self._tells_stops = tells_stops
         self._shares = shares
-        self._call: Call | None = None
+        self._call: AnswerCall | None = None
         self._closed = False
         self._usage: Usage | None = None
 
@@ -190,7 +190,7 @@ class Attempt(Generic[Pushed]):
             if self.on_end is not None:
                 self.on_end()
 
-    def reads_from(self, call: Call | None) -> None:
+    def reads_from(self, call: AnswerCall | None) -> None:
         """Set the engine call whose messages arrive here, to be paused and reset; None if no engine had to be asked."""
         self._call = call
 
@@ -207,13 +207,14 @@ class Attempt(Generic[Pushed]):
 
     def release(self) -> bool:
         """Give up the engine's call. If the engine still works on it, the stream is reset and True is returned: an Abort must be
-        sent too. If it has finished and only its status is missing, the status may still come."""
+        sent too. If it has finished and only its status is missing, the status may still come, soon."""
         if self.state == "running":
             self.state = "failed"
         call, self._call = self._call, None
         if call is None or self._closed:
             return False
         if self.state == "complete" and self.reader.engine_done:
+            call.leave()
             return False
         call.cancel()
         return self.state != "complete" or not self._tells_stops

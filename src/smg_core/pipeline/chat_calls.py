@@ -7,7 +7,7 @@ the executor, the engines of the chat door.
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from smg_core.engines.base import Call, ChatEngine, EngineSink
+from smg_core.engines.base import AnswerCall, ChatEngine, EngineSink
 from smg_core.engines.elsewhere import Elsewhere
 from smg_core.events import Event
 from smg_core.pipeline.executor import FairExecutor
@@ -39,7 +39,7 @@ class ChatCalls:
         metadata: Sequence[tuple[str, str]],
         connect_timeout: float | None,
         lora: str | None,
-    ) -> Call:
+    ) -> AnswerCall:
         """Start one generation; arguments and errors are those of `ChatEngine.chat`."""
         return await engine.chat(
             request,

@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from smg_core.engines.base import Call, ChatEngine, Engine, EngineRequest, IdsEngine, RequestMedia
+from smg_core.engines.base import AnswerCall, ChatEngine, Engine, EngineRequest, IdsEngine, RequestMedia
 from smg_core.engines.fan_out import FanOut, requests_of
 from smg_core.errors import InternalError, SmgError
 from smg_core.hooks import FirstToken
@@ -104,7 +104,7 @@ class EngineCall:
         before = self.step.continues.transcript if self.step.continues is not None else None
         return Transcript() if before is None else before
 
-    async def start(self, connect_timeout: float | None) -> Call | None:
+    async def start(self, connect_timeout: float | None) -> AnswerCall | None:
         """Open the call. Returns None if no engine has to be asked, or if the attempt was ended meanwhile. Raises the error if
         the request could not be sent."""
         task = self._opening = asyncio.current_task()
@@ -129,7 +129,7 @@ class EngineCall:
             self._gave_up = True
             self._opening.cancel()
 
-    async def _open(self, connect_timeout: float | None) -> Call | None:
+    async def _open(self, connect_timeout: float | None) -> AnswerCall | None:
         fit = self._fit
         if isinstance(fit, FitForChat):
             chat: ChatEngine = self.engine  # type: ignore[assignment]  # facts.door says which of the two it is
@@ -177,7 +177,7 @@ class EngineCall:
 
     async def _start_each(
         self, engine: IdsEngine, requests: Mapping[int, EngineRequest], connect_timeout: float | None
-    ) -> Call:
+    ) -> AnswerCall:
         """Go on with the choices of `requests`, in a call for each."""
         self.ids = tuple(each.id for each in requests.values())
         fan, first = FanOut(requests, self.attempt, lambda: None), next(iter(requests))

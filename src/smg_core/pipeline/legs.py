@@ -27,7 +27,7 @@ changes nothing for the client; its outcome is still awaited, and reported with 
 from collections.abc import Sequence
 from typing import Literal, Protocol
 
-from smg_core.engines.base import Call, EngineLogprob, EngineOutput, EngineSink
+from smg_core.engines.base import AnswerCall, EngineLogprob, EngineOutput, EngineSink
 from smg_core.errors import EngineFailed, EngineGarbled, EngineStalled, SmgError
 
 __all__ = ["TRANSITIONS", "Action", "Doing", "Leg", "LegEvent", "LegState", "Legs"]
@@ -138,8 +138,8 @@ class Doing(Protocol):
 
 
 class Legs:
-    """The `Call` of all legs, whose outputs go to `sink`. `together`: both engines are asked at once; `encodes`: encode workers
-    too, which takes engines that are asked at once. `failed` is the leg whose engine is to blame when the call was not
+    """The `AnswerCall` of all legs, whose outputs go to `sink`. `together`: both engines are asked at once; `encodes`: encode
+    workers too, which takes engines that are asked at once. `failed` is the leg whose engine is to blame when the call was not
     completed; `error` is what that engine ended with, None where it was only given up."""
 
     def __init__(self, sink: EngineSink[EngineOutput], doing: Doing, *, together: bool, encodes: bool = False) -> None:
@@ -149,7 +149,7 @@ class Legs:
         self.decode: EngineSink[EngineOutput] = _DecodeSink(self)
         self._sink = sink
         self._doing = doing
-        self._calls: dict[Leg, Call] = {}
+        self._calls: dict[Leg, AnswerCall] = {}
         self._paused = False
         self.error: SmgError | None = None
         self._held: list[EngineOutput] = []
@@ -160,7 +160,7 @@ class Legs:
 
     # ------------------------------------------------------------------------------------------------ told by its maker
 
-    def attach(self, leg: Leg, call: Call) -> bool:
+    def attach(self, leg: Leg, call: AnswerCall) -> bool:
         """Take the call of a leg, whose outputs may have come already. False: the legs are over, so the call is not taken."""
         if self.state == "over":
             return False
@@ -177,7 +177,7 @@ class Legs:
         """The timer has run out."""
         self._happened("overdue")
 
-    def detach(self, leg: Leg) -> Call | None:
+    def detach(self, leg: Leg) -> AnswerCall | None:
         """The call of a leg, which is no longer one of theirs."""
         return self._calls.pop(leg, None)
 
@@ -187,6 +187,14 @@ class Legs:
         if self.state != "over":
             self.failed = _SLOW.get(self.state, "decode")
         self._happened("given_up")
+
+    def leave(self) -> None:
+        """The answer is whole, so whatever still runs is over for the client; the ends of the streams are due."""
+        calls = list(self._calls.values())
+        self._calls.clear()
+        self._happened("decode_done")
+        for call in calls:
+            call.leave()
 
     def pause(self) -> None:
         self._paused = True

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from smg_core.clock import CallLater, Clock, Handle
 from smg_core.engines.base import (
-    Call,
+    AnswerCall,
     Encoded,
     Engine,
     EngineOutput,
@@ -185,7 +185,7 @@ class Pairing:
         prefill_media: object,
         connect_timeout: float | None,
         metadata: Sequence[tuple[str, str]] = (),
-    ) -> Call:
+    ) -> AnswerCall:
         """Start the legs of every choice, for which `requests` has one each by its index; what the decode engines say is pushed
         into `sink`. `prefill_media` are the request's media as the prefill engine takes them, `metadata` is sent to
         the decode engines."""
@@ -294,7 +294,7 @@ class _Pair:
         else:
             self._take("decode", call)
 
-    def _take(self, leg: Leg, call: Call) -> None:
+    def _take(self, leg: Leg, call: AnswerCall) -> None:
         if not self.legs.attach(leg, call):
             call.cancel()
             self._owner.tell(self._owner.engine(leg), self._request.id)

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 import attrs
 import grpc.aio
 import pytest
+from tests.shared import PATIENCE
 
 from smg_core.engines.base import EngineOutput, EngineRequest, Receiver
 from smg_core.engines.client import EngineClient, Reader
@@ -299,6 +300,38 @@ async def test_slices_wait_while_the_sink_has_paused() -> None:
     await sink.over.wait()
 
     assert sum(len(output.ids) for output in sink.got) == 5000
+
+
+async def test_a_call_that_is_left_is_reset_where_its_end_does_not_come() -> None:
+    wire, sink = Wire(), Sink()
+    reader = Reader(Outputs({b"more": [EngineOutput(0, [1])]}), sink, 0.01)
+    reader.attach(wire)
+    reader.pause()
+    reader.leave()
+    reader.leave()
+    reader.messages([b"more"])
+    assert wire.asked == ["pause", "resume"]
+    async with asyncio.timeout(PATIENCE):
+        while wire.asked != ["pause", "resume", "cancel"]:
+            await asyncio.sleep(0.01)
+
+    assert not sink.got
+    assert not sink.ends
+
+
+async def test_a_call_that_is_left_and_ends_is_not_reset() -> None:
+    wire, sink = Wire(), Sink()
+    reader = Reader(Outputs({}), sink, 0.01)
+    reader.attach(wire)
+    reader.leave()
+    reader.closed(None)
+    loop = asyncio.get_running_loop()
+    passed = loop.create_future()
+    loop.call_later(0.02, passed.set_result, None)  # behind the call's own timer, if it had one
+    await passed
+
+    assert wire.asked == ["resume"]
+    assert not sink.ends
 
 
 async def test_nothing_comes_of_slices_that_were_cancelled() -> None:

@@ -36,6 +36,9 @@ class Told:
     def cancel(self) -> None:
         self.orders.append("cancel")
 
+    def leave(self) -> None:
+        self.orders.append("leave")
+
     def pause(self) -> None:
         self.orders.append("pause")
 
@@ -153,6 +156,19 @@ async def test_an_abort_names_every_call_of_the_request() -> None:
 
     assert [message[2:].decode() for message in wire.asked] == ["r", "r-1", "r-2"]
     assert all(each.orders == ["cancel"] for each in wire.started)
+
+
+def test_leaving_leaves_every_call_to_its_end_and_tells_nobody() -> None:
+    sink, calls = Told(), [Told(), Told()]
+    fan = FanOut(range(2), sink, lambda: None)
+    for call in calls:
+        fan.attach(call)
+    fan.leave()
+    fan.branch(0).closed(None)
+    fan.branch(1).closed(WorkerGone("gone"))
+
+    assert [call.orders for call in calls] == [["leave"], ["leave"]]
+    assert (sink.got, sink.ends) == ([], [])
 
 
 @pytest.mark.anyio

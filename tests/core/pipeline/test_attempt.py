@@ -23,6 +23,9 @@ class Call:
     def cancel(self) -> None:
         self.asked.append("cancel")
 
+    def leave(self) -> None:
+        self.asked.append("leave")
+
     def pause(self) -> None:
         self.asked.append("pause")
 
@@ -161,12 +164,12 @@ def test_letting_go_of_an_attempt_under_way_resets_the_stream_once_and_says_that
     assert call.asked == ["cancel"]
 
 
-def test_an_attempt_that_the_engine_has_completed_lets_its_status_come() -> None:
+def test_an_attempt_that_the_engine_has_completed_leaves_the_call_to_its_end() -> None:
     attempt, _, call = begun()
     LAST(attempt)
 
     assert not attempt.release()
-    assert call.asked == []
+    assert call.asked == ["leave"]
 
 
 @pytest.mark.parametrize("error", [None, LOST])

@@ -36,6 +36,10 @@ class Call:
         self.cancelled = True
         self.world.open.discard(self.leg)
 
+    def leave(self) -> None:
+        assert not self.cancelled
+        self.world.open.discard(self.leg)
+
     def pause(self) -> None:
         self.paused = True
 
@@ -185,6 +189,24 @@ def walk(way: str, events: tuple[LegEvent, ...] = ()) -> Iterator[tuple[LegEvent
         return
     for event in following:
         yield from walk(way, (*events, event))
+
+
+@pytest.mark.parametrize("way", FIRST)
+def test_whenever_decode_answers_alone_the_legs_can_be_left_and_nothing_of_them_goes_on(way: str) -> None:
+    left = 0
+    for events in walk(way):
+        world = World(way)
+        for event in events:
+            world.happen(event)
+            if world.legs.state == "decode":
+                break
+        else:
+            continue
+        world.legs.leave()
+        world.check()
+        left += 1
+        assert (world.legs.state, world.ends) == ("over", [None])
+    assert left
 
 
 @pytest.mark.parametrize("way", FIRST)

@@ -22,10 +22,14 @@ _STREAM, _JSON = "text/event-stream", "application/json"
 
 
 class AnswerDecoder(Protocol):
-    """Reads one answer. `done` is True once all is said; `error` is what went wrong, after which nothing more is read."""
+    """Reads one answer. `done` is True once all is said; `error` is what went wrong, after which nothing more is read.
+    `finished`: nothing but the stream's end is due, and perhaps a count of its tokens."""
 
     done: bool
     error: SmgError | None
+
+    @property
+    def finished(self) -> bool: ...
 
     def feed(self, data: bytes) -> list[Event]:
         """The events that the next bytes of a stream bring."""

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import attrs
 
-from smg_core.engines.base import Call, EngineFacts, EngineSink, Loads, ModelInfo
+from smg_core.engines.base import AnswerCall, EngineFacts, EngineSink, Loads, ModelInfo
 from smg_core.engines.elsewhere import Elsewhere
 from smg_core.engines.http.address import HTTP2_PREFACE, is_http2
 from smg_core.engines.http.answer import HttpReply
@@ -78,7 +78,7 @@ class OpenAiEngine:
         connect_timeout: float | None = None,
         lora: str | None = None,
         elsewhere: Elsewhere | None = None,
-    ) -> Call:
+    ) -> AnswerCall:
         """Start one generation, of the model or of its adapter `lora`; its events go to `sink`. `metadata` is sent as
         headers; `timeout` covers the whole call, `connect_timeout` the wait for a connection. A body that takes long to write is
         written `elsewhere`. Raises `UnsupportedParameter` for what the wire cannot say, and what kept the request from being
@@ -241,6 +241,8 @@ class _ChatCall:
         self._refusal: HttpReply | None = None  # the head of an answer that is an error
         self._refused = bytearray()
         self._object: bytearray | None = None  # of an answer that is one object and no stream
+        self._timer: asyncio.TimerHandle | None = None  # for the end of a stream whose answer is whole
+        self._paused = False
 
     def attach(self, call: HttpCall) -> None:
         """Take the call that was started with this as its receiver."""
@@ -251,16 +253,28 @@ class _ChatCall:
     def cancel(self) -> None:
         """Close the connection. The sink hears nothing more. Harmless when the call is already over."""
         self._over = True
+        self._stop_timer()
         if self._call is not None:
             self._call.cancel()
 
+    def leave(self) -> None:
+        """Leave the call to the server's own end of it."""
+        self._over = True
+        self._stop_timer()
+        if self._call is not None:
+            self._call.leave()
+
     def pause(self) -> None:
         """Stop reading: what one read has brought may still be pushed, then the server is held back by its full socket."""
+        self._paused = True
+        self._stop_timer()
         if self._call is not None:
             self._call.pause()
 
     def resume(self) -> None:
         """Read again."""
+        self._paused = False
+        self._await_end()
         if self._call is not None:
             self._call.resume()
 
@@ -300,6 +314,27 @@ class _ChatCall:
                 call.leave()  # the body's own end mostly came with the last event
             else:
                 call.cancel()
+        else:
+            self._await_end()
+
+    def _await_end(self) -> None:
+        """Give a server its time to end a stream whose answer is whole, from the last piece on: some say no [DONE], and some of
+        those do not close it either."""
+        self._stop_timer()
+        if self._decoder.finished and not self._over and not self._paused:
+            seconds = self._limits.http_end_s or self._limits.question_timeout_s
+            self._timer = asyncio.get_running_loop().call_later(seconds, self._end_is_late)
+
+    def _end_is_late(self) -> None:
+        call = self._call
+        self.closed(None)
+        if call is not None:
+            call.cancel()
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     def closed(self, error: SmgError | None) -> None:
         if self._over:
@@ -324,6 +359,7 @@ class _ChatCall:
 
     def _end(self, error: SmgError | None) -> None:
         """Tell the sink how the call ended, unless it was told already or asked not to be."""
+        self._stop_timer()
         if self._over:
             return
         if error is not None:

@@ -398,9 +398,14 @@ class ChatDecoder:
         self.error = error
         return self._final_usage()
 
+    @property
+    def finished(self) -> bool:
+        """Whether all choices are, so that nothing but the usage and the end of the stream is due."""
+        return all(choice.finished for choice in self._choices)
+
     def _done(self, events: list[Event], how: str) -> None:
         """All is said, as `how` shows."""
-        if not all(choice.finished for choice in self._choices):
+        if not self.finished:
             raise EngineGarbled("The engine ended its answer before all choices were finished.", detail=how)
         self.done = True
         events += self._final_usage()

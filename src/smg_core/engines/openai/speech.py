@@ -132,6 +132,11 @@ class SpeechDecoder:
             events += self.fail(error)
         return events
 
+    @property
+    def finished(self) -> bool:
+        """Whether the text is complete, so that nothing but the end of the stream is due."""
+        return self._ended
+
     def end(self) -> list[Event]:
         """The events that the end of a stream brings; an error, unless all is said by then."""
         events: list[Event] = []
