@@ -17,6 +17,8 @@ from tests.shared import PATIENCE
 
 from smg_core import Config, Gateway
 from smg_core.config import EnginesConfig, ModelConfig
+from smg_core.hooks import WorkerStateChanged
+from smg_core.testing import MemoryObserver
 from smg_core.workers.worker import WorkerSpec
 
 pytestmark = pytest.mark.anyio
@@ -25,6 +27,7 @@ ANSWER = b'data: {"choices":[{"index":0,"delta":{"content":"Hi"},"finish_reason"
 ENDLESS = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n" + ANSWER.replace(
     b"data: [DONE]", b'data: {"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":1}}'
 )
+SCORES = ("/score", "/classify")
 REFUSAL = "text/html", b"<html>the proxy says so</html>"
 
 
@@ -32,13 +35,17 @@ REFUSAL = "text/html", b"<html>the proxy says so</html>"
 class Lister:
     """A server that lists `models` and answers every request for a chat with `status`; `asked` are the bodies of these,
     `lists` how often it was asked for its models. Where it never `ends` its streams, it says no [DONE] and `left` counts those
-    that were closed on it."""
+    that were closed on it. `routes` are those that it describes, with `routes_status` ("": it hangs up instead), and `described`
+    is how often it was asked for that."""
 
     models: list[str]
     status: str = "200 OK"
     lists: int = 0
     ends: bool = True
     left: int = 0
+    routes: tuple[str, ...] = ()
+    routes_status: str = "200 OK"
+    described: int = 0
     asked: list[dict[str, Any]] = attrs.field(factory=list)
 
     async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -49,6 +56,11 @@ class Lister:
             self.lists += 1
             listed = json.dumps({"data": [{"id": each} for each in self.models]}).encode()
             self.say(writer, "200 OK", "application/json", listed)
+        elif " /openapi.json " in head and self.routes:
+            self.described += 1
+            paths = json.dumps({"paths": {each: {} for each in self.routes}}).encode()
+            if self.routes_status:
+                self.say(writer, self.routes_status, "application/json", paths)
         elif " /v1/chat/completions " in head:
             self.asked.append(json.loads(sent))
             if not self.ends:
@@ -75,17 +87,20 @@ class Before:
     server: Lister
     gateway: Gateway
     http: httpx.AsyncClient
+    observer: MemoryObserver
 
 
 @asynccontextmanager
-async def before(*models: str, config: Config = CALM, **spec: Any) -> AsyncIterator[Before]:
+async def before(
+    *models: str, config: Config = CALM, routes: tuple[str, ...] = (), **spec: Any
+) -> AsyncIterator[Before]:
     """A gateway whose worker "w", as `spec` says it, lists `models`."""
-    server = Lister(list(models))
+    server, observer = Lister(list(models), routes=routes), MemoryObserver()
     async with listening(server.take) as port:
-        gateway = Gateway([WorkerSpec(f"http://127.0.0.1:{port}", name="w", **spec)], config=config)
+        gateway = Gateway([WorkerSpec(f"http://127.0.0.1:{port}", name="w", **spec)], config=config, observer=observer)
         async with gateway, gateway.http_client(httpx, base_url="http://gateway", timeout=PATIENCE) as http:
             await joined(gateway, "w")
-            yield Before(server, gateway, http)
+            yield Before(server, gateway, http, observer)
 
 
 async def test_of_several_models_the_one_that_the_worker_names_is_asked_for() -> None:
@@ -200,3 +215,26 @@ async def test_a_stream_that_a_server_leaves_open_behind_its_answer_keeps_no_con
             assert answer.status_code == 200
             assert "Hi" in answer.text
             await eventually(lambda number=count: house.server.left == number, PATIENCE)
+
+
+@pytest.mark.parametrize(
+    "status", ["500 Internal Server Error", "503 Service Unavailable", "429 Too Many Requests", ""]
+)
+async def test_a_server_that_cannot_describe_its_routes_for_a_while_is_the_same_engine(status: str) -> None:
+    async with before("a", routes=SCORES, config=WATCHED) as house:
+        (worker,) = house.gateway.registry
+        assert worker.facts.pools == {"score", "classify"}
+        house.server.routes_status = status
+        asked = house.server.described
+        await eventually(lambda: house.server.described > asked + 2, PATIENCE)
+        states = [each.after for each in house.observer.of(WorkerStateChanged)]
+
+    assert worker.facts.pools == {"score", "classify"}
+    assert states == ["ready"]
+
+
+async def test_a_server_that_has_other_routes_than_before_joins_again_with_them() -> None:
+    async with before("a", routes=SCORES, config=WATCHED) as house:
+        (worker,) = house.gateway.registry
+        house.server.routes_status = "404 Not Found"
+        await eventually(lambda: worker.state == "ready" and worker.facts.pools == {"embed"}, PATIENCE)

@@ -26,6 +26,9 @@ from smg_core.errors import SmgError
 
 __all__ = ["PooledWork"]
 
+_LATER = frozenset({408, 425, 429})
+"""Statuses below 500 of a server that may answer the same question another time."""
+
 Metadata = Sequence[tuple[str, str]]
 
 
@@ -37,6 +40,7 @@ class PooledWork:
         self._http, self._api, self._limits, self._extras = http, api, limits, extras
         self._root = api.removesuffix("/v1")
         self.routes = EMBEDS
+        self._model = ""  # whose routes these are
 
     @property
     def inputs(self) -> int:
@@ -46,11 +50,13 @@ class PooledWork:
 
     async def learn(self, models: bytes, model: str) -> PooledRoutes:
         """What the server can do with `model`, from its list of `models` or its description of its routes. One that says
-        nothing, or fails to, is expected to make vectors."""
+        nothing is expected to make vectors; of one that could not answer now, what it said of the model before still holds:
+        otherwise it would look like another engine, and its worker would be out until it has joined again."""
         try:
             self.routes = listed_routes(models, model) or await self._told() or EMBEDS
         except SmgError:
-            self.routes = EMBEDS
+            self.routes = self.routes if model == self._model else EMBEDS
+        self._model = model
         return self.routes
 
     async def described_by_info(self) -> ModelInfo | None:
@@ -63,14 +69,23 @@ class PooledWork:
         return ModelInfo(model=routes.model, context_length=routes.context, labels=routes.labels)
 
     async def _told(self) -> PooledRoutes | None:
-        told = await self._get("/openapi.json")
-        routes = routes_of_openapi(told.body) if told.status == 200 else None
+        told = await self._page("/openapi.json")
+        routes = None if told is None else routes_of_openapi(told)
         if routes is not None and not routes.model_info:
             return routes
-        info = await self._get("/info" if routes is None else routes.model_info)
-        if info.status != 200:
+        info = await self._page("/info" if routes is None else routes.model_info)
+        if info is None:
             return routes
-        return routes_of_info(info.body) if routes is None else routes_of_model(info.body, routes)
+        return routes_of_info(info) if routes is None else routes_of_model(info, routes)
+
+    async def _page(self, path: str) -> bytes | None:
+        """What the server has at `path`; None where it has nothing there for us. Raises what kept it from answering now."""
+        found = await self._get(path)
+        if found.status == 200:
+            return found.body
+        if found.status in _LATER or (found.status >= 500 and found.status != 501):
+            raise self._http.headers.hide(error_from_http_status(found.status, found.body))
+        return None
 
     async def pool(
         self, call: PoolCall, model: str, *, metadata: Metadata = (), timeout: float | None = None
