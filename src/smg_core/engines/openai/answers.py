@@ -125,7 +125,8 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 def model_served(body: bytes, wanted: str = "", *, preferred: Sequence[str] = ()) -> ModelWire:
     """The model to ask for, of the answer to `GET /v1/models`: the one `wanted`; without such a wish the first of those
-    `preferred` that is there, else the only one that is no adapter. Raises `EngineGarbled` where the body is no such list and
+    `preferred` that is there, else the only one that is no adapter; of several names of one model (vLLM's
+    `--served-model-name`), which have one root, the first. Raises `EngineGarbled` where the body is no such list and
     `EngineFailed` where it does not hold that model (`serves_others`)."""
     models = _listed(body)
     names = ", ".join(model.id for model in models[:_MAX_NAMES]) or "none"
@@ -133,7 +134,8 @@ def model_served(body: bytes, wanted: str = "", *, preferred: Sequence[str] = ()
     fitting = [model for model in models if (model.id == wanted if wanted else model.parent is None)]
     if not fitting:
         raise EngineFailed(_NOT_SERVED, detail=f"wanted {wanted!r}; it serves {names}")
-    if len(fitting) > 1 and not wanted:
+    roots = {model.root for model in fitting}
+    if len(fitting) > 1 and not wanted and (len(roots) > 1 or None in roots):
         raise EngineFailed(_SEVERAL, detail=f"name the one to use; it serves {names}")
     return fitting[0]
 

@@ -75,6 +75,16 @@ def test_a_model_is_found_by_its_name() -> None:
     assert model_served(models({"id": "a"}, {"id": "b", "parent": "a"}), "b").id == "b"
 
 
+def test_several_names_of_one_model_are_no_several_models() -> None:
+    names = models({"id": "a", "root": "/m"}, {"id": "b", "root": "/m"}, {"id": "poet", "root": "/p", "parent": "a"})
+
+    assert model_served(names).id == "a"
+    assert model_served(names, preferred=["b"]).id == "b"
+    for others in (models({"id": "a", "root": "/m"}, {"id": "b", "root": "/n"}), models({"id": "a"}, {"id": "b"})):
+        with pytest.raises(EngineFailed, match="name the one to use"):
+            model_served(others)
+
+
 def test_of_several_models_the_preferred_one_is_taken_and_of_one_that_one() -> None:
     several = models({"id": "a"}, {"id": "b"})
 
