@@ -166,6 +166,8 @@ EDGES: dict[str, frozenset[str]] = {
     "simulator.remote": frozenset({"simulator_commands"}),
     "simulator.http_server": frozenset(),
     "simulator.kv_exchange": frozenset(),
+    "simulator.listeners": frozenset(),
+    "simulator.restarts": frozenset(),
     "simulator.server": frozenset({"simulator_commands"}),
     "simulator.running": frozenset({"simulator_commands"}),
     "simulator.timer": frozenset(),

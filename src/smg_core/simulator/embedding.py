@@ -15,6 +15,7 @@ from smg_core.simulator.encode_worker import EncodeWorker, end_call, refuse_gene
 from smg_core.simulator.engine import EngineCore
 from smg_core.simulator.faults import Fault
 from smg_core.simulator.refusal import Refused
+from smg_core.simulator.restarts import Restarts
 from smg_core.simulator.server_codec import FullServerCodec
 from smg_core.simulator.timer import Timer
 
@@ -30,6 +31,7 @@ class _Engine(Protocol):
     clockwork: Clockwork
     timer: Timer
     counters: Counter[str]
+    restarts: Restarts
 
     async def admitted(self, context: grpc.aio.ServicerContext) -> Fault | None: ...
 
@@ -43,7 +45,6 @@ class Embedding:
     def __init__(self, engine: _Engine) -> None:
         self._engine = engine
         self._waiting: dict[int, asyncio.Event] = {}
-        self._restart: asyncio.Task[None] | None = None
 
     async def embed(self, codec: FullServerCodec, message: bytes, context: grpc.aio.ServicerContext) -> bytes:
         """Answer Embed."""
@@ -102,9 +103,7 @@ class Embedding:
         if fault.kind in ("silence", "garbage"):
             return False
         if fault.kind == "restart":
-            self._restart = asyncio.create_task(
-                engine.restart(fault.seconds or 0.0), name="restart the embedded engine"
-            )
+            engine.restarts.begin(engine.restart(fault.seconds or 0.0))
             await asyncio.Event().wait()
         if fault.kind in ("stall", "drip"):
             engine.counters["stalled"] += 1

@@ -14,6 +14,7 @@ import grpc.aio
 from smg_core.simulator.faults import Fault
 from smg_core.simulator.kv_exchange import KvExchange
 from smg_core.simulator.refusal import Refused
+from smg_core.simulator.restarts import Restarts
 from smg_core.simulator.tokenspeed_encoder import ACCEPTED, DECLINED, ENCODE, REFUSED_GENERATE, encode_request
 
 __all__ = ["EncodeWorker", "end_call", "refuse_generate"]
@@ -27,6 +28,7 @@ class _Engine(Protocol):
     exchange: KvExchange
     counters: Counter[str]
     aborted: deque[str]
+    restarts: Restarts
 
     async def admitted(self, context: grpc.aio.ServicerContext) -> Fault | None: ...
 
@@ -40,7 +42,6 @@ class EncodeWorker:
 
     def __init__(self, engine: _Engine) -> None:
         self._engine = engine
-        self._restart: asyncio.Task[None] | None = None
 
     async def encode(self, message: bytes, context: grpc.aio.ServicerContext) -> bytes:
         """Answer Encode. Of the faults, "silence" means here that the medium is not accepted, "stall" and "drip" that there is no
@@ -60,9 +61,7 @@ class EncodeWorker:
         if fault.kind in ("cut", "error"):
             await end_call(context, fault.code, fault.message)
         if fault.kind == "restart":
-            self._restart = asyncio.create_task(
-                engine.restart(fault.seconds or 0.0), name="restart the embedded engine"
-            )
+            engine.restarts.begin(engine.restart(fault.seconds or 0.0))
         if fault.kind in ("stall", "drip", "restart"):
             await self._stall(request_id)
         return _GARBAGE if fault.kind == "garbage" else DECLINED

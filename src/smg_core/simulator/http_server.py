@@ -19,6 +19,7 @@ import grpc
 from smg_core.engines.base import EngineRequest
 from smg_core.simulator.clockwork import Clockwork
 from smg_core.simulator.engine import EngineCore, SimulatorConfig
+from smg_core.simulator.listeners import take_no_more
 from smg_core.simulator.llamacpp_codec import LlamaCppServerCodec
 from smg_core.simulator.refusal import Refused
 from smg_core.simulator.server_codec import EngineState
@@ -164,7 +165,7 @@ class HttpDoors:
         if self._server is None:
             return
         server, self._server = self._server, None
-        server.close()
+        await take_no_more(server)
         tasks = list(self._open)
         for task, writer in self._open.items():
             task.cancel()

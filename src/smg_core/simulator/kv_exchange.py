@@ -20,12 +20,12 @@ from msgspec.structs import replace
 
 from smg_core.engines.base import Encoded, EngineRequest
 from smg_core.json_types import JsonObject
+from smg_core.simulator.listeners import take_no_more
 from smg_core.simulator.media import SeenMedia
 from smg_core.simulator.refusal import Refused
 
 __all__ = ["KvExchange"]
 
-_ROUNDS = 5  # of the event loop, from an accepted socket to a connection
 _MOST = 1024  # digests that wait to be fetched; the oldest are dropped
 
 
@@ -57,8 +57,7 @@ class KvExchange:
         self._offers.clear()
         server, self._server = self._server, None
         if server is not None:
-            await _takes_no_more(server)
-            server.close()
+            await take_no_more(server)
             for writer in list(self._writers):
                 writer.transport.abort()
 
@@ -193,17 +192,6 @@ class KvExchange:
         finally:
             self._writers.discard(writer)
             writer.close()
-
-
-async def _takes_no_more(server: asyncio.Server) -> None:
-    """Stop looking at the sockets of `server`, and wait until what it has accepted is a connection: asyncio leaves one open that
-    is still on its way there when the server closes. Other event loops than asyncio's own close it themselves."""
-    loop = asyncio.get_running_loop()
-    if isinstance(loop, asyncio.SelectorEventLoop):
-        for listener in server.sockets:
-            loop.remove_reader(listener.fileno())
-        for _ in range(_ROUNDS):
-            await asyncio.sleep(0)
 
 
 def _key(request: EngineRequest, told: JsonObject) -> str:

@@ -35,6 +35,7 @@ from smg_core.simulator.kv_feed import Changes, CursorLost, KvFeed
 from smg_core.simulator.model_folder import MODEL_FOLDER, read_vocabulary, tokenizer_archive
 from smg_core.simulator.refusal import Refused
 from smg_core.simulator.replies import Reply
+from smg_core.simulator.restarts import Restarts
 from smg_core.simulator.server_codec import EngineState, FullServerCodec, ServerCodec
 from smg_core.simulator.shared_memory import namespace, read_shared
 from smg_core.simulator.small_services import ControlService, HealthService
@@ -120,7 +121,7 @@ class SimulatedEngine:
         self._doors = None if doors is None else doors(self)
         self._runs: dict[_GenerateCall, None] = {}
         self._server: grpc.aio.Server | None = None
-        self._restart: asyncio.Task[None] | None = None
+        self.restarts = Restarts()
         self._news = asyncio.Event()
         self._embedding = Embedding(self)
 
@@ -156,17 +157,18 @@ class SimulatedEngine:
 
     async def stop(self, grace: float | None = None) -> None:
         """Stop listening; calls in flight get `grace` seconds to finish, then they are cut."""
-        if self._restart is not None:
-            self._restart.cancel()
-        if self._server is not None:
+        await self.restarts.over()
+        while self._server is not None:
             server, self._server = self._server, None
             if self._doors is not None:
                 await self._doors.stop()
             await server.stop(grace)
             await self.exchange.stop()
+            await self.restarts.over()  # of a call that has met its fault meanwhile
 
     async def restart(self, away: float = 0.0) -> None:
-        """Drop every connection, and come back on the same address after `away` seconds with an empty cache."""
+        """Drop every connection, and come back on the same address after `away` seconds with an empty cache, unless it is stopped
+        meanwhile."""
         self.counters["restarts"] += 1
         if self._server is not None:
             server, self._server = self._server, None
@@ -176,9 +178,8 @@ class SimulatedEngine:
             await self.exchange.stop()
         self._publish(self.engine.cache.clear())
         self.instance = secrets.token_hex(8)
-        if away:
-            await self._until(self.timer.monotonic() + away)
-        await self.start()
+        if not away or await self.restarts.away(self.timer, away):
+            await self.start()
 
     @property
     def target(self) -> str:
@@ -340,7 +341,7 @@ class SimulatedEngine:
             finally:
                 self.counters["stalled"] -= 1
         elif fault.kind == "restart":
-            self._restart = asyncio.create_task(self.restart(fault.seconds or 0.0), name="restart the embedded engine")
+            self.restarts.begin(self.restart(fault.seconds or 0.0))
             await self._sleep(run, None)
         return fault.kind != "silence"
 
@@ -365,15 +366,6 @@ class SimulatedEngine:
             run.wake = None
             if wakeup is not None:
                 wakeup.cancel()
-
-    async def _until(self, moment: float) -> None:
-        """Wait until `moment` of the timer."""
-        done = asyncio.Event()
-        wakeup = self.timer.call_at(moment, done.set)
-        try:
-            await done.wait()
-        finally:
-            wakeup.cancel()
 
     def _publish(self, changes: Changes, *, lost: bool = False) -> None:
         if changes:
