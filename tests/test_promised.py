@@ -26,7 +26,7 @@ PROMISED: dict[str, str] = {
         MediaSource.start_s MediaSource.fps
     """,
     "tokenize": "GenerationRequest.template",
-    "providers": "GenerationRequest.extra",
+    "providers": "GenerationRequest.extra Origin.bounds",
 }
 """By API, in the order in which they are to come; "providers" are HTTP engines that take a field by its wire name."""
 

@@ -280,8 +280,7 @@ class FunctionTool(Struct, frozen=True):
 
 
 class CustomTool(Struct, frozen=True):
-    """A tool that takes free text, optionally held to a grammar ("lark" or "regex"). `namespace` and `deferred` as on
-    `FunctionTool`."""
+    """A tool that takes free text, optionally held to a grammar ("lark" or "regex"). The rest is as in `FunctionTool`."""
 
     name: str
     description: str | None = None
@@ -486,8 +485,7 @@ class CompactRequest(Struct, frozen=True):
 
 class Origin(Struct, frozen=True):
     """The API that the request came through: `version` and `betas` of Messages' headers (anthropic-version, anthropic-beta),
-    `revision` of Interactions' wire format. `bounds` are the names by which a body of Chat Completions bounds its tokens: there
-    is an older and a newer one, and servers may take one of them only."""
+    `revision` of Interactions' wire format, `bounds`: the names, old or new, by which a body of Chat bounds its tokens."""
 
     api: str
     version: str | None = None

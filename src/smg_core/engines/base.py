@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Generic, Literal, Protocol, TypeVar, runtime_c
 import attrs
 from msgspec import Struct
 
+from smg_core.engines.calls import AnswerCall, Call
 from smg_core.engines.constraint import Constraint, HoldsFrom
 from smg_core.engines.elsewhere import Elsewhere
 from smg_core.engines.kv_events import KvEventBatch
@@ -290,31 +291,6 @@ class EngineSink(Protocol[Pushed]):
     def closed(self, error: SmgError | None) -> None:
         """The call is over: None when the engine ended it as its protocol asks. Called exactly once, after the last push.
         Not called when the call was cancelled."""
-        ...
-
-
-class Call(Protocol):
-    """A call in flight."""
-
-    def cancel(self) -> None:
-        """Reset the stream at the engine. `closed` is not called any more. Harmless when the call is already over."""
-        ...
-
-    def pause(self) -> None:
-        """Stop reading: grant the engine no more window for this call. What is in flight may still arrive."""
-        ...
-
-    def resume(self) -> None:
-        """Read again."""
-        ...
-
-
-class AnswerCall(Call, Protocol):
-    """A call that generates."""
-
-    def leave(self) -> None:
-        """The answer is whole, and nothing more is wanted: the engine's own end of the call is due, and `closed` need not be
-        called any more. Where the end does not come soon, the stream is reset. Harmless when the call is already over."""
         ...
 
 

@@ -19,7 +19,7 @@ from smg_core.simulator.restarts import Restarts
 from smg_core.simulator.server_codec import FullServerCodec
 from smg_core.simulator.timer import Timer
 
-__all__ = ["Embedding", "EncodeWorker", "end_call", "refuse_generate"]
+__all__ = ["Embedding", "EncodeWorker", "Restarts", "end_call", "refuse_generate"]
 
 _GARBAGE = b"\xff\xff\xff\xff this is no message"
 

@@ -130,12 +130,12 @@ def model_served(body: bytes, wanted: str = "", *, preferred: Sequence[str] = ()
     `EngineFailed` where it does not hold that model (`serves_others`)."""
     models = _listed(body)
     names = ", ".join(model.id for model in models[:_MAX_NAMES]) or "none"
-    wanted = wanted or next((name for name in preferred if any(model.id == name for model in models)), "")
-    fitting = [model for model in models if (model.id == wanted if wanted else model.parent is None)]
+    name = wanted or next((each for each in preferred if any(model.id == each for model in models)), "")
+    fitting = [model for model in models if (model.id == name if name else model.parent is None)]
     if not fitting:
         raise EngineFailed(_NOT_SERVED, detail=f"wanted {wanted!r}; it serves {names}")
     roots = {model.root for model in fitting}
-    if len(fitting) > 1 and not wanted and (len(roots) > 1 or None in roots):
+    if len(fitting) > 1 and not name and (len(roots) > 1 or None in roots):
         raise EngineFailed(_SEVERAL, detail=f"name the one to use; it serves {names}")
     return fitting[0]
 
