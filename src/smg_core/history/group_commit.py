@@ -93,16 +93,22 @@ class GroupCommit:
         await self._task
 
     async def _run(self) -> None:
-        while self._waiting or not self._closing:
-            if not self._waiting:
-                self._wake.clear()
-                await self._wake.wait()
-                continue
-            taken = [self._waiting.popleft() for _ in range(min(self._group, len(self._waiting)))]
-            group = [each for each in taken if not each.answer.done()]  # whose writer has left
-            if group:
-                await self._commit(group)
-            self._bytes -= sum([each.bytes for each in taken])
+        taken: list[_Waiting] = []
+        try:
+            while self._waiting or not self._closing:
+                if not self._waiting:
+                    self._wake.clear()
+                    await self._wake.wait()
+                    continue
+                taken = [self._waiting.popleft() for _ in range(min(self._group, len(self._waiting)))]
+                group = [each for each in taken if not each.answer.done()]  # whose writer has left
+                if group:
+                    await self._commit(group)
+                self._bytes -= sum([each.bytes for each in taken])
+        finally:  # also where a driver raised what it should not: nobody waits for ever, and nobody begins to
+            self._closing = True
+            left = [*taken, *self._waiting]
+            _answer(left, [StoreFailed("failed", "the writing has ended")] * len(left))
 
     async def _commit(self, group: list[_Waiting]) -> None:
         try:
