@@ -95,7 +95,8 @@ def constrain(
     mode = mode if chosen else "none"
     pairs = marks if marks is not None else _usual(shape)
     gap = shape is None or not shape.headed
-    reasoning = _Reasoning(tuple(pairs), open=in_reasoning, perhaps_over=perhaps_over, gap=gap)
+    ends = gap and (answer is None or answer.get("type") == "json_schema")
+    reasoning = _Reasoning(tuple(pairs), open=in_reasoning, perhaps_over=perhaps_over, gap=gap, ends=ends)
     if answer is not None and mode != "required":
         calls = None if mode == "none" else _chosen_calls(family, shape, chosen, parallel=parallel)
         return _held(_tag(_answered(shape, answer, calls, reasoning), family), kinds, "a response format here")
@@ -109,28 +110,30 @@ def constrain(
 class _Reasoning:
     """What reasoning may stand before calls or an answer: between one of the pairs of markers, the first of which the prompt has
     opened if it is ``open``. ``perhaps_over``: the engine may look only at what comes behind it. ``gap``: the family may write
-    line ends before and behind it."""
+    line ends before it, and ``ends``: behind it, where they do no harm: white space before JSON is nothing, but a text of an
+    expression or a grammar is no such text with a line end before it."""
 
     pairs: tuple[tuple[str, str], ...]
     open: bool
     perhaps_over: bool
     gap: bool
+    ends: bool
 
-    def form(self, *, ends: bool = False) -> list[JsonObject]:
-        """The reasoning as a part of an output: required if it is open, else optional. With ``ends``, line ends behind it are a
+    def form(self, *, whole: bool = False) -> list[JsonObject]:
+        """The reasoning as a part of an output: required if it is open, else optional. With ``whole``, line ends behind it are a
         part of it."""
         if not self.pairs:
             return []
-        behind = self.lines() if ends else []
+        behind = self.lines() if whole else []
         if self.open:
             rest = tag_form("", ANY_TEXT, self.pairs[0][1])
             return [optional_form(rest) if self.perhaps_over else rest, *behind]
         block = either_form([tag_form(begin, ANY_TEXT, end) for begin, end in self.pairs])
-        return [optional_form(sequence_form([*self.lines(), block, *behind]))]
+        return [optional_form(sequence_form([*([LINE_ENDS] if self.gap else []), block, *behind]))]
 
     def lines(self) -> list[JsonObject]:
-        """Line ends, where the family may write some."""
-        return [LINE_ENDS] if self.gap else []
+        """Line ends behind it, where there may be some."""
+        return [LINE_ENDS] if self.ends else []
 
 
 def _usual(shape: Shape | None) -> Sequence[tuple[str, str]]:
@@ -322,7 +325,7 @@ def _answered(shape: Shape | None, answer: JsonObject, calls: JsonObject | None,
     heads = [const_text(text) if headed else optional_form(const_text(text)) for text in before]
     whole = sequence_form([*heads, answer, *[optional_form(const_text(text)) for text in after]])
     if calls is None and not reasoning.perhaps_over:
-        return sequence_form([*reasoning.form(ends=True), whole])
+        return sequence_form([*reasoning.form(whole=True), whole])
     last = whole if calls is None else either_form([whole, calls])
     return sequence_form([*reasoning.form(), *reasoning.lines(), last])
 

@@ -220,8 +220,10 @@ def test_a_family_that_writes_no_calls_answers_in_the_format() -> None:
 def test_every_format_may_stand_behind_reasoning_and_beside_calls(asked: ResponseFormat, good: str, bad: str) -> None:
     for tools in ((), (LOOSE,)):
         constraint = held("qwen3", opened("qwen3"), response_format=asked, tools=tools)
-        assert accepts(constraint, f"Hm.</think>\n\n{good}")
-        assert not accepts(constraint, f"Hm.</think>\n\n{bad}")
+        assert accepts(constraint, f"Hm.</think>{good}")
+        assert not accepts(constraint, f"Hm.</think>{bad}")
+        # white space before JSON is nothing, but before another text it is part of that
+        assert accepts(constraint, f"Hm.</think>\n\n{good}") == isinstance(asked, JsonFormat)
 
 
 def test_a_tag_of_the_client_is_of_the_whole_output() -> None:
