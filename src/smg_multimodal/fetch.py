@@ -35,7 +35,10 @@ __all__ = ["ByteCount", "FetchLimits", "Fetcher", "MediaLoader", "Source", "toge
 Result = TypeVar("Result")
 
 _DECODED_HERE = 1024 * 1024
-"""Data URLs up to this length are decoded on the event loop: a fraction of a millisecond."""
+"""Data URLs up to this length are decoded on the event loop, a fraction of a millisecond, where they are plain base64."""
+
+_DECODED_AT_ONCE = 4 * 1024
+"""Data URLs up to this length are decoded there whatever they are."""
 
 _WALKED_HERE = 64 * 1024
 """Files up to this length have their headers read on the event loop."""
@@ -137,7 +140,7 @@ class Fetcher:
 
     async def _inline(self, url: str, decode: Callable[[str, int], bytes], count: ByteCount) -> bytes:
         most = self.limits.max_bytes
-        if len(url) < _DECODED_HERE:
+        if len(url) < _DECODED_AT_ONCE or (len(url) < _DECODED_HERE and not any(mark in url for mark in "%\r\n")):
             data = decode(url, most)
         else:
             data = await asyncio.get_running_loop().run_in_executor(self._pool, decode, url, most)

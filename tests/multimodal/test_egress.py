@@ -2,13 +2,16 @@
 
 import base64
 import contextlib
+import tracemalloc
 from ipaddress import IPv4Address, IPv6Address
+from urllib.parse import unquote_to_bytes
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smg_multimodal.egress import EgressRules, base64_bytes, data_url, is_bare_base64, is_public, site_of
+from smg_core.protocols.documents import inline_text
+from smg_multimodal.egress import EgressRules, base64_bytes, data_url, is_bare_base64, is_public, site_of, unescaped
 from smg_multimodal.errors import BadMedia, MediaForbidden, MediaTooLarge
 
 ANY_HTTP = EgressRules(schemes=frozenset({"http", "https"}), ports=frozenset({80, 443, 8080}))
@@ -185,3 +188,28 @@ def test_bare_base64_is_told_from_addresses() -> None:
 def test_percent_encoded_data_urls_are_read() -> None:
     assert data_url("data:text/plain,a%20b", 100) == b"a b"
     assert data_url("data:image/png;base64,%41%42%43%44", 100) == base64.b64decode("ABCD")
+
+
+@given(st.text(alphabet="%0aAfFgz é\n"))
+def test_escapes_are_read_as_urllib_reads_them(text: str) -> None:
+    assert unescaped(text) == unquote_to_bytes(text)
+    assert data_url(f"data:text/plain,{text}", 10_000) == unquote_to_bytes(text)
+
+
+@pytest.mark.parametrize("before", range(4))
+def test_no_escape_is_cut_where_a_long_text_is_read_piece_by_piece(before: int) -> None:
+    text = "x" * before + "%41%zz%%4" * 20_000
+    assert unescaped(text) == unquote_to_bytes(text)
+    assert inline_text(f"data:text/plain,{text}", "at") == unquote_to_bytes(text).decode()
+
+
+@pytest.mark.parametrize("piece", ["%", "%41", "%4", "%41a"])
+def test_data_that_are_escapes_alone_take_memory_of_their_length(piece: str) -> None:
+    url = "data:text/plain," + piece * (300_000 // len(piece))
+    for read in (lambda: data_url(url, 1 << 20), lambda: inline_text(url, "at")):
+        tracemalloc.start()
+        try:
+            read()
+            assert tracemalloc.get_traced_memory()[1] < 8 * len(url)
+        finally:
+            tracemalloc.stop()
