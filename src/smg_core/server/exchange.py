@@ -447,10 +447,10 @@ class Exchange:
         text = self.scope.get(_QUERY) or self.scope.get("query_string", b"")
         if not text:
             return {}
-        found: dict[str, tuple[str, ...]] = {}
+        found: dict[str, list[str]] = {}
         for name, value in parse_qsl(text.decode("latin-1"), keep_blank_values=True):
-            found[name] = (*found.get(name, ()), value)
-        return found
+            found.setdefault(name, []).append(value)
+        return {name: tuple(values) for name, values in found.items()}
 
     async def body(self, limit: int, held: Held | None = None) -> bytes:
         """The whole body, without its content coding. Raises PayloadTooLarge as soon as it is over `limit` bytes, as sent or

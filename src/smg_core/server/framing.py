@@ -14,7 +14,6 @@ __all__ = ["framing_fault", "ignores_upgrade", "path_of_target", "without_user"]
 
 _ABSOLUTE = re.compile(rb"[A-Za-z][-+.0-9A-Za-z]*://([^/?#]*)")
 """A target that names its host, as clients send it to proxies; the group is the host with its port."""
-_USER = re.compile(r"^(/*)[^/]*:[^/]*@")
 _HOST = re.compile(rb"(?:\[[0-9A-Fa-f:.]+\]|[-._~!$&'()*+,;=%0-9A-Za-z]*)(?::[0-9]*)?")
 
 
@@ -59,7 +58,12 @@ def path_of_target(target: bytes) -> bytes:
 def without_user(path: str) -> str:
     """A path for logs: without a user and password that stand where its beginning was taken for a host, as in
     `//user:password@host/` or in the target of CONNECT."""
-    return _USER.sub(r"\1", path, count=1) if "@" in path else path
+    rest = path.lstrip("/")
+    host = rest.partition("/")[0]
+    end = host.rfind("@")
+    if not 0 <= host.find(":") < end:
+        return path
+    return path[: len(path) - len(rest)] + rest[end + 1 :]
 
 
 def ignores_upgrade(headers: Sequence[tuple[bytes, bytes]]) -> bool:

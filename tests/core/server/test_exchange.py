@@ -237,3 +237,10 @@ async def test_a_large_answer_is_written_in_pieces(size: int) -> None:
     assert b"".join(message["body"] for message in rest) == body
     assert all(len(message["body"]) <= 1 << 18 for message in rest)
     assert [message["more_body"] for message in rest] == [True] * (len(rest) - 1) + [False]
+
+
+async def test_a_query_of_one_name_many_times_is_read_in_proportion_to_its_length() -> None:
+    """Each value was once copied for each that followed: this many would take minutes."""
+    made, _ = exchange(query_string=b"&".join([b"a=%d" % number for number in range(150_000)]))
+
+    assert made.query == {"a": tuple(map(str, range(150_000)))}
