@@ -310,3 +310,34 @@ async def test_many_connections_that_say_nothing_leave_room_for_one_that_does(ho
         assert (await http.post(CHAT, json=body())).status_code == 200
     for _, writer in idle:
         writer.transport.abort()
+
+
+NOTHING_MORE = [
+    (b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n", b"\r\n"),
+    (b"POST /v1/nope HTTP/1.1\r\nhost: localhost\r\ncontent-length: 3\r\n\r\n", b"abc"),
+    (b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n", b""),
+]
+"""A request, and what comes after its answer: it begins no other request."""
+
+
+@pytest.mark.parametrize(("first", "more"), NOTHING_MORE, ids=["a line end", "the rest of a refused body", "nothing"])
+async def test_a_connection_on_which_nothing_is_under_way_is_closed_whatever_its_last_bytes_were(
+    first: bytes, more: bytes
+) -> None:
+    config = Config(server=ServerConfig(keep_alive_s=1))
+    async with over_http(SAYS, config=config) as house, connected(house) as (reader, writer):
+        async with asyncio.timeout(PATIENCE):
+            writer.write(first)
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(more)
+            await reader.read()  # to the end
+
+
+async def test_a_kept_connection_serves_requests_after_a_line_end_and_a_refused_body(house: House) -> None:
+    async with connected(house) as (reader, writer):
+        for first, more in NOTHING_MORE * 2:
+            writer.write(first + more)
+            head = await reader.readuntil(b"\r\n\r\n")
+            length = int(head.lower().partition(b"content-length:")[2].split()[0])
+            await reader.readexactly(length)
+            assert head.split()[1] in (b"200", b"404")

@@ -133,7 +133,6 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self._refuse(Overloaded("The gateway has as many connections as it takes.", retry_after=1.0))
             return
         was_open = self._head_open
-        self._unset_keepalive_if_required()
         self._feed(data)
         if was_open and self._head_open and self.parser is not None:
             self._head_bytes += len(data)
@@ -219,6 +218,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self.loop.call_later(pause, self._probe, left - 1, pause * 4)
 
     def on_message_begin(self) -> None:
+        self._unset_keepalive_if_required()  # not by any other bytes, behind which nothing would end the connection
         super().on_message_begin()
         scope = cast("Scope", self.scope)
         scope[DISCONNECT] = Disconnect()
@@ -269,6 +269,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         if not self.cycle.response_complete:
             super().on_body(body)
             return
+        self._unset_keepalive_if_required()  # what is left of the body has bounds of its own
         self._discarded += len(body)
         own: int | None = cast("Scope", self.cycle.scope)[DISCONNECT].discard_bytes
         if self._discarded > (self.discard_bytes if own is None else min(own, self.discard_bytes)):
@@ -279,6 +280,12 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             return
         super().on_message_complete()
         self._waiting_since = None
+        answered = self.cycle is not None and self.cycle.response_complete
+        if answered and not self.transport.is_closing():  # it was answered before it had come
+            self._unset_keepalive_if_required()
+            self.timeout_keep_alive_task = self.loop.call_later(
+                self.timeout_keep_alive, self.timeout_keep_alive_handler
+            )
         self._read_on()
 
     def _read_on(self) -> None:
