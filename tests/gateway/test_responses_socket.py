@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import attrs
@@ -20,7 +21,7 @@ from tests.shared import PATIENCE
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.client import ClientProtocol
 from websockets.exceptions import ConnectionClosed, InvalidStatus
-from websockets.frames import Opcode
+from websockets.frames import Frame, Opcode
 from websockets.protocol import State
 from websockets.uri import parse_uri
 
@@ -469,6 +470,27 @@ async def silent_client(house: House) -> AsyncIterator[ClientProtocol]:
     finally:
         writer.close()
         await asyncio.gather(reading, return_exceptions=True)
+
+
+async def test_of_pings_that_come_while_the_client_reads_nothing_the_last_is_answered_alone() -> None:
+    async with over_http(SIMULATOR) as house, talk(house):
+        (connection,) = connected(house)
+        written: list[bytes] = []
+        own = connection.transport
+        connection.transport = SimpleNamespace(write=written.append)  # type: ignore[assignment]
+        connection.pause_writing()
+        for number in range(1000):
+            ping = Frame(Opcode.PING, b"%d" % number).serialize(mask=True)
+            connection.conn.receive_data(ping)
+            connection.handle_events()
+        while_paused = list(written)
+        connection.resume_writing()
+        answered = b"".join(written)
+        connection.resume_writing()
+        connection.transport = own
+
+    assert while_paused == []
+    assert answered == b"".join(written) == Frame(Opcode.PONG, b"999").serialize(mask=False)
 
 
 async def test_a_client_that_answers_pings_keeps_its_connection_and_one_that_does_not_loses_it() -> None:

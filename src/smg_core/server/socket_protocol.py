@@ -54,6 +54,7 @@ class BoundedWebSocketProtocol(WebSocketsSansIOProtocol):
         super().__init__(*arguments, **named)
         self.logger = logging.getLogger("smg.server.websocket")  # uvicorn's would log whole URLs, keys in queries too
         self.logger.setLevel(logging.WARNING)
+        self._pong = b""
         self._unread: tuple[float, int] | None = None  # since when the client has taken none of how many bytes
 
     def connection_made(self, transport: BaseTransport) -> None:
@@ -69,6 +70,20 @@ class BoundedWebSocketProtocol(WebSocketsSansIOProtocol):
         await super().send(message)
         if message["type"] == "websocket.http.response.body" and not message.get("more_body", False):
             self.handshake_complete = True  # by a refusal; uvicorn would log it as an application's fault
+
+    def handle_ping(self) -> None:
+        """Answer a ping; of those that come while the client takes nothing, the last alone and later (RFC 6455, 5.5.3), since
+        their answers would fill the memory."""
+        if self.writable.is_set():
+            super().handle_ping()
+        else:
+            self._pong = b"".join(self.conn.data_to_send())
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        pong, self._pong = self._pong, b""
+        if pong:
+            self.transport.write(pong)
 
     def keepalive_timeout(self) -> None:
         super().keepalive_timeout()
