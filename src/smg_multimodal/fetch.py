@@ -316,6 +316,8 @@ class MediaLoader:
         finally:
             making.waiting -= 1
             if not making.waiting and not making.begun.done():
+                if self._running.get(key) is making:  # whoever comes while it ends begins anew
+                    del self._running[key]
                 making.task.cancel()  # nobody wants it any more, and it has only waited
 
     async def _finished(self, making: _Making) -> ReadyItem:

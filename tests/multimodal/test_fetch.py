@@ -21,10 +21,13 @@ from tests.peers import listening
 from tests.shared import PATIENCE
 
 from smg_multimodal.budget import ByteCount
+from smg_multimodal.costs import Cost
+from smg_multimodal.decoders import Decoders
 from smg_multimodal.egress import EgressRules
 from smg_multimodal.errors import BadMedia, MediaBusy, MediaError, MediaForbidden, MediaTooLarge, MediaUnavailable
+from smg_multimodal.expand import ReadyItem
 from smg_multimodal.fetch import Fetcher, FetchLimits, MediaLoader, Source, resolve_host
-from smg_multimodal.prepare import Detail, Preparer
+from smg_multimodal.prepare import Detail, Media, Preparer
 from smg_multimodal.registry import ModelFiles
 
 pytestmark = pytest.mark.anyio
@@ -494,6 +497,44 @@ async def test_an_item_that_takes_too_long_fails_its_request_and_no_other() -> N
         assert items[0].features.size == (30, 30)
         go_on.set()
         loader.close()
+
+
+@pytest.mark.parametrize("turns", range(6))
+async def test_who_leaves_while_a_picture_waits_for_its_turn_takes_it_from_nobody_who_comes_then(turns: int) -> None:
+    preparer, go_on = qwen(), threading.Event()
+    process = preparer.images.item
+
+    class Slow:
+        measure, collate = preparer.images.measure, preparer.images.collate
+
+        def item(self, image: Image.Image) -> object:
+            go_on.wait(PATIENCE)
+            return process(image)
+
+    preparer.images = Slow()  # type: ignore[assignment]
+    decoders = Decoders(threads=1)
+    async with Fetcher() as fetcher:
+        loader = MediaLoader(preparer, fetcher, decoders=decoders)
+
+        def asks(size: int) -> asyncio.Task[ReadyItem]:
+            return asyncio.create_task(loader.item(Media(png(size, size)), Cost(1, 1, 1), tenant=""))
+
+        first = asks(31)
+        while not loader._running:
+            await asyncio.sleep(0)
+        leaves = asks(30)
+        while len(loader._running) < 2:
+            await asyncio.sleep(0)
+        leaves.cancel()
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        follows = asks(30)
+        await asyncio.gather(leaves, return_exceptions=True)
+        go_on.set()
+        await first
+        assert (await follows).features.size == (30, 30)
+        loader.close()
+    decoders.close()
 
 
 async def test_loaders_may_share_a_pool_which_outlives_them() -> None:
