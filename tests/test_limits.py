@@ -222,7 +222,6 @@ CONSTANTS: dict[str, str] = {
     "config.MISTYPED": "how alike two names are of which one is taken for the other misspelt",
     "demo.LATER_PORT": TOLD,
     "pipeline.reading_documents._PLACED_HERE": PACE,
-    "protocols.documents._ESCAPED_AT_ONCE": PACE,
     "engines.h2.connection._DEFAULT_WINDOW": FORMAT,
     **dict.fromkeys((f"engines.h2.frames.{name}" for name in ("MAX_FRAME", "MAX_WINDOW")), FORMAT),
     **dict.fromkeys(
@@ -604,6 +603,7 @@ LIBRARY_CONSTANTS: dict[str, str] = {
         smg_multimodal.resample: BILINEAR BICUBIC LANCZOS
     """,
     PACE: """
+        smg_egress.escapes: _ESCAPED_AT_ONCE
         smg_mcp.origin: _HELD_BYTES
         smg_mcp.request_tools: _MADE_HERE
         smg_mcp.search: FOUND MOST_FOUND _QUERY_WORDS
@@ -613,7 +613,7 @@ LIBRARY_CONSTANTS: dict[str, str] = {
         smg_multimodal.audio: _BLOCK
         smg_multimodal.content: _HASH_DIRECTLY _COMPARE_DIRECTLY _BLOCK
         smg_multimodal.decode: _ROWS _USUAL_SCANS
-        smg_multimodal.egress: _ESCAPED_AT_ONCE _LOOKED_AT
+        smg_multimodal.egress: _LOOKED_AT
         smg_multimodal.fast_png: _BAND _PIECE
         smg_multimodal.fetch: _DECODED_AT_ONCE _DECODED_HERE _WALKED_HERE
         smg_multimodal.layouts: _FEWEST _FLOAT_BAND

@@ -12,6 +12,7 @@ from typing import ClassVar
 from urllib.parse import unquote, urlsplit
 
 from smg_egress import FetchTarget, UrlRules, is_public
+from smg_egress.escapes import unescaped
 from smg_multimodal.errors import BadMedia, MediaForbidden, MediaTooLarge
 
 try:
@@ -72,22 +73,6 @@ def data_url(url: str, max_bytes: int) -> bytes:
     if start[:5].lower() == "data:":
         head, _, body = body.lstrip().partition(",")
     return base64_bytes(unescaped(body).decode(errors="replace") if "%" in body else body, max_bytes)
-
-
-_ESCAPE = re.compile(rb"%([0-9A-Fa-f]{2})")
-_ESCAPED_AT_ONCE = 32 * 1024
-
-
-def unescaped(text: str) -> bytes:
-    """The bytes of percent-encoded text; a "%" that begins no escape stays. Piece by piece, in memory of the text's length, where
-    urllib's own function takes 190 bytes for each "%"."""
-    data, plain, at = text.encode(), bytearray(), 0
-    while at < len(data):
-        end = min(at + _ESCAPED_AT_ONCE, len(data))
-        end += next((3 - cut for cut in (1, 2) if _ESCAPE.match(data, end - cut)), 0)  # no escape is cut
-        plain += _ESCAPE.sub(lambda found: bytes.fromhex(found[1].decode()), data[at:end])
-        at = end
-    return bytes(plain)
 
 
 _LEAST_BARE = 40

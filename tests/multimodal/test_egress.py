@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smg_core.protocols.documents import inline_text
-from smg_multimodal.egress import EgressRules, base64_bytes, data_url, is_bare_base64, is_public, site_of, unescaped
+from smg_egress.escapes import unescaped
+from smg_multimodal.egress import EgressRules, base64_bytes, data_url, is_bare_base64, is_public, site_of
 from smg_multimodal.errors import BadMedia, MediaForbidden, MediaTooLarge
 
 ANY_HTTP = EgressRules(schemes=frozenset({"http", "https"}), ports=frozenset({80, 443, 8080}))

@@ -8,9 +8,9 @@ Pure. Above: the readers of messages and items. Below: errors.
 
 import base64
 import binascii
-import re
 
 from smg_core.errors import InvalidRequest
+from smg_egress.escapes import unescaped
 
 __all__ = ["document_text", "inline_text", "untyped_url"]
 
@@ -18,8 +18,6 @@ _TEXTS = frozenset({"json", "jsonl", "x-ndjson", "xml", "yaml", "x-yaml", "toml"
 """Subtypes of application/ that are text; so is what ends with +json or +xml."""
 
 _UNKNOWN = "application/octet-stream"
-_ESCAPE = re.compile(rb"%([0-9A-Fa-f]{2})")
-_ESCAPED_AT_ONCE = 32 * 1024
 _ONE_ALPHABET = str.maketrans("-_", "+/", "= \r\n\t")
 
 
@@ -50,7 +48,7 @@ def inline_text(url: str, at: str) -> str | None:
         return None
     if not comma:
         raise _invalid(at, "it is no data URL")
-    content = _bytes(data, at) if head.lower().endswith(";base64") else _unescaped(data)
+    content = _bytes(data, at) if head.lower().endswith(";base64") else unescaped(data)
     if not declared and (b"\0" in content or content.startswith(b"%PDF-")):
         return None
     try:
@@ -59,18 +57,6 @@ def inline_text(url: str, at: str) -> str | None:
         if declared:
             raise _invalid(at, f"a file of type {kind[:80]} must be text in UTF-8") from None
         return None
-
-
-def _unescaped(text: str) -> bytes:
-    """The bytes of percent-encoded text; a "%" that begins no escape stays. Piece by piece, in memory of the text's length, where
-    urllib's own function takes 190 bytes for each "%"."""
-    data, plain, at = text.encode(), bytearray(), 0
-    while at < len(data):
-        end = min(at + _ESCAPED_AT_ONCE, len(data))
-        end += next((3 - cut for cut in (1, 2) if _ESCAPE.match(data, end - cut)), 0)  # no escape is cut
-        plain += _ESCAPE.sub(lambda found: bytes.fromhex(found[1].decode()), data[at:end])
-        at = end
-    return bytes(plain)
 
 
 def _is_text(kind: str) -> bool:
