@@ -83,7 +83,7 @@ asyncio.run(ask())
 
 
 async def test_the_gateway_stops_without_a_word_when_the_event_loop_ends() -> None:
-    command = [sys.executable, "-W", "error", "-c", WITHOUT_STOP]
+    command = [sys.executable, "-X", "faulthandler", "-W", "error", "-c", WITHOUT_STOP]
     ran = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=PATIENCE)
 
     assert (ran.stdout, ran.stderr, ran.returncode) == ("200\n", "", 0)
