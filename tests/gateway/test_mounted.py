@@ -68,6 +68,7 @@ async def test_a_start_that_failed_is_tried_again() -> None:
 
 WITHOUT_STOP = """
 import asyncio
+import sys
 import httpx
 from starlette.applications import Starlette
 from smg_core import Gateway
@@ -78,12 +79,14 @@ async def ask():
     async with httpx.AsyncClient(transport=httpx.ASGITransport(application), base_url="http://localhost") as http:
         print((await http.get("/llm/v1/models", timeout=60)).status_code)
 
-asyncio.run(ask())
+for _ in range(int(sys.argv[1])):
+    asyncio.run(ask())
 """
 
 
-async def test_the_gateway_stops_without_a_word_when_the_event_loop_ends() -> None:
-    command = [sys.executable, "-X", "faulthandler", "-W", "error", "-c", WITHOUT_STOP]
+@pytest.mark.parametrize("times", [1, 20])
+async def test_the_gateway_stops_without_a_word_when_the_event_loop_ends(times: int) -> None:
+    command = [sys.executable, "-X", "faulthandler", "-W", "error", "-c", WITHOUT_STOP, str(times)]
     ran = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=PATIENCE)
 
-    assert (ran.stdout, ran.stderr, ran.returncode) == ("200\n", "", 0)
+    assert (ran.stdout, ran.stderr, ran.returncode) == ("200\n" * times, "", 0)

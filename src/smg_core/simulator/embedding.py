@@ -1,6 +1,7 @@
 """The embedded engine's Embed calls: a vector for a prompt, when the timing says that the prompt is computed (edge).
 
-Beside it stand the calls of an encode worker, which makes vectors of media: `server` takes both from here. Waits for the prompt's
+Beside it stand the calls of an encode worker, which makes vectors of media: `server` takes both from here, with what both
+share. Waits for the prompt's
 turn, and where a fault says so. The vector is made by `engine`, the time by `clockwork`. Above: server.
 """
 
@@ -19,7 +20,7 @@ from smg_core.simulator.restarts import Restarts
 from smg_core.simulator.server_codec import FullServerCodec
 from smg_core.simulator.timer import Timer
 
-__all__ = ["Embedding", "EncodeWorker", "Restarts", "end_call", "refuse_generate"]
+__all__ = ["Embedding", "EncodeWorker", "Refused", "Restarts", "end_call", "refuse_generate"]
 
 _GARBAGE = b"\xff\xff\xff\xff this is no message"
 

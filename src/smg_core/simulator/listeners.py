@@ -1,9 +1,17 @@
-"""How the embedded engine stops listening, so that no connection is left open (edge). Above: whatever of it listens by itself."""
+"""How the embedded engine listens, and stops so that no connection is left open (edge). Above: whatever of it listens."""
 
 import asyncio
+import ctypes
+from pathlib import Path
 
-__all__ = ["take_no_more"]
+import grpc
+import grpc.aio
 
+from smg_core.simulator.engine import SimulatorConfig
+
+__all__ = ["GrpcListener", "take_no_more"]
+
+_MOST_RECEIVED = 512 * 1024 * 1024
 _ROUNDS = 5  # of the event loop, from an accepted socket to a connection
 
 
@@ -18,3 +26,48 @@ async def take_no_more(server: asyncio.Server) -> None:
         for _ in range(_ROUNDS):
             await asyncio.sleep(0)
     server.close()
+
+
+class GrpcListener:
+    """A server of gRPC that also stops well when the event loop ends.
+
+    `asyncio.run` cancels every task before what waits for a cancellation can clean up, and so the tasks of grpcio's server too.
+    They free what the core of grpcio still writes to when that server is told to shut down, which then overwrites other objects
+    and ends the process (grpcio 1.85). So a server whose tasks have been cancelled is not told, and kept to the end of the process.
+    """
+
+    def __init__(self, handlers: grpc.GenericRpcHandler, config: SimulatorConfig) -> None:
+        self._config = config
+        self._server = grpc.aio.server(
+            handlers=[handlers],
+            options=[("grpc.so_reuseport", 0), ("grpc.max_receive_message_length", _MOST_RECEIVED)],
+        )
+        self._witness: asyncio.Task[bool] | None = None  # waits for ever: is cancelled only together with all tasks
+
+    async def start(self, listen: str) -> int:
+        """Start to listen, and return the port. Raises OSError when the address is taken."""
+        try:
+            if self._config.tls_certificate:
+                port: int = self._server.add_secure_port(listen, _credentials(self._config))
+            else:
+                port = self._server.add_insecure_port(listen)
+        except RuntimeError as error:
+            raise OSError(f"the embedded engine cannot listen on {listen}") from error
+        self._witness = asyncio.create_task(asyncio.Event().wait(), name="the embedded engine's listener")
+        await self._server.start()
+        return port
+
+    async def stop(self, grace: float | None = None) -> None:
+        """Stop listening; calls in flight get `grace` seconds to finish, then they are cut."""
+        if self._witness is not None and self._witness.cancelling():
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._server))  # where its memory is freed it shuts down too
+            return
+        await self._server.stop(grace)
+        if self._witness is not None:
+            self._witness.cancel()
+
+
+def _credentials(config: SimulatorConfig) -> grpc.ServerCredentials:
+    certificate, key = Path(config.tls_certificate).read_bytes(), Path(config.tls_key).read_bytes()
+    ca = Path(config.tls_client_ca).read_bytes() if config.tls_client_ca else None
+    return grpc.ssl_server_credentials([(key, certificate)], root_certificates=ca, require_client_auth=ca is not None)

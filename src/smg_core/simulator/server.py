@@ -27,13 +27,13 @@ from smg_core.engines.base import EngineRequest, RankLoad
 from smg_core.simulator.all_codecs import server_codecs
 from smg_core.simulator.choice_messages import ChoiceMessages
 from smg_core.simulator.clockwork import Clockwork, Ticket
-from smg_core.simulator.embedding import Embedding, EncodeWorker, Restarts, end_call, refuse_generate
+from smg_core.simulator.embedding import Embedding, EncodeWorker, Refused, Restarts, end_call, refuse_generate
 from smg_core.simulator.engine import EngineCore, Plan, SimulatorConfig
 from smg_core.simulator.faults import Fault, Faults
 from smg_core.simulator.kv_exchange import KvExchange
 from smg_core.simulator.kv_feed import Changes, CursorLost, KvFeed
+from smg_core.simulator.listeners import GrpcListener
 from smg_core.simulator.model_folder import MODEL_FOLDER, read_vocabulary, tokenizer_archive
-from smg_core.simulator.refusal import Refused
 from smg_core.simulator.replies import Reply
 from smg_core.simulator.server_codec import EngineState, FullServerCodec, ServerCodec
 from smg_core.simulator.shared_memory import namespace, read_shared
@@ -43,7 +43,6 @@ from smg_core.simulator.timer import SystemTimer, Timer
 __all__ = ["MODEL_FOLDER", "SimulatedEngine"]
 
 _CHUNK_OF_ARCHIVE = 64 * 1024
-_MOST_RECEIVED = 512 * 1024 * 1024
 _GARBAGE = b"\xff\xff\xff\xff this is no message"
 
 
@@ -119,7 +118,7 @@ class SimulatedEngine:
         self._listen = listen
         self._doors = None if doors is None else doors(self)
         self._runs: dict[_GenerateCall, None] = {}
-        self._server: grpc.aio.Server | None = None
+        self._server: GrpcListener | None = None
         self.restarts = Restarts()
         self._news = asyncio.Event()
         self._embedding = Embedding(self)
@@ -135,18 +134,8 @@ class SimulatedEngine:
 
     async def start(self) -> None:
         """Start to listen. Raises OSError when the address is taken."""
-        server = grpc.aio.server(
-            handlers=[_Handlers(self)],
-            options=[("grpc.so_reuseport", 0), ("grpc.max_receive_message_length", _MOST_RECEIVED)],
-        )
-        try:
-            if self.config.tls_certificate:
-                port = server.add_secure_port(self._listen, _credentials(self.config))
-            else:
-                port = server.add_insecure_port(self._listen)
-        except RuntimeError as error:
-            raise OSError(f"the embedded engine cannot listen on {self._listen}") from error
-        await server.start()
+        server = GrpcListener(_Handlers(self), self.config)
+        port = await server.start(self._listen)
         if self._doors is not None:
             await self._doors.start()
         await self.exchange.start()
@@ -173,7 +162,7 @@ class SimulatedEngine:
             server, self._server = self._server, None
             if self._doors is not None:
                 await self._doors.stop()
-            await server.stop(None)
+            await server.stop()
             await self.exchange.stop()
         self._publish(self.engine.cache.clear())
         self.instance = secrets.token_hex(8)
@@ -579,9 +568,3 @@ class _Handlers(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpcio ships n
 
     def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler | None:
         return self._handlers.get(details.method)
-
-
-def _credentials(config: SimulatorConfig) -> grpc.ServerCredentials:
-    certificate, key = Path(config.tls_certificate).read_bytes(), Path(config.tls_key).read_bytes()
-    ca = Path(config.tls_client_ca).read_bytes() if config.tls_client_ca else None
-    return grpc.ssl_server_credentials([(key, certificate)], root_certificates=ca, require_client_auth=ca is not None)
