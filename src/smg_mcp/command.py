@@ -12,9 +12,10 @@ from urllib.parse import parse_qs, urlsplit
 
 import attrs
 import msgspec
+from mcp.client.auth import OAuthFlowError
 
 from smg_mcp.base import ServerInventory, ToolOutcome, ToolProgress
-from smg_mcp.errors import McpBadArguments, McpConfigError, McpError
+from smg_mcp.errors import McpBadArguments, McpConfigError, McpError, McpRefused
 from smg_mcp.tools import McpTools
 
 __all__ = ["call_tool", "list_servers", "log_in"]
@@ -97,15 +98,25 @@ async def _log_in(config: str, server: str) -> int:
         raise McpConfigError(f"mcp.servers: no server {server!r} with the grant authorization_code")
     redirect = urlsplit(found.oauth.redirect_uri)
     came: asyncio.Future[tuple[str, str, str | None]] = asyncio.get_running_loop().create_future()
+    states: list[str] = []
+    refusals: list[str] = []
+
+    def come(values: dict[str, list[str]]) -> None:
+        state = values.get("state", [""])[0]
+        if state not in states:  # of another page that was opened: it cannot end the wait
+            return
+        if "code" in values:
+            came.set_result((values["code"][0], state, values["iss"][0] if "iss" in values else None))
+        elif "error" in values:  # RFC 6749 4.1.2.1
+            refusals.append(ascii(values["error"][0][:100]))
+            came.set_exception(OAuthFlowError("the authorization was not given"))
 
     async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             head = (await reader.readuntil(b"\r\n")).decode("latin-1").split(" ")
             asked = urlsplit(head[1] if len(head) > 1 else "/")
-            values = parse_qs(asked.query)
-            if asked.path == redirect.path and "code" in values and not came.done():
-                issuer = values["iss"][0] if "iss" in values else None
-                came.set_result((values["code"][0], values.get("state", [""])[0], issuer))
+            if asked.path == redirect.path and not came.done():
+                come(parse_qs(asked.query))
             writer.write(
                 b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\nconnection: close\r\n\r\nYou may close this page."
             )
@@ -116,6 +127,7 @@ async def _log_in(config: str, server: str) -> int:
             writer.close()
 
     async def authorize(url: str) -> tuple[str, str, str | None]:
+        states.extend(parse_qs(urlsplit(url).query).get("state", []))
         print(f"Open this page to authorize smg for {server}:\n{url}", flush=True)
         return await came
 
@@ -123,6 +135,11 @@ async def _log_in(config: str, server: str) -> int:
     settings = msgspec.structs.replace(tools.settings, pool=patient)
     listener = await asyncio.start_server(take, redirect.hostname, redirect.port)
     async with listener, McpTools(settings, authorize=authorize) as session:
-        inventory = await session.list(server)
+        try:
+            inventory = await session.list(server)
+        except McpRefused as error:
+            if refusals:
+                raise McpRefused(f"{server}: the authorization server answered {refusals[0]}", 401) from error
+            raise
     print(f"{server}: authorized, {len(inventory.tools)} tools")
     return 0

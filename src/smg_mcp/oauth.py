@@ -11,6 +11,7 @@ import contextlib
 import json
 import logging
 import os
+import re
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -280,6 +281,8 @@ _KINDS = (
 )
 """The errors of RFC 6749, 7591 and 8707 that an operator can do something about."""
 
+_SCOPE = re.compile(r"[!#-\[\]-~]+( [!#-\[\]-~]+)*")  # RFC 6749 3.3
+
 _FAILURES = (OAuthFlowError, McpConfigError, httpx2.InvalidURL, ValueError)
 """What a server's answers, and a file that cannot be used, make of the steps to a token."""
 
@@ -292,6 +295,7 @@ class ServerTokens:
 
     def __init__(self, name: str, provider: OAuthClientProvider, file: TokenFile, *, unattended: bool) -> None:
         self._name, self._provider, self._file, self._unattended = name, provider, file, unattended
+        self._scope = provider.context.client_metadata.scope  # of the settings; the package writes over it
         self._first = asyncio.Lock()
         self._read = False
         self._renewing: asyncio.Task[_Found] | None = None
@@ -428,6 +432,10 @@ class ServerTokens:
             await provider._handle_token_response(await send(await provider._perform_authorization()))
             return
         context.token_expiry_time = None  # else the package would begin with a refresh
+        if self._scope and response.status_code == 401:
+            # The package asks for all that the server names. The settings go before it, as what the server itself asks for does.
+            named = response.headers.get("www-authenticate", "")
+            response.headers["www-authenticate"] = f'Bearer scope="{self._scope}", {named}'.rstrip(", ")
         registered = context.client_info
         # The package is given the refusal as the answer to a request in its place, and stops where it would send it again: it
         # keeps a lock until then, which would have all other requests wait for the server's answer.
@@ -472,6 +480,10 @@ def tokens_for(
     oauth = server.oauth
     if oauth is None or server.url is None:
         return None
+    if oauth.scope is not None and not _SCOPE.fullmatch(oauth.scope):
+        raise McpConfigError(
+            f"mcp.servers.{server.name}.oauth.scope: is not a list of words of RFC 6749, with a space between"
+        )
     file = TokenFile(Path(oauth.store).expanduser() if oauth.store else None, wall, pause_s)
     try:
         if oauth.grant == "authorization_code":

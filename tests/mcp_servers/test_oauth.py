@@ -49,6 +49,10 @@ class Authority:
         self.repeats: tuple[int, str] | None = None
         self.methods = ["client_secret_basic", "client_secret_post", "none"]
         self.failing: set[str] = set()
+        self.scopes: dict[str, list[str]] = {}
+        self.led: list[dict[str, str]] = []
+        self.denies = False
+        self.steps_up = False
         self.begun, self.let_go = asyncio.Event(), asyncio.Event()
         self.let_go.set()
         self._mcp = (server or colours()).streamable_http_app(json_response=True)
@@ -79,8 +83,13 @@ class Authority:
 
     async def guarded(self, scope: Any, receive: Any, send: Any) -> None:
         token = dict(scope["headers"]).get(b"authorization", b"").decode().removeprefix("Bearer ")
-        if token in self.good:
+        if token in self.good and not self.steps_up:
             await self._mcp(scope, receive, send)
+            return
+        if token in self.good:
+            self.steps_up = False
+            more = 'Bearer error="insufficient_scope", scope="colours:write"'
+            await Response("no", 403, {"www-authenticate": more})(scope, receive, send)
             return
         self.refused += 1
         where = f'Bearer resource_metadata="{self.base}/.well-known/oauth-protected-resource/mcp"'
@@ -90,7 +99,7 @@ class Authority:
         if "resource" in self.failing:
             return Response("no", 404)
         named = self.named or self.base
-        return JSONResponse({"resource": f"{self.base}/mcp", "authorization_servers": [named]})
+        return JSONResponse({"resource": f"{self.base}/mcp", "authorization_servers": [named], **self.scopes})
 
     async def metadata(self, request: Request) -> Response:
         if "metadata" in self.failing:
@@ -112,8 +121,10 @@ class Authority:
 
     async def authorize(self, request: Request) -> Response:
         query = request.query_params
+        self.led.append(dict(query))
         named = {} if self.iss is None else {"iss": self.iss}
-        back = urlencode({"code": "the-code", "state": query["state"], **named})
+        answer = {"error": "access_denied"} if self.denies else {"code": "the-code"}
+        back = urlencode({**answer, "state": query["state"], **named})
         return RedirectResponse(f"{query['redirect_uri']}?{back}")
 
     async def stray(self, request: Request) -> Response:
@@ -460,24 +471,72 @@ async def test_a_file_of_tokens_that_cannot_be_used_is_named_in_the_log_and_not_
 # ----------------------------------------------------------------------------- the authorization server, and a client of its own
 
 
-async def test_a_login_at_an_authorization_server_that_names_itself_keeps_the_tokens(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+async def begun(made: Authority, store: Path, capsys: pytest.CaptureFixture[str]) -> "tuple[asyncio.Future[int], str]":
+    """`mcp login`, which waits at its terminal, and the page that it shows there."""
     async with listening(lambda reader, writer: asyncio.sleep(0)) as free:
         redirect = f"http://127.0.0.1:{free}/callback"
-    store, file = tmp_path / "tokens.json", tmp_path / "mcp.json"
+    file = store.with_name("mcp.json")
+    file.write_text(json.dumps(config(made, {**by_code(store), "redirect_uri": redirect})))
+    login = asyncio.ensure_future(asyncio.to_thread(log_in_at_terminal, str(file), "colours"))
     shown: list[str] = []
 
     def page() -> list[str]:
         shown.extend(line for line in capsys.readouterr().out.splitlines() if "state=" in line)
         return shown
 
+    await eventually(lambda: bool(page()) or login.done())
+    return login, shown[0]
+
+
+async def test_a_login_that_the_person_refuses_ends_at_once_and_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with authority() as made, httpx2.AsyncClient() as client:
+        made.denies = True
+        login, page = await begun(made, tmp_path / "tokens.json", capsys)
+        back = await led_back(page)
+        for other in ("error=access_denied&state=guessed", "error=access_denied", "code=theirs&state=guessed"):
+            await client.get(f"{back.partition('?')[0]}?{other}")
+            assert not login.done()
+        await client.get(back)
+        with pytest.raises(McpRefused, match=r"^colours: the authorization server answered 'access_denied'$"):
+            await login
+        assert made.asked == []
+
+
+@pytest.mark.parametrize("scope", [None, "colours:read"])
+async def test_what_the_settings_ask_for_is_asked_for_and_not_all_that_the_server_has(
+    tmp_path: Path, scope: str | None
+) -> None:
+    all_there_is = "colours:read colours:write"
+    async with authority() as made:
+        made.scopes = {"scopes_supported": all_there_is.split()}
+        oauth = by_code(tmp_path / "tokens.json") | ({} if scope is None else {"scope": scope})
+        async with McpTools.from_config(config(made, oauth), authorize=consented) as tools:
+            assert await add(tools) == 3
+            assert [each["scope"] for each in made.led] == [scope or all_there_is]
+            made.steps_up = True
+            assert await add(tools) == 3
+        assert [set(each["scope"].split()) for each in made.led[1:]] == [set(all_there_is.split())]
+
+
+async def test_client_credentials_ask_for_the_scope_of_the_settings() -> None:
+    async with authority() as made:
+        made.scopes = {"scopes_supported": ["colours:read", "colours:write"]}
+        oauth = {"grant": "client_credentials", "client_id": "me", "client_secret": "s", "scope": "colours:read"}
+        async with McpTools.from_config(config(made, {**oauth, "issuer": made.base})) as tools:
+            assert await add(tools) == 3
+        assert [each["scope"] for each in made.asked] == ["colours:read"]
+
+
+async def test_a_login_at_an_authorization_server_that_names_itself_keeps_the_tokens(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = tmp_path / "tokens.json"
     async with authority() as made, httpx2.AsyncClient() as client:
         made.iss = made.base
-        file.write_text(json.dumps(config(made, {**by_code(store), "redirect_uri": redirect})))
-        login = asyncio.ensure_future(asyncio.to_thread(log_in_at_terminal, str(file), "colours"))
-        await eventually(lambda: bool(page()) or login.done())
-        assert "close this page" in (await client.get(await led_back(shown[0]))).text
+        login, page = await begun(made, store, capsys)
+        assert "close this page" in (await client.get(await led_back(page))).text
         assert await login == 0
         assert "colours: authorized, " in capsys.readouterr().out
         async with McpTools.from_config(config(made, by_code(store))) as tools:
@@ -570,13 +629,14 @@ async def test_nobody_is_led_anywhere_where_the_issuer_of_the_settings_does_not_
         ({"client_secret": "s", "issuer": "https://login.example"}, "client_secret needs client_id, and issuer"),
         ({"client_secret": "s", "client_id": "me"}, "client_secret needs client_id, and issuer"),
         ({"redirect_uri": "nowhere"}, "client_id, issuer or redirect_uri cannot be used"),
+        ({"scope": 'read" x'}, "scope"),
     ],
 )
 async def test_oauth_settings_that_cannot_be_used_are_named(tmp_path: Path, wrong: dict[str, str], why: str) -> None:
     nowhere = Authority()
     nowhere.port = 1
     settings = config(nowhere, {**by_code(tmp_path / "tokens.json"), **wrong})
-    with pytest.raises(McpConfigError, match=rf"^mcp\.servers\.colours\.oauth: {why}"):
+    with pytest.raises(McpConfigError, match=rf"^mcp\.servers\.colours\.oauth(: |\.){why}"):
         async with McpTools.from_config(settings) as tools:
             await tools.tools()
 

@@ -103,13 +103,14 @@ def _sampling(sampling: Sampling, server: ServerFields) -> Wire:
 
 
 def _bounds(request: GenerationRequest, server: ServerFields) -> tuple[str, ...]:
-    """The names under which the bound on tokens is written. OpenAI's newer models take the new name only, and many engines the
-    old one only: a client of the same API knows which."""
+    """The names under which the bound on tokens is written. OpenAI's newer models take the new name only, some engines (Ollama,
+    older ones of llama.cpp) the old one only: without it they would generate without a bound."""
     if request.sampling.max_tokens is None:
         return ()
-    if request.origin is not None and request.origin.bounds:
-        return request.origin.bounds
-    return ("max_tokens",) if server.extras else ("max_completion_tokens",)
+    named = request.origin.bounds if request.origin is not None else ()
+    if not server.extras:
+        return named or ("max_completion_tokens",)
+    return named if "max_tokens" in named else (*named, "max_tokens")
 
 
 _EFFORTS = ((512, "minimal"), (1024, "low"), (4096, "medium"), (16384, "high"), (32768, "xhigh"))

@@ -108,7 +108,8 @@ def test_a_field_is_sent_on_as_it_was_written(name: str) -> None:
         asked["tools"] = FIELDS["tools"]
     found = sent(asked)
     assert found[name] == FIELDS[name]
-    assert set(found) - set(asked) == {"stream", "stream_options"}
+    ours = {"max_tokens"} if name == "max_completion_tokens" else set()
+    assert set(found) - set(asked) == {"stream", "stream_options"} | ours
 
 
 def test_the_order_of_names_in_a_schema_is_kept() -> None:
@@ -179,13 +180,15 @@ def test_nothing_is_kept_of_a_body_that_says_a_name_twice(body: bytes) -> None:
 
 @pytest.mark.parametrize("names", [["max_tokens"], ["max_completion_tokens"], ["max_tokens", "max_completion_tokens"]])
 @pytest.mark.parametrize("extras", [True, False])
-def test_the_bound_on_tokens_has_the_name_that_the_client_used_also_where_the_body_is_written_anew(
-    names: list[str], extras: bool
+@pytest.mark.parametrize("kept", [0, 10_000])
+def test_the_bound_on_tokens_has_the_old_name_for_engines_and_only_the_client_s_for_openai(
+    names: list[str], extras: bool, kept: int
 ) -> None:
     body = json.dumps({"model": "m", "messages": [ASKED], **dict.fromkeys(names, 7)}).encode()
-    sent_now = json.loads(write_body(read(body, kept_body_bytes=0), extras=extras))
+    sent_now = json.loads(write_body(read(body, kept_body_bytes=kept), extras=extras))
 
-    assert {name: sent_now[name] for name in sent_now if name.startswith("max_")} == dict.fromkeys(names, 7)
+    expected = {*names, "max_tokens"} if extras else {*names}
+    assert {name: sent_now[name] for name in sent_now if name.startswith("max_")} == dict.fromkeys(expected, 7)
 
 
 def test_what_was_changed_on_the_way_is_sent_as_it_is_now() -> None:
