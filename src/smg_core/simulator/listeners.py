@@ -33,7 +33,8 @@ class GrpcListener:
 
     `asyncio.run` cancels every task before what waits for a cancellation can clean up, and so the tasks of grpcio's server too.
     They free what the core of grpcio still writes to when that server is told to shut down, which then overwrites other objects
-    and ends the process (grpcio 1.85). So a server whose tasks have been cancelled is not told, and kept to the end of the process.
+    and ends the process (grpcio 1.85). So a server whose tasks have been cancelled is not told, and is kept until the process
+    ends.
     """
 
     def __init__(self, handlers: grpc.GenericRpcHandler, config: SimulatorConfig) -> None:
