@@ -41,7 +41,7 @@ _DEFAULT_WINDOW = 65_535
 class Connection:
     """The client's side of one connection. Never raises on bytes of the peer; `failure` says what went wrong.
 
-    `wants_write` is called when something outside `receive` made output; the owner then calls `take`.
+    `wants_write` is called when something outside `receive` made output or left no work; the owner calls `take`, or closes.
     """
 
     def __init__(
@@ -575,7 +575,8 @@ class Connection:
         self.lost(EngineGarbled("The engine broke its own protocol.", detail=fault.reason, said=fault.said))
 
     def _output(self) -> None:
-        if self.out and not self._receiving:
+        """Called where something else than the peer's bytes may have made output, or ended a draining connection's last call."""
+        if (self.out or self.over) and not self._receiving:
             self._wants_write()
 
 

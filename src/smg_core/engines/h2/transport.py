@@ -125,7 +125,8 @@ class _Link(asyncio.Protocol):
     # -------------------------------------------------------------------------------------------------- the owner's side
 
     def write(self) -> None:
-        """Write all pending data, and more request body while the socket's buffer has room."""
+        """Write all pending data, and more request body while the socket's buffer has room. A connection whose last call has
+        ended is closed then, whichever side ended it."""
         transport, connection = self._transport, self.connection
         if transport is None:
             return
@@ -136,6 +137,8 @@ class _Link(asyncio.Protocol):
             elif transport.get_write_buffer_size() > self._limits.unread_bytes:
                 self.abandon(EngineGarbled("The engine stopped reading.", detail=f"{self._target} reads nothing"))
                 return
+        if connection.draining and not self._finished:
+            self._finish_if_over()
 
     def finish(self) -> None:
         """Called when the connection is no longer needed: closes the socket once the written data has left."""

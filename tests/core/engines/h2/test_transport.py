@@ -5,12 +5,14 @@ import struct
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
+import attrs
 import pytest
 from hpack import Encoder
-from tests.core.engines.h2.wire import OK_HEAD, frame, message
+from tests.core.engines.h2.wire import GOAWAY, OK_HEAD, PING, RST, UPDATE, frame, message
 from tests.peers import stop
 
-from smg_core.engines.h2.transport import H2Transport
+from smg_core.engines.h2.connection import H2Stream
+from smg_core.engines.h2.transport import H2Transport, _expire, _Link
 from smg_core.engines.settings import EnginesConfig
 from smg_core.errors import EngineGarbled, SmgError, WorkerGone
 
@@ -21,7 +23,7 @@ GUARD = 20.0
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 WIDE = struct.pack(">HIHI", 4, 2**31 - 1, 3, 100)  # a window without end
 SETTINGS = len(WIDE).to_bytes(3, "big") + b"\x04\0\0\0\0\0" + WIDE
-UPDATE = b"\0\0\x04\x08\0\0\0\0\0" + (2**31 - 1 - 65_535).to_bytes(4, "big")
+WIDER = b"\0\0\x04\x08\0\0\0\0\0" + (2**31 - 1 - 65_535).to_bytes(4, "big")
 
 
 @pytest.fixture(params=["asyncio", "uvloop"])
@@ -60,7 +62,7 @@ class RawServer:
         return self
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(SETTINGS + UPDATE)
+        writer.write(SETTINGS + WIDER)
         self._writers.append(writer)
         self.peers.put_nowait((reader, writer))
 
@@ -229,3 +231,124 @@ async def test_what_comes_at_once_is_read_in_pieces_between_which_others_have_th
 
     assert ear.got == sent
     assert max(read.values()) <= 16 * 1024 + 1000, "a piece and the message that began in the one before"
+
+
+# ------------------------------------------------------------------------------------------------- the end of a connection
+
+
+@attrs.define
+class Draining:
+    """A connection that its peer has said goodbye to, on which calls are still open; `last` is the one that ends last."""
+
+    link: _Link
+    writer: asyncio.StreamWriter
+    last: H2Stream
+    encoder: Encoder = attrs.field(factory=Encoder)
+
+    def say(self, *data: bytes) -> None:
+        self.writer.write(b"".join(data))
+
+    def head(self, *fields: tuple[str, str], end: bool = False) -> bytes:
+        return frame(1, 5 if end else 4, self.last.id, self.encoder.encode(fields))
+
+    def end_well(self) -> None:
+        self.say(self.head(*OK_HEAD), message(self.last.id, b"x"), self.head(("grpc-status", "0"), end=True))
+
+    def end_with_an_error(self) -> None:
+        self.say(self.head(*OK_HEAD, ("grpc-status", "13"), end=True))
+
+    def end_without_a_status(self) -> None:
+        self.say(self.head(*OK_HEAD), frame(0, 1, self.last.id))
+
+    def end_as_a_web_page(self) -> None:
+        self.say(self.head((":status", "200"), ("content-type", "text/html")))
+
+    def end_in_a_message_too_long(self) -> None:
+        self.say(self.head(*OK_HEAD), frame(0, 0, self.last.id, b"\0" + (2**31).to_bytes(4, "big")))
+
+    def end_by_a_reset(self) -> None:
+        self.say(frame(RST, 0, self.last.id, (8).to_bytes(4, "big")))
+
+    def end_by_a_window_update_of_zero(self) -> None:
+        self.say(frame(UPDATE, 0, self.last.id, bytes(4)))
+
+    def end_by_a_second_goodbye(self) -> None:
+        self.say(frame(GOAWAY, 0, 0, bytes(8)))
+
+    def end_by_a_broken_frame(self) -> None:
+        self.say(frame(PING, 0, 0, b"short"))
+
+    def end_where_its_receiver_refuses(self) -> None:
+        def refuse(batch: list[bytes]) -> None:
+            raise EngineGarbled("It is not what was asked for.")
+
+        self.last.push = refuse
+        self.say(self.head(*OK_HEAD), message(self.last.id, b"x"))
+
+    def end_where_its_receiver_cancels(self) -> None:
+        self.last.push = lambda batch: self.last.cancel()
+        self.say(self.head(*OK_HEAD), message(self.last.id, b"x"))
+
+    def end_by_our_cancel(self) -> None:
+        self.last.cancel()
+
+    def end_by_our_error(self) -> None:
+        self.last.end(WorkerGone("It is over."))
+
+    def end_by_our_deadline(self) -> None:
+        _expire(self.last)
+
+    def end_over_its_window_while_it_was_paused(self) -> None:
+        self.last.pause()
+        self.last.window = -1  # as after more than it was granted
+        self.last.resume()
+
+    def end_with_the_socket(self) -> None:
+        self.writer.transport.abort()
+
+    def end_with_no_answer_to_a_ping(self) -> None:
+        self.link.connection._alive.heard = False
+        self.link._tick()
+        self.link._tick()
+
+
+ENDS = sorted(name for name in vars(Draining) if name.startswith("end_"))
+
+
+async def drained(transport: H2Transport, server: RawServer, calls: int, how: str) -> Draining:
+    """A connection with so many calls that takes no more: after `goaway`, or since its numbers are used up."""
+    first = await transport.start(PATH, b"", Ear())
+    (link,) = transport._links
+    _, writer = await server.peers.get()
+    if how == "numbers":
+        link.connection._next_id = 2**31 - 1 - 2 * (calls - 2)
+    streams = [first, *[await transport.start(PATH, b"", Ear()) for _ in range(calls - 1)]]
+    if how == "goaway":
+        writer.write(frame(GOAWAY, 0, 0, streams[-1].id.to_bytes(4, "big") + bytes(4)))
+        async with asyncio.timeout(GUARD):
+            while link.connection.usable:
+                await asyncio.sleep(0)
+    assert not link.connection.usable
+    assert not link.closed.done()
+    for stream in streams[:-1]:
+        stream.cancel()
+    assert len(transport._links) == 1, "one call is still open"
+    return Draining(link, writer, streams[-1])
+
+
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize(("how", "calls"), [("goaway", 1), ("goaway", 3), ("numbers", 2)])
+async def test_a_connection_that_drains_is_closed_with_its_last_call_however_that_ends(
+    end: str, how: str, calls: int, server: RawServer, connect: Callable[..., H2Transport]
+) -> None:
+    transport = connect(server.url)
+    draining = await drained(transport, server, calls, how)
+
+    getattr(draining, end)()
+    async with asyncio.timeout(GUARD):
+        await draining.link.closed
+
+    assert draining.last.done
+    assert transport._links == set()
+    await transport.start(PATH, b"", Ear())
+    assert transport.connections == 2
