@@ -72,6 +72,7 @@ def frame(data: bytes, size: bytes = b"%x") -> bytes:
 
 
 END = b"0\r\n\r\n"
+H2C = ("connection: Upgrade, HTTP2-Settings", "upgrade: h2c", "http2-settings: AAMAAABkAARAAAAAAAIAAAAA")
 
 
 def refused(name: str, sent: bytes, *statuses: int) -> Case:
@@ -237,21 +238,20 @@ def codings() -> Iterator[Case]:
 
 
 def upgrades() -> Iterator[Case]:
-    http2 = ("connection: Upgrade, HTTP2-Settings", "upgrade: h2c", "http2-settings: AAMAAABkAARAAAAAAAIAAAAA")
-    yield Case("h2c", post(APPLE, *http2), says=b"An apple.")
-    yield Case("h2c with a stream", post(STREAM, *http2), says=b"[DONE]")
+    yield Case("h2c", post(APPLE, *H2C), says=b"An apple.")
+    yield Case("h2c with a stream", post(STREAM, *H2C), says=b"[DONE]")
     yield Case(
-        "h2c in chunks", chunked(frame(APPLE), END, headers=("transfer-encoding: chunked", *http2)), says=b"An apple."
+        "h2c in chunks", chunked(frame(APPLE), END, headers=("transfer-encoding: chunked", *H2C)), says=b"An apple."
     )
-    yield Case("h2c twice", post(APPLE, *http2) + post(APPLE, *http2), (200, 200), says=b"An apple.")
-    yield Case("h2c of a GET", get(*http2))
-    yield Case("h2c with a body that is a request", post(SMUGGLED, *http2), (400,))
+    yield Case("h2c twice", post(APPLE, *H2C) + post(APPLE, *H2C), (200, 200), says=b"An apple.")
+    yield Case("h2c of a GET", get(*H2C))
+    yield Case("h2c with a body that is a request", post(SMUGGLED, *H2C), (400,))
     yield Case(
         "h2c in chunks that are a request",
-        chunked(frame(SMUGGLED), END, headers=("transfer-encoding: chunked", *http2)),
+        chunked(frame(SMUGGLED), END, headers=("transfer-encoding: chunked", *H2C)),
         (400,),
     )
-    yield Case("h2c behind another request", get() + post(APPLE, *http2), (200, 200), says=b"An apple.")
+    yield Case("h2c behind another request", get() + post(APPLE, *H2C), (200, 200), says=b"An apple.")
     yield Case("websocket where there is none", get("connection: upgrade", "upgrade: websocket"))
     yield Case("websocket with a body", post(SMUGGLED, "connection: upgrade", "upgrade: websocket"), (400,))
     yield Case(
@@ -268,19 +268,44 @@ def upgrades() -> Iterator[Case]:
         says=b"An apple.",
     )
     yield Case("an upgrade by HTTP/1.0", post(APPLE, "connection: upgrade", "upgrade: h2c", version="1.0"), open=False)
-    yield Case("an upgrade that no route takes", get(*http2, target="/nowhere"), (404,))
-    yield refused("an upgrade without a host", message("GET /liveness HTTP/1.1", *http2, host=None))
-    yield refused("an upgrade with a length and chunks", post(SMUGGLED, "transfer-encoding: chunked", *http2))
-    yield refused("an upgrade with a coding", chunked(END, headers=("transfer-encoding: gzip, chunked", *http2)), 501)
+    yield Case("an upgrade that no route takes", get(*H2C, target="/nowhere"), (404,))
+    yield refused("an upgrade without a host", message("GET /liveness HTTP/1.1", *H2C, host=None))
+    yield refused("an upgrade with a length and chunks", post(SMUGGLED, "transfer-encoding: chunked", *H2C))
+    yield refused("an upgrade with a coding", chunked(END, headers=("transfer-encoding: gzip, chunked", *H2C)), 501)
     yield refused("CONNECT", message("CONNECT x:443 HTTP/1.1"), 405)
 
 
 def lines() -> Iterator[Case]:
     yield Case("an absolute target", get(target="http://x/liveness"))
+    yield Case("an absolute target in capitals", get(target="HTTP://X/liveness"))
+    yield Case("an absolute target of https, from a proxy that ends TLS", get(target="https://x/liveness"))
+    yield Case("an absolute target with a query", get(target="http://x/liveness?a=/b"))
+    yield Case("an absolute target with a port", get(target="http://x:80/liveness", host="x:80"))
+    yield Case("an absolute target without a path", get(target="http://x"), says=b"<h1>SMG")
+    yield Case(
+        "an absolute target without a path, with a port", get(target="http://x:80", host="x:80"), says=b"<h1>SMG"
+    )
+    yield Case("an absolute target without a path, with a query", get(target="http://x?a=b"), says=b"<h1>SMG")
+    yield Case("an absolute target of nothing but a slash", get(target="http://x/"), says=b"<h1>SMG")
+    yield Case("a body to an absolute target", post(APPLE).replace(CHAT.encode(), b"http://x" + CHAT.encode()))
+    yield Case("an upgrade at an absolute target without a path", get(*H2C, target="http://x"), says=b"<h1>SMG")
+    yield refused("an absolute target of another host", get(target="http://y"))
+    yield refused("an absolute target of another port", get(target="http://x:81?a"))
+    yield refused("an absolute target without a host", get(target="http:///liveness"))
+    yield refused("an absolute target with a user", get(target="http://user@x/liveness"))
+    yield refused("an absolute target of another scheme", get(target="ftp://x/liveness"))
+    yield refused("a fragment", get(target="/liveness#a"))
+    yield refused("a fragment of an absolute target", get(target="http://x#a"))
+    yield refused("a query alone", get(target="?a=b"))
+    yield refused("an asterisk that is not OPTIONS", message("GET * HTTP/1.1"))
+    yield refused("an asterisk with more", message("OPTIONS *x HTTP/1.1"))
+    yield refused("a host alone", get(target="x:80"))
     yield Case("a query", get(target="/liveness?a=b&c"))
     yield Case("a question mark", get(target="/liveness?"))
     yield Case("an encoded letter", get(target="/%6civeness"))
-    yield Case("OPTIONS for all", message("OPTIONS * HTTP/1.1"), (404,))
+    yield Case("OPTIONS for all", message("OPTIONS * HTTP/1.1"), (204,), says=b"allow: DELETE, GET, ")
+    yield Case("OPTIONS of a host", message("OPTIONS http://x HTTP/1.1"), (204,), says=b"allow: DELETE, GET, ")
+    yield Case("OPTIONS of an absolute root", message("OPTIONS http://x/ HTTP/1.1"), (405,), says=b"allow: GET")
     yield Case("two spaces, which RFC 9112 lets be one", get(target=" /liveness"))
     yield Case("two slashes", get(target="//liveness"), (404,))
     yield Case("dots", get(target="/a/../liveness"), (404,))
@@ -380,6 +405,17 @@ UNDER_UVICORN = {
     "upgrades: websocket with a key": (200,),
     "upgrades: an upgrade that no route takes": (404,),
     "upgrades: CONNECT": (400,),  # to uvicorn its target is not a valid one
+    **dict.fromkeys(
+        (f"lines: an absolute target without a path{more}" for more in ("", ", with a port", ", with a query")), (400,)
+    ),
+    "lines: an upgrade at an absolute target without a path": (400,),
+    "lines: OPTIONS of a host": (400,),
+    # uvicorn gives the app the path alone, so there is nothing to refuse.
+    "lines: an absolute target with a user": (200, 200),
+    "lines: an absolute target of another scheme": (200, 200),
+    "lines: a fragment": (200, 200),
+    "lines: an asterisk that is not OPTIONS": (404, 200),
+    "lines: an asterisk with more": (404, 200),
     "fields: a target over its limit": (400,),  # httptools reads no URL over 65,535 bytes
     "connections: a broken request behind a good one": (400,),  # at once, in place of the answer before it
 }
@@ -458,7 +494,8 @@ def statuses(said: bytes, *, bare: bool) -> list[int]:
             continue
         assert b"date" in fields
         found.append(status)
-        if bare and len(found) == 1:
+        if (bare and len(found) == 1) or status == 204:
+            assert status != 204 or b"content-length" not in fields
             continue
         if b"content-length" in fields:
             length = int(fields[b"content-length"])

@@ -406,6 +406,24 @@ async def test_a_handshake_that_is_none_is_refused_as_any_request_and_told(bad: 
     assert json.loads(answer.partition("\r\n\r\n")[2])["error"]["message"]
 
 
+@pytest.mark.parametrize(
+    "target", ["/v1/responses", "/v1/responses?a=b", "http://a/v1/responses", "HTTP://a/v1/responses?a=b"]
+)
+async def test_a_handshake_may_name_its_path_as_a_url(target: str) -> None:
+    """RFC 6455, 4.1, 2."""
+    head = "\r\n".join([f"GET {target} HTTP/1.1", *(f"{name}: {value}" for name, value in HANDSHAKE.items()), "", ""])
+    async with over_http(SIMULATOR) as house:
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(house.url.rpartition(":")[2]))
+        writer.write(head.encode())
+        answer = await reader.readuntil(b"\r\n\r\n")
+        writer.close()
+        await eventually(lambda: bool(house.observer.of(ExchangeEnded)))
+        (told,) = house.observer.of(ExchangeEnded)
+
+    assert answer.startswith(b"HTTP/1.1 101 ")
+    assert told.path == "/v1/responses"
+
+
 async def test_what_a_client_sends_before_it_is_accepted_is_refused() -> None:
     head = (
         "GET /v1/responses HTTP/1.1\r\nhost: a\r\nconnection: upgrade\r\nupgrade: websocket\r\n"

@@ -264,6 +264,8 @@ class App:
             if match.target.public and exchange.traced is not None:
                 exchange.traced.sampled = False  # probes, and pages for people
             return match.target
+        if method == "OPTIONS" and path == "*":
+            return Endpoint.for_all(self._whole_server)
         unknown = unknown_google_method(method, path)
         if unknown:
             raise NotFound(f"There is no method '{unknown[:SHOWN]}' of models here.")
@@ -289,6 +291,11 @@ class App:
             status = anthropic_status(error)
             headers.append((b"request-id", exchange.name.encode()))
         await exchange.respond(status, envelope(error, exchange.request_id), headers)
+
+    async def _whole_server(self, exchange: Exchange) -> None:
+        """Answer `OPTIONS *`, which asks for no path: the methods that any path takes."""
+        methods = sorted({route.method for route in self.routes} - {WEBSOCKET})
+        await exchange.respond(204, b"", [(b"allow", ", ".join(methods).encode())])
 
     # ------------------------------------------------------------------------------------------------------- browsers
 

@@ -589,8 +589,8 @@ class Exchange:
 
     async def respond(self, status: int, body: bytes, headers: Sequence[Header]) -> None:
         """Send a whole response; a large one in pieces, so that other requests are served between them."""
-        length = (b"content-length", str(len(body)).encode())
-        await self.start(status, [*headers, length])
+        length = [] if status == 204 else [(b"content-length", str(len(body)).encode())]  # RFC 9110, 8.6
+        await self.start(status, [*headers, *length])
         if self.method == "HEAD":
             body = b""
         at = 0

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from smg_core.errors import InvalidRequest, NotImplementedHere, SmgError
 
-__all__ = ["framing_fault", "ignores_upgrade", "path_of_target", "without_user"]
+__all__ = ["framing_fault", "ignores_upgrade", "origin_form", "path_of_target", "target_fault", "without_user"]
 
 _ABSOLUTE = re.compile(rb"[A-Za-z][-+.0-9A-Za-z]*://([^/?#]*)")
 """A target that names its host, as clients send it to proxies; the group is the host with its port."""
@@ -45,6 +45,30 @@ def framing_fault(version: str, headers: Sequence[tuple[bytes, bytes]], target: 
     if codings and codings[0].lower() != b"chunked":
         return NotImplementedHere("The only transfer coding that is read here is chunked.")
     return None
+
+
+def target_fault(method: bytes, target: bytes) -> SmgError | None:
+    """What is wrong with a request's target: it is a path, a URL of http or https, or "*" with OPTIONS (RFC 9112, 3.2),
+    and has no fragment."""
+    if b"#" in target:
+        return InvalidRequest("The target of a request has no fragment.")
+    if target.startswith(b"/") or (target == b"*" and method == b"OPTIONS"):
+        return None
+    if target.lower().startswith((b"http://", b"https://")):
+        return None
+    return InvalidRequest("The target of a request is a path, or a URL of http or https.")
+
+
+def origin_form(method: bytes, target: bytes) -> bytes:
+    """A target without fault as a path with its query. A URL without a path means the root (RFC 9110, 4.2.3), and for OPTIONS the
+    whole server, as "*" does (RFC 9112, 3.2.4)."""
+    named = None if target.startswith(b"/") else _ABSOLUTE.match(target)
+    if named is None:
+        return target
+    rest = target[named.end() :]
+    if not rest and method == b"OPTIONS":
+        return b"*"
+    return rest if rest.startswith(b"/") else b"/" + rest
 
 
 def path_of_target(target: bytes) -> bytes:

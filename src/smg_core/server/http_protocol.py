@@ -56,7 +56,7 @@ from smg_core.server.exchange import (
     Send,
     WriteNow,
 )
-from smg_core.server.framing import framing_fault, path_of_target, without_user
+from smg_core.server.framing import framing_fault, origin_form, path_of_target, target_fault, without_user
 from smg_core.server.proxies.protocol_header import ProxiedClient
 from smg_core.server.socket_protocol import SOCKET_VERSION, handshake_fault
 
@@ -161,7 +161,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         """Whether the head that has been read opens a WebSocket that is taken."""
         names = {name for name, _ in self.headers}
         return (
-            self.url.partition(b"?")[0].decode("latin-1") in self.socket_paths
+            path_of_target(self.url).decode("latin-1") in self.socket_paths
             and super()._should_upgrade()
             and self.parser.get_method() == b"GET"
             and self.parser.get_http_version() == "1.1"
@@ -258,9 +258,11 @@ class BoundedHttpProtocol(HttpToolsProtocol):
                 self._stop(MethodNotAllowed("This is no proxy: CONNECT is not taken."))
             self._upgrade_ignored = True
             return
-        fault = framing_fault(self.parser.get_http_version(), self.headers, self.url)
+        method = self.parser.get_method()
+        fault = framing_fault(self.parser.get_http_version(), self.headers, self.url) or target_fault(method, self.url)
         if fault is not None:
             self._stop(fault)
+        self.url = origin_form(method, self.url)
         super().on_headers_complete()
         self._read_on()
 
@@ -413,7 +415,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     def _envelope(self) -> ErrorEncoder:
         """The error envelope of the API that the request under way is for, found from the path if that was read."""
-        path, _, query = self.url.decode("latin-1").partition("?")
+        path, query = path_of_target(self.url).decode("latin-1"), self.url.partition(b"?")[2].decode("latin-1")
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in self.headers}
         return envelope_of(unquote(path), headers, parse_qs(query, keep_blank_values=True))
 
