@@ -22,6 +22,9 @@ READS |= {f"items{shape}": each for shape, each in OF.items.items()}
 READS |= {f"records{shape}": each for shape, each in OF.records.items()}
 READS["of_tenant"] = OF.of_tenant(TABLES.items, "t", ("c", "i"))
 WRITES = {name: each for name, each in vars(OF).items() if isinstance(each, sa.sql.ClauseElement)}
+WRITES |= {f"expired {name}": each for name, each in OF.drop_expired.items()}
+WRITES |= {f"orphans of {name}": each.of_one for name, each in OF.orphans.items()}
+WRITES |= {f"orphans of a tenant's {name}": each.of_tenant for name, each in OF.orphans.items()}
 UPSERTS = {name: each for name, each in vars(OF).items() if isinstance(each, Upsert)}
 
 

@@ -11,7 +11,8 @@ from tests.history.conftest import opens_redis
 from tests.shared import PATIENCE
 
 from smg_core.errors import StoreFailed
-from smg_core.history.base import AppendEvents, StoredEvent
+from smg_core.history.base import LEASE_KEPT_S, AppendEvents, StoredEvent
+from smg_core.history.redis_plan import Keys
 from smg_core.testing import FakeClock
 
 pytestmark = pytest.mark.anyio
@@ -61,6 +62,16 @@ async def test_what_is_kept_anew_while_it_is_swept_stays(valkey: str, schema: st
         assert await store.sweep() == 0
         clock.advance(20)
         assert await store.sweep() == 1
+
+
+async def test_a_lease_is_forgotten_a_day_after_its_end(valkey: str, schema: str, clock: FakeClock) -> None:
+    async with opens_redis(valkey, f"{schema}:", clock)() as store:
+        lease = await store.acquire("t", "batch", "b", "me", 30.0)
+        key = Keys(f"{schema}:", "t").lease("batch", "b")
+        for change in (store.renew("t", lease, 30.0), store.release("t", lease)):  # type: ignore[arg-type]
+            await store._redis.persist(key)  # type: ignore[attr-defined]
+            await change
+            assert 0 < await store._redis.ttl(key) <= LEASE_KEPT_S + 30  # type: ignore[attr-defined]
 
 
 async def test_a_task_that_is_cancelled_at_any_step_of_a_call_ends(valkey: str, schema: str, clock: FakeClock) -> None:

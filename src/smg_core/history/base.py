@@ -17,6 +17,8 @@ not exist yet); after it the version is one higher, and who comes second gets `S
 only while its owner holds it; else the write is `LeaseLost`.
 
 Absence. What does not exist, has expired or belongs to somebody else is None when it is read, and no error when it is deleted.
+What has expired is not there for any operation, whether it was swept or not: it has no version, no items and no events, is in no
+list, and is not counted.
 
 Errors: `errors.StoreFailed` when the store cannot be reached, is full or fails, which is no fault of the request and need not
 fail its answer; the classes below for what the caller asked.
@@ -39,6 +41,7 @@ from smg_core.errors import Conflict, InvalidRequest, NotFound, PermissionDenied
 
 __all__ = [
     "KEYS_OWNER",
+    "LEASE_KEPT_S",
     "AppendEvents",
     "AppendItems",
     "Chain",
@@ -77,6 +80,8 @@ T = TypeVar("T")
 KEYS_OWNER = "~keys"
 """In place of a tenant: whose the virtual keys of the gateway are. No caller has this tenant (`server.identity` sees to it), and
 settings about tenants do not hold for it."""
+LEASE_KEPT_S = 86400.0
+"""Seconds after its end that a store on disk or in another process still knows of a lease: the next one gets a higher token."""
 
 
 # ------------------------------------------------------------------------------------------------------------ what is kept
@@ -452,7 +457,7 @@ class Store(Protocol):
         ...
 
     async def erase(self, tenant: str) -> int:
-        """Delete everything of a tenant. Returns the number of things deleted."""
+        """Delete everything of a tenant. Returns the number of things deleted, without those that had expired."""
         ...
 
 

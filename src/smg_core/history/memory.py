@@ -98,7 +98,7 @@ class MemoryStore:
             yield each
 
     async def erase(self, tenant: str) -> int:
-        return self._tables.erase(tenant)
+        return self._tables.erase(tenant, self._now())
 
     async def abandoned(self, kind: str, limit: int = 100) -> tuple[Owned, ...]:
         return self._tables.abandoned(kind, limit, self._now())

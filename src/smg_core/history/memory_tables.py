@@ -96,7 +96,7 @@ class MemoryTables:
         try:
             for operation in operations:
                 self._write(tenant, operation, now, undo, written)
-            self._make_room(tenant, written)
+            self._make_room(tenant, written, now)
         except BaseException:
             for step in reversed(undo):
                 step()
@@ -125,10 +125,10 @@ class MemoryTables:
                 self._append_items(tenant, conversation_id, items, if_version, now, undo)
                 written[("conversation", tenant, "", conversation_id)] = None
             case AppendEvents(response_id, events, expires_at):
-                self._append_events(tenant, response_id, events, expires_at, undo)
+                self._append_events(tenant, response_id, events, expires_at, now, undo)
                 written[("events", tenant, "", response_id)] = None
             case DeleteItem(conversation_id, id):
-                self._delete_item(tenant, conversation_id, id, undo)
+                self._delete_item(tenant, conversation_id, id, now, undo)
             case DeleteRecord(kind, id, if_version):
                 kept = self.record(tenant, kind, id, now)
                 _next_version(id, kept.version if kept else 0, if_version)
@@ -198,8 +198,8 @@ class MemoryTables:
         found.head = attrs.evolve(earlier, version=version)
         self._room.resize(root, size + sum(len(item.body) + ENTRY_BYTES for item in items))
 
-    def _delete_item(self, tenant: str, conversation_id: str, id: str, undo: Undo) -> None:
-        found = self._conversations.get((tenant, conversation_id))
+    def _delete_item(self, tenant: str, conversation_id: str, id: str, now: float, undo: Undo) -> None:
+        found = self._conversation(tenant, conversation_id, now)
         if found is None or id not in found.positions:
             return
         root: Root = ("conversation", tenant, "", conversation_id)
@@ -217,10 +217,11 @@ class MemoryTables:
         undo.append(restore)
 
     def _append_events(
-        self, tenant: str, id: str, events: tuple[StoredEvent, ...], expires_at: float | None, undo: Undo
+        self, tenant: str, id: str, events: tuple[StoredEvent, ...], expires_at: float | None, now: float, undo: Undo
     ) -> None:
         root: Root = ("events", tenant, "", id)
-        if (tenant, id) not in self._events:
+        if self._log(tenant, id, now) is None:
+            self._drop(root, undo)  # one that has expired
             self._events[tenant, id] = _Events(expires_at)
             self._room.resize(root, 0)
             undo.append(lambda: self._forget(root))
@@ -303,16 +304,18 @@ class MemoryTables:
             case "events":
                 del self._events[tenant, id]
 
-    def _make_room(self, writer: str, written: dict[Root, None]) -> None:
-        for root in self._room.leaving(writer, lambda root: root in written or self._pending(root)):
+    def _make_room(self, writer: str, written: dict[Root, None], now: float) -> None:
+        for root in self._room.leaving(writer, lambda root: root in written or self._pending(root, now)):
             self._forget(root)
 
-    def _pending(self, root: Root) -> bool:
+    def _pending(self, root: Root, now: float) -> bool:
         table, tenant, kind, id = root
+        thing: StoredRecord | StoredResponse | None = None
         if table == "record":
-            return self._records[tenant, kind, id].pending
-        response = self._responses.get((tenant, id)) if table in ("response", "events") else None
-        return response is not None and response.pending
+            thing = self.record(tenant, kind, id, now)
+        elif table in ("response", "events"):
+            thing = self.response(tenant, id, now)
+        return thing is not None and thing.pending
 
     def _expiry(self, root: Root) -> float | None:
         table, tenant, kind, id = root
@@ -423,17 +426,21 @@ class MemoryTables:
         found = self._conversation(tenant, conversation_id, now)
         return found.items[found.positions[id]] if found is not None and id in found.positions else None
 
+    def _log(self, tenant: str, id: str, now: float) -> _Events | None:
+        found = self._events.get((tenant, id))
+        return found if found is not None and _alive(found.expires_at, now) else None
+
     def events(self, tenant: str, id: str, after: int, limit: int, now: float) -> tuple[StoredEvent, ...]:
-        log = self._events.get((tenant, id))
-        if log is None or not _alive(log.expires_at, now):
+        log = self._log(tenant, id, now)
+        if log is None:
             return ()
         start = bisect.bisect_right(log.order, after)
         listed = (StoredEvent(number, log.data[number]) for number in log.order[start : start + limit])
         return tuple(self._fitting(listed, lambda event: len(event.data)))
 
     def last_event(self, tenant: str, id: str, now: float) -> int:
-        log = self._events.get((tenant, id))
-        return log.order[-1] if log is not None and log.order and _alive(log.expires_at, now) else -1
+        log = self._log(tenant, id, now)
+        return log.order[-1] if log is not None and log.order else -1
 
     def record(self, tenant: str, kind: str, id: str, now: float) -> StoredRecord | None:
         found = self._records.get((tenant, kind, id))
@@ -527,18 +534,23 @@ class MemoryTables:
                 for number, data in sorted(self._events[tenant, id].data.items()):
                     yield Exported("event", id, str(number), None, {"data": data})
 
-    def erase(self, tenant: str) -> int:
+    def erase(self, tenant: str, now: float) -> int:
         roots = self._room.roots(tenant)
         gone = 0
         for root in roots:
-            table, _, _, id = root
-            if table == "conversation":
-                gone += len(self._conversations[tenant, id].items)
-            gone += len(self._events[tenant, id].data) if table == "events" else 1
+            if _alive(self._expiry(root), now):
+                gone += self._count(root)
             self._forget(root)
         for key in [key for key in self._leases if key[0] == tenant]:
             del self._leases[key]
         return gone
+
+    def _count(self, root: Root) -> int:
+        """How many things there are of `root`: a conversation and its items, or the events of a log, or one."""
+        table, tenant, _, id = root
+        if table == "events":
+            return len(self._events[tenant, id].data)
+        return 1 + len(self._conversations[tenant, id].items) if table == "conversation" else 1
 
 
 def _paged(order: Sequence[T], after: T | None, limit: int, newest_first: bool) -> tuple[list[T], bool]:

@@ -8,6 +8,7 @@ checks again, so that an entry which was written meanwhile stays. Above: `openin
 """
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -22,6 +23,7 @@ from redis.exceptions import TimeoutError as NoAnswer
 from smg_core.clock import Clock
 from smg_core.errors import StoreFailed
 from smg_core.history.base import (
+    LEASE_KEPT_S,
     Chain,
     ChainBroken,
     ChainLink,
@@ -123,6 +125,7 @@ elseif not live or held[1] ~= ARGV[2] or held[2] ~= ARGV[3] then
   return 0
 end
 redis.call('HSET', KEYS[1], 'owner', ARGV[2], 'token', token, 'expires_at', ARGV[4])
+redis.call('EXPIRE', KEYS[1], ARGV[5])
 return token
 """
 
@@ -241,7 +244,8 @@ class RedisStore:
         now = self._now()
         key = Keys(self._prefix, tenant).lease(lease.kind, lease.id)
         with _failures():
-            return int(await self._lease(keys=[key], args=[repr(now), lease.owner, token, repr(until)]))
+            kept = math.ceil(until - now + LEASE_KEPT_S)
+            return int(await self._lease(keys=[key], args=[repr(now), lease.owner, token, repr(until), kept]))
 
     async def acquire(self, tenant: str, kind: str, id: str, owner: str, seconds: float) -> Lease | None:
         lease = Lease(kind=kind, id=id, owner=owner, token=0, expires_at=self._now() + seconds)
@@ -472,13 +476,20 @@ class RedisStore:
             after = page.data[-1].id if page.data else None
 
     async def erase(self, tenant: str) -> int:
-        gone = 0
+        gone, live = 0, set[tuple[str, str]]()
         found = [each async for each in self._scan(tenant)]
-        for key, what, _ in found:
+        for key, what, name in found:
+            if what in ("response", "conversation", "record", "log"):
+                with _failures():
+                    version, expires_at = await self._redis.hmget(key, ["version", "expires_at"])
+                if alive({"version": version, "expires_at": expires_at}, self._now()):
+                    live.add((what, name))
+                    gone += what != "log"
+        for key, what, name in found:
+            head = {"items": "conversation", "events": "log"}.get(what)
             with _failures():
-                if what in ("items", "events"):
+                if head is not None and (head, name) in live:
                     gone += await self._redis.hlen(key)
-                gone += what in ("response", "conversation", "record")
                 await self._redis.delete(key)
         return gone
 

@@ -131,7 +131,7 @@ class SqlStore:
         await self._commit.job(lambda connection, now: self._do.release(connection, tenant, lease, now))
 
     async def erase(self, tenant: str) -> int:
-        return await self._commit.job(lambda connection, now: self._do.erase(connection, tenant))
+        return await self._commit.job(lambda connection, now: self._do.erase(connection, tenant, now))
 
     async def sweep(self, limit: int = 1000) -> int:
         return await self._commit.job(lambda connection, now: self._do.sweep(connection, limit, now))

@@ -46,6 +46,22 @@ class Upsert:
         return changed | {f"{name}_": row[name] for name in self.keys}
 
 
+class Orphans:
+    """Deletes rows of `table` that belong to a row of `head` that is not there any more: the `owner` of a row is the `key` of its
+    head. Only such rows: where the head is written anew meanwhile, its rows stay."""
+
+    def __init__(self, table: sa.Table, head: sa.Table, owner: str, key: str) -> None:
+        same = sa.and_(head.c.tenant == table.c.tenant, head.c[key] == table.c[owner])
+        gone = sa.not_(sa.select(sa.literal(1)).select_from(head).where(same).correlate(table).exists())
+        self._owner, self._key = owner, key
+        self.of_tenant = sa.delete(table).where(table.c.tenant == _TENANT, gone)
+        self.of_one = _delete(table, "tenant", owner).where(gone)
+
+    def keys(self, head: Parameters) -> Parameters:
+        """The parameters of `of_one`, from those that name the head."""
+        return {"tenant_": head["tenant_"], f"{self._owner}_": head[f"{self._key}_"]}
+
+
 class Statements:
     """All statements, made once. Parameters of a condition are named after the column with `_` behind, since a plain name is a
     column's new value."""
@@ -69,6 +85,15 @@ class Statements:
         self.drop_items = _delete(tables.items, "tenant", "conversation_id")
         self.drop_item = _delete(tables.items, "tenant", "conversation_id", "id")
         self.drop_record = _delete(tables.records, "tenant", "kind", "id")
+        expiring = (tables.responses, tables.conversations, tables.event_logs, tables.records, tables.leases)
+        self.drop_expired = {each.info["name"]: _delete_expired(each) for each in expiring}
+        """By table: delete one row, if its time is up at that moment."""
+        self.orphans = {
+            "responses": Orphans(tables.response_items, tables.responses, "response_id", "id"),
+            "conversations": Orphans(tables.items, tables.conversations, "conversation_id", "id"),
+            "event_logs": Orphans(tables.events, tables.event_logs, "response_id", "response_id"),
+        }
+        """By table: how the rows are deleted whose row of that table is gone."""
         self.lock_response = _locked(tables.responses, ("tenant", "id"), "version")
         self.lock_record = _locked(tables.records, ("tenant", "kind", "id"), "version")
         self.lock_conversation = _locked(tables.conversations, ("tenant", "id"), "version", "next_position")
@@ -268,8 +293,10 @@ class Statements:
         return found.order_by(t.c.created_at, t.c.tenant, t.c.id).limit(limit)
 
     def expired(self, table: sa.Table, limit: int, now: float) -> sa.Select[Any]:
-        """Keys of rows of `table` whose time is up."""
-        return sa.select(*table.primary_key).where(table.c.expires_at <= now).limit(limit)
+        """Keys of rows of `table` whose time is up. PostgreSQL locks them, and passes over those that others are writing; SQLite
+        has one writer at a time, and Oracle no lock for a part of the rows."""
+        found = sa.select(*table.primary_key).where(table.c.expires_at <= now).limit(limit)
+        return found.with_for_update(skip_locked=True) if self._dialect == "postgresql" else found
 
     def of_tenant(self, table: sa.Table, tenant: str, after: tuple[Any, ...] | None) -> sa.Select[Any]:
         """Rows of a tenant in the order of their keys, behind the key `after` (without its tenant)."""
@@ -303,6 +330,10 @@ def _same(table: sa.Table, *columns: str) -> list[sa.ColumnElement[bool]]:
 
 def _delete(table: sa.Table, *columns: str) -> sa.Delete:
     return sa.delete(table).where(*_same(table, *columns))
+
+
+def _delete_expired(table: sa.Table) -> sa.Delete:
+    return _delete(table, *(column.key for column in table.primary_key)).where(table.c.expires_at <= _NOW)
 
 
 def _locked(table: sa.Table, keys: tuple[str, ...], *columns: str) -> sa.Select[Any]:

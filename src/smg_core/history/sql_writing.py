@@ -5,13 +5,14 @@ merged: all rows for one table go in one statement. Each of the others has a sav
 Decides nothing about connections, transactions and time. Above: `sql`. Below: `sql_statements`, `base`.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import attrs
 import sqlalchemy as sa
 
 from smg_core.history.base import (
+    LEASE_KEPT_S,
     AppendEvents,
     AppendItems,
     DeleteConversation,
@@ -38,8 +39,6 @@ __all__ = ["StoreWrite", "Writing"]
 
 Statement = sa.Executable | Upsert
 SqlStep = tuple[Statement, Sequence[Parameters]]
-
-_LEASES_KEPT = 86400.0  # seconds after its end that a lease's row is kept, for its token
 
 
 @attrs.frozen(eq=False)
@@ -130,6 +129,7 @@ class Writing:
             case PutRecord(record):
                 yield of.put_record, [_record_row(tenant, record, 1, now)]
             case AppendEvents(id, events, expires_at):
+                yield from self._swept("event_logs", [{"tenant_": tenant, "response_id_": id, "now_": now}])
                 yield of.put_event_log, [{"tenant": tenant, "response_id": id, "expires_at": expires_at}]
                 yield (
                     of.add_event,
@@ -148,6 +148,12 @@ class Writing:
                 yield of.drop_items, [{"tenant_": tenant, "conversation_id_": id}]
             case DeleteRecord(kind, id):
                 yield of.drop_record, [{"tenant_": tenant, "kind_": kind, "id_": id}]
+
+    def _swept(self, table: str, heads: Sequence[Parameters]) -> Iterator[SqlStep]:
+        """Delete those of these rows whose time is up at `now_`, each before what belongs to it, as writers lock them."""
+        yield self._of.drop_expired[table], heads
+        if (orphans := self._of.orphans.get(table)) is not None:
+            yield orphans.of_one, [orphans.keys(head) for head in heads]
 
     def _dropped(self, tenant: str, id: str, *statements: Statement) -> Iterator[SqlStep]:
         for statement in statements:
@@ -323,43 +329,33 @@ class Writing:
 
     # ------------------------------------------------------------------------------------------------------ whole tables
 
-    def erase(self, connection: sa.Connection, tenant: str) -> int:
-        t = self._of.tables
-        counted = (t.responses, t.conversations, t.items, t.events, t.records)
-        gone = [connection.execute(sa.delete(table).where(table.c.tenant == tenant)).rowcount for table in counted]
-        for table in (t.response_items, t.event_logs, t.leases):
-            connection.execute(sa.delete(table).where(table.c.tenant == tenant))
-        return sum(gone)
+    def erase(self, connection: sa.Connection, tenant: str, now: float) -> int:
+        """Delete everything of a tenant. What has expired is not counted."""
+        of, t = self._of, self._of.tables
+        heads = (t.responses, t.conversations, t.event_logs, t.records)
+        for table in heads:
+            connection.execute(sa.delete(table).where(table.c.tenant == tenant, table.c.expires_at <= now))
+        for orphans in of.orphans.values():
+            connection.execute(orphans.of_tenant, {"tenant_": tenant})
+        gone = {
+            table.info["name"]: connection.execute(sa.delete(table).where(table.c.tenant == tenant)).rowcount
+            for table in (*heads, t.items, t.events, t.response_items, t.leases)
+        }
+        return sum(gone[name] for name in ("responses", "conversations", "items", "events", "records"))
 
     def sweep(self, connection: sa.Connection, limit: int, now: float) -> int:
-        of, t = self._of, self._of.tables
-        rows: Callable[[sa.Table, float], Iterable[Any]] = lambda table, at: connection.execute(  # noqa: E731
-            of.expired(table, limit, at)
-        ).all()
-        responses = [{"tenant_": row.tenant, "id_": row.id, "response_id_": row.id} for row in rows(t.responses, now)]
-        talks = [
-            {"tenant_": row.tenant, "id_": row.id, "conversation_id_": row.id} for row in rows(t.conversations, now)
-        ]
-        logs = [{"tenant_": row.tenant, "response_id_": row.response_id} for row in rows(t.event_logs, now)]
-        records, leases = (
-            [{"tenant_": row.tenant, "kind_": row.kind, "id_": row.id} for row in rows(table, at)]
-            for table, at in ((t.records, now), (t.leases, now - _LEASES_KEPT))
-        )
-        drop_lease = sa.delete(t.leases).where(
-            *(t.leases.c[key] == sa.bindparam(f"{key}_") for key in ("tenant", "kind", "id"))
-        )
-        for statement, keys in (
-            (of.drop_response, responses),
-            (of.drop_response_items, responses),
-            (of.drop_conversation, talks),
-            (of.drop_items, talks),
-            (of.drop_event_log, logs),
-            (of.drop_events, logs),
-            (of.drop_record, records),
-            (drop_lease, leases),
-        ):
-            self._execute(connection, statement, keys)
-        return len(responses) + len(talks) + len(logs) + len(records)
+        """Delete what has expired, and leases that ended long ago. A row that another process writes meanwhile stays."""
+        t = self._of.tables
+        gone = 0
+        for table in (t.responses, t.conversations, t.event_logs, t.records, t.leases):
+            at = now - LEASE_KEPT_S if table is t.leases else now
+            keys = [column.key for column in table.primary_key]
+            rows = connection.execute(self._of.expired(table, limit, at)).all()
+            heads = [{f"{key}_": getattr(row, key) for key in keys} | {"now_": at} for row in rows]
+            for statement, parameters in self._swept(table.info["name"], heads):
+                self._execute(connection, statement, parameters)
+            gone += len(heads) if table is not t.leases else 0
+        return gone
 
 
 def _response_row(tenant: str, response: StoredResponse, version: int, now: float) -> Parameters:
