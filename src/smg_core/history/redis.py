@@ -4,7 +4,8 @@ A write reads the fields that it depends on and then runs one script. The script
 the same, and nothing otherwise; then the write starts again.
 A chain is one script. What is pending and what expires is listed in sets of all tenants. An entry is written by the script that
 writes its thing, and stays when the thing goes: whoever reads the list checks it, and removes what is outdated by a script that
-checks again, so that an entry which was written meanwhile stays. Above: `opening`. Below: `redis_plan`, which decides.
+checks again, so that an entry which was written meanwhile stays. Above: `opening`. Below: `redis_plan`, which decides, and
+`redis_scripts`.
 """
 
 import asyncio
@@ -44,6 +45,7 @@ from smg_core.history.base import (
     StoreOperation,
 )
 from smg_core.history.redis_plan import Fields, Keys, RedisPlan, alive, item_of_hash, needed, stored_number
+from smg_core.history.redis_scripts import CHAIN, FIELDS, HASHES, LEASE, NOT_DUE, NOT_PENDING, RUN
 
 __all__ = ["RedisStore"]
 
@@ -51,83 +53,6 @@ _TRIES = 50  # of one write, while others are quicker
 _PAGE = 500  # keys or entries that a walk takes at once
 _HOLDING = 1000  # responses in which an item is looked for at once
 _TEXTS = ("body", "input", "output")  # of responses and records
-
-_RUN = """
-local at = 2
-for _ = 1, tonumber(ARGV[1]) do
-  if (redis.call('HGET', ARGV[at], ARGV[at + 1]) or '') ~= ARGV[at + 2] then return 0 end
-  at = at + 3
-end
-while at <= #ARGV do
-  local count = tonumber(ARGV[at])
-  redis.call(unpack(ARGV, at + 1, at + count))
-  at = at + count + 1
-end
-return 1
-"""
-
-_CHAIN = """
-local found, seen, id, total = {}, {}, ARGV[2], 0
-while #found <= tonumber(ARGV[3]) and total <= tonumber(ARGV[4]) do
-  local link = redis.call('HMGET', ARGV[1] .. id, 'version', 'expires_at', 'previous_id', 'status', 'model', 'created_at',
-    'input', 'output')
-  if not link[1] or (link[2] ~= '' and tonumber(link[2]) <= tonumber(ARGV[5])) then break end
-  total = total + #link[7] + #link[8]
-  found[#found + 1] = {id, link[3], link[4], link[5], link[6], link[7], link[8]}
-  if seen[id] or link[3] == '' then break end
-  seen[id] = true
-  id = link[3]
-end
-return found
-"""
-
-_FIELDS = """
-local found, total = {}, 0
-for at = 2, #ARGV do
-  total = total + redis.call('HSTRLEN', KEYS[1], ARGV[at])
-  if at > 2 and total > tonumber(ARGV[1]) then break end
-  found[#found + 1] = redis.call('HGET', KEYS[1], ARGV[at])
-end
-return found
-"""
-
-_HASHES = """
-local found, total = {}, 0
-for at, key in ipairs(KEYS) do
-  for field = 2, #ARGV do total = total + redis.call('HSTRLEN', key, ARGV[field]) end
-  if at > 1 and total > tonumber(ARGV[1]) then break end
-  found[#found + 1] = redis.call('HGETALL', key)
-end
-return found
-"""
-
-_NOT_PENDING = """
-local found = redis.call('HMGET', KEYS[2], 'pending', 'expires_at')
-local live = found[1] and (found[2] == '' or tonumber(found[2]) > tonumber(ARGV[2]))
-if live and found[1] ~= '' then return 0 end
-return redis.call('ZREM', KEYS[1], ARGV[1])
-"""
-
-_NOT_DUE = """
-local at = redis.call('ZSCORE', KEYS[1], ARGV[1])
-if at and tonumber(at) > tonumber(ARGV[2]) then return 0 end
-return redis.call('ZREM', KEYS[1], ARGV[1])
-"""
-
-_LEASE = """
-local held = redis.call('HMGET', KEYS[1], 'owner', 'token', 'expires_at')
-local live = held[1] and tonumber(held[3]) > tonumber(ARGV[1])
-local token = tonumber(held[2] or '0')
-if ARGV[3] == '' then
-  if live then return 0 end
-  token = token + 1
-elseif not live or held[1] ~= ARGV[2] or held[2] ~= ARGV[3] then
-  return 0
-end
-redis.call('HSET', KEYS[1], 'owner', ARGV[2], 'token', token, 'expires_at', ARGV[4])
-redis.call('EXPIRE', KEYS[1], ARGV[5])
-return token
-"""
 
 
 @contextmanager
@@ -164,11 +89,11 @@ class RedisStore:
         self._redis, self._now, self._prefix = redis, clock.time, prefix
         self._most_links, self._most_link_bytes = most_links, most_link_bytes
         self._most_page_bytes = most_page_bytes
-        self._chain, self._lease = redis.register_script(_CHAIN), redis.register_script(_LEASE)
-        self._fields, self._hashes = redis.register_script(_FIELDS), redis.register_script(_HASHES)
-        self._not_pending, self._not_due = redis.register_script(_NOT_PENDING), redis.register_script(_NOT_DUE)
+        self._chain, self._lease = redis.register_script(CHAIN), redis.register_script(LEASE)
+        self._fields, self._hashes = redis.register_script(FIELDS), redis.register_script(HASHES)
+        self._not_pending, self._not_due = redis.register_script(NOT_PENDING), redis.register_script(NOT_DUE)
         # A script that names its language is refused as a whole when memory is short; one that only deletes may run then.
-        self._adding, self._deleting = redis.register_script(f"#!lua\n{_RUN}"), redis.register_script(_RUN)
+        self._adding, self._deleting = redis.register_script(f"#!lua\n{RUN}"), redis.register_script(RUN)
 
     @classmethod
     async def open(
