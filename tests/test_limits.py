@@ -596,6 +596,7 @@ LIBRARY_CONSTANTS: dict[str, str] = {
         smg_multimodal.containers: _TAG
         smg_multimodal.fast_png: _LAST_FILTER
         smg_multimodal.filters: PRECISION_BITS
+        smg_multimodal.audio: _UNKNOWN_LENGTH
         smg_multimodal.formats: _UNTIMED
         smg_multimodal.kernel: _PAGE
         smg_multimodal.pdf: _HEAD
@@ -610,12 +611,12 @@ LIBRARY_CONSTANTS: dict[str, str] = {
         smg_mcp.stdio: _ELSEWHERE
         smg_multimodal.documents: _HASHED_HERE
         smg_mcp.wire: _ELSEWHERE
-        smg_multimodal.audio: _BLOCK
+        smg_multimodal.audio: _BLOCK _COPIED_AT_ONCE
         smg_multimodal.content: _HASH_DIRECTLY _COMPARE_DIRECTLY _BLOCK
         smg_multimodal.decode: _ROWS _USUAL_SCANS
         smg_multimodal.egress: _LOOKED_AT
         smg_multimodal.fast_png: _BAND _PIECE
-        smg_multimodal.fetch: _DECODED_AT_ONCE _DECODED_HERE _WALKED_HERE
+        smg_multimodal.fetch: _DECODED_AT_ONCE _DECODED_HERE _STEPS_HERE _WALKED_HERE
         smg_multimodal.layouts: _FEWEST _FLOAT_BAND
         smg_multimodal.packaging: _ROUNDED
         smg_multimodal.passes: _SOURCE_BAND _MIDDLE_BAND _OUTPUT_BAND
@@ -627,12 +628,13 @@ LIBRARY_CONSTANTS: dict[str, str] = {
         smg_mcp.naming: _MARK
         smg_mcp.search: _LENGTH _NAME_WEIGHT _SATURATION
         smg_parsers.model_ids: PATTERNS_KEPT
+        smg_multimodal.audio: _WEIGHTS
         smg_multimodal.clips: _BESIDE _PIXEL_BYTES
         smg_multimodal.content: _SAMPLES _SAMPLE_BYTES
         smg_multimodal.costs: _BESIDE _IN_BETWEEN _SHORT_SECONDS _HANDED_FRAMES _MEASURED _HANDED_OVER
         smg_multimodal.costs: _RECORDED _LEAST_RECORDED _SPECTRA
         smg_multimodal.decode: _FRAMES_HELD
-        smg_multimodal.formats: _BYTE_SECONDS _INFLATED _PIECE_SECONDS
+        smg_multimodal.formats: _BLOCKS_A_STEP _BYTE_SECONDS _INFLATED _PIECE_SECONDS
         smg_multimodal.kernel: TABLES SOURCE MIDDLE OUTPUT LINES REGION MEMORY SLACK _MOST_KEPT
         smg_multimodal.sounds: _BESIDE _COPIES _WAVE_COPIES _SECOND_SECONDS _SHORT_SECONDS
         smg_multimodal.frames: _BESIDE
@@ -661,6 +663,7 @@ LIBRARY_CONSTANTS: dict[str, str] = {
         smg_multimodal.keys: _MOST_AREA
         smg_multimodal.resample: _MAX_AREA
         smg_multimodal.sounds: _OVER
+        smg_multimodal.walks: MOST_STEPS
         smg_multimodal.step3: _MAX_AREA
         smg_multimodal.worker_process: _GRACE
     """,

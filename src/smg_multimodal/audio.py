@@ -7,15 +7,18 @@ Above: `registry`, applications. Below: numpy. Decides framing, filters and loga
 
 import math
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from io import BytesIO
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from smg_multimodal.errors import BadRecording, MediaTooLarge
 from smg_multimodal.keys import RECORDING_CLASS, ProcessorClass, positive_number, refused, settled
 from smg_multimodal.types import Array, Float32, Float64, ItemFeatures, Modality, Size
+from smg_multimodal.walks import MOST_STEPS, StepCount
 
 __all__ = [
     "WHISPER_ONLY",
@@ -37,6 +40,13 @@ __all__ = [
 
 _BLOCK = 4096
 """Frames or samples worked on at once: what is in between takes memory for these alone, however long the recording is."""
+_WEIGHTS = 256 * 1024
+"""Weights of the resampler's filter that are in memory at once, two megabytes of them: rates without a common divisor have
+millions."""
+_UNKNOWN_LENGTH = 0xFFFFFFFF
+"""What a WAV file has in place of a length that was not known when its head was written. Zero is written for that too."""
+_COPIED_AT_ONCE = 1024 * 1024
+"""Bytes that are copied without letting another thread run."""
 
 
 def _slaney(hertz: Float64) -> Float64:
@@ -277,12 +287,19 @@ def phi4_recordings(model: Mapping[str, Any], config: Mapping[str, Any]) -> Phi4
     )
 
 
-def _chunks(data: bytes) -> dict[bytes, memoryview]:
+def _chunks(data: bytes, walk: StepCount) -> dict[bytes, memoryview]:
+    """The chunks by name, the first of each. Samples whose length is not told go on to the end of the file: a program that
+    writes a WAV file into a pipe cannot go back to its head."""
     found: dict[bytes, memoryview] = {}
     view = memoryview(data)
     place = 12
+    whole = int.from_bytes(data[4:8], "little")
+    told = whole != _UNKNOWN_LENGTH and whole + 8 >= len(data)
     while place + 8 <= len(data):
+        walk.step()
         kind, length = data[place : place + 4], int.from_bytes(data[place + 4 : place + 8], "little")
+        if kind == b"data" and not length and not told:
+            length = _UNKNOWN_LENGTH
         found.setdefault(kind, view[place + 8 : place + 8 + length])
         place += 8 + length + length % 2
     return found
@@ -300,7 +317,11 @@ def wave_of_pcm16(data: bytes, rate: int = 24000) -> bytes:
     head = struct.pack(
         "<4sI8sIHHIIHH4sI", b"RIFF", 36 + len(data), b"WAVEfmt ", 16, 1, 1, rate, rate * 2, 2, 16, b"data", len(data)
     )
-    return head + data
+    made = BytesIO()
+    made.write(head)
+    for start in range(0, len(data), _COPIED_AT_ONCE):
+        made.write(memoryview(data)[start : start + _COPIED_AT_ONCE])
+    return made.getvalue()
 
 
 def read_wave(data: bytes, *, max_bytes: int = 64 * 1024 * 1024) -> tuple[Float32, int]:
@@ -311,9 +332,9 @@ def read_wave(data: bytes, *, max_bytes: int = 64 * 1024 * 1024) -> tuple[Float3
     return whole.mean(axis=1, dtype=np.float32), wave.rate
 
 
-def wave_length(data: bytes, *, max_bytes: int = 64 * 1024 * 1024) -> tuple[float, int]:
-    """How many seconds a WAV file has, and its rate in Hz; no sample is read."""
-    wave = _wave(data, max_bytes)
+def wave_length(data: bytes, *, max_bytes: int = 64 * 1024 * 1024, max_steps: int = MOST_STEPS) -> tuple[float, int]:
+    """How many seconds a WAV file has, and its rate in Hz; no sample is read. Raises LongWalk after `max_steps` chunks."""
+    wave = _wave(data, max_bytes, max_steps)
     return len(wave.body) / max(1, wave.bits // 8 * wave.channels) / wave.rate, wave.rate
 
 
@@ -328,12 +349,12 @@ class _Wave:
     body: memoryview
 
 
-def _wave(data: bytes, max_bytes: int) -> _Wave:
+def _wave(data: bytes, max_bytes: int, max_steps: int = MOST_STEPS) -> _Wave:
     if len(data) > max_bytes:
         raise MediaTooLarge(f"the recording has more than {max_bytes} bytes")
     if len(data) < 12 or data[:4] != b"RIFF" or data[8:12] != b"WAVE":
         raise BadRecording("the recording is not a WAV file")
-    chunks = _chunks(data)
+    chunks = _chunks(data, StepCount("recording", max_steps))
     head = chunks.get(b"fmt ", memoryview(b""))
     if len(head) < 16 or b"data" not in chunks:
         raise BadRecording("the WAV file has no format or no samples")
@@ -365,21 +386,63 @@ def resampled(samples: Float32, rate: int, wanted: int, *, zeros: int = 6, rollo
     """`samples` at `wanted` Hz through a Hann-windowed sinc with `zeros` zero crossings on each side.
 
     One kernel for each place between two samples that a sample of the result can have; each has only the samples that the
-    window reaches, so that rates without a common divisor take no more memory than others.
+    window reaches. At most `_WEIGHTS` weights of them are in memory at once, so that rates without a common divisor take no more
+    memory than others.
     """
     if rate == wanted:
         return samples
     divisor = math.gcd(rate, wanted)
-    old, new = rate // divisor, wanted // divisor
-    base = min(old, new) * rolloff
-    reach = math.ceil(zeros * old / base)
-    parts = np.arange(new, dtype=np.int64) * old
-    offsets = np.arange(-reach, reach + 2)[None] - (parts % new / new)[:, None]
-    times = np.clip(offsets * (base / old), -zeros, zeros)
-    kernels = np.sinc(times) * np.cos(times * np.pi / zeros / 2) ** 2 * (base / old)
-    windows = np.lib.stride_tricks.sliding_window_view(np.pad(samples, (reach, reach + 2)), kernels.shape[1])
+    filters = _Kernels(rate // divisor, wanted // divisor, zeros, rolloff)
+    old, new = filters.old, filters.new
+    windows = np.lib.stride_tricks.sliding_window_view(
+        np.pad(samples, (filters.reach, filters.reach + 2)), filters.width
+    )
     out = np.empty(math.ceil(new * len(samples) / old), np.float32)
-    for start in range(0, len(out), _BLOCK):
-        places = np.arange(start, min(start + _BLOCK, len(out)), dtype=np.int64)
-        out[start : start + _BLOCK] = np.einsum("ij,ij->i", windows[places * old // new], kernels[places % new])
+    at_once = max(1, min(_BLOCK, _WEIGHTS // filters.width))
+    phases = min(new, max(1, _WEIGHTS // filters.width))
+    for first in range(0, min(new, len(out)), phases):
+        kernels = filters.between(first, min(first + phases, new))
+        for places in _places(first, len(kernels), new, len(out), at_once):
+            out[places] = np.einsum("ij,ij->i", windows[places * old // new], kernels[places % new - first])
     return out
+
+
+@dataclass(frozen=True, slots=True)
+class _Kernels:
+    """The resampler's filter from `old` to `new` Hz, which have no common divisor: a row of weights for each of `new` phases."""
+
+    old: int
+    new: int
+    zeros: int
+    rolloff: float
+
+    @property
+    def base(self) -> float:
+        return min(self.old, self.new) * self.rolloff
+
+    @property
+    def reach(self) -> int:
+        return math.ceil(self.zeros * self.old / self.base)
+
+    @property
+    def width(self) -> int:
+        return 2 * self.reach + 2
+
+    def between(self, first: int, end: int) -> Float64:
+        """The rows of the phases from `first` to before `end`."""
+        phases = np.arange(first, end, dtype=np.int64) * self.old % self.new / self.new
+        offsets = np.arange(-self.reach, self.reach + 2)[None] - phases[:, None]
+        scale = self.base / self.old
+        times = np.clip(offsets * scale, -self.zeros, self.zeros)
+        return np.asarray(np.sinc(times) * np.cos(times * np.pi / self.zeros / 2) ** 2 * scale)
+
+
+def _places(first: int, phases: int, every: int, end: int, at_once: int) -> Iterator[NDArray[np.int64]]:
+    """The places below `end` whose remainder by `every` is one of `phases` from `first` on, at most `at_once` at a time."""
+    if phases == every:
+        for start in range(0, end, at_once):
+            yield np.arange(start, min(start + at_once, end), dtype=np.int64)
+        return
+    for start in range(first, end, every):
+        for begin in range(start, min(start + phases, end), at_once):
+            yield np.arange(begin, min(begin + at_once, start + phases, end), dtype=np.int64)

@@ -1,8 +1,9 @@
 """From the bytes of a picture file to an upright RGB picture, within budgets.
 
 Above: `prepare`. Below: `formats`, which reads headers, and Pillow. Decides what a picture may cost, and how colour modes become
-RGB: as Hugging Face's processors do, EXIF orientation is applied and transparency is laid on white. Knows nothing of
-models. All is checked on the header, before a library opens the file, so a decompression bomb costs nothing.
+RGB: as Hugging Face's processors do, EXIF orientation is applied and transparency is laid on white; grey of 16 bits is scaled,
+where theirs make a white picture of it. Knows nothing of models. All is checked on the header, before a library opens the file,
+so a decompression bomb costs nothing.
 """
 
 import io
@@ -13,12 +14,14 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 
+import numpy as np
 from PIL import Image, ImageOps
 
 from smg_multimodal.errors import BadMedia, MediaTooLarge
 from smg_multimodal.fast_decode import decoded
 from smg_multimodal.formats import DEFAULT_FORMATS, ImageHeader, read_header
 from smg_multimodal.types import Size
+from smg_multimodal.walks import MOST_STEPS
 
 __all__ = ["ImageLimits", "animation_frames", "decode_image", "image_size", "picture_header", "to_rgb"]
 
@@ -49,8 +52,9 @@ _UNREADABLE = (
 @dataclass(frozen=True, slots=True)
 class ImageLimits:
     """Budgets of one item: encoded bytes, pixels of a picture or frame (of all frames together of an animated picture), frames
-    of a clip, scans of a progressive JPEG, bytes of memory while it is decoded (0: no bound), seconds of a recording, and the
-    formats of pictures that are taken (`formats.FORMATS`)."""
+    of a clip, scans of a progressive JPEG, bytes of memory while it is decoded (0: no bound), seconds of a recording, the
+    formats of pictures that are taken (`formats.FORMATS`), and steps of a walk over the file's pieces (`walks.LongWalk` is raised
+    beyond them)."""
 
     max_bytes: int = 32 * 1024 * 1024
     max_pixels: int = 64 * 1024 * 1024
@@ -59,6 +63,7 @@ class ImageLimits:
     max_memory: int = 0
     max_seconds: float = 600.0
     formats: frozenset[str] = DEFAULT_FORMATS
+    max_steps: int = MOST_STEPS
 
 
 def picture_header(data: bytes, limits: ImageLimits, *, animated: bool = False) -> ImageHeader:
@@ -68,7 +73,11 @@ def picture_header(data: bytes, limits: ImageLimits, *, animated: bool = False) 
     if len(data) > limits.max_bytes:
         raise MediaTooLarge(f"the image has {len(data)} bytes; at most {limits.max_bytes} are taken")
     header = read_header(
-        data, limits.formats, max_scans=limits.max_scans, max_frames=limits.max_frames if animated else _ANY
+        data,
+        limits.formats,
+        max_scans=limits.max_scans,
+        max_frames=limits.max_frames if animated else _ANY,
+        max_steps=limits.max_steps,
     )
     height, width = header.size
     frames = header.frames if animated else 1
@@ -117,8 +126,26 @@ def _open(data: bytes, header: ImageHeader) -> Image.Image:
     return image
 
 
+def _is_deep_grey(image: Image.Image) -> bool:
+    """Whether it is grey of 16 bits, in any of the modes that Pillow has for that."""
+    return image.mode.startswith("I;16") or (image.mode == "I" and image.format == "PNG")
+
+
+def _of_eight_bits(image: Image.Image) -> Image.Image:
+    """Grey of 16 bits in 8: the upper byte, as Pillow does with colours of 16 bits. Its own conversion of grey cuts what is over
+    255 off, which leaves a white picture. What the file names as transparent is transparent."""
+    deep = np.asarray(image)
+    grey = Image.fromarray((deep >> 8).astype(np.uint8))
+    clear = image.info.get("transparency")
+    if not isinstance(clear, int):
+        return grey
+    return Image.merge("LA", (grey, Image.fromarray(np.where(deep == clear, 0, 255).astype(np.uint8))))
+
+
 def to_rgb(image: Image.Image) -> Image.Image:
     """`image` in mode RGB, transparency laid on white. The same object when it is RGB already."""
+    if _is_deep_grey(image):
+        image = _of_eight_bits(image)
     if "A" not in image.getbands() and image.info.get("transparency") is None:
         return image if image.mode == "RGB" else image.convert("RGB")
     whole = Image.new("RGB", image.size)

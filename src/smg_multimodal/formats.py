@@ -13,11 +13,14 @@ from typing import NamedTuple
 
 from smg_multimodal.errors import BadMedia, MediaTooLarge
 from smg_multimodal.types import Size
+from smg_multimodal.walks import MOST_STEPS, StepCount
 
 __all__ = ["DEFAULT_FORMATS", "FORMATS", "Format", "ImageHeader", "read_header", "recognised"]
 
 _MOST_PIECES = 65536
 """Segments, chunks or blocks that a file may be made of: decoders take microseconds for each, in Python code."""
+_BLOCKS_A_STEP = 16
+"""Blocks of a GIF's data that are one step of a walk: each is passed in a fraction of the time that a chunk takes."""
 _INFLATED = 200
 """Pieces that one compressed text or profile counts as: up to 1 MiB is inflated, whether it is looked at or not."""
 _BYTE_SECONDS = 30e-9
@@ -103,10 +106,16 @@ class ImageHeader:
 
 
 def read_header(
-    data: bytes, allowed: Collection[str] = DEFAULT_FORMATS, *, max_scans: int = 64, max_frames: int = 1024
+    data: bytes,
+    allowed: Collection[str] = DEFAULT_FORMATS,
+    *,
+    max_scans: int = 64,
+    max_frames: int = 1024,
+    max_steps: int = MOST_STEPS,
 ) -> ImageHeader:
     """The header of a picture file. Raises BadMedia for what is damaged, unknown or not among `allowed` (which names what it is),
-    MediaTooLarge for more scans or frames than may be. Takes milliseconds for a file of tens of MiB."""
+    MediaTooLarge for more scans or frames than may be, LongWalk after `max_steps` pieces. Takes milliseconds for a file of tens
+    of MiB."""
     kind = recognised(data)
     if kind is None:
         other = next((label for mark, label in _OTHERS if data[:64].lstrip().startswith(mark)), None)
@@ -119,7 +128,7 @@ def read_header(
             + _taken(allowed)
         )
     try:
-        found = _READERS[kind](data, max_scans)
+        found = _READERS[kind](data, max_scans, _Pieces(max_steps))
     except (struct.error, IndexError) as error:
         raise BadMedia("the image is damaged or truncated") from error
     size = found.size
@@ -177,13 +186,18 @@ class _Found(NamedTuple):
     shown: float = 0.0
 
 
-class _Pieces:
-    """Counts what a file is made of, and refuses more than `_MOST_PIECES`."""
+class _Pieces(StepCount):
+    """Counts what a file is made of, and refuses more than `_MOST_PIECES`; a piece that takes a decoder long counts for several.
+    Each is one step of the walk."""
 
-    def __init__(self) -> None:
+    __slots__ = ("count",)
+
+    def __init__(self, most_steps: int) -> None:
+        super().__init__("image", most_steps)
         self.count = 0
 
     def add(self, count: int = 1) -> None:
+        self.step()
         self.count += count
         if self.count > _MOST_PIECES:
             raise MediaTooLarge(f"the image is made of more than {_MOST_PIECES} pieces")
@@ -195,8 +209,8 @@ length that a decoder would skip by, so nothing can be hidden behind it."""
 _JPEG_FRAMES = frozenset({*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC})
 
 
-def _jpeg(data: bytes, max_scans: int) -> _Found:
-    size, scans, place, pieces = Size(0, 0), 0, 2, _Pieces()
+def _jpeg(data: bytes, max_scans: int, pieces: _Pieces) -> _Found:
+    size, scans, place = Size(0, 0), 0, 2
     while (found := _JPEG_MARKER.search(data, place)) is not None:
         pieces.add(1 if scans else 1 + found.start() - place)  # what fills a head is read by the byte
         code, place = found[1][0], found.end()
@@ -222,28 +236,32 @@ def _jpeg(data: bytes, max_scans: int) -> _Found:
 _PNG_INFLATED = frozenset({b"iCCP", b"zTXt", b"iTXt"})
 
 
-def _png(data: bytes, max_scans: int) -> _Found:
+def _png(data: bytes, max_scans: int, pieces: _Pieces) -> _Found:
     del max_scans
     if data[12:16] != b"IHDR":
         raise BadMedia("the image is damaged or truncated")
     width, height = struct.unpack_from(">II", data, 16)
-    frames, place, pieces, shown = 1, 8, _Pieces(), 0.0
+    animated, still, place, shown = 0, False, 8, 0.0
     while place + 8 <= len(data):
         (length,) = struct.unpack_from(">I", data, place)
         kind = data[place + 4 : place + 8]
         pieces.add(_INFLATED if kind in _PNG_INFLATED else 1)
         if kind == b"acTL":
-            frames = max(frames, *struct.unpack_from(">I", data, place + 8))
+            animated = max(animated, *struct.unpack_from(">I", data, place + 8))
         elif kind == b"fcTL":
             delay, parts = struct.unpack_from(">HH", data, place + 28)
             shown += delay / (parts or 100) or _UNTIMED
+        elif kind == b"IDAT" and animated and not shown:
+            still = True  # what is shown where nothing moves; Pillow has it as the first frame
         place += 12 + length
-    return _Found(Size(height, width), frames, 1, pieces.count, shown)
+    if still:
+        animated, shown = animated + 1, shown + _UNTIMED
+    return _Found(Size(height, width), max(animated, 1), 1, pieces.count, shown)
 
 
-def _webp(data: bytes, max_scans: int) -> _Found:
+def _webp(data: bytes, max_scans: int, pieces: _Pieces) -> _Found:
     del max_scans
-    size, frames, place, pieces, shown = Size(0, 0), 0, 12, _Pieces(), 0.0
+    size, frames, place, shown = Size(0, 0), 0, 12, 0.0
     while place + 8 <= len(data):
         pieces.add()
         kind, length = struct.unpack_from("<4sI", data, place)
@@ -272,10 +290,10 @@ def _larger(size: Size, height: int, width: int) -> Size:
     return Size(max(size.height, height), max(size.width, width))
 
 
-def _gif(data: bytes, max_scans: int) -> _Found:
+def _gif(data: bytes, max_scans: int, pieces: _Pieces) -> _Found:
     del max_scans
     width, height, flags = struct.unpack_from("<HHB", data, 6)
-    size, frames, pieces, shown, delay = Size(height, width), 0, _Pieces(), 0.0, 0
+    size, frames, shown, delay = Size(height, width), 0, 0.0, 0
     place = 13 + (3 << (flags & 7) + 1 if flags & 0x80 else 0)
     while place < len(data):
         pieces.add()
@@ -284,11 +302,11 @@ def _gif(data: bytes, max_scans: int) -> _Found:
             size = _larger(size, top + tall, left + wide)
             frames += 1
             shown, delay = shown + (delay / 100 or _UNTIMED), 0
-            place = _blocks_end(data, place + 11 + (3 << (flags & 7) + 1 if flags & 0x80 else 0))
+            place = _blocks_end(data, place + 11 + (3 << (flags & 7) + 1 if flags & 0x80 else 0), pieces)
         elif data[place] == 0x21:
             if data[place + 1 : place + 3] == b"\xf9\x04":
                 (delay,) = struct.unpack_from("<H", data, place + 4)
-            place = _blocks_end(data, place + 2)
+            place = _blocks_end(data, place + 2, pieces)
         elif data[place] == 0x3B:
             break
         else:
@@ -298,48 +316,54 @@ def _gif(data: bytes, max_scans: int) -> _Found:
     return _Found(size, frames, 1, pieces.count, shown)
 
 
-def _blocks_end(data: bytes, place: int) -> int:
+def _blocks_end(data: bytes, place: int, walk: StepCount) -> int:
+    passed = 0
     while place < len(data) and data[place]:
         place += 1 + data[place]
+        passed += 1
+        if not passed % _BLOCKS_A_STEP:
+            walk.step()
     return place + 1
 
 
-def _bmp(data: bytes, max_scans: int) -> _Found:
-    del max_scans
+def _bmp(data: bytes, max_scans: int, pieces: _Pieces) -> _Found:
+    del max_scans, pieces
     (length,) = struct.unpack_from("<I", data, 14)
     width, height = struct.unpack_from("<HH" if length == 12 else "<ii", data, 18)
     return _Found(Size(abs(height), abs(width)))
 
 
-def _tiff(data: bytes, max_scans: int) -> _Found:
+def _tiff(data: bytes, max_scans: int, pieces: _Pieces) -> _Found:
     del max_scans
     order = "<" if data[:2] == b"II" else ">"
     (place,) = struct.unpack_from(order + "I", data, 4)
     (count,) = struct.unpack_from(order + "H", data, place)
     sides = {256: 0, 257: 0}
     for index in range(count):
+        pieces.add()
         entry = place + 2 + 12 * index
         tag, kind = struct.unpack_from(order + "HH", data, entry)
         if tag in sides:
             (sides[tag],) = struct.unpack_from(order + ("H" if kind == 3 else "I"), data, entry + 8)
-    return _Found(Size(sides[257], sides[256]))
+    return _Found(Size(sides[257], sides[256]), pieces=pieces.count)
 
 
 _ISPE = re.compile(rb"ispe\x00\x00\x00\x00(.{8})", re.DOTALL)
 
 
-def _box(data: bytes, max_scans: int) -> _Found:
+def _box(data: bytes, max_scans: int, pieces: _Pieces) -> _Found:
     """AVIF and HEIC: the largest extent that any item of the file has."""
     del max_scans
     size = Size(0, 0)
     for found in _ISPE.finditer(data):
+        pieces.add()
         width, height = struct.unpack(">II", found[1])
         size = _larger(size, height, width)
-    return _Found(size)
+    return _Found(size, pieces=pieces.count)
 
 
-def _jpeg2000(data: bytes, max_scans: int) -> _Found:
-    del max_scans
+def _jpeg2000(data: bytes, max_scans: int, pieces: _Pieces) -> _Found:
+    del max_scans, pieces
     size = Size(0, 0)
     box = data.find(b"ihdr")
     if 0 < box < 4096:
@@ -351,7 +375,7 @@ def _jpeg2000(data: bytes, max_scans: int) -> _Found:
     return _Found(size)
 
 
-_READERS: dict[str, Callable[[bytes, int], _Found]] = {
+_READERS: dict[str, Callable[[bytes, int, _Pieces], _Found]] = {
     "jpeg": _jpeg,
     "png": _png,
     "webp": _webp,

@@ -29,6 +29,7 @@ from smg_multimodal.registry import MediaFamily, ModelFiles, family_of
 from smg_multimodal.resample import BICUBIC
 from smg_multimodal.sounds import RecordingFacts
 from smg_multimodal.types import Array, ImageProcessor, ItemFeatures, Modality, Size
+from smg_multimodal.walks import MOST_STEPS
 
 __all__ = ["Detail", "Media", "Prepared", "Preparer"]
 
@@ -167,7 +168,9 @@ class Preparer:
     def _features_of_other(self, media: Media, facts: ClipFacts | RecordingFacts | None) -> ItemFeatures:
         processor = self._processor(media.modality)
         if not isinstance(processor, ClipProcessor):
-            known = facts if isinstance(facts, RecordingFacts) else self._recording_facts(media, processor)
+            known = (
+                facts if isinstance(facts, RecordingFacts) else self._recording_facts(media, processor, self._limits)
+            )
             return processor.item(self._reader.recording(media.data, self._limits, known, processor.rate))
         clip = facts if isinstance(facts, ClipFacts) else self._reader.clip_facts(media.data, self._limits)
         places = processor.sample(clip.frames, clip.rate)
@@ -185,21 +188,23 @@ class Preparer:
         """Whether `cost` and `features` of `media` are work for a process: a foreign library opens the file."""
         return needs_library(media.data, media.modality)
 
-    def cost(self, media: Media) -> Cost:
+    def cost(self, media: Media, max_steps: int = MOST_STEPS) -> Cost:
         """What `features` will cost, from the file's header and packets. Any thread. Takes milliseconds, for a file of tens of
         MiB too; where `measured_apart`, it waits for a process.
 
         Raises `MediaTooLarge` for what is over a budget, and `BadMedia` for what is no medium or has a shape that the family
-        refuses: nothing of it is decoded then."""
+        refuses: nothing of it is decoded then. Raises `LongWalk` for a file of more pieces than `max_steps`: what is called on an
+        event loop gives a small number, and calls again in a thread."""
+        limits = replace(self._limits, max_steps=min(max_steps, self._limits.max_steps))
         if media.modality is Modality.IMAGE and self.images is not None and self._bound is not None:
-            header = picture_header(media.data, self._limits)
+            header = picture_header(media.data, limits)
             sizes = self._accepted(media, header.size, self.images)
             counts = not self._looks_at_several(media)
             return cost_of_picture(header, sizes, self.images, self._bound, counts=counts)
         processor = self._processor(media.modality)
         if isinstance(processor, ClipProcessor):
-            return self._cost_of_clip(media, processor)
-        return cost_of_recording(self._recording_facts(media, processor))
+            return self._cost_of_clip(media, processor, limits)
+        return cost_of_recording(self._recording_facts(media, processor, limits))
 
     def _processor(self, modality: Modality) -> ClipProcessor | RecordingProcessor:
         processor = self._others.get(modality)
@@ -207,15 +212,15 @@ class Preparer:
             raise UnsupportedModel(f"models of family {self.family.name} take no {modality}")
         return processor
 
-    def _recording_facts(self, media: Media, processor: RecordingProcessor) -> RecordingFacts:
-        facts = self._reader.recording_facts(media.data, self._limits, processor.rate)
-        most = min(processor.longest, self._limits.max_seconds)
+    def _recording_facts(self, media: Media, processor: RecordingProcessor, limits: ImageLimits) -> RecordingFacts:
+        facts = self._reader.recording_facts(media.data, limits, processor.rate)
+        most = min(processor.longest, limits.max_seconds)
         if facts.seconds > most:
             raise MediaTooLarge(f"the recording is {facts.seconds:.1f} s long; at most {most:g} s are taken")
         return facts
 
-    def _cost_of_clip(self, media: Media, processor: ClipProcessor) -> Cost:
-        facts = self._reader.clip_facts(media.data, self._limits)
+    def _cost_of_clip(self, media: Media, processor: ClipProcessor, limits: ImageLimits) -> Cost:
+        facts = self._reader.clip_facts(media.data, limits)
         count = len(processor.sample(facts.frames, facts.rate))
         turned = {facts.size, Size(facts.size.width, facts.size.height)}
         sizes = _measured(turned, lambda size: processor.measure(size, count))

@@ -65,7 +65,7 @@ def recording_facts(data: bytes, limits: ImageLimits, rate: int) -> RecordingFac
     Raises BadRecording for what is no recording, MediaTooLarge for what is longer than `limits` have it or takes more memory.
     """
     if is_wave(data):
-        seconds, own = audio.wave_length(data, max_bytes=limits.max_bytes)
+        seconds, own = audio.wave_length(data, max_bytes=limits.max_bytes, max_steps=limits.max_steps)
         _check_length(seconds, limits.max_seconds)
         memory = _WAVE_COPIES * max(len(data), int(4 * seconds * own)) + int(4 * seconds * rate)
         return RecordingFacts(seconds, own, _BESIDE + memory, seconds * _SECOND_SECONDS > _SHORT_SECONDS)

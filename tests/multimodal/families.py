@@ -711,8 +711,10 @@ def reference_processor(family: Family, **changes: Any) -> Any:
 
 
 def opened(data: bytes) -> Image.Image:
-    """A file as transformers' processors are given it: opened and turned upright, in its own mode."""
-    return ImageOps.exif_transpose(Image.open(io.BytesIO(data)))
+    """A file as transformers' processors are given it: opened and turned upright, in its own mode. Grey of 16 bits is scaled to
+    8, since Pillow's conversion, which they call, cuts it off."""
+    image = ImageOps.exif_transpose(Image.open(io.BytesIO(data)))
+    return Image.fromarray((np.asarray(image) >> 8).astype(np.uint8)) if image.mode == "I;16" else image
 
 
 def reference(family: Family, processor: Any, images: list[Image.Image]) -> dict[str, np.ndarray[Any, Any]]:

@@ -7,7 +7,16 @@ import zlib
 import numpy as np
 from PIL import Image
 
-__all__ = ["flat_jpeg2000", "flat_png", "flat_webp", "png_of_profiles", "saved", "scan_bomb"]
+__all__ = [
+    "TINY_PIECES",
+    "flat_jpeg2000",
+    "flat_png",
+    "flat_webp",
+    "png_of_profiles",
+    "saved",
+    "scan_bomb",
+    "tiny_pieces",
+]
 
 
 def saved(image: Image.Image, container: str, **options: object) -> bytes:
@@ -50,3 +59,29 @@ def flat_webp(side: int) -> bytes:
 def flat_jpeg2000(side: int) -> bytes:
     """A JPEG 2000 of one colour."""
     return saved(Image.fromarray(np.zeros((side, side, 3), np.uint8)), "JPEG2000")
+
+
+TINY_PIECES: dict[str, tuple[bytes, bytes]] = {
+    "png-chunks": (flat_png(2, 2)[:33], struct.pack(">I4sI", 0, b"teXt", 0)),
+    "png-frames": (flat_png(2, 2)[:33] + _chunk(b"acTL", struct.pack(">II", 9, 0)), _chunk(b"fcTL", bytes(26))),
+    "webp": (b"RIFF\xff\xff\xff\0WEBPVP8X" + struct.pack("<I", 10) + bytes(10), b"ANMF\0\0\0\0"),
+    "gif-frames": (b"GIF89a\x09\0\x09\0\0\0\0", b"\x2c\0\0\0\0\x01\0\x01\0\0\x08\0"),
+    "gif-blocks": (b"GIF89a\x09\0\x09\0\0\0\0\x2c" + bytes(4) + b"\x01\0\x01\0\0\x08", b"\x01\x01"),
+    "gif-nothing": (b"GIF89a\x09\0\x09\0\0\0\0", b"\0"),
+    "jpeg-segments": (b"\xff\xd8\xff\xc0\0\x08\x08\0\x10\0\x10\x01", b"\xff\xe1\0\x02"),
+    "jpeg-markers": (b"\xff\xd8\xff\xc0\0\x08\x08\0\x10\0\x10\x01\xff\xda\0\x02", b"\xff\xe1\0\x02"),
+    "jpeg-beginnings": (b"\xff\xd8\xff\xc0\0\x08\x08\0\x10\0\x10\x01\xff\xda\0\x02", b"\xff\xd8"),
+    "tiff": (b"II*\0\x08\0\0\0\xff\xff", struct.pack("<HHII", 256, 4, 1, 9) + struct.pack("<HHII", 257, 4, 1, 9)),
+    "avif": (b"\0\0\0\x20ftypavif" + bytes(20), b"ispe\0\0\0\0" + struct.pack(">II", 9, 9)),
+    "wav": (
+        b"RIFF\xff\xff\xff\0WAVEfmt " + struct.pack("<IHHIIHH", 16, 1, 1, 16000, 32000, 2, 16) + b"data\x02\0\0\0\0\0",
+        b"abcd\0\0\0\0",
+    ),
+}
+"""How a file begins, and the smallest piece that its format has, which comes again and again."""
+
+
+def tiny_pieces(kind: str, size: int) -> bytes:
+    """About `size` bytes of a file of that kind of `TINY_PIECES`."""
+    start, piece = TINY_PIECES[kind]
+    return start + piece * ((size - len(start)) // len(piece))

@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import math
 import struct
 import tracemalloc
 import warnings
@@ -10,10 +11,11 @@ import wave
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from recordings import RECORDINGS, recording
 from transformers import WhisperFeatureExtractor
@@ -28,6 +30,7 @@ from transformers.models.qwen3_omni_moe.processing_qwen3_omni_moe import (
     _get_feat_extract_output_lengths as qwen3_omni_tokens,
 )
 
+from smg_multimodal import audio, sounds
 from smg_multimodal.audio import (
     Phi4AudioProcessor,
     WhisperProcessor,
@@ -35,6 +38,8 @@ from smg_multimodal.audio import (
     mel_filters,
     read_wave,
     resampled,
+    wave_length,
+    wave_of_pcm16,
     wave_recording,
     windowed,
 )
@@ -236,6 +241,78 @@ def test_rates_without_a_common_divisor_take_no_more_memory() -> None:
     assert peak < 64 * 1024 * 1024
     near = resampled(recording(1.0, 44100), 44100, 16000)
     assert np.corrcoef(made[100:-100], near[100:-100])[0, 1] > 0.95
+
+
+def by_every_kernel_at_once(samples: Any, rate: int, wanted: int, zeros: int = 6, rolloff: float = 0.99) -> Any:
+    """The resampler's formula, with the weights of all phases in memory."""
+    old, new = rate // math.gcd(rate, wanted), wanted // math.gcd(rate, wanted)
+    base = min(old, new) * rolloff
+    reach = math.ceil(zeros * old / base)
+    offsets = np.arange(-reach, reach + 2)[None] - (np.arange(new) * old % new / new)[:, None]
+    times = np.clip(offsets * (base / old), -zeros, zeros)
+    kernels = np.sinc(times) * np.cos(times * np.pi / zeros / 2) ** 2 * (base / old)
+    windows = np.lib.stride_tricks.sliding_window_view(np.pad(samples, (reach, reach + 2)), kernels.shape[1])
+    places = np.arange(math.ceil(new * len(samples) / old))
+    return np.einsum("ij,ij->i", windows[places * old // new], kernels[places % new]).astype(np.float32)
+
+
+@pytest.mark.parametrize("rate", [1000, 11025, 44101, 383_999, 384_000])
+def test_the_resamplers_weights_take_the_memory_of_a_few_whatever_the_rate(rate: int) -> None:
+    """All of them were 181 MB for a rate that has no divisor in common with the model's."""
+    samples = recording(0.05, rate)
+    tracemalloc.start()
+    try:
+        made = resampled(samples, rate, 16000)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < sounds._BESIDE
+    assert np.array_equal(made, by_every_kernel_at_once(samples, rate, 16000))
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(1000, 5000), st.integers(1, 300), st.integers(64, 2000))
+def test_samples_do_not_depend_on_how_many_weights_are_in_memory(rate: int, count: int, weights: int) -> None:
+    samples = np.random.default_rng(rate).standard_normal(count).astype(np.float32)
+    with patch.object(audio, "_WEIGHTS", weights):
+        made = resampled(samples, rate, 1601)
+    assert np.array_equal(made, by_every_kernel_at_once(samples, rate, 1601))
+
+
+def streamed(told: int, riff: int, behind: bytes = b"") -> bytes:
+    whole = wav(np.arange(-300, 300, dtype="<i2"), 1, 2, 16000)
+    assert whole[36:40] == b"data"
+    return whole[:4] + struct.pack("<I", riff) + whole[8:40] + struct.pack("<I", told) + whole[44:] + behind
+
+
+@pytest.mark.parametrize("riff", [0, 36, 0xFFFFFFFF])
+@pytest.mark.parametrize("told", [0, 0x7FFFF000, 0xFFFFFFFF])
+def test_samples_whose_length_was_not_known_when_the_head_was_written_go_on_to_the_end(told: int, riff: int) -> None:
+    data = streamed(told, riff)
+    assert np.array_equal(read_wave(data)[0], np.arange(-300, 300, dtype=np.float32) / np.float32(32768))
+    assert wave_length(data) == (600 / 16000, 16000)
+
+
+def test_a_file_that_says_how_long_it_is_and_has_no_samples_has_none() -> None:
+    nothing = wav(np.zeros(0, "<i2"), 1, 2, 16000)
+    note = b"LIST\x04\0\0\0INFO"
+    data = nothing[:4] + struct.pack("<I", len(nothing) - 8 + len(note)) + nothing[8:] + note
+    assert wave_length(data) == (0.0, 16000)
+
+
+@pytest.mark.parametrize("count", [0, 1, 1000, 3 * 1024 * 1024 + 7])
+def test_bare_samples_become_a_wav_file_and_are_copied_once(count: int) -> None:
+    samples = bytes(count)
+    tracemalloc.start()
+    try:
+        made = wave_of_pcm16(samples)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert made[44:] == samples
+    with wave.open(io.BytesIO(made)) as file:
+        assert (file.getframerate(), file.getnchannels(), file.getsampwidth()) == (24000, 1, 2)
+    assert peak < 1.3 * len(made) + 20_000
 
 
 def test_long_recordings_are_worked_on_in_pieces_that_make_no_difference() -> None:

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from smg_multimodal.decode import ImageLimits, animation_frames, decode_image, image_size
+from smg_multimodal.decode import ImageLimits, animation_frames, decode_image, image_size, to_rgb
 from smg_multimodal.errors import BadMedia, MediaError, MediaTooLarge
-from smg_multimodal.formats import read_header
+from smg_multimodal.formats import FORMATS, read_header
 
 
 def saved(image: Image.Image, container: str, **options: object) -> bytes:
@@ -119,3 +119,40 @@ def test_an_animation_with_too_many_frames_or_pixels_is_refused() -> None:
     for limits in (ImageLimits(max_frames=10), ImageLimits(max_pixels=8 * 6 * 15)):
         with pytest.raises(MediaTooLarge):
             next(animation_frames(data, limits, [0.0]))
+
+
+@pytest.mark.parametrize("moving", [1, 2, 5])
+def test_an_animated_png_with_a_picture_for_those_who_show_no_animation_has_that_as_its_first_frame(
+    moving: int,
+) -> None:
+    still, *frames = (Image.new("RGB", (8, 6), (40 * place, 9, 9)) for place in range(moving + 1))
+    data = saved(still, "PNG", save_all=True, append_images=frames, duration=50, default_image=True)
+    assert read_header(data).frames == Image.open(io.BytesIO(data)).n_frames  # type: ignore[attr-defined]
+    assert decode_image(data).getpixel((0, 0)) == (0, 9, 9)
+    shown = animation_frames(data, ImageLimits(), [0.0, 0.09, *(0.12 + 0.05 * place for place in range(moving))])
+    assert [frame.getpixel((0, 0))[0] for frame in shown] == [0, 0, *range(40, 40 * moving + 1, 40)]  # type: ignore[index]
+
+
+GREY = (np.arange(48, dtype=np.uint16) * 1365).reshape(6, 8)
+
+
+@pytest.mark.parametrize("container", ["PNG", "TIFF", "JPEG2000"])
+def test_grey_of_16_bits_is_scaled_and_not_cut_off(container: str) -> None:
+    data = saved(Image.fromarray(GREY), container)
+    made = np.asarray(decode_image(data, ImageLimits(formats=frozenset(FORMATS))))
+    assert np.array_equal(made, np.repeat((GREY >> 8).astype(np.uint8)[:, :, None], 3, axis=2))
+
+
+def test_grey_of_16_bits_in_the_other_byte_order_and_in_32_bits_is_scaled_as_well() -> None:
+    other = Image.frombytes("I;16B", (8, 6), GREY.astype(">u2").tobytes())
+    wide = Image.fromarray(GREY.astype(np.int32))
+    wide.format = "PNG"
+    for image in (other, wide):
+        assert np.array_equal(np.asarray(to_rgb(image))[:, :, 1], GREY >> 8)
+
+
+def test_what_a_png_of_16_bits_names_as_transparent_is_white() -> None:
+    made = np.asarray(decode_image(saved(Image.fromarray(GREY), "PNG", transparency=int(GREY[2, 3]))))
+    expected = (GREY >> 8).astype(np.uint8)
+    expected[2, 3] = 255
+    assert np.array_equal(made[:, :, 2], expected)
