@@ -1,14 +1,15 @@
-"""Every list that a store reads is bounded in bytes: its pages, of whatever size, have everything once and in order."""
+"""Every list that a store reads is bounded in bytes: its pages, of whatever size, have everything once and in order, whatever is
+written between them."""
 
 import itertools
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 from tests.history.conformance import PAGE_BYTES, conversation, item, record, response
 
-from smg_core.history.base import AppendEvents, AppendItems, StoredEvent
+from smg_core.history.base import AppendEvents, AppendItems, DeleteItem, DeleteRecord, StoredEvent, StoredRecord
 
 pytestmark = pytest.mark.anyio
 
@@ -129,3 +130,78 @@ async def test_a_page_ends_before_items_that_have_no_room_and_says_that_there_ar
     assert ([each.id for each in page.data], page.has_more) == (["msg_0", "msg_1"], True)
     page = await store.items("acme", "conv_1", after="msg_1")
     assert ([each.id for each in page.data], page.has_more) == (["msg_2"], False)
+
+
+# ------------------------------------------------------------------------------------------- lists that change meanwhile
+
+NAMES = [f"r_{number}" for number in range(6)]
+CHANGES = st.tuples(st.sampled_from(["put", "delete"]), st.sampled_from(NAMES), st.integers(0, 2))
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(NAMES), st.integers(0, 2)), max_size=6, unique_by=lambda each: each[0]),
+    st.lists(st.lists(CHANGES, max_size=3), max_size=6),
+    st.integers(1, 3),
+    st.booleans(),
+)
+@example([("r_0", 0), ("r_1", 0), ("r_2", 0)], [[("delete", "r_1", 0)]], 2, False)
+@example([("r_0", 0), ("r_1", 0), ("r_2", 0)], [[("delete", "r_1", 0)]], 2, True)
+@example([("r_1", 1), ("r_2", 1)], [[("put", "r_0", 1)]], 1, False)
+@lists_of_any_sizes
+async def test_a_record_that_is_there_all_the_time_is_listed_once(
+    store, clock, made, changes, limit, newest_first
+) -> None:
+    kind, base = next(fresh), clock.time()
+    there = dict(made)
+    for id, at in made:
+        await store.write("acme", [record(clock, id, kind=kind, created_at=base + at)])
+    stayed = set(there)
+
+    async def change(what: str, id: str, at: int) -> None:
+        if what == "delete":
+            await store.write("acme", [DeleteRecord(kind, id)])
+            there.pop(id, None)
+            stayed.discard(id)
+        elif id not in there:
+            await store.write("acme", [record(clock, id, kind=kind, created_at=base + at)])
+            there[id] = at
+
+    seen: list[StoredRecord] = []
+    for between in [*changes, *[[]] * 20]:
+        after = seen[-1].position if seen else None
+        page = await store.records("acme", kind, after=after, limit=limit, newest_first=newest_first)
+        seen += page.data
+        if not page.has_more:
+            break
+        for each in between:
+            await change(*each)
+
+    assert not page.has_more
+    places = [(each.created_at, each.id) for each in seen]
+    assert places == sorted(places, reverse=newest_first)
+    assert stayed <= {each.id for each in seen}
+    for id in stayed:
+        assert [each.id for each in seen].count(id) == 1
+
+
+async def test_records_behind_one_that_is_gone_are_found_by_its_position_and_not_by_its_id(store, clock) -> None:
+    await store.write("acme", [record(clock, f"r_{number}") for number in range(3)])
+    (last,) = (await store.records("acme", "batch", limit=1)).data
+    await store.write("acme", [DeleteRecord("batch", last.id)])
+
+    assert (await store.records("acme", "batch", after=last.id)).data == ()
+    assert [each.id for each in (await store.records("acme", "batch", after=last.position)).data] == ["r_1", "r_0"]
+
+
+async def test_items_that_are_deleted_while_a_tenant_is_exported_hide_no_others(store, clock) -> None:
+    await store.write("acme", [conversation(clock)])
+    body = text(PAGE_BYTES // 2)
+    for number in range(6):
+        await store.write("acme", [AppendItems("conv_1", (item(clock, f"msg_{number}", body),))])
+
+    seen = []
+    async for each in store.export("acme"):
+        if each.table == "item":
+            seen.append(each.id)
+            await store.write("acme", [DeleteItem("conv_1", each.id)])
+    assert seen == [f"msg_{number}" for number in range(6)]

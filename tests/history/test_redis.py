@@ -11,7 +11,7 @@ from tests.history.conftest import opens_redis
 from tests.shared import PATIENCE
 
 from smg_core.errors import StoreFailed
-from smg_core.history.base import LEASE_KEPT_S, AppendEvents, StoredEvent
+from smg_core.history.base import LEASE_KEPT_S, AppendEvents, DeleteRecord, StoredEvent
 from smg_core.history.redis_plan import Keys
 from smg_core.testing import FakeClock
 
@@ -62,6 +62,54 @@ async def test_what_is_kept_anew_while_it_is_swept_stays(valkey: str, schema: st
         assert await store.sweep() == 0
         clock.advance(20)
         assert await store.sweep() == 1
+
+
+@pytest.mark.parametrize("newest_first", [False, True])
+async def test_a_list_that_changes_while_a_page_is_read_loses_and_doubles_nothing(
+    valkey: str, schema: str, clock: FakeClock, newest_first: bool
+) -> None:
+    """What has expired and was not swept makes a page of several reads."""
+    async with opens_redis(valkey, f"{schema}:", clock)() as store:
+        names = [f"r_{number}" for number in range(9)]
+        for name in names:
+            until = None if name in ("r_4", "r_8" if not newest_first else "r_0") else clock.time() + 5
+            await store.write("t", [record(clock, name, expires_at=until)])
+        clock.advance(10)
+        first = names[::-1] if newest_first else names
+        gone = iter(first)
+
+        async def changed() -> None:  # the first ones leave the list while it is walked
+            await store.write("t", [DeleteRecord("batch", next(gone))])
+
+        loading = store._hashes  # type: ignore[attr-defined]
+
+        async def overtaken(**arguments: Any) -> Any:
+            await changed()
+            return await loading(**arguments)
+
+        store._hashes = overtaken  # type: ignore[attr-defined]
+        page = await store.records("t", "batch", limit=2, newest_first=newest_first)
+        assert [each.id for each in page.data] == ["r_4", first[-1]]
+
+
+async def test_what_waits_is_found_while_others_end(valkey: str, schema: str, clock: FakeClock) -> None:
+    async with opens_redis(valkey, f"{schema}:", clock)() as store, opens_redis(valkey, f"{schema}:", clock)() as other:
+        many = [f"r_{number:04}" for number in range(1100)]  # of more than one read
+        await store.write("t", [record(clock, name, pending=True) for name in many[:1000]])
+        await store.write("t", [record(clock, name, pending=True) for name in many[1000:]])
+        members, reads = store._members, []  # type: ignore[attr-defined]
+
+        async def overtaken(**arguments: Any) -> Any:
+            if reads:  # all that were read have ended, and another process has taken them from the list
+                await other.write("t", [DeleteRecord("batch", name) for name in many[:500]])
+                await other.abandoned("batch")
+            reads.append(1)
+            return await members(**arguments)
+
+        store._members = overtaken  # type: ignore[attr-defined]
+        found = [each.id for each in await store.abandoned("batch", 2000)]
+        assert found[-600:] == many[500:]
+        assert len(found) == len(set(found))
 
 
 async def test_a_lease_is_forgotten_a_day_after_its_end(valkey: str, schema: str, clock: FakeClock) -> None:

@@ -63,6 +63,7 @@ __all__ = [
     "PutConversation",
     "PutRecord",
     "PutResponse",
+    "RecordPosition",
     "StaleVersion",
     "Store",
     "StoreOperation",
@@ -163,6 +164,15 @@ class StoredEvent:
     data: bytes
 
 
+@attrs.frozen
+class RecordPosition:
+    """The place of a record in the list of its kind: when it was created, and its id. A walk over the list goes on from it also
+    where the record is gone meanwhile."""
+
+    created_at: float
+    id: str
+
+
 @attrs.frozen(kw_only=True)
 class StoredRecord:
     """An object of another kind ("batch", "file", "key"). `pending` as in `StoredResponse`."""
@@ -174,6 +184,10 @@ class StoredRecord:
     pending: bool = False
     expires_at: float | None = None
     version: int = 0
+
+    @property
+    def position(self) -> RecordPosition:
+        return RecordPosition(self.created_at, self.id)
 
 
 @attrs.frozen(kw_only=True)
@@ -434,10 +448,18 @@ class Store(Protocol):
     async def record(self, tenant: str, kind: str, id: str) -> StoredRecord | None: ...
 
     async def records(
-        self, tenant: str, kind: str, *, after: str | None = None, limit: int = 100, newest_first: bool = True
+        self,
+        tenant: str,
+        kind: str,
+        *,
+        after: str | RecordPosition | None = None,
+        limit: int = 100,
+        newest_first: bool = True,
     ) -> Page[StoredRecord]:
-        """Records of a kind behind the record `after`, by time of creation; at most `limit`, and as many as one page has bytes
-        for."""
+        """Records of a kind by time of creation, and those of one moment by id: at most `limit`, and as many as one page has
+        bytes for. `after` is a position, or the id of a record; behind a record that is not there is nothing. Where each page
+        begins behind the position of the last record of the one before, a record that is there all the time is in exactly one
+        page, whatever is written meanwhile."""
         ...
 
     async def acquire(self, tenant: str, kind: str, id: str, owner: str, seconds: float) -> Lease | None:

@@ -23,6 +23,7 @@ from smg_core.history.base import (
     Page,
     PutRecord,
     PutResponse,
+    RecordPosition,
     Store,
     StoredConversation,
     StoredEvent,
@@ -102,8 +103,9 @@ class GuardedStore:
     ) -> Any:
         """Ask the hooks, do it with the arguments that they leave, and tell them. `absent` is the answer where a name is none."""
         call = await self._before(method, tenant, arguments)
-        named = (call.arguments.get(name) for name in ("id", "conversation_id", "response_id", "kind", "after"))
-        if not _is_tenant(tenant) or any(isinstance(name, str) and not is_name(name) for name in named):
+        named = [call.arguments.get(name) for name in ("id", "conversation_id", "response_id", "kind", "after")]
+        names = [each.id if isinstance(each, RecordPosition) else each for each in named]
+        if not _is_tenant(tenant) or any(isinstance(name, str) and not is_name(name) for name in names):
             return await self._after(call, absent)
         return await self._after(call, await self._timed(method, do(tenant, **call.arguments)))
 
@@ -265,7 +267,13 @@ class GuardedStore:
         return answer
 
     async def records(
-        self, tenant: str, kind: str, *, after: str | None = None, limit: int = 100, newest_first: bool = True
+        self,
+        tenant: str,
+        kind: str,
+        *,
+        after: str | RecordPosition | None = None,
+        limit: int = 100,
+        newest_first: bool = True,
     ) -> Page[StoredRecord]:
         async def read(tenant: str, kind: str, **page: Any) -> Page[StoredRecord]:
             found = await self._in.records(tenant, kind, **page)

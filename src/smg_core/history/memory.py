@@ -13,6 +13,7 @@ from smg_core.history.base import (
     Lease,
     Owned,
     Page,
+    RecordPosition,
     StoredConversation,
     StoredEvent,
     StoredItem,
@@ -80,7 +81,13 @@ class MemoryStore:
         return self._tables.record(tenant, kind, id, self._now())
 
     async def records(
-        self, tenant: str, kind: str, *, after: str | None = None, limit: int = 100, newest_first: bool = True
+        self,
+        tenant: str,
+        kind: str,
+        *,
+        after: str | RecordPosition | None = None,
+        limit: int = 100,
+        newest_first: bool = True,
     ) -> Page[StoredRecord]:
         return self._tables.records(tenant, kind, after, limit, newest_first, self._now())
 

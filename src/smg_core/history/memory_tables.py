@@ -32,6 +32,7 @@ from smg_core.history.base import (
     PutConversation,
     PutRecord,
     PutResponse,
+    RecordPosition,
     StaleVersion,
     StoredConversation,
     StoredEvent,
@@ -447,14 +448,15 @@ class MemoryTables:
         return found if found is not None and _alive(found.expires_at, now) else None
 
     def records(
-        self, tenant: str, kind: str, after: str | None, limit: int, newest_first: bool, now: float
+        self, tenant: str, kind: str, after: str | RecordPosition | None, limit: int, newest_first: bool, now: float
     ) -> Page[StoredRecord]:
-        last = None if after is None else self.record(tenant, kind, after, now)
-        if after is not None and last is None:
+        last = self.record(tenant, kind, after, now) if isinstance(after, str) else None
+        if isinstance(after, str) and last is None:
             return Page((), False)
+        place = after if isinstance(after, RecordPosition) else last
         times = self._by_time.get((tenant, kind), [])
         alive: list[StoredRecord] = []
-        mark = None if last is None else (last.created_at, last.id)
+        mark = None if place is None else (place.created_at, place.id)
         while True:
             keys, more = _paged(times, mark, limit + 1 - len(alive), newest_first)
             alive += [found for _, id in keys if (found := self.record(tenant, kind, id, now))]

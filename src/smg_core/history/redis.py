@@ -37,6 +37,7 @@ from smg_core.history.base import (
     LeaseLost,
     Owned,
     Page,
+    RecordPosition,
     StoredConversation,
     StoredEvent,
     StoredItem,
@@ -45,7 +46,7 @@ from smg_core.history.base import (
     StoreOperation,
 )
 from smg_core.history.redis_plan import Fields, Keys, RedisPlan, alive, item_of_hash, needed, stored_number
-from smg_core.history.redis_scripts import CHAIN, FIELDS, HASHES, LEASE, NOT_DUE, NOT_PENDING, RUN
+from smg_core.history.redis_scripts import BEHIND, CHAIN, FIELDS, HASHES, LEASE, NOT_DUE, NOT_PENDING, RUN
 
 __all__ = ["RedisStore"]
 
@@ -53,6 +54,7 @@ _TRIES = 50  # of one write, while others are quicker
 _PAGE = 500  # keys or entries that a walk takes at once
 _HOLDING = 1000  # responses in which an item is looked for at once
 _TEXTS = ("body", "input", "output")  # of responses and records
+_Mark = tuple[float, bytes]  # a place in a sorted set: a score and a member
 
 
 @contextmanager
@@ -91,6 +93,7 @@ class RedisStore:
         self._most_page_bytes = most_page_bytes
         self._chain, self._lease = redis.register_script(CHAIN), redis.register_script(LEASE)
         self._fields, self._hashes = redis.register_script(FIELDS), redis.register_script(HASHES)
+        self._members = redis.register_script(BEHIND)
         self._not_pending, self._not_due = redis.register_script(NOT_PENDING), redis.register_script(NOT_DUE)
         # A script that names its language is refused as a whole when memory is short; one that only deletes may run then.
         self._adding, self._deleting = redis.register_script(f"#!lua\n{RUN}"), redis.register_script(RUN)
@@ -267,19 +270,30 @@ class RedisStore:
         keys = Keys(self._prefix, tenant)
         if await self.conversation(tenant, conversation_id) is None:
             return Page((), False)
-        order = keys.order(conversation_id)
-        with _failures():
-            mark = None if after is None else await self._redis.zscore(order, after)
-            if after is not None and mark is None:
-                return Page((), False)
-        while True:
+        mark = None
+        if after is not None:
             with _failures():
-                ids = await self._ranged(order, mark, limit + 1, newest_first=newest_first)
-            texts = await self._texts(keys.items(conversation_id), ids[:limit])
-            found = [item_of_hash(id.decode(), text) for id, text in zip(ids, texts, strict=False) if text is not None]
-            more = len(texts) < len(ids)
+                mark = await self._redis.zscore(keys.order(conversation_id), after)
+            if mark is None:
+                return Page((), False)
+        found, more = await self._items_behind(keys, conversation_id, mark, limit, newest_first=newest_first)
+        return Page(tuple(item for _, item in found), more)
+
+    async def _items_behind(
+        self, keys: Keys, conversation_id: str, mark: float | None, limit: int, *, newest_first: bool = False
+    ) -> tuple[list[tuple[float, StoredItem]], bool]:
+        """Items behind a position, each with its own, as many as one page has bytes for; and whether there are more."""
+        while True:
+            listed = await self._ranged(keys.order(conversation_id), mark, limit + 1, newest_first=newest_first)
+            texts = await self._texts(keys.items(conversation_id), [id for id, _ in listed[:limit]])
+            found = [
+                (at, item_of_hash(id.decode(), text))
+                for (id, at), text in zip(listed, texts, strict=False)
+                if text is not None
+            ]
+            more = len(texts) < len(listed)
             if found or not more:  # else they were deleted since they were listed
-                return Page(tuple(found), more)
+                return found, more
 
     async def _texts(self, key: str, names: Sequence[bytes]) -> list[bytes | None]:
         """The first of some fields, as many as one page has bytes for; None for one that is gone."""
@@ -288,15 +302,18 @@ class RedisStore:
         with _failures():
             return list(await self._fields(keys=[key], args=[self._most_page_bytes, *names]))
 
-    async def _ranged(self, key: str, mark: float | None, limit: int, *, newest_first: bool) -> list[bytes]:
-        """Members of a sorted set behind the score `mark`."""
-        if newest_first:
-            top = "+inf" if mark is None else f"({mark!r}"
-            found = await self._redis.zrevrangebyscore(key, top, "-inf", start=0, num=limit)
-        else:
-            bottom = "-inf" if mark is None else f"({mark!r}"
-            found = await self._redis.zrangebyscore(key, bottom, "+inf", start=0, num=limit)
-        return list(found)
+    async def _ranged(
+        self, key: str, mark: float | None, limit: int, *, newest_first: bool
+    ) -> list[tuple[bytes, float]]:
+        """Members of a sorted set behind the score `mark`, with their scores."""
+        bounds = (
+            ("+inf" if mark is None else f"({mark!r}", "-inf")
+            if newest_first
+            else ("-inf" if mark is None else f"({mark!r}", "+inf")
+        )
+        ranged = self._redis.zrevrangebyscore if newest_first else self._redis.zrangebyscore
+        with _failures():
+            return list(await ranged(key, *bounds, start=0, num=limit, withscores=True))
 
     async def item(self, tenant: str, conversation_id: str, id: str) -> StoredItem | None:
         if await self.conversation(tenant, conversation_id) is None:
@@ -311,8 +328,8 @@ class RedisStore:
         keys = Keys(self._prefix, tenant)
         if await self._hash(keys.log(response_id)) is None:
             return ()
-        with _failures():
-            numbers = await self._ranged(keys.numbers(response_id), float(after), limit, newest_first=False)
+        listed = await self._ranged(keys.numbers(response_id), float(after), limit, newest_first=False)
+        numbers = [number for number, _ in listed]
         texts = await self._texts(keys.events(response_id), numbers)
         return tuple(
             StoredEvent(int(each), text) for each, text in zip(numbers, texts, strict=False) if text is not None
@@ -322,31 +339,34 @@ class RedisStore:
         keys = Keys(self._prefix, tenant)
         if await self._hash(keys.log(response_id)) is None:
             return -1
-        with _failures():
-            last = await self._ranged(keys.numbers(response_id), None, 1, newest_first=True)
-        return int(last[0]) if last else -1
+        last = await self._ranged(keys.numbers(response_id), None, 1, newest_first=True)
+        return int(last[0][0]) if last else -1
 
     async def record(self, tenant: str, kind: str, id: str) -> StoredRecord | None:
         found = await self._hash(Keys(self._prefix, tenant).record(kind, id))
         return None if found is None else _record(kind, id, found)
 
     async def records(
-        self, tenant: str, kind: str, *, after: str | None = None, limit: int = 100, newest_first: bool = True
+        self,
+        tenant: str,
+        kind: str,
+        *,
+        after: str | RecordPosition | None = None,
+        limit: int = 100,
+        newest_first: bool = True,
     ) -> Page[StoredRecord]:
         keys = Keys(self._prefix, tenant)
-        key, start = keys.records(kind), 0
+        mark: _Mark | None = None
         if after is not None:
-            with _failures():
-                rank = await (self._redis.zrevrank if newest_first else self._redis.zrank)(key, after)
-            if rank is None or await self.record(tenant, kind, after) is None:
+            place = await self.record(tenant, kind, after) if isinstance(after, str) else after
+            if place is None:
                 return Page((), False)
-            start = rank + 1
+            mark = place.created_at, place.id.encode()
         found: list[StoredRecord] = []
         size = 0
         while True:
-            with _failures():
-                names = await self._redis.zrange(key, start, start + limit - len(found), desc=newest_first)
-            ids = [name.decode() for name in names]
+            listed = await self._behind(keys.records(kind), mark, limit + 1 - len(found), newest_first=newest_first)
+            ids = [name.decode() for _, name in listed]
             loaded = await self._load([keys.record(kind, id) for id in ids])
             if not loaded:
                 return Page(tuple(found), False)
@@ -357,7 +377,14 @@ class RedisStore:
                 if found and (len(found) == limit or size > self._most_page_bytes):
                     return Page(tuple(found), True)
                 found.append(_record(kind, id, fields))
-            start += len(loaded)
+            mark = listed[len(loaded) - 1]
+
+    async def _behind(self, key: str, mark: _Mark | None, limit: int, *, newest_first: bool = False) -> list[_Mark]:
+        """Members of a sorted set behind one of a score, which need not be there any more."""
+        score, member = ("", b"") if mark is None else (repr(mark[0]), mark[1])
+        with _failures():
+            found = await self._members(keys=[key], args=[score, member, limit, "1" if newest_first else ""])
+        return [(float(score), name) for name, score in zip(found[::2], found[1::2], strict=True)]
 
     # ------------------------------------------------------------------------------------------------- a tenant as a whole
 
@@ -392,13 +419,13 @@ class RedisStore:
                     yield Exported("record", record.kind, id, record.created_at, {"body": record.body})
 
     async def _all_items(self, tenant: str, conversation_id: str) -> AsyncIterator[StoredItem]:
-        after, more = None, True
+        """The items of a conversation, from position to position: the last one that was read may be deleted meanwhile."""
+        keys, mark, more = Keys(self._prefix, tenant), None, True
         while more:
-            page = await self.items(tenant, conversation_id, after=after, limit=_PAGE)
-            for item in page.data:
+            found, more = await self._items_behind(keys, conversation_id, mark, _PAGE)
+            for at, item in found:
+                mark = at
                 yield item
-            more = page.has_more
-            after = page.data[-1].id if page.data else None
 
     async def erase(self, tenant: str) -> int:
         gone, live = 0, set[tuple[str, str]]()
@@ -421,15 +448,13 @@ class RedisStore:
     # ------------------------------------------------------------------------------------------------------- all tenants
 
     async def abandoned(self, kind: str, limit: int = 100) -> tuple[Owned, ...]:
-        list_, start = f"{self._prefix}pending:{quote(kind, safe='')}", 0
+        list_, mark = f"{self._prefix}pending:{quote(kind, safe='')}", None
         free: list[Owned] = []
         while len(free) < limit:
-            with _failures():
-                names = await self._redis.zrange(list_, start, start + _PAGE - 1)
-            if not names:
+            listed = await self._behind(list_, mark, _PAGE)
+            if not listed:
                 break
-            removed = 0
-            for name in names:
+            for _, name in listed:
                 tenant, id = (unquote(part) for part in name.decode().split("/"))
                 keys = Keys(self._prefix, tenant)
                 key = keys.response(id) if kind == "response" else keys.record(kind, id)
@@ -437,10 +462,10 @@ class RedisStore:
                     version, expires_at, pending = await self._redis.hmget(key, ["version", "expires_at", "pending"])
                 if not pending or not alive({"version": version, "expires_at": expires_at}, self._now()):
                     with _failures():
-                        removed += await self._not_pending(keys=[list_, key], args=[name, repr(self._now())])
+                        await self._not_pending(keys=[list_, key], args=[name, repr(self._now())])
                 elif not await self._taken(keys.lease(kind, id)):
                     free.append(Owned(tenant, id))
-            start += len(names) - removed
+            mark = listed[-1]
         return tuple(free[:limit])
 
     async def _taken(self, key: str) -> bool:

@@ -3,7 +3,7 @@
 Pure. Above: `redis`.
 """
 
-__all__ = ["CHAIN", "FIELDS", "HASHES", "LEASE", "NOT_DUE", "NOT_PENDING", "RUN"]
+__all__ = ["BEHIND", "CHAIN", "FIELDS", "HASHES", "LEASE", "NOT_DUE", "NOT_PENDING", "RUN"]
 
 RUN = """
 local at = 2
@@ -18,6 +18,34 @@ while at <= #ARGV do
 end
 return 1
 """
+
+BEHIND = """
+local function precedes(one, other)
+  for at = 1, math.min(#one, #other) do
+    local a, b = one:byte(at), other:byte(at)
+    if a ~= b then return a < b end
+  end
+  return #one < #other
+end
+local key, score, member, limit, falls = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4] == '1'
+local first = 0
+if score ~= '' then
+  local low, high = redis.call('ZCOUNT', key, '-inf', '(' .. score), redis.call('ZCOUNT', key, '-inf', score)
+  while low < high do
+    local middle = math.floor((low + high) / 2)
+    if precedes(redis.call('ZRANGE', key, middle, middle)[1], member) then low = middle + 1 else high = middle end
+  end
+  if falls then
+    first = redis.call('ZCARD', key) - low
+  else
+    local at = redis.call('ZSCORE', key, member)
+    first = (at and tonumber(at) == tonumber(score)) and low + 1 or low
+  end
+end
+return redis.call(falls and 'ZREVRANGE' or 'ZRANGE', key, first, first + limit - 1, 'WITHSCORES')
+"""
+"""Members of a sorted set behind a score and a member, which need not be there any more, with their scores. Members of one score
+are ordered by their bytes, as the set has them; how Lua compares texts depends on the server's locale."""
 
 CHAIN = """
 local found, seen, id, total = {}, {}, ARGV[2], 0

@@ -20,6 +20,7 @@ from smg_core.history.base import (
     Lease,
     Owned,
     Page,
+    RecordPosition,
     StoredConversation,
     StoredEvent,
     StoredItem,
@@ -211,16 +212,22 @@ class SqlStore:
         return record_of(rows[0]) if rows else None
 
     async def records(
-        self, tenant: str, kind: str, *, after: str | None = None, limit: int = 100, newest_first: bool = True
+        self,
+        tenant: str,
+        kind: str,
+        *,
+        after: str | RecordPosition | None = None,
+        limit: int = 100,
+        newest_first: bool = True,
     ) -> Page[StoredRecord]:
-        mark = None
+        given: dict[str, object] = {}
         if after is not None:
-            last = await self.record(tenant, kind, after)
-            if last is None:
+            place = await self.record(tenant, kind, after) if isinstance(after, str) else after
+            if place is None:
                 return Page((), False)
-            mark = last.created_at
+            given = {"at": place.created_at, "after": place.id}
         statement = self._of.records[after is not None, newest_first]
-        rows, more = await self._page(statement, limit, tenant=tenant, kind=kind, at=mark, after=after)
+        rows, more = await self._page(statement, limit, tenant=tenant, kind=kind, **given)
         return Page(tuple(record_of(row) for row in rows), more)
 
     async def abandoned(self, kind: str, limit: int = 100) -> tuple[Owned, ...]:
@@ -251,13 +258,14 @@ class SqlStore:
                 yield Exported("record", row.kind, row.id, row.created_at, {"body": row.body})
 
     async def _all_items(self, tenant: str, conversation_id: str) -> AsyncIterator[StoredItem]:
-        after, more = None, True
+        """The items of a conversation, from position to position: the last one that was read may be deleted meanwhile."""
+        at, more = -1, True
         while more:
-            page = await self.items(tenant, conversation_id, after=after, limit=_EXPORTED)
-            for item in page.data:
-                yield item
-            more = page.has_more
-            after = page.data[-1].id if page.data else None
+            names = {"tenant": tenant, "conversation_id": conversation_id}
+            rows, more = await self._page(self._of.items_behind, _EXPORTED, at=at, **names)
+            for row in rows:
+                yield item_of(row)
+            at = rows[-1].position if rows else at
 
     async def _walk(self, table: sa.Table, tenant: str) -> AsyncIterator[Any]:
         """All rows of a tenant, some at a time."""

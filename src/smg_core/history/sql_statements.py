@@ -112,6 +112,7 @@ class Statements:
         self.events, self.last_event = self._events(), self._last_event()
         shapes = [(after, newest_first) for after in (False, True) for newest_first in (False, True)]
         self.items = {shape: self._items(after=shape[0], newest_first=shape[1]) for shape in shapes}
+        self.items_behind = self._items_behind()
         self.records = {shape: self._records(after=shape[0], newest_first=shape[1]) for shape in shapes}
         """By whether they begin behind a row, and whether the newest comes first."""
 
@@ -209,9 +210,9 @@ class Statements:
         t = self.tables.conversations
         return sa.select(t).where(t.c.tenant == _TENANT, t.c.id == _ID, _alive(t))
 
-    def _items(self, *, after: bool, newest_first: bool) -> sa.Select[Any]:
+    def _all_items(self) -> sa.Select[Any]:
         t, head = self.tables.items, self.tables.conversations
-        found = (
+        return (
             sa.select(t)
             .join(head, sa.and_(head.c.tenant == t.c.tenant, head.c.id == t.c.conversation_id))
             .where(
@@ -220,6 +221,15 @@ class Statements:
                 _alive(head),
             )
         )
+
+    def _items_behind(self) -> sa.Select[Any]:
+        """Items behind the position `at_`."""
+        t = self.tables.items
+        behind = t.c.position > sa.bindparam("at_", type_=sa.BigInteger)
+        return self._measured(self._all_items().where(behind), t, (t.c.position, False))
+
+    def _items(self, *, after: bool, newest_first: bool) -> sa.Select[Any]:
+        t, found = self.tables.items, self._all_items()
         if after:
             mark = (
                 sa.select(t.c.position)
@@ -235,17 +245,7 @@ class Statements:
         return self._measured(found, t, (t.c.position, newest_first))
 
     def _item(self) -> sa.Select[Any]:
-        t, head = self.tables.items, self.tables.conversations
-        return (
-            sa.select(t)
-            .join(head, sa.and_(head.c.tenant == t.c.tenant, head.c.id == t.c.conversation_id))
-            .where(
-                t.c.tenant == _TENANT,
-                t.c.conversation_id == _CONVERSATION_ID,
-                t.c.id == _ID,
-                _alive(head),
-            )
-        )
+        return self._all_items().where(self.tables.items.c.id == _ID)
 
     def _events(self) -> sa.Select[Any]:
         t = self.tables.events

@@ -18,6 +18,7 @@ from smg_core.history.base import (
     DeleteRecord,
     Page,
     PutRecord,
+    RecordPosition,
     StoredEvent,
     StoredRecord,
     StoreOperation,
@@ -75,7 +76,8 @@ class KeptFiles:
         """The files that `query` asks for. Raises InvalidRequest."""
         history = self._gateway.history
         found: list[KeptFile] = []
-        after, more = query.after, True
+        after: str | RecordPosition | None = query.after
+        more = True
         while more:
             size = min(_LISTED, query.limit + 1 - len(found)) if query.purpose is None else _LISTED
             page = await history.records(tenant, FILE, after=after, limit=size, newest_first=query.newest_first)
@@ -85,7 +87,7 @@ class KeptFiles:
             found += [each for each in files if query.purpose in (None, each.purpose)]
             if len(found) > query.limit:
                 break
-            more, after = page.has_more and bool(files), files[-1].id if files else None
+            more, after = page.has_more and bool(files), page.data[-1].position if files else None
         return Page(tuple(found[: query.limit]), len(found) > query.limit)
 
     async def _check_listed(self, tenant: str, id: str) -> None:
@@ -94,11 +96,12 @@ class KeptFiles:
 
     async def count(self, tenant: str, most: int) -> int:
         """How many files a tenant has; `most` stands for that many or more."""
-        count, after, more = 0, None, True
+        count, more = 0, True
+        after: RecordPosition | None = None
         while more and count < most:
             page = await self._gateway.history.records(tenant, FILE, after=after, limit=min(_LISTED, most - count))
             count += len(page.data)
-            more, after = page.has_more, page.data[-1].id if page.data else None
+            more, after = page.has_more, page.data[-1].position if page.data else None
         return count
 
     async def keep(
