@@ -471,6 +471,10 @@ CONSTANTS: dict[str, str] = {
     "server.bodies._LARGE": COST,
     "server.exchange._GZIP": FORMAT,
     "server.exchange._INFLATED": PACE,
+    "server.hosted_tools._DECODED_HERE": PACE,
+    "server.model_media._COPIED_HERE": PACE,
+    "engines.h2.stream._FIRST": PACE,
+    "engines.tensors._COPIED_AT_ONCE": PACE,
     "server.exchange._WRITTEN": PACE,
     "server.front_page.NAMED": SHOWN,
     "server.http_protocol.LONGEST_PATH": SHOWN,
@@ -614,7 +618,7 @@ LIBRARY_CONSTANTS: dict[str, str] = {
         smg_multimodal.audio: _BLOCK _COPIED_AT_ONCE
         smg_multimodal.content: _HASH_DIRECTLY _COMPARE_DIRECTLY _BLOCK
         smg_multimodal.decode: _ROWS _USUAL_SCANS
-        smg_multimodal.egress: _LOOKED_AT
+        smg_multimodal.egress: _BLOCK _LOOKED_AT
         smg_multimodal.fast_png: _BAND _PIECE
         smg_multimodal.fetch: _DECODED_AT_ONCE _DECODED_HERE _STEPS_HERE _WALKED_HERE
         smg_multimodal.layouts: _FEWEST _FLOAT_BAND

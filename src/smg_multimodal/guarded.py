@@ -11,6 +11,7 @@ import contextlib
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from io import BytesIO
 
 import httpx
 
@@ -79,15 +80,15 @@ async def answer_body(
     stated = answer.headers.get("content-length", "")
     if stated.isdecimal() and (len(stated) > 20 or int(stated) > most):
         raise MediaTooLarge(f"{what} has more than {most} bytes")
-    body = bytearray()
+    body = BytesIO()
     try:
         # Raw: a compressed body would grow past the budget before it could be counted.
         async for chunk in answer.aiter_raw():
-            body += chunk
+            body.write(chunk)
             if taken is not None:
                 taken(len(chunk))
-            if len(body) > most:
+            if body.tell() > most:
                 raise MediaTooLarge(f"{what} has more than {most} bytes")
     except (httpx.HTTPError, ssl.SSLError, OSError) as error:
         raise MediaUnavailable(f"{what} could not be read to its end") from error
-    return bytes(body)
+    return body.getvalue()  # the very bytes that were written to, and no copy

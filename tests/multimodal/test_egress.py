@@ -4,6 +4,7 @@ import base64
 import contextlib
 import tracemalloc
 from ipaddress import IPv4Address, IPv6Address
+from unittest.mock import patch
 from urllib.parse import unquote_to_bytes
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from smg_core.protocols.documents import inline_text
 from smg_egress.escapes import unescaped
+from smg_multimodal import egress
 from smg_multimodal.egress import EgressRules, base64_bytes, data_url, is_bare_base64, is_public, site_of
 from smg_multimodal.errors import BadMedia, MediaForbidden, MediaTooLarge
 
@@ -171,6 +173,60 @@ def test_base64_is_read_in_either_alphabet_with_or_without_padding_in_one_line_o
 def test_what_is_not_base64_is_refused_in_words_that_help(text: str, said: str) -> None:
     with pytest.raises(BadMedia, match=said):
         base64_bytes(text, 1000)
+
+
+@given(
+    st.binary(max_size=600),
+    st.integers(1, 40),
+    st.sampled_from(["", "\n", "\r\n", "\r", " \n\t", "\n\n"]),
+    st.integers(1, 90),
+    st.booleans(),
+)
+def test_long_base64_is_decoded_piece_by_piece_and_gives_the_same(
+    content: bytes, block: int, ends: str, width: int, url_safe: bool
+) -> None:
+    text = (base64.urlsafe_b64encode if url_safe else base64.b64encode)(content).decode()
+    if ends:
+        text = ends.join(text[at : at + width] for at in range(0, len(text), width)) + ends
+    with patch.object(egress, "_BLOCK", block):
+        assert base64_bytes(text, 1000) == content
+        assert data_url("data:image/png;base64," + text, 1000) == content
+
+
+@given(st.integers(1, 100), st.sampled_from(" *=é"), st.integers(1, 50))
+def test_what_is_wrong_with_long_base64_is_found_wherever_pieces_end(place: int, wrong: str, block: int) -> None:
+    text = "ABCD" * 26
+    with patch.object(egress, "_BLOCK", block), pytest.raises(BadMedia, match="not valid base64") as error:
+        base64_bytes(text[:place] + wrong + text[place:], 1000)
+    expected = "a space within a line" if wrong == " " else f"it has {wrong!r} at character {place}"
+    assert expected in str(error.value)
+
+
+@pytest.mark.parametrize("ends", ["", "\n"])
+def test_long_base64_is_not_copied_whole_before_it_is_decoded(ends: str) -> None:
+    line = base64.b64encode(bytes(57)).decode() + ends
+    url = "data:image/png;base64," + line * 100_000
+    tracemalloc.start()
+    try:
+        content = data_url(url, 1 << 30)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert len(content) == 57 * 100_000
+    assert peak < 1.5 * len(content)
+
+
+def test_what_is_too_long_in_many_lines_is_refused_before_all_of_it_is_decoded() -> None:
+    decoded: list[int] = []
+    own = egress.base64.b64decode
+
+    def counted(text: str, **given: bool) -> bytes:
+        decoded.append(len(text))
+        return bytes(own(text, **given))
+
+    with patch.object(egress.base64, "b64decode", counted), pytest.raises(MediaTooLarge):
+        base64_bytes(("A" * 76 + "\n") * 100_000, 1000)
+    assert sum(decoded) <= egress._BLOCK
 
 
 def test_base64_over_budget_is_refused_to_the_byte() -> None:

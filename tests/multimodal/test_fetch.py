@@ -7,11 +7,13 @@ import io
 import socket
 import ssl
 import threading
+import tracemalloc
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import httpx
 import numpy as np
 import pytest
 import trustme
@@ -27,6 +29,7 @@ from smg_multimodal.egress import EgressRules
 from smg_multimodal.errors import BadMedia, MediaBusy, MediaError, MediaForbidden, MediaTooLarge, MediaUnavailable
 from smg_multimodal.expand import ReadyItem
 from smg_multimodal.fetch import Fetcher, FetchLimits, MediaLoader, Source, resolve_host
+from smg_multimodal.guarded import answer_body
 from smg_multimodal.prepare import Detail, Media, Preparer
 from smg_multimodal.registry import ModelFiles
 
@@ -230,6 +233,24 @@ async def test_a_body_longer_than_it_says_or_endless_is_cut_off_at_the_budget() 
             with pytest.raises(MediaTooLarge):
                 await get(path)
     assert sent < 4000 * 4096
+
+
+async def test_a_long_answer_is_never_copied_whole() -> None:
+    """A copy of 32 MiB would stop the event loop for as long as it takes."""
+
+    class Pieces(httpx.AsyncByteStream):
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            for _ in range(256):
+                yield bytes(64 * 1024)
+
+    tracemalloc.start()
+    try:
+        body = await answer_body(httpx.Response(200, stream=Pieces()), 1 << 30, "the media")
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert len(body) == 256 * 64 * 1024
+    assert peak < 1.4 * len(body)
 
 
 async def test_nothing_of_one_fetch_reaches_the_next_nor_the_next_hop() -> None:

@@ -143,7 +143,7 @@ class EngineClient:
         connect_timeout: float | None,
     ) -> AnswerCall:
         reader = Reader(self.codec.decoder(request), sink, self._end_s)
-        message = self.codec.generate(request)
+        message = await self._written(request)
         started = await self.transport.start(
             self.codec.generate_path,
             message,
@@ -154,6 +154,13 @@ class EngineClient:
         )
         reader.attach(started)
         return reader
+
+    async def _written(self, request: EngineRequest) -> bytes:
+        """The request as the engine reads it. The tensors of media are copied into it: in a thread, for they may be hundreds of
+        megabytes."""
+        if request.multimodal is None:
+            return self.codec.generate(request)
+        return await asyncio.to_thread(self.codec.generate, request)
 
     def _drop_fanned(self, request_id: str, ids: tuple[str, ...]) -> None:
         """Forget the calls of a request that was given up, unless another one of that id has begun."""
@@ -234,7 +241,8 @@ class EngineClient:
     ) -> None:
         """Have an encode worker make the embeddings of one item of `media`. Returns when it has accepted that."""
         codec: EncodeCodec = self.codec  # type: ignore[assignment]  # no worker of another dialect has this role
-        await self._ask(codec.encode(request_id, media, item), timeout, metadata)
+        asked = await asyncio.to_thread(codec.encode, request_id, media, item)
+        await self._ask(asked, timeout, metadata)
 
     async def tokenizer(self) -> tuple[bytes, str] | None:
         """The tokenizer's files as a zip archive of at most `limits.tokenizer_bytes`, and its sha256 as hex, which was

@@ -10,6 +10,7 @@ import re
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
+from io import BytesIO
 from typing import Any, final
 from urllib.parse import parse_qsl, quote, unquote, unquote_plus
 
@@ -490,18 +491,16 @@ class Exchange:
 
     async def _gathered(self, first: bytes, coding: str, limit: int, held: Held | None) -> bytes:
         """A body that begins with `first` and comes in several pieces, or is coded."""
-        pieces: list[bytes] = []
-        size = 0
-        sent = self._pieces(first)
+        whole, sent = BytesIO(), self._pieces(first)
         with self._giving_way(held):
             async for piece in sent if coding in _PLAIN else _inflated(sent, limit):
-                size += len(piece)
+                whole.write(piece)
+                size = whole.tell()
                 if size > limit:
                     raise _too_large(limit)
-                pieces.append(piece)
-                if held is not None and (self._more or len(pieces) > 1):
+                if held is not None and (self._more or size > len(piece)):
                     held.grow(size - held.size)
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        return whole.getvalue()  # the very bytes that were written to: the whole is never copied
 
     @contextmanager
     def _giving_way(self, held: Held | None) -> Iterator[None]:

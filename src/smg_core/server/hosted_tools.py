@@ -5,6 +5,7 @@ is a record of the history that only the first can make. Above: `server.runtime`
 which is loaded when it is switched on; the history; the performers of the steps.
 """
 
+import asyncio
 import base64
 import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -56,6 +57,9 @@ from smg_mcp.errors import McpBadArguments, McpBusy, McpConfigError, McpDenied, 
 __all__ = ["HostedTools", "hosted_kinds", "hosted_tools"]
 
 log = logging.getLogger("smg.tools")
+
+_DECODED_HERE = 64 * 1024
+"""Characters of pictures and recordings, in base64, that are decoded on the event loop."""
 
 _APPROVAL = "mcp_approval"
 """The kind of the records of approvals that were used."""
@@ -158,7 +162,9 @@ class HostedTools:
             outcome = await request.call(call.name, arguments, progress=told, approved=call.approval is not None)
         except McpError as error:
             raise _refused(error, call.server) from error
-        return _answer(outcome)
+        if sum(len(part.data) for part in outcome.content if isinstance(part, ToolImage | ToolAudio)) <= _DECODED_HERE:
+            return _answer(outcome)
+        return await asyncio.to_thread(_answer, outcome)
 
     async def search(self, tools: Mapping[str, ServerTool], query: str, limit: int) -> tuple[str, ...]:
         return await self._searches.search(tools, query, limit)

@@ -40,6 +40,9 @@ _COPIES = 2
 _COPIES_JOINED = 3
 """The same where several items are joined."""
 
+_COPIED_HERE = 256 * 1024
+"""Bytes of a recording that are put behind a head on the event loop."""
+
 _DETAILS = {"low": Detail.LOW, "high": Detail.HIGH, "original": Detail.HIGH}
 
 
@@ -157,7 +160,7 @@ class ModelMedia:
             if item.source.data is None and first[item.source.url] is not item:
                 self._count(item, files[item.source.url], count)
         several = sum(item.kind == "image" for item in items) > 1
-        return [self._medium(item, files, several, tenant) for item in items]
+        return [await self._medium(item, files, several, tenant) for item in items]
 
     def _count(self, item: MediaItem, data: bytes, count: ByteCount) -> None:
         with of_the_request(item.param):
@@ -165,11 +168,13 @@ class ModelMedia:
                 raise MediaTooLarge(f"the media has more than {self._fetcher.limits.max_bytes} bytes")
             count.add(len(data))
 
-    @staticmethod
-    def _medium(item: MediaItem, files: Mapping[str | None, bytes], several: bool, tenant: str) -> Media:
+    async def _medium(self, item: MediaItem, files: Mapping[str | None, bytes], several: bool, tenant: str) -> Media:
         data = files[item.source.url] if item.source.data is None else item.source.data
         if item.format == "pcm16":
-            data = wave_of_pcm16(data)
+            if len(data) <= _COPIED_HERE:
+                data = wave_of_pcm16(data)
+            else:
+                data = await asyncio.get_running_loop().run_in_executor(self._pool, wave_of_pcm16, data)
         return Media(data, Modality(item.kind), _DETAILS.get(item.detail, Detail.AUTO), several, tenant)
 
     @staticmethod

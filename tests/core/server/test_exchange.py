@@ -4,6 +4,7 @@ import asyncio
 import gc
 import gzip
 import itertools
+import tracemalloc
 import weakref
 from collections.abc import Sequence
 from typing import Any
@@ -46,6 +47,30 @@ async def test_a_body_is_put_together(bodies: tuple[bytes, ...]) -> None:
     made, _ = exchange(pieces(*bodies))
 
     assert await made.body(3) == b"".join(bodies)
+
+
+async def test_a_long_body_is_never_copied_whole() -> None:
+    """A copy of 64 MiB would stop the event loop for as long as it takes, and hold the memory of two bodies."""
+    size, count = 64 * 1024, 256
+
+    async def receive() -> dict[str, Any]:
+        nonlocal count
+        count -= 1
+        return {"type": "http.request", "body": bytes(size), "more_body": count > 0}
+
+    made = Exchange({"method": "POST", "path": "/", "headers": []}, receive, _unsent)
+    tracemalloc.start()
+    try:
+        body = await made.body(1 << 30)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert len(body) == 256 * size
+    assert peak < 1.4 * len(body)
+
+
+async def _unsent(message: Any) -> None:
+    raise AssertionError(message)
 
 
 @pytest.mark.parametrize("bodies", [(b"abcd",), (b"abc", b"d", b"never read"), (b"", b"abcd")])

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from smg_core.engines.h2 import frames as wire
 from smg_core.engines.h2.frames import MAX_FRAME, MAX_WINDOW, Code, ProtocolError
-from smg_core.engines.h2.stream import H2Stream
+from smg_core.engines.h2.stream import NOTHING, H2Stream
 
 __all__ = ["Sender"]
 
@@ -37,11 +37,13 @@ class Sender:
             kind = wire.CONTINUATION if at else wire.HEADERS
             flags = wire.END_HEADERS if at + limit >= len(block) else 0
             out.append(wire.frame(kind, flags, stream.id, block[at : at + limit]))
-        size = len(stream.body)
+        size = len(stream.body) + len(stream.rest)
         if self.writable and not self._unsent and size <= min(limit, self._window, stream.send_window):
             self._window -= size
             out += (wire.frame_head(size, wire.DATA, wire.END_STREAM, stream.id), bytes(stream.body))
-            stream.body = b""
+            if stream.rest:
+                out.append(bytes(stream.rest))
+            stream.body, stream.rest = b"", NOTHING
         else:
             stream.body = memoryview(stream.body)
             self._unsent[stream.id] = stream
@@ -49,7 +51,7 @@ class Sender:
 
     def forget(self, stream: H2Stream) -> bool:
         """Send no more of a call; returns whether some of it was unsent."""
-        stream.body = b""
+        stream.body, stream.rest = b"", NOTHING
         return self._unsent.pop(stream.id, None) is not None
 
     def pump(self) -> bool:
@@ -68,6 +70,8 @@ class Sender:
 
     def _piece(self, stream: H2Stream, size: int) -> None:
         piece, stream.body = stream.body[:size], stream.body[size:]
+        if not stream.body:
+            stream.body, stream.rest = stream.rest, NOTHING
         stream.send_window -= size
         self._window -= size
         last = not stream.body

@@ -14,9 +14,24 @@ from smg_core.engines.settings import EnginesConfig
 from smg_core.engines.status import error_from_http, error_from_status, percent_decode
 from smg_core.errors import EngineGarbled, SmgError
 
-__all__ = ["H2Stream", "Owner", "outcome", "protocol_broken"]
+__all__ = ["NOTHING", "H2Stream", "Owner", "outcome", "protocol_broken"]
 
 _PREFIX = struct.Struct(">BI")  # compressed or not, length
+
+
+_FIRST = 64 * 1024
+"""Bytes of a message that are copied behind its prefix. The others are sent from where they are."""
+
+
+def _begun(message: bytes) -> tuple[bytes | memoryview, memoryview]:
+    """The first bytes of a message with the prefix before them, and the others."""
+    prefix = b"\x00" + len(message).to_bytes(4, "big")
+    if len(message) <= _FIRST:
+        return prefix + message, NOTHING
+    return prefix + message[:_FIRST], memoryview(message)[_FIRST:]
+
+
+NOTHING = memoryview(b"")
 
 
 class Owner(Protocol):
@@ -56,6 +71,7 @@ class H2Stream:
         "push",
         "receiver",
         "refusals",
+        "rest",
         "send_window",
         "window",
     )
@@ -67,7 +83,7 @@ class H2Stream:
         self.push = receiver.messages
         self.head = head
         self.message: bytes | None = message  # kept until the engine answers, in case it refuses the stream
-        self.body: bytes | memoryview = b"\x00" + len(message).to_bytes(4, "big") + message  # what is still to be sent
+        self.body, self.rest = _begun(message)  # what is still to be sent, one after the other
         self.refusals = 0
         self.batch: list[bytes] | None = None  # messages of the present read
         self.window = owner.limits.stream_window_bytes
@@ -104,7 +120,7 @@ class H2Stream:
         self.id = 0
         self.refusals += 1
         if self.message is not None:
-            self.body = b"\x00" + len(self.message).to_bytes(4, "big") + self.message
+            self.body, self.rest = _begun(self.message)
 
     def collect(self, data: bytes, at: int, end: int) -> str | None:
         """Take the DATA in `data[at:end]`: whole messages go to `batch`, the rest is kept. Returns what is wrong with it,

@@ -34,7 +34,7 @@ from smg_core.engines.neutral import calls
 from smg_core.engines.neutral.kv_events import kv_events
 from smg_core.engines.neutral.media import NeutralRequestMedia
 from smg_core.engines.status import error_from_status
-from smg_core.engines.tensors import BytesLike
+from smg_core.engines.tensors import BytesLike, concatenated
 from smg_core.engines.upkeep import Adapter, EngineTask
 from smg_core.engines.wire import float32, positive, tagged, uint32, varints_of
 from smg_core.errors import EngineFailed, EngineGarbled, InvalidRequest, SmgError, UnsupportedParameter
@@ -91,7 +91,7 @@ class NeutralCodec:
             message.kv_transfer_json = request.kv_transfer
         framed: bytes = message.SerializeToString()
         media = [] if request.multimodal is None else _media(request.multimodal)
-        return b"".join((framed, tagged(calls.INPUT_IDS, varints_of(request.input_ids)), *media))
+        return concatenated((framed, tagged(calls.INPUT_IDS, varints_of(request.input_ids)), *media))
 
     def decoder(self, request: EngineRequest) -> OutputDecoder:
         sampling = request.sampling

@@ -23,7 +23,7 @@ from smg_core.engines.sglang import calls
 from smg_core.engines.sglang.media import SglangRequestMedia
 from smg_core.engines.shared_kv_events import kv_events_call
 from smg_core.engines.shared_upkeep import upkeep_call
-from smg_core.engines.tensors import BytesLike
+from smg_core.engines.tensors import BytesLike, concatenated
 from smg_core.engines.upkeep import EngineReply, EngineTask, LoadAdapter, UnloadAdapter
 from smg_core.engines.wire import any_of, float32, int32, nonzero, tagged, uint32, varints_of, within
 from smg_core.errors import UnsupportedParameter
@@ -73,7 +73,9 @@ class SglangCodec:
         if request.lora is not None:
             message.lora_id = request.lora
         tokenized = tagged(calls.INPUT_IDS, varints_of(request.input_ids))
-        return b"".join((message.SerializeToString(), tagged(calls.TOKENIZED, tokenized), *_media(request.multimodal)))
+        return concatenated(
+            (message.SerializeToString(), tagged(calls.TOKENIZED, tokenized), *_media(request.multimodal))
+        )
 
     def decoder(self, request: EngineRequest) -> OutputDecoder:
         stops = request.sampling.stop_token_ids

@@ -21,7 +21,7 @@ from smg_core.engines.shared_calls import (
     struct_text,
     tokenizer_call,
 )
-from smg_core.engines.tensors import MediaMessage
+from smg_core.engines.tensors import MediaMessage, concatenated
 from smg_core.errors import WorkerBusy
 
 __all__ = [
@@ -114,7 +114,7 @@ def abort(request_id: str) -> Unary[None]:
 def encode_item(request_id: str, media: MediaMessage, room: int) -> Unary[None]:
     """Has an encode worker make the embeddings of the one item of `media`, and keep them in `room` for the engine that asks."""
     told = encoder.EncodeRequest(request_id=request_id, items=[encoder.EncodeItemAssignment(bootstrap_room=room)])
-    message = b"".join((told.SerializeToString(), *media.tagged(_MM_INPUTS)))
+    message = concatenated((told.SerializeToString(), *media.tagged(_MM_INPUTS)))
     return Unary(f"/{ENCODER}/Encode", message, _accepted)
 
 

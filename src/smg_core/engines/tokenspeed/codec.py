@@ -19,7 +19,7 @@ from smg_core.engines.decoding import FINISH, Wording, decoder_of, matched_stop
 from smg_core.engines.kv_events import KvEventBatch
 from smg_core.engines.shared_kv_events import kv_events_call
 from smg_core.engines.shared_upkeep import upkeep_call
-from smg_core.engines.tensors import BytesLike
+from smg_core.engines.tensors import BytesLike, concatenated
 from smg_core.engines.tokenspeed import calls
 from smg_core.engines.tokenspeed.media import TokenSpeedRequestMedia
 from smg_core.engines.upkeep import Adapter, EngineReply, EngineTask
@@ -75,7 +75,7 @@ class TokenSpeedCodec:
             message.data_parallel_rank = request.data_parallel_rank
         tokenized = tagged(calls.INPUT_IDS, varints_of(request.input_ids))
         media = _media(request.multimodal, frozenset(each.item for each in request.encoded))
-        return b"".join((message.SerializeToString(), tagged(calls.TOKENIZED, tokenized), *media))
+        return concatenated((message.SerializeToString(), tagged(calls.TOKENIZED, tokenized), *media))
 
     def decoder(self, request: EngineRequest) -> OutputDecoder:
         stops = request.sampling.stop_token_ids

@@ -19,7 +19,7 @@ from smg_core.engines.decoding import FINISH, Wording, decoder_of, prompt_scores
 from smg_core.engines.kv_events import KvEventBatch
 from smg_core.engines.shared_kv_events import kv_events_call
 from smg_core.engines.shared_upkeep import upkeep_call
-from smg_core.engines.tensors import BytesLike
+from smg_core.engines.tensors import BytesLike, concatenated
 from smg_core.engines.upkeep import Adapter, EngineReply, EngineTask
 from smg_core.engines.vllm import calls
 from smg_core.engines.vllm.media import VllmRequestMedia
@@ -68,7 +68,9 @@ class VllmCodec:
         if request.data_parallel_rank is not None:
             message.data_parallel_rank = request.data_parallel_rank
         tokenized = tagged(calls.INPUT_IDS, varints_of(request.input_ids))
-        return b"".join((message.SerializeToString(), tagged(calls.TOKENIZED, tokenized), *_media(request.multimodal)))
+        return concatenated(
+            (message.SerializeToString(), tagged(calls.TOKENIZED, tokenized), *_media(request.multimodal))
+        )
 
     def decoder(self, request: EngineRequest) -> OutputDecoder:
         return decoder_of(_WORDING, request)

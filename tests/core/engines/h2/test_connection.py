@@ -1,6 +1,7 @@
 """Frames in, pushes and frames out."""
 
 import struct
+import tracemalloc
 
 import pytest
 from tests.core.engines.h2.wire import (
@@ -69,6 +70,27 @@ def sent_bodies(server: Server) -> dict[int, tuple[bytes, bool]]:
 def test_the_client_opens_with_preface_settings_and_a_wide_connection_window() -> None:
     kinds = [(kind, flags) for kind, flags, _, _ in Server().first]
     assert kinds == [(SETTINGS, 0), (UPDATE, 0), (SETTINGS, 1)]
+
+
+@pytest.mark.parametrize("size", [0, 1, 16_379, 65_535, 65_536, 65_537, 200_000])
+def test_a_message_of_any_length_arrives_whole_behind_its_prefix(size: int) -> None:
+    server = Server(None, (4, 2**31 - 1), (5, 20_000))
+    server.say(frame(UPDATE, payload=u32(2**30)))
+    content = bytes(range(251)) * (size // 251 + 1)
+    server.call(content=content[:size])
+    sent = server.take()
+    assert b"".join(payload for kind, _, _, payload in sent if kind == DATA) == prefixed(content[:size])
+    assert [bool(flags & 1) for kind, flags, _, _ in sent if kind == DATA][-1]
+
+
+def test_a_large_message_is_kept_once_however_often_it_may_have_to_be_sent() -> None:
+    server, content = Server(), bytes(8 << 20)
+    tracemalloc.start()
+    try:
+        server.call(content=content)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_request_is_headers_and_one_data_frame_that_half_closes() -> None:
