@@ -4,40 +4,29 @@ Whatever comes in whatever order: what was stored once stands, the stream keeps 
 """
 
 import asyncio
-import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import attrs
 import msgspec
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests.gateway.pending_responses import ID, LEASE, TENANT, Waiting, Worker
 
-from smg_core import Config, Gateway
+from smg_core import Config
 from smg_core.errors import StoreFailed
-from smg_core.events import Done, Finished, Started, TextDelta, TextEnd, Usage
-from smg_core.history.base import AppendEvents, Lease, LeaseLost, PutResponse, StaleVersion, StoredEvent
+from smg_core.history.base import Lease, LeaseLost, StaleVersion
 from smg_core.history.memory import MemoryStore
 from smg_core.history.opening import guarded
-from smg_core.protocols.base import Incoming
-from smg_core.protocols.responses import ResponsesRequest, decode_responses
-from smg_core.protocols.responses_encode import ResponsesStreamEncoder
 from smg_core.protocols.responses_grammar import check_stream
-from smg_core.server.background import Background
-from smg_core.server.background_states import NEXT, KeptRequest, marks
-from smg_core.server.background_store import PendingResponse
-from smg_core.server.news import News
-from smg_core.server.remembering import ResponseMemory
-from smg_core.server.responses_api import background_responses, responses_api
+from smg_core.server.background_states import NEXT
 from smg_core.server.settings import ResponsesConfig
 from smg_core.testing import FakeClock
 
-ID, TENANT = "resp_1", "acme"
-LEASE = 30.0
 WORKERS = st.integers(0, 2)
-SETTINGS = ResponsesConfig(lease_s=LEASE, poll_s=0.01)
+PENDING = 2000.0
+SETTINGS = ResponsesConfig(lease_s=LEASE, poll_s=0.01, pending_s=PENDING)
 
 
 class Store(MemoryStore):
@@ -54,15 +43,6 @@ class Store(MemoryStore):
             raise StoreFailed("failed", "written, and not told")
 
 
-@attrs.define
-class Worker:
-    """A process that works on the response: what it has read, and the encoder of its run."""
-
-    pending: PendingResponse[ResponsesRequest]
-    decoded: ResponsesRequest
-    encoder: ResponsesStreamEncoder
-
-
 class Races(RuleBasedStateMachine):
     """Three processes, one client that may cancel, one clock."""
 
@@ -74,30 +54,15 @@ class Races(RuleBasedStateMachine):
             self.clock, most_bytes=1 << 24, most_links=10, most_link_bytes=1 << 20, most_page_bytes=1 << 20
         )
         self.store.failures = []
-        self.gateway = Gateway(config=Config(responses=SETTINGS), clock=self.clock)
-        self.gateway.history = guarded(self.store, self.gateway.config.history, self.clock)
-        memory = ResponseMemory(self.gateway)
-        row = responses_api(self.clock.time, memory, memory.seal)
-        self.api = background_responses(row, memory, self.clock.time, memory.seal)
-        self.background = Background(self.gateway, [self.api])
+        history = guarded(self.store, Config().history, self.clock)
+        self.waiting = Waiting(history, self.clock, SETTINGS)
+        self.gateway = self.waiting.gateway
         self.workers: dict[int, Worker] = {}
         self.seen: list[bytes] = []
-        self.run(self._create())
+        self.run(self.waiting.create())
 
     def run(self, work: Awaitable[Any]) -> Any:
         return self.loop.run_until_complete(work)  # type: ignore[arg-type]
-
-    async def _create(self) -> None:
-        body = {"model": "sim", "input": "Hello", "background": True, "stream": True}
-        decoded = decode_responses(Incoming(json.dumps(body).encode(), ID))
-        now = self.clock.time()
-        encoder = self.api.stream(decoded, int(now))
-        opening = self.api.words.events(encoder.queued())
-        kept = self.api.stored(decoded, encoder.response(), True)
-        request = KeptRequest(msgspec.json.encode(decoded.body).decode(), {}, "")
-        events = tuple(StoredEvent(number, data) for number, data in enumerate(opening))
-        operations = [PutResponse(kept, if_version=0), *marks(ID, request, now, 1e6), AppendEvents(ID, events)]
-        await self.gateway.history.write(TENANT, operations)
 
     # ------------------------------------------------------------------------------------------------------- processes
 
@@ -107,29 +72,18 @@ class Races(RuleBasedStateMachine):
             self.run(self._take(name))
 
     async def _take(self, name: int) -> None:
-        history = self.gateway.history
-        if not await history.abandoned("response"):
+        pending = await self.waiting.pending(f"run_{name}")
+        if pending is None:
             return
-        lease = await history.acquire(TENANT, "response", ID, f"run_{name}", LEASE)
-        if lease is None:
-            return
-        pending = PendingResponse(self.gateway, self.api, News(), (TENANT, ID), lease)
         try:
-            request = await pending.read()
-            if request is None:
-                await pending.clear()
-                return
-            decoded = await pending.decoded(request)
-            await pending.take()
+            worker = await self.waiting.taken(pending)
         except (LeaseLost, StaleVersion):
+            worker = None
+        if worker is None:
             await pending.clear()
             return
-        encoder = self.api.stream(decoded, int(pending.found.created_at))
-        encoder.go_on(pending.following, pending.log.items)
-        assert isinstance(encoder, ResponsesStreamEncoder)
-        self.workers[name] = Worker(pending, decoded, encoder)
-        first = encoder.start() + encoder.encode([Started(3, None, "sim")])
-        await self._does(name, lambda worker: worker.pending.append(first))
+        self.workers[name] = worker
+        await self._does(name, lambda worker: worker.begins())
 
     async def _does(self, name: int, work: Callable[[Worker], Awaitable[None]]) -> None:
         worker = self.workers[name]
@@ -143,18 +97,14 @@ class Races(RuleBasedStateMachine):
     @rule(text=st.sampled_from(["one ", "two ", "three "]))
     def all_say(self, text: str) -> None:
         for name in list(self.workers):
-            frames = self.workers[name].encoder.encode([TextDelta(0, text)])
-            self.run(self._does(name, lambda worker, frames=frames: worker.pending.append(frames)))  # type: ignore[misc]
+            self.run(self._does(name, lambda worker: worker.says(text)))
 
     @precondition(lambda self: self.workers)
     @rule(name=WORKERS, now=st.sampled_from([True, False, False]))
     def ends(self, name: int, now: bool = True) -> None:
         if name not in self.workers or not now:
             return
-        worker = self.workers[name]
-        frames = worker.encoder.encode([TextDelta(0, "."), TextEnd(0), Finished(0, "stop"), Usage(3, 2), Done()])
-        whole = worker.encoder.response()
-        self.run(self._does(name, lambda worker: worker.pending.end(worker.decoded, whole, frames)))
+        self.run(self._does(name, lambda worker: worker.ends()))
         if name in self.workers:
             self.run(self.workers.pop(name).pending.clear())
 
@@ -180,7 +130,7 @@ class Races(RuleBasedStateMachine):
         found = await self.gateway.history.response(TENANT, ID)
         assert found is not None
         try:
-            now = await self.background.cancel(self.api, (TENANT, ID), found)
+            now = await self.waiting.background.cancel(self.waiting.api, (TENANT, ID), found)
         except StoreFailed:
             return
         assert now.status not in NEXT
@@ -188,6 +138,20 @@ class Races(RuleBasedStateMachine):
     @rule(seconds=st.sampled_from([1.0, LEASE / 2, LEASE + 1]))
     def time_passes(self, seconds: float) -> None:
         self.clock.advance(seconds)
+
+    @precondition(lambda self: self.workers and not self.store.failures)
+    @rule(now=st.sampled_from([False, False, True]))
+    def it_takes_days(self, now: bool = True) -> None:
+        """Longer than anything of the response is kept where nobody works on it; guards look at intervals meanwhile."""
+        for _ in range(int(2.5 * PENDING / (LEASE / 2)) if now else 0):
+            self.clock.advance(LEASE / 2)
+            for name, worker in list(self.workers.items()):
+                self.run(worker.pending.look())
+                if worker.pending.lost:
+                    del self.workers[name]
+                    self.run(worker.pending.clear())
+            if not self.workers:
+                break
 
     @precondition(lambda self: not self.store.failures)
     @rule(failures=st.lists(st.booleans(), min_size=1, max_size=3))

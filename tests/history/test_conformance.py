@@ -18,6 +18,7 @@ from smg_core.history.base import (
     DeleteRecord,
     DeleteResponse,
     Exported,
+    ExtendExpiry,
     ItemExists,
     LeaseLost,
     NoConversation,
@@ -660,6 +661,58 @@ async def test_what_has_expired_is_not_read_and_is_swept(store, clock) -> None:
     assert await store.erase("acme") == 2
     await store.write("acme", [response(clock, if_version=0), conversation(clock, if_version=0)])
     assert (await store.items("acme", "conv_1")).data == ()
+
+
+async def test_what_is_there_is_kept_longer_and_its_version_stays(store, clock) -> None:
+    soon, later = clock.time() + 10, clock.time() + 100
+    kept = [response(clock, expires_at=soon, pending=True), AppendEvents("resp_1", events(0), soon)]
+    await store.write("acme", [*kept, record(clock, "b_1", expires_at=soon)])
+    longer = [
+        ExtendExpiry("response", "resp_1", later),
+        ExtendExpiry("events", "resp_1", later),
+        ExtendExpiry("record", "b_1", later, "batch"),
+    ]
+    await store.write("acme", longer)
+    await store.write("acme", [attrs.evolve(each, expires_at=soon) for each in longer])  # none is kept shorter
+    clock.advance(50)
+    await store.sweep()
+
+    found = await store.response("acme", "resp_1")
+    assert (found.version, found.expires_at) == (1, later)
+    assert await store.events("acme", "resp_1") == events(0)
+    assert (await store.record("acme", "batch", "b_1")).version == 1
+    assert await store.abandoned("response") == (Owned("acme", "resp_1"),)
+    await store.write("acme", [response(clock, if_version=1, expires_at=later)])
+    clock.advance(51)
+    assert await store.sweep() == 3
+    await store.write("acme", [attrs.evolve(each, expires_at=clock.time() + 100) for each in longer])
+    assert await contents(store, "acme") == []
+    assert await store.sweep() == 0
+
+
+async def test_what_is_kept_for_ever_is_not_kept_shorter_by_being_kept_longer(store, clock) -> None:
+    await store.write("acme", [response(clock), record(clock, "b_1")])
+    until = clock.time() + 10
+    await store.write(
+        "acme", [ExtendExpiry("response", "resp_1", until), ExtendExpiry("record", "b_1", until, "batch")]
+    )
+    clock.advance(20)
+    await store.sweep()
+
+    assert (await store.response("acme", "resp_1")).expires_at is None
+    assert (await store.record("acme", "batch", "b_1")).expires_at is None
+
+
+async def test_what_is_kept_longer_in_a_write_that_fails_is_not(store, clock) -> None:
+    soon = clock.time() + 10
+    await store.write("acme", [response(clock, expires_at=soon), record(clock, "b_1", expires_at=soon)])
+    longer = [ExtendExpiry("response", "resp_1", soon + 50), ExtendExpiry("record", "b_1", soon + 50, "batch")]
+    with pytest.raises(StaleVersion):
+        await store.write("acme", [*longer, record(clock, "b_2", if_version=3)])
+    clock.advance(10)
+
+    assert await store.response("acme", "resp_1") is None
+    assert await store.sweep() == 2
 
 
 async def test_what_has_expired_is_made_anew_before_it_was_swept(store, clock) -> None:

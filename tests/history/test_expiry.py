@@ -25,6 +25,7 @@ from smg_core.history.base import (
     DeleteItem,
     DeleteRecord,
     DeleteResponse,
+    ExtendExpiry,
     Lease,
     PutConversation,
     PutRecord,
@@ -80,6 +81,10 @@ def append_events(id: str, numbers: list[int], seconds: float | None) -> Make:
     )
 
 
+def extend(what: Any, id: str, seconds: float) -> Make:
+    return lambda clock: ExtendExpiry(what, id, clock.time() + seconds, "batch" if what == "record" else "")
+
+
 OPERATIONS: dict[type[StoreOperation], st.SearchStrategy[Make]] = {
     PutResponse: st.builds(
         put_response, ids, kept, versions, st.lists(items, max_size=2, unique=True).map(tuple), st.booleans()
@@ -92,6 +97,9 @@ OPERATIONS: dict[type[StoreOperation], st.SearchStrategy[Make]] = {
     AppendEvents: st.builds(append_events, ids, st.lists(st.integers(0, 3), max_size=2, unique=True), kept),
     DeleteEvents: ids.map(lambda id: lambda clock: DeleteEvents(id)),
     PutRecord: st.builds(put_record, ids, kept, versions, st.booleans()),
+    ExtendExpiry: st.builds(
+        extend, st.sampled_from(["response", "events", "record"]), ids, st.sampled_from([4.0, 9.0])
+    ),
     DeleteRecord: st.tuples(ids, versions).map(lambda given: lambda clock: DeleteRecord("batch", *given)),
 }
 

@@ -53,6 +53,7 @@ __all__ = [
     "DeleteRecord",
     "DeleteResponse",
     "Exported",
+    "ExtendExpiry",
     "ItemExists",
     "Lease",
     "LeaseLost",
@@ -313,6 +314,17 @@ class DeleteRecord:
     if_version: int | None = None
 
 
+@attrs.frozen
+class ExtendExpiry:
+    """Keep a response, the events of one, or a record until `expires_at`, where it is there and its time would be up earlier. Its
+    version stays, so it is no change for those who have read it."""
+
+    what: Literal["response", "events", "record"]
+    id: str
+    expires_at: float
+    kind: str = ""
+
+
 StoreOperation = (
     PutResponse
     | DeleteResponse
@@ -324,6 +336,7 @@ StoreOperation = (
     | DeleteEvents
     | PutRecord
     | DeleteRecord
+    | ExtendExpiry
 )
 
 

@@ -1,7 +1,8 @@
 """The history of all tenants in dictionaries, bounded by bytes.
 
 Decides what every operation does; `memory` is the store around it. All methods take `now`, in seconds since the Unix epoch.
-When the bound is passed, `memory_room` says what goes; pending objects stay. Above: `memory`. Below: `base`, `memory_room`.
+When the bound is passed, `memory_room` says what goes; pending objects stay. Above: `memory`. Below: `base`, `memory_room`,
+`memory_rows`.
 """
 
 import bisect
@@ -23,6 +24,7 @@ from smg_core.history.base import (
     DeleteRecord,
     DeleteResponse,
     Exported,
+    ExtendExpiry,
     ItemExists,
     Lease,
     LeaseLost,
@@ -42,32 +44,12 @@ from smg_core.history.base import (
     StoreOperation,
 )
 from smg_core.history.memory_room import ENTRY_BYTES, MemoryRoom, Root
+from smg_core.history.memory_rows import ConversationRows, EventRows, chain_link, next_version, not_expired, paged
 
 __all__ = ["MemoryTables"]
 
 V = TypeVar("V")
-T = TypeVar("T", int, tuple[float, str])
 Undo = list[Callable[[], object]]
-
-
-@attrs.define
-class _Conversation:
-    """A conversation's items by position, and the position of each id."""
-
-    head: StoredConversation
-    items: dict[int, StoredItem] = attrs.field(factory=dict)
-    positions: dict[str, int] = attrs.field(factory=dict)
-    order: list[int] = attrs.field(factory=list)  # of the positions that are there, ascending
-    next: int = 0
-
-
-@attrs.define
-class _Events:
-    """A response's events by number."""
-
-    expires_at: float | None
-    data: dict[int, bytes] = attrs.field(factory=dict)
-    order: list[int] = attrs.field(factory=list)
 
 
 class MemoryTables:
@@ -78,8 +60,8 @@ class MemoryTables:
         self._most_page_bytes = most_page_bytes
         self._responses: dict[tuple[str, str], StoredResponse] = {}
         self._holders: dict[tuple[str, str], dict[str, None]] = {}  # ids of responses by tenant and item
-        self._conversations: dict[tuple[str, str], _Conversation] = {}
-        self._events: dict[tuple[str, str], _Events] = {}
+        self._conversations: dict[tuple[str, str], ConversationRows] = {}
+        self._events: dict[tuple[str, str], EventRows] = {}
         self._records: dict[tuple[str, str, str], StoredRecord] = {}
         self._by_time: dict[tuple[str, str], list[tuple[float, str]]] = {}  # of records, by tenant and kind
         self._leases: dict[tuple[str, str, str], Lease] = {}
@@ -109,17 +91,17 @@ class MemoryTables:
         match operation:
             case PutResponse(response, if_version):
                 earlier = self.response(tenant, response.id, now)
-                version = _next_version(response.id, earlier.version if earlier else 0, if_version)
+                version = next_version(response.id, earlier.version if earlier else 0, if_version)
                 self._put_response(tenant, attrs.evolve(response, version=version), undo)
                 written[("response", tenant, "", response.id)] = None
             case PutConversation(head, if_version):
                 found = self._conversation(tenant, head.id, now)
-                version = _next_version(head.id, found.head.version if found else 0, if_version)
+                version = next_version(head.id, found.head.version if found else 0, if_version)
                 self._put_conversation(tenant, attrs.evolve(head, version=version), found, undo)
                 written[("conversation", tenant, "", head.id)] = None
             case PutRecord(record, if_version):
                 kept = self.record(tenant, record.kind, record.id, now)
-                version = _next_version(record.id, kept.version if kept else 0, if_version)
+                version = next_version(record.id, kept.version if kept else 0, if_version)
                 self._put_record(tenant, attrs.evolve(record, version=version), undo)
                 written[("record", tenant, record.kind, record.id)] = None
             case AppendItems(conversation_id, items, if_version):
@@ -128,11 +110,20 @@ class MemoryTables:
             case AppendEvents(response_id, events, expires_at):
                 self._append_events(tenant, response_id, events, expires_at, now, undo)
                 written[("events", tenant, "", response_id)] = None
+            case ExtendExpiry(what, id, expires_at, kind):
+                root: Root = (what, tenant, kind, id)
+                if root in self._room and self._extend(root, expires_at, now, undo):
+                    written[root] = None
+            case _:
+                self._delete(tenant, operation, now, undo)
+
+    def _delete(self, tenant: str, operation: StoreOperation, now: float, undo: Undo) -> None:
+        match operation:
             case DeleteItem(conversation_id, id):
                 self._delete_item(tenant, conversation_id, id, now, undo)
             case DeleteRecord(kind, id, if_version):
                 kept = self.record(tenant, kind, id, now)
-                _next_version(id, kept.version if kept else 0, if_version)
+                next_version(id, kept.version if kept else 0, if_version)
                 self._drop(("record", tenant, kind, id), undo)
             case DeleteResponse(id):
                 self._drop(("response", tenant, "", id), undo)
@@ -152,11 +143,13 @@ class MemoryTables:
         self._room.resize(root, len(response.body) + len(response.input) + len(response.output))
         undo.append(lambda: self._forget(root))
 
-    def _put_conversation(self, tenant: str, head: StoredConversation, found: _Conversation | None, undo: Undo) -> None:
+    def _put_conversation(
+        self, tenant: str, head: StoredConversation, found: ConversationRows | None, undo: Undo
+    ) -> None:
         root: Root = ("conversation", tenant, "", head.id)
         if found is None:
             self._drop(root, undo)  # one that has expired
-            self._conversations[tenant, head.id] = _Conversation(head)
+            self._conversations[tenant, head.id] = ConversationRows(head)
             self._room.resize(root, len(head.metadata))
             undo.append(lambda: self._forget(root))
             return
@@ -178,7 +171,7 @@ class MemoryTables:
             raise NoConversation(id)
         root: Root = ("conversation", tenant, "", id)
         earlier, size, start = found.head, self._room.size(root), found.next
-        version = _next_version(id, earlier.version, if_version)
+        version = next_version(id, earlier.version, if_version)
 
         def restore() -> None:
             found.head = earlier
@@ -223,7 +216,7 @@ class MemoryTables:
         root: Root = ("events", tenant, "", id)
         if self._log(tenant, id, now) is None:
             self._drop(root, undo)  # one that has expired
-            self._events[tenant, id] = _Events(expires_at)
+            self._events[tenant, id] = EventRows(expires_at)
             self._room.resize(root, 0)
             undo.append(lambda: self._forget(root))
         log, size = self._events[tenant, id], self._room.size(root)
@@ -254,6 +247,26 @@ class MemoryTables:
         bisect.insort(self._by_time.setdefault((tenant, record.kind), []), (record.created_at, record.id))
         self._room.resize(root, len(record.body))
         undo.append(lambda: self._forget(root))
+
+    def _extend(self, root: Root, expires_at: float, now: float, undo: Undo) -> bool:
+        """Keep an object until then; False where its time is up, or later than that."""
+        earlier = self._expiry(root)
+        if earlier is None or not now < earlier < expires_at:
+            return False
+        self._set_expiry(root, expires_at)
+        undo.append(lambda: self._set_expiry(root, earlier))
+        return True
+
+    def _set_expiry(self, root: Root, expires_at: float) -> None:
+        table, tenant, kind, id = root
+        match table:
+            case "response":
+                self._responses[tenant, id] = attrs.evolve(self._responses[tenant, id], expires_at=expires_at)
+            case "record":
+                record = self._records[tenant, kind, id]
+                self._records[tenant, kind, id] = attrs.evolve(record, expires_at=expires_at)
+            case "events":
+                self._events[tenant, id].expires_at = expires_at
 
     # ------------------------------------------------------------------------------------------------- forgetting, bounds
 
@@ -361,7 +374,7 @@ class MemoryTables:
 
     def response(self, tenant: str, id: str, now: float) -> StoredResponse | None:
         found = self._responses.get((tenant, id))
-        return found if found is not None and _alive(found.expires_at, now) else None
+        return found if found is not None and not_expired(found.expires_at, now) else None
 
     def chain(self, tenant: str, id: str, now: float) -> Chain | None:
         found = self.response(tenant, id, now)
@@ -379,7 +392,7 @@ class MemoryTables:
                 raise ChainBroken(id, "too_long", self._most_links)
             if size > self._most_link_bytes:
                 raise ChainBroken(id, "too_large", self._most_link_bytes)
-            links.append(_link(found))
+            links.append(chain_link(found))
             if found.previous_id is None:
                 return Chain(tuple(reversed(links)))
             parent = self.response(tenant, found.previous_id, now)
@@ -404,9 +417,9 @@ class MemoryTables:
             fitting.append(each)
         return fitting
 
-    def _conversation(self, tenant: str, id: str, now: float) -> _Conversation | None:
+    def _conversation(self, tenant: str, id: str, now: float) -> ConversationRows | None:
         found = self._conversations.get((tenant, id))
-        return found if found is not None and _alive(found.head.expires_at, now) else None
+        return found if found is not None and not_expired(found.head.expires_at, now) else None
 
     def conversation(self, tenant: str, id: str, now: float) -> StoredConversation | None:
         found = self._conversation(tenant, id, now)
@@ -418,7 +431,7 @@ class MemoryTables:
         found = self._conversation(tenant, id, now)
         if found is None or (after is not None and after not in found.positions):
             return Page((), False)
-        positions, more = _paged(found.order, None if after is None else found.positions[after], limit, newest_first)
+        positions, more = paged(found.order, None if after is None else found.positions[after], limit, newest_first)
         listed = [found.items[position] for position in positions]
         data = self._fitting(listed, lambda item: len(item.body))
         return Page(tuple(data), more or len(data) < len(listed))
@@ -427,9 +440,9 @@ class MemoryTables:
         found = self._conversation(tenant, conversation_id, now)
         return found.items[found.positions[id]] if found is not None and id in found.positions else None
 
-    def _log(self, tenant: str, id: str, now: float) -> _Events | None:
+    def _log(self, tenant: str, id: str, now: float) -> EventRows | None:
         found = self._events.get((tenant, id))
-        return found if found is not None and _alive(found.expires_at, now) else None
+        return found if found is not None and not_expired(found.expires_at, now) else None
 
     def events(self, tenant: str, id: str, after: int, limit: int, now: float) -> tuple[StoredEvent, ...]:
         log = self._log(tenant, id, now)
@@ -445,7 +458,7 @@ class MemoryTables:
 
     def record(self, tenant: str, kind: str, id: str, now: float) -> StoredRecord | None:
         found = self._records.get((tenant, kind, id))
-        return found if found is not None and _alive(found.expires_at, now) else None
+        return found if found is not None and not_expired(found.expires_at, now) else None
 
     def records(
         self, tenant: str, kind: str, after: str | RecordPosition | None, limit: int, newest_first: bool, now: float
@@ -458,7 +471,7 @@ class MemoryTables:
         alive: list[StoredRecord] = []
         mark = None if place is None else (place.created_at, place.id)
         while True:
-            keys, more = _paged(times, mark, limit + 1 - len(alive), newest_first)
+            keys, more = paged(times, mark, limit + 1 - len(alive), newest_first)
             alive += [found for _, id in keys if (found := self.record(tenant, kind, id, now))]
             if len(alive) > limit or not more:
                 data = self._fitting(alive[:limit], lambda record: len(record.body))
@@ -500,7 +513,7 @@ class MemoryTables:
         free = (
             (each.created_at, tenant, id)
             for tenant, id, each in things
-            if each.pending and _alive(each.expires_at, now) and not self._taken(tenant, kind, id, now)
+            if each.pending and not_expired(each.expires_at, now) and not self._taken(tenant, kind, id, now)
         )
         return tuple(Owned(tenant, id) for _, tenant, id in heapq.nsmallest(limit, free))
 
@@ -514,7 +527,7 @@ class MemoryTables:
         """What there is of a tenant when it is called; what is deleted meanwhile is left out."""
         for root in self._room.roots(tenant):
             expires_at = self._expiry(root) if root in self._room else None
-            if root in self._room and _alive(expires_at, now):
+            if root in self._room and not_expired(expires_at, now):
                 yield from self._exported(root)
 
     def _exported(self, root: Root) -> Iterator[Exported]:
@@ -540,7 +553,7 @@ class MemoryTables:
         roots = self._room.roots(tenant)
         gone = 0
         for root in roots:
-            if _alive(self._expiry(root), now):
+            if not_expired(self._expiry(root), now):
                 gone += self._count(root)
             self._forget(root)
         for key in [key for key in self._leases if key[0] == tenant]:
@@ -553,35 +566,3 @@ class MemoryTables:
         if table == "events":
             return len(self._events[tenant, id].data)
         return 1 + len(self._conversations[tenant, id].items) if table == "conversation" else 1
-
-
-def _paged(order: Sequence[T], after: T | None, limit: int, newest_first: bool) -> tuple[list[T], bool]:
-    """At most `limit` of the sorted `order` behind `after`, and whether there are more."""
-    if newest_first:
-        end = len(order) if after is None else bisect.bisect_left(order, after)
-        start = max(0, end - limit)
-        return list(reversed(order[start:end])), start > 0
-    start = 0 if after is None else bisect.bisect_right(order, after)
-    return list(order[start : start + limit]), start + limit < len(order)
-
-
-def _alive(expires_at: float | None, now: float) -> bool:
-    return expires_at is None or expires_at > now
-
-
-def _next_version(id: str, version: int, if_version: int | None) -> int:
-    if if_version is not None and if_version != version:
-        raise StaleVersion(id)
-    return version + 1
-
-
-def _link(response: StoredResponse) -> ChainLink:
-    return ChainLink(
-        id=response.id,
-        previous_id=response.previous_id,
-        status=response.status,
-        model=response.model,
-        created_at=response.created_at,
-        input=response.input,
-        output=response.output,
-    )

@@ -20,6 +20,7 @@ from smg_core.history.base import (
     DeleteItem,
     DeleteRecord,
     DeleteResponse,
+    ExtendExpiry,
     ItemExists,
     Lease,
     LeaseLost,
@@ -84,6 +85,15 @@ class Keys:
     def records(self, kind: str) -> str:
         return f"{self.base}records:{quote(kind, safe='')}"
 
+    def extended(self, operation: ExtendExpiry) -> str:
+        match operation.what:
+            case "response":
+                return self.response(operation.id)
+            case "events":
+                return self.log(operation.id)
+            case "record":
+                return self.record(operation.kind, operation.id)
+
     def lease(self, kind: str, id: str) -> str:
         return f"{self.base}lease:{quote(kind, safe='')}:{id}"
 
@@ -134,6 +144,16 @@ def _of_thing(tenant: str, what: str, kind: str, thing: StoredResponse | StoredR
     return found
 
 
+def _extended_name(tenant: str, operation: ExtendExpiry) -> str:
+    match operation.what:
+        case "response":
+            return _name(tenant, "response", "response", operation.id)
+        case "events":
+            return _name(tenant, "log", "", operation.id)
+        case "record":
+            return _name(tenant, "record", operation.kind, operation.id)
+
+
 def _name(*parts: str) -> str:
     return "/".join(quote(part, safe="") for part in parts)
 
@@ -175,6 +195,8 @@ def _fields(keys: Keys, operation: StoreOperation) -> Iterable[tuple[str, Iterab
             yield keys.record(operation.record.kind, operation.record.id), _HEAD
         case DeleteRecord(kind, id):
             yield keys.record(kind, id), _HEAD
+        case ExtendExpiry():
+            yield keys.extended(operation), _HEAD
 
 
 def _fixed(fields: Fields) -> tuple[str, ...]:
@@ -208,7 +230,10 @@ class RedisPlan:
         for operation in operations:
             self._plan(operation)
             for due in _dues(self._keys.tenant, operation):
-                self.commands.append(("ZADD", f"{self._keys.prefix}{due.list}", repr(due.at), due.name))
+                self._enter(due)
+
+    def _enter(self, due: _Due) -> None:
+        self.commands.append(("ZADD", f"{self._keys.prefix}{due.list}", repr(due.at), due.name))
 
     def _plan(self, operation: StoreOperation) -> None:
         match operation:
@@ -238,6 +263,8 @@ class RedisPlan:
                 self._next(key, id, if_version)
                 self._delete(key)
                 self.commands.append(("ZREM", self._keys.records(kind), id))
+            case ExtendExpiry():
+                self._extend(operation)
 
     @property
     def adds(self) -> bool:
@@ -371,6 +398,15 @@ class RedisPlan:
         for key in (self._keys.log(id), self._keys.events(id)):
             if key in self._read:
                 self._read[key] = dict.fromkeys(self._read[key])
+
+    def _extend(self, operation: ExtendExpiry) -> None:
+        key, until = self._keys.extended(operation), operation.expires_at
+        head = self._read[key]
+        if not alive(head, self._now) or not head["expires_at"] or float(head["expires_at"]) >= until:
+            return
+        self.commands.append(("HSET", key, "expires_at", repr(until)))
+        head["expires_at"] = repr(until).encode()
+        self._enter(_Due("due", _extended_name(self._keys.tenant, operation), until))
 
     def _put_record(self, record: StoredRecord, if_version: int | None) -> None:
         key = self._keys.record(record.kind, record.id)

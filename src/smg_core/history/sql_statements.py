@@ -88,6 +88,12 @@ class Statements:
         expiring = (tables.responses, tables.conversations, tables.event_logs, tables.records, tables.leases)
         self.drop_expired = {each.info["name"]: _delete_expired(each) for each in expiring}
         """By table: delete one row, if its time is up at that moment."""
+        self.extend = {
+            "response": _extend(tables.responses, "tenant", "id"),
+            "events": _extend(tables.event_logs, "tenant", "response_id"),
+            "record": _extend(tables.records, "tenant", "kind", "id"),
+        }
+        """By what it is: keep one row until a later time, if it is there."""
         self.orphans = {
             "responses": Orphans(tables.response_items, tables.responses, "response_id", "id"),
             "conversations": Orphans(tables.items, tables.conversations, "conversation_id", "id"),
@@ -334,6 +340,12 @@ def _delete(table: sa.Table, *columns: str) -> sa.Delete:
 
 def _delete_expired(table: sa.Table) -> sa.Delete:
     return _delete(table, *(column.key for column in table.primary_key)).where(table.c.expires_at <= _NOW)
+
+
+def _extend(table: sa.Table, *columns: str) -> sa.Update:
+    until = sa.bindparam("until_", type_=sa.Double)
+    there = (table.c.expires_at > _NOW, table.c.expires_at < until)
+    return sa.update(table).where(*_same(table, *columns), *there).values(expires_at=until)
 
 
 def _locked(table: sa.Table, keys: tuple[str, ...], *columns: str) -> sa.Select[Any]:

@@ -20,6 +20,7 @@ from smg_core.history.base import (
     DeleteItem,
     DeleteRecord,
     DeleteResponse,
+    ExtendExpiry,
     ItemExists,
     Lease,
     LeaseLost,
@@ -64,7 +65,7 @@ def _plain(operation: StoreOperation) -> bool:
     match operation:
         case PutResponse(if_version=version) | PutRecord(if_version=version) | DeleteRecord(if_version=version):
             return version is None
-        case AppendEvents() | DeleteResponse() | DeleteEvents() | DeleteConversation():
+        case AppendEvents() | DeleteResponse() | DeleteEvents() | DeleteConversation() | ExtendExpiry():
             return True
         case _:
             return False
@@ -148,6 +149,10 @@ class Writing:
                 yield of.drop_items, [{"tenant_": tenant, "conversation_id_": id}]
             case DeleteRecord(kind, id):
                 yield of.drop_record, [{"tenant_": tenant, "kind_": kind, "id_": id}]
+            case ExtendExpiry(what, id, until, kind):
+                keys = {"tenant_": tenant, "response_id_" if what == "events" else "id_": id}
+                keys |= {"kind_": kind} if what == "record" else {}
+                yield of.extend[what], [{**keys, "until_": until, "now_": now}]
 
     def _swept(self, table: str, heads: Sequence[Parameters]) -> Iterator[SqlStep]:
         """Delete those of these rows whose time is up at `now_`, each before what belongs to it, as writers lock them."""

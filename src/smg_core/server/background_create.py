@@ -16,7 +16,7 @@ from smg_core.protocols.base import Decoded
 from smg_core.protocols.json_text import encode_body
 from smg_core.request import GenerationRequest
 from smg_core.server.background_api import BackgroundApi
-from smg_core.server.background_states import KeptRequest, marks
+from smg_core.server.background_states import KeptRequest, marks, pending_until
 from smg_core.server.background_store import kept_until
 from smg_core.server.exchange import Exchange
 from smg_core.server.runtime import Runtime
@@ -51,16 +51,17 @@ async def _kept(gateway: Runtime, api: BackgroundApi[D], exchange: Exchange, dec
     opening = words.events(encoder.queued())
     response = encoder.response()
     kept = api.stored(decoded, response, True)
-    kept = attrs.evolve(kept, expires_at=kept_until(gateway, settings.pending_s))
+    until = pending_until(now, settings.pending_s)
+    kept = attrs.evolve(kept, expires_at=kept_until(gateway, until - now))
     headers = {**_kept_headers(exchange), **api.headers(decoded)}
     if exchange.traced is not None:  # what is done later belongs to the same trace
         headers |= exchange.traced.naming(exchange.traced.span_id)
     request = KeptRequest(api.body(decoded).decode(), headers, exchange.caller.principal, exchange.caller.grants)
     operations: list[StoreOperation] = [PutResponse(kept, if_version=0)]
-    operations += marks(id, request, now, settings.pending_s * 2)
+    operations += marks(id, request, now, until)
     if generation.stream:
         events = tuple(StoredEvent(number, data) for number, data in enumerate(opening))
-        operations.append(AppendEvents(id, events, now + settings.pending_s))
+        operations.append(AppendEvents(id, events, until))
     await gateway.history.write(exchange.caller.tenant, operations, principal=exchange.caller.principal)
     await api.memory.forget(decoded)
     return encode_body(api.shown(decoded, response))

@@ -50,7 +50,7 @@ class BackgroundRun(Generic[D]):
         self._written = 0.0
 
     async def work(self) -> bool:
-        """Run it. False: it cannot be run now and waits again; True: it is over, here or elsewhere."""
+        """Run it. True: it is over. False: it cannot be run now, or is somebody else's; it is looked at again after a while."""
         pending, task = self._pending, asyncio.current_task()
         if task is None:
             raise AssertionError("a run is a task")
@@ -60,14 +60,14 @@ class BackgroundRun(Generic[D]):
         try:
             return await self._attempt()
         except (LeaseLost, StaleVersion):
-            return True  # it is somebody else's now, or it was cancelled or deleted
+            return False  # it is somebody else's now, or it was cancelled or deleted
         except StoreFailed:
             return False
         except asyncio.CancelledError:  # for good, or since it is no longer pending
             if not pending.lost:
                 raise
             task.uncancel()
-            return True
+            return False
         finally:
             try:
                 await self._let_go(guarding)

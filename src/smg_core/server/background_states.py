@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from smg_core.errors import SmgError
 from smg_core.grants import Grants
-from smg_core.history.base import DeleteRecord, PutRecord, StoredRecord, StoredResponse, StoreOperation
+from smg_core.history.base import DeleteRecord, ExtendExpiry, PutRecord, StoredRecord, StoredResponse, StoreOperation
 from smg_core.json_types import JsonObject
 from smg_core.protocols.json_text import encode_body
 from smg_core.server.background_api import StoredLog, StoredWords
@@ -29,9 +29,12 @@ __all__ = [
     "RUNNING",
     "KeptRequest",
     "closed",
+    "ends_soon",
     "kept_bytes",
+    "kept_longer",
     "marks",
     "next_status",
+    "pending_until",
     "restated",
     "unmarks",
 ]
@@ -68,9 +71,29 @@ def next_status(status: str, what: str) -> str | None:
     return NEXT.get(status, {}).get(what)
 
 
-def marks(id: str, request: KeptRequest, now: float, seconds: float) -> list[StoreOperation]:
-    """What is kept of a response as long as it is pending, for `seconds` at most."""
-    until = now + seconds
+def pending_until(now: float, pending_s: float) -> float:
+    """Until when everything of a pending response is kept, if no run keeps it longer: twice as long as it may wait, so that one
+    that has waited too long is still there to be failed."""
+    return now + 2 * pending_s
+
+
+def ends_soon(until: float, now: float, pending_s: float) -> bool:
+    """Whether what is kept of a pending response until then is to be kept longer by the run that works on it."""
+    return until - now < 1.5 * pending_s
+
+
+def kept_longer(id: str, until: float) -> list[StoreOperation]:
+    """Keep everything of a pending response until then: itself, its marks, and its events where it has some."""
+    return [
+        ExtendExpiry("response", id, until),
+        ExtendExpiry("events", id, until),
+        ExtendExpiry("record", id, until, RUNNING),
+        ExtendExpiry("record", id, until, REQUEST),
+    ]
+
+
+def marks(id: str, request: KeptRequest, now: float, until: float) -> list[StoreOperation]:
+    """What is kept beside a response as long as it is pending, until then at most."""
     return [
         PutRecord(StoredRecord(kind=RUNNING, id=id, body=b"{}", created_at=now, expires_at=until)),
         PutRecord(

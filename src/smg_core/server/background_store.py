@@ -32,7 +32,18 @@ from smg_core.protocols.base import Decoded, Incoming
 from smg_core.protocols.settings import MOST_VALUES
 from smg_core.request import Caller
 from smg_core.server.background_api import BackgroundApi, StoredLog, StoredWords
-from smg_core.server.background_states import REQUEST, RUNNING, KeptRequest, closed, kept_bytes, next_status, unmarks
+from smg_core.server.background_states import (
+    REQUEST,
+    RUNNING,
+    KeptRequest,
+    closed,
+    ends_soon,
+    kept_bytes,
+    kept_longer,
+    next_status,
+    pending_until,
+    unmarks,
+)
 from smg_core.server.long_work import worked
 from smg_core.server.news import Key, News
 from smg_core.server.runtime import Runtime
@@ -77,7 +88,9 @@ class PendingResponse(Generic[D]):
         self.tenant, self.id = key
         self.failure: SmgError | None = None
         self.lost = self.ended = False
-        self._lease = lease
+        self._lease, self._renewed = lease, gateway.clock.monotonic()
+        self._kept_until: float | None = None  # its request; None where there is none, or it is kept for ever
+        self._has_request = False
         self.principal = ""
         self._found: StoredResponse | None = None
         self._bytes = 0
@@ -98,9 +111,11 @@ class PendingResponse(Generic[D]):
         if record is None:
             await self.fail(InternalError("The request is not kept any more."))
             return None
+        self._has_request, self._kept_until = True, record.expires_at
         body = record.body
         request = await self._worked(len(body), lambda: msgspec.json.decode(body, type=KeptRequest))
         self.principal = request.principal
+        await self._keep_longer()
         return request
 
     @property
@@ -200,7 +215,7 @@ class PendingResponse(Generic[D]):
     def _events(self, data: Sequence[bytes], *, last: bool = False) -> list[StoreOperation]:
         if not data:
             return []
-        until = None if last else self._gateway.clock.time() + self._settings.pending_s
+        until = None if last else pending_until(self._gateway.clock.time(), self._settings.pending_s)
         numbered = tuple(StoredEvent(self.following + place, each) for place, each in enumerate(data))
         return [AppendEvents(self.id, numbered, until)]
 
@@ -223,22 +238,42 @@ class PendingResponse(Generic[D]):
 
     async def guard(self, task: "asyncio.Task[bool]") -> None:
         """Keep the lease while `task` works, and cancel it once the response is not its any more: `lost` says so then."""
-        settings, clock = self._settings, self._gateway.clock
-        renewed = clock.monotonic()
+        settings = self._settings
         while not self.lost:
             await asyncio.sleep(min(settings.poll_s, settings.lease_s / 4))
-            try:
-                self.lost = await self._history.record(self.tenant, RUNNING, self.id) is None
-                if not self.lost and clock.monotonic() - renewed > settings.lease_s / 4:
-                    began = clock.monotonic()
-                    self._lease = await self._history.renew(self.tenant, self._lease, settings.lease_s)
-                    renewed = began
-                await self._api.memory.hold(self.id, self.tenant)
-            except LeaseLost:
-                self.lost = True
-            except SmgError:  # the store fails, or a hook refuses: until the lease ends there are further tries
-                self.lost = clock.monotonic() - renewed > settings.lease_s * 0.75
+            await self.look()
         task.cancel()
+
+    async def look(self) -> None:
+        """See whether the response is still this process's, and renew the lease and the time of what is kept where they are due:
+        the guard does so at intervals. A request that is lost says nothing: then the run is about to fail the response."""
+        clock, lease_s = self._gateway.clock, self._settings.lease_s
+        try:
+            self.lost = self._has_request and await self._history.record(self.tenant, RUNNING, self.id) is None
+            if not self.lost and clock.monotonic() - self._renewed > lease_s / 4:
+                began = clock.monotonic()
+                self._lease = await self._history.renew(self.tenant, self._lease, lease_s)
+                self._renewed = began
+            if not self.lost:
+                await self._keep_longer()
+            await self._api.memory.hold(self.id, self.tenant)
+        except LeaseLost:
+            self.lost = True
+        except SmgError:  # the store fails, or a hook refuses: until the lease ends there are further tries
+            self.lost = clock.monotonic() - self._renewed > lease_s * 0.75
+
+    async def _keep_longer(self) -> None:
+        """Have everything of the response kept for longer, where its time is up before long: it may be made for days."""
+        now, pending_s = self._gateway.clock.time(), self._settings.pending_s
+        if self._kept_until is None or not ends_soon(self._kept_until, now, pending_s):
+            return
+        until = pending_until(now, pending_s)
+        longer = kept_longer(self.id, until)
+        await self._history.write(self.tenant, longer, lease=self._lease, principal=self.principal)
+        self._kept_until = until
+        found = self._found
+        if found is not None and found.expires_at is not None:
+            self._found = attrs.evolve(found, expires_at=max(found.expires_at, until))
 
     async def clear(self) -> None:
         """Release the lease, and delete events that were kept after the response was deleted. The one does not wait for the

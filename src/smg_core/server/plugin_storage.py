@@ -1,7 +1,8 @@
 """Where the plugins of a gateway meet its history: a hook of the store that asks them (edge).
 
-A write is shown operation by operation, with its texts; other calls are shown by name. Leases, the gateway's own keys, and work
-for all tenants are not. Above: server.runtime gives it to the store. Below: `middleware.storing`, the records of the history.
+A write is shown operation by operation, with its texts; other calls are shown by name. Leases, what only keeps things longer, the
+gateway's own keys, and work for all tenants are not. Above: server.runtime gives it to the store. Below: `middleware.storing`,
+the records of the history.
 """
 
 from collections.abc import Mapping
@@ -18,6 +19,7 @@ from smg_core.history.base import (
     DeleteItem,
     DeleteRecord,
     DeleteResponse,
+    ExtendExpiry,
     PutConversation,
     PutRecord,
     PutResponse,
@@ -30,6 +32,18 @@ from smg_core.server.plugins import Plugins
 
 __all__ = ["PluginStorage"]
 
+ShownOperation = (
+    PutResponse
+    | DeleteResponse
+    | PutConversation
+    | DeleteConversation
+    | AppendItems
+    | DeleteItem
+    | AppendEvents
+    | DeleteEvents
+    | PutRecord
+    | DeleteRecord
+)
 _UNSHOWN = frozenset({"acquire", "renew", "release", "last_event"})
 _RESPONSE, _CONVERSATION, _RECORD = ("input", "output", "body"), ("metadata",), ("body",)
 
@@ -50,7 +64,7 @@ class PluginStorage:
         operations: Any = call.arguments["operations"]
         left: list[StoreOperation] = []
         for each in operations:
-            changed = await found.before(_shown(each, call))
+            changed = None if isinstance(each, ExtendExpiry) else await found.before(_shown(each, call))
             left.append(_with(each, changed) if changed else each)
         return {"operations": tuple(left)}
 
@@ -60,7 +74,8 @@ class PluginStorage:
             return
         operations: Any = call.arguments["operations"] if call.method == "write" else ()
         for each in operations:
-            await found.after(_shown(each, call))
+            if not isinstance(each, ExtendExpiry):
+                await found.after(_shown(each, call))
         if call.method != "write":
             await found.after(_named(call))
 
@@ -78,7 +93,7 @@ def _named(call: StoreCall) -> StorageCall:
     return StorageCall(call.method, str(call.arguments.get("kind", "")), name, call.tenant, call.principal)
 
 
-def _shown(operation: StoreOperation, call: StoreCall) -> StorageCall:
+def _shown(operation: ShownOperation, call: StoreCall) -> StorageCall:
     """One operation of a write. Raises Rejected for texts that are none."""
     name, kind, id = _names(operation)
     try:
@@ -88,7 +103,7 @@ def _shown(operation: StoreOperation, call: StoreCall) -> StorageCall:
     return StorageCall(name, kind, id, call.tenant, call.principal, texts)
 
 
-def _names(operation: StoreOperation) -> tuple[str, str, str]:
+def _names(operation: ShownOperation) -> tuple[str, str, str]:
     """The operation in words, the kind of a record, and the id of what it is about."""
     match operation:
         case PutResponse(response):
