@@ -306,10 +306,11 @@ class ExchangeEnded(Struct, frozen=True):
     sampled: bool = True
 
 
-class RunEnded(Struct, frozen=True):
+class RunEnded(Struct, frozen=True, kw_only=True):
     """A request that was answered without a client who waits has ended, and its answer is kept: a line of the batch `batch_id`
-    (`method` "BATCH"), or a response in the background ("BACKGROUND"), with all its tries. The other fields are as in
-    ExchangeEnded; `seconds` are those since it was first tried, or was asked for."""
+    (`method` "BATCH"), or a response in the background ("BACKGROUND"), with all its tries. `tenant` and `principal` are those of
+    who asked for it, whoever has ended it. The other fields are as in ExchangeEnded; `seconds` are those since it was first
+    tried, or was asked for."""
 
     method: str
     path: str
@@ -317,11 +318,11 @@ class RunEnded(Struct, frozen=True):
     sent: int
     seconds: float
     outcome: str
-    request_id: str = ""
+    request_id: str
+    tenant: str
+    principal: str
     client_id: str = ""
     finished: RequestFinished | None = None
-    tenant: str = ""
-    principal: str = ""
     trace_id: str = ""
     batch_id: str = ""
     peer: str = ""

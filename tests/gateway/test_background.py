@@ -316,6 +316,36 @@ async def test_a_response_that_is_cancelled_is_one_line_too() -> None:
     assert told == [("BACKGROUND", "cancelled", made.id)]
 
 
+@pytest.mark.parametrize("outcome", ["ok", "cancelled", "InternalError"])
+async def test_its_line_names_whose_it_is_however_and_by_whomever_it_was_ended(outcome: str) -> None:
+    async def by_key(head: Head) -> Caller:
+        return Caller("acme", head.headers["authorization"].removeprefix("Bearer "))
+
+    bounds = attrs.evolve(BRISK, log_bytes=5000) if outcome == "InternalError" else BRISK
+    async with in_process(QUICK if outcome == "ok" else ENDLESS, config=Config(responses=bounds)) as house:
+        app = App(house.gateway, by_key)
+        one, other = (
+            openai.AsyncOpenAI(
+                api_key=name, base_url="http://g/v1", http_client=async_client(app, openai), max_retries=0
+            )
+            for name in ("one", "other")
+        )
+        async with one, other:
+            stream = await one.responses.create(model="sim", input="Hello", background=True, stream=True)
+            id = (await anext(stream)).response.id  # type: ignore[union-attr]
+            if outcome == "cancelled":
+                await eventually(lambda: house.engine.active == 1)
+                await other.responses.cancel(id)
+            await polled(one, id)
+            await stream.close()
+        await eventually(lambda: house.observer.of(RunEnded))
+        told = house.observer.of(RunEnded)
+
+    assert [(each.outcome, each.request_id) for each in told] == [(outcome, id)]
+    fields = access_fields(told[0])
+    assert (fields["tenant"], fields["principal"]) == ("acme", "one")
+
+
 async def test_a_response_for_a_model_that_nobody_serves_is_not_a_request_for_each_time_that_it_waits(
     tmp_path: Path,
 ) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 import attrs
+import msgspec
 
 from smg_core.errors import Conflict, InvalidRequest, SmgError, StoreFailed
 from smg_core.history.base import (
@@ -30,7 +31,7 @@ from smg_core.protocols.base import Decoded
 from smg_core.server.background_api import AnyBackgroundApi, BackgroundApi
 from smg_core.server.background_create import keep_request
 from smg_core.server.background_run import BackgroundRun
-from smg_core.server.background_states import closed, kept_bytes, next_status, unmarks
+from smg_core.server.background_states import REQUEST, KeptAsker, closed, kept_bytes, next_status, unmarks
 from smg_core.server.background_store import PendingResponse, kept_until, read_log
 from smg_core.server.exchange import Exchange
 from smg_core.server.following import follow
@@ -187,13 +188,32 @@ class Background:
         if closing:
             numbered = tuple(StoredEvent(first + place, data) for place, data in enumerate(closing))
             operations.append(AppendEvents(id, numbered))
-        await gateway.history.write(tenant, operations)
+        principal = await self._principal(key)
+        await gateway.history.write(tenant, operations, principal=principal)
         self._stop(key)
-        seconds = now - found.created_at
         gateway.observer.report(
-            RunEnded("BACKGROUND", api.path, 200, 0, seconds, "cancelled", request_id=id, tenant=tenant)
+            RunEnded(
+                method="BACKGROUND",
+                path=api.path,
+                status=200,
+                sent=0,
+                seconds=now - found.created_at,
+                outcome="cancelled",
+                request_id=id,
+                tenant=tenant,
+                principal=principal,
+            )
         )
         return kept
+
+    async def _principal(self, key: Key) -> str:
+        """Whose key a pending answer was asked for with; "" where its request is gone."""
+        record = await self._gateway.history.record(key[0], REQUEST, key[1])
+        if record is None:
+            return ""
+        body = record.body
+        asker = await worked(self._gateway, key[0], len(body), lambda: msgspec.json.decode(body, type=KeptAsker))
+        return asker.principal
 
     async def delete(self, key: Key) -> None:
         """Forget the answer; a run of it stops."""

@@ -27,6 +27,7 @@ __all__ = [
     "NEXT",
     "REQUEST",
     "RUNNING",
+    "KeptAsker",
     "KeptRequest",
     "closed",
     "ends_soon",
@@ -64,6 +65,12 @@ class KeptRequest(Struct, frozen=True):
     headers: dict[str, str]
     principal: str
     grants: Grants = Grants()
+
+
+class KeptAsker(Struct, frozen=True):
+    """Of a `KeptRequest`, whose key it came with; the rest is passed over."""
+
+    principal: str
 
 
 def next_status(status: str, what: str) -> str | None:
