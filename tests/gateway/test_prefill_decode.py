@@ -214,6 +214,22 @@ async def test_a_prefill_engine_that_fails_is_left_and_another_one_asked(way: Wa
         assert told(answer)["worker"] == "d"  # which was not to blame
 
 
+@pytest.mark.parametrize("way", WAYS[:1], ids="-".join)  # the only one in which the engine says where the cache lies
+async def test_a_prefill_engine_that_hands_nothing_over_is_to_blame_and_left_alone(
+    way: Way, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with pools(way, prefill=("p0", "p1")) as house:
+        monkeypatch.setattr(engine(house, "p0").exchange, "_answer", lambda request, told: None)
+        for number in range(20):
+            answer = await ask(house, f"{number} {TEXT}", max_tokens=5)
+            assert (answer.status_code, told(answer)["prefill_worker"]) == (200, "p1")
+        await idle(house)
+
+        assert {outcome for worker, _, outcome in calls(house) if worker == "p0"} == {"EngineGarbled"}
+        assert house.gateway.registry.breakers.state("p0") == "open"
+        assert house.gateway.registry.breakers.state("d") == "closed"
+
+
 @pytest.mark.parametrize("after", [0, 3])
 async def test_a_decode_engine_that_fails_before_the_first_byte_is_left_and_the_prompt_read_again(
     way: Way, after: int

@@ -36,6 +36,7 @@ __all__ = [
     "encoded_items",
     "hand_over_of",
     "hands_to",
+    "not_handed_over",
     "prefill_request",
     "role_of",
     "room_of",
@@ -226,17 +227,22 @@ def prefill_request(
     )
 
 
+def not_handed_over(plan: HandOver, answered: EngineOutput | None) -> EngineGarbled | None:
+    """The error of a prefill engine that should have handed the cache over with its last output and has not; else None."""
+    if plan.decode is not None or not plan.needed or (answered is not None and answered.kv_transfer is not None):
+        return None
+    detail = "the prefill engine did not say where the cache of the prompt lies"
+    return EngineGarbled("The engine broke its own protocol.", detail=detail)
+
+
 def decode_request(request: EngineRequest, plan: HandOver, answered: EngineOutput | None) -> EngineRequest:
     """The request for the decode engine; `answered` is the last output of the prefill engine, where that is awaited. Raises
     EngineGarbled if the prefill engine handed nothing over and should have."""
+    if (error := not_handed_over(plan, answered)) is not None:
+        raise error
     told = plan.decode
     if told is None and answered is not None and answered.kv_transfer is not None:
         told = {"kv_transfer": answered.kv_transfer}
-    if told is None and plan.needed:
-        raise EngineGarbled(
-            "The engine broke its own protocol.",
-            detail="the prefill engine did not say where the cache of the prompt lies",
-        )
     # What the prompt's own tokens are worth is known to the engine that has read them.
     sampling = request.sampling
     if sampling.prompt_logprobs is not None:

@@ -152,3 +152,9 @@ class EnginesConfig:
     http_end_s: float = option(
         1.0, "Seconds that the end of an http:// engine's stream may take after its last event.", at_least=0, at_most=60
     )
+    http_repeat_s: float = option(
+        1.0,
+        "Seconds in which a kept connection to an http:// engine may turn out to be gone for its request to be sent once more.",
+        at_least=0,
+        at_most=60,
+    )

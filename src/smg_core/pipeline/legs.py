@@ -121,6 +121,10 @@ class Doing(Protocol):
         """Ask the decode engine, told what the prefill engine `answered`; its outputs go to `Legs.decode`."""
         ...
 
+    def not_handed_over(self, answered: EngineOutput) -> SmgError | None:
+        """The error of a prefill engine whose last output does not say where the cache lies, and should."""
+        ...
+
     def drop(self, leg: Leg) -> None:
         """Cancel the calls of a leg, or the attempt to make them, and tell its engine to forget the request. Nothing is done for
         a leg that is over."""
@@ -233,10 +237,16 @@ class Legs:
                 detail = f"the prefill engine ended with {each.finish}"
                 self._fail("prefill", EngineFailed("The engine failed while it worked on the request.", detail=detail))
             elif each.finish is not None and self.state in _READING:
-                self._cached = each.cached_tokens
-                self._doing.ended("prefill", None)
-                self._answered = each
-                self._happened("prefill_done")
+                self._prefill_done(each)
+
+    def _prefill_done(self, answered: EngineOutput) -> None:
+        if (error := self._doing.not_handed_over(answered)) is not None:
+            self._fail("prefill", error)
+            return
+        self._cached = answered.cached_tokens
+        self._doing.ended("prefill", None)
+        self._answered = answered
+        self._happened("prefill_done")
 
     def prefill_closed(self, error: SmgError | None) -> None:
         """The prefill engine's stream is over."""

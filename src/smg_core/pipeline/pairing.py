@@ -24,7 +24,14 @@ from smg_core.engines.base import (
     ItemizedMedia,
 )
 from smg_core.engines.fan_out import FanOut
-from smg_core.engines.handover import KvEnd, decode_request, encoded_items, hand_over_of, prefill_request
+from smg_core.engines.handover import (
+    KvEnd,
+    decode_request,
+    encoded_items,
+    hand_over_of,
+    not_handed_over,
+    prefill_request,
+)
 from smg_core.errors import SmgError, WorkerGone
 from smg_core.hooks import AttemptEnded
 from smg_core.observability.trace_context import Outgoing
@@ -301,13 +308,11 @@ class _Pair:
 
     # ------------------------------------------------------------------------------------------------- asked by the legs
 
+    def not_handed_over(self, answered: EngineOutput) -> SmgError | None:
+        return not_handed_over(self._plan, answered)
+
     def ask_decode(self, answered: EngineOutput) -> None:
-        try:
-            request = decode_request(self._request, self._plan, answered)
-        except SmgError as error:
-            self.legs.decode_closed(error)
-            self.legs.failed = "prefill"
-            return
+        request = decode_request(self._request, self._plan, answered)
         self._asking = asyncio.ensure_future(self._ask_decode(request))
 
     def drop(self, leg: Leg) -> None:

@@ -82,6 +82,9 @@ class World:
 
     # the legs' `Doing`
 
+    def not_handed_over(self, answered: EngineOutput) -> SmgError | None:
+        return None
+
     def ask_decode(self, answered: EngineOutput) -> None:
         assert answered.kv_transfer == "here"
         self._ask("decode")

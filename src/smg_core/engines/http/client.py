@@ -262,7 +262,7 @@ class HttpClient:
 class HttpCall:
     """A call in flight (`base.Call`). `cancel` closes its connection, unless its answer is whole."""
 
-    __slots__ = ("_body", "_client", "_head", "_link", "_receiver", "_repeatable", "_repeating", "_timer")
+    __slots__ = ("_body", "_client", "_head", "_link", "_receiver", "_repeatable", "_repeating", "_sent_at", "_timer")
 
     def __init__(self, client: HttpClient, receiver: HttpReceiver, head: bytes, body: bytes, repeatable: bool) -> None:
         self._client = client
@@ -270,6 +270,7 @@ class HttpCall:
         self._head = head
         self._body = body
         self._repeatable = repeatable
+        self._sent_at = 0.0  # by the event loop's clock
         self._link: _Link | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._repeating: asyncio.Task[None] | None = None
@@ -319,6 +320,7 @@ class HttpCall:
 
     def send_on(self, link: "_Link") -> None:
         self._link = link
+        self._sent_at = asyncio.get_running_loop().time()
         link.send(self, self._head, self._body)
 
     def take_head(self, status: int, headers: dict[str, str]) -> None:
@@ -362,9 +364,12 @@ class HttpCall:
     def connection_lost(self, error: Exception | None, *, again: bool) -> None:
         """Its connection is gone; `again`: it had been kept since an earlier call, and has said nothing to this one."""
         self._link = None
-        if again and self._repeatable and self._receiver is not None:
+        loop = asyncio.get_running_loop()
+        # Only what an engine cannot have begun: after a while it has worked on the request, and may have died of it.
+        soon = loop.time() - self._sent_at < self._client.limits.http_repeat_s
+        if again and soon and self._repeatable and self._receiver is not None:
             self._repeatable = False
-            self._repeating = asyncio.get_running_loop().create_task(self._repeat())
+            self._repeating = loop.create_task(self._repeat())
             return
         reason = f"{self._client.address}: {error or 'closed by the engine'}"
         self.fail(WorkerGone("The engine went away before the request was complete.", detail=reason))
