@@ -61,6 +61,7 @@ class EngineClient:
         self._limits = limits
         # The end of a stream of HTTP frees a connection, of which there are few.
         self._end_s = limits.http_end_s if codec.facts.wire == "http" else limits.question_timeout_s
+        self._telling: set[asyncio.Future[None]] = set()  # what is being told beside the requests
         self._fanned: dict[str, tuple[str, ...]] = {}  # the ids of the calls that a request in flight was made into
 
     @property
@@ -118,6 +119,7 @@ class EngineClient:
             sink,
             on_end=lambda: self._fanned.pop(request.id, None),
             on_cancel=lambda: loop.call_soon(self._drop_fanned, request.id, ids),
+            on_left=lambda: self._leave(request.id),
         )
         for index, each in enumerate(requests):
             try:
@@ -171,6 +173,12 @@ class EngineClient:
         """Tell the engine to drop a request, in addition to resetting its stream. Errors are ignored: an engine that is gone
         has dropped it. Which calls the request was made into is looked up now, not when the result is awaited."""
         return self._abort_all(self._fanned.pop(request_id, (request_id,)))
+
+    def _leave(self, request_id: str) -> None:
+        """One of the calls of a request has failed: tell the engine to drop the others."""
+        telling = asyncio.ensure_future(self.abort(request_id))
+        self._telling.add(telling)
+        telling.add_done_callback(self._telling.discard)
 
     async def _abort_all(self, request_ids: Sequence[str]) -> None:
         await asyncio.gather(*[self._abort(each) for each in request_ids])
@@ -286,6 +294,8 @@ class EngineClient:
 
     async def close(self) -> None:
         """Close the transport."""
+        for telling in tuple(self._telling):
+            telling.cancel()
         await self.transport.close()
 
     async def _ask(self, call: Unary[T], timeout: float | None = None, metadata: Sequence[tuple[str, str]] = ()) -> T:

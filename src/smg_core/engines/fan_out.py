@@ -31,7 +31,8 @@ def requests_of(request: EngineRequest) -> tuple[EngineRequest, ...]:
 
 class FanOut:
     """The `AnswerCall` of all calls of one request, one for each of `choices`, whose outputs go to `sink`. `on_end` is called
-    when the engine has ended them all, or one has failed; `on_cancel` when the owner cancels or leaves before that."""
+    when the engine has ended them all, or one has failed; `on_cancel` when the owner cancels or leaves before that. `on_left` is
+    called before `on_end` where one has failed and others are cut: their engine may have to be told."""
 
     def __init__(
         self,
@@ -39,9 +40,10 @@ class FanOut:
         sink: EngineSink[EngineOutput],
         on_end: Callable[[], object],
         on_cancel: Callable[[], object] = lambda: None,
+        on_left: Callable[[], object] = lambda: None,
     ) -> None:
         self._sink = sink
-        self._on_end, self._on_cancel = on_end, on_cancel
+        self._on_end, self._on_cancel, self._on_left = on_end, on_cancel, on_left
         self._open = set(choices)
         self._calls: list[AnswerCall] = []
         self._over = False
@@ -76,6 +78,8 @@ class FanOut:
             return
         self._open.discard(index)
         if error is not None or not self._open:
+            if self._open:
+                self._on_left()
             self._stop()
             self._on_end()
             self._sink.closed(error)

@@ -23,7 +23,7 @@ from collections.abc import Callable, Sequence
 from typing import Generic, Literal, Never, Protocol, TypeVar
 
 from smg_core.engines.base import AnswerCall
-from smg_core.errors import EngineGarbled, SmgError
+from smg_core.errors import EngineGarbled, EngineTimeout, SmgError
 from smg_core.events import Event, Finished, Usage
 from smg_core.pipeline.prompt_shares import PromptShares
 
@@ -154,8 +154,8 @@ class Attempt(Generic[Pushed]):
             on_first()
 
     def closed(self, error: SmgError | None) -> None:
-        """The engine's stream is over."""
-        self._closed = True
+        """The engine's stream is over. An engine that was not understood, or was too slow, may go on with the request."""
+        self._closed = not isinstance(error, EngineGarbled | EngineTimeout)
         if self.state != "running":
             return
         if error is None and self.reader.whole:

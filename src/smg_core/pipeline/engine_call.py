@@ -56,6 +56,7 @@ class EngineCall:
         # engines refuse an id that they have seen
         self.id = request_id if run.calls == 1 else f"{request_id}-{run.calls}"
         self.ids: tuple[str, ...] = (self.id,)  # of the engine's requests: one, or one for each choice that goes on
+        self.cut = False  # one choice failed while the engine worked on others
         self.tokens_before, self.finishes_before = reader.usage().completion_tokens, len(reader.finishes)
         self.transcript = self._transcript()
         # The gateway keeps the budget: the engine does not end the turn when it is used up.
@@ -180,7 +181,7 @@ class EngineCall:
     ) -> AnswerCall:
         """Go on with the choices of `requests`, in a call for each."""
         self.ids = tuple(each.id for each in requests.values())
-        fan, first = FanOut(requests, self.attempt, lambda: None), next(iter(requests))
+        fan, first = FanOut(requests, self.attempt, lambda: None, on_left=self._leave), next(iter(requests))
         for index, each in requests.items():
             try:
                 fan.attach(
@@ -197,6 +198,9 @@ class EngineCall:
                 fan.cancel()
                 raise
         return fan
+
+    def _leave(self) -> None:
+        self.cut = True
 
     def _request(self, fit: FitForIds) -> EngineRequest:
         step, request = self.step, fit.request

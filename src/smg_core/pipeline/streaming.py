@@ -86,7 +86,7 @@ class Streaming:
             place.leave()
             waiting.over()
             call.release_shared()
-            if attempt.release() and call.pairing is None:  # two legs are told by what holds them
+            if (attempt.release() or call.cut) and call.pairing is None:  # two legs are told by what holds them
                 for request_id in call.ids:
                     self._tell(call.engine, request_id)
             if call.pairing is not None:

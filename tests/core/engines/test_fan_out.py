@@ -2,11 +2,13 @@
 
 import asyncio
 from collections.abc import Sequence
+from typing import Any
 
 import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.gateway.conftest import eventually
 
 from smg_core.engines.base import EngineOutput, EngineRequest
 from smg_core.engines.client import EngineClient
@@ -67,8 +69,8 @@ def test_the_calls_have_ids_and_seeds_of_their_own_and_one_choice_each(n: int, s
 @given(st.data())
 def test_however_the_calls_take_turns_there_is_one_end_and_it_is_the_first_error_or_the_last_close(data) -> None:
     count = data.draw(st.integers(2, 4))
-    sink, calls, ended = Told(), [Told() for _ in range(count)], []
-    fan = FanOut(range(count), sink, lambda: ended.append(True))
+    sink, calls, ended, left = Told(), [Told() for _ in range(count)], [], []
+    fan = FanOut(range(count), sink, lambda: ended.append(True), on_left=lambda: left.append(len(ended)))
     branches = [fan.branch(index) for index in range(count)]
     for call in calls:
         fan.attach(call)
@@ -93,6 +95,7 @@ def test_however_the_calls_take_turns_there_is_one_end_and_it_is_the_first_error
     assert sink.got == expected
     assert sink.ends == ([error] if over else [])
     assert len(ended) == over
+    assert left == ([0] if error is not None and open_ else [])
     assert error is None or all(call.orders == ["cancel"] for call in calls)
 
 
@@ -117,16 +120,21 @@ class Wire:
     fails_at: int = -1
     started: list[Told] = attrs.field(factory=list)
     asked: list[bytes] = attrs.field(factory=list)
+    receivers: list[Any] = attrs.field(factory=list)
 
     async def start(self, path: str, message: bytes, receiver, **more) -> Told:
         if len(self.started) == self.fails_at:
             raise WorkerGone("gone")
+        self.receivers.append(receiver)
         self.started.append(Told())
         return self.started[-1]
 
     async def unary(self, path: str, message: bytes, **more) -> bytes:
         self.asked.append(message)
         return b""
+
+    async def close(self) -> None:
+        """Nothing is open."""
 
 
 @pytest.mark.anyio
@@ -140,10 +148,36 @@ async def test_a_call_that_cannot_be_started_ends_those_that_were(fails_at: int)
     else:
         await client.generate(asked(3), sink)
         assert [type(each) for each in sink.ends] == [WorkerGone]
+    await eventually(lambda: len(wire.asked) == (3 if fails_at else 0))  # the engine may work on those that run
+    wire.asked.clear()
     await client.abort("r")
 
     assert [each.orders for each in wire.started] == [["cancel"]] * fails_at
     assert len(wire.asked) == 1, "nothing is kept of a request that has ended"
+
+
+@pytest.mark.anyio
+async def test_where_one_choice_fails_the_engine_is_told_to_drop_the_others() -> None:
+    wire, sink = Wire(), Told()
+    client = EngineClient(MlxCodec(), wire)
+    await client.generate(asked(3), sink)
+    wire.receivers[1].closed(EngineFailed("no"))
+    await eventually(lambda: len(wire.asked) == 3)
+
+    assert [type(each) for each in sink.ends] == [EngineFailed]
+    assert [message[2:].decode() for message in wire.asked] == ["r", "r-1", "r-2"]
+    assert [each.orders for each in wire.started] == [["cancel"], [], ["cancel"]]
+
+
+@pytest.mark.anyio
+async def test_where_the_last_choice_fails_nothing_is_left_to_drop() -> None:
+    wire, sink = Wire(), Told()
+    client = EngineClient(MlxCodec(), wire)
+    await client.generate(asked(1), sink)
+    wire.receivers[0].closed(EngineFailed("no"))
+    await client.close()
+
+    assert (len(sink.ends), wire.asked) == (1, [])
 
 
 @pytest.mark.anyio

@@ -7,7 +7,7 @@ import pytest
 from tests.core.pipeline.test_output import ids_of, plan
 
 from smg_core.engines.base import EngineOutput
-from smg_core.errors import EngineFailed, EngineGarbled, SmgError, WorkerGone
+from smg_core.errors import EngineFailed, EngineGarbled, EngineStalled, EngineTimeout, SmgError, WorkerGone
 from smg_core.events import Event, Finished, TextDelta, Usage
 from smg_core.pipeline.attempt import Attempt
 from smg_core.pipeline.chat_reader import ChatPlan, ChatReader
@@ -180,6 +180,16 @@ def test_of_a_call_that_the_engine_has_closed_nothing_is_left_to_reset(error: Sm
 
     assert not attempt.release()
     assert call.asked == []
+
+
+@pytest.mark.parametrize("error", [EngineGarbled("not understood"), EngineTimeout("too slow"), EngineStalled("silent")])
+def test_an_engine_that_was_not_understood_or_was_too_slow_is_told_to_stop(error: SmgError) -> None:
+    attempt, _, _ = begun()
+    OUTPUTS(attempt)
+    attempt.closed(error)
+
+    assert attempt.release()
+    assert not attempt.release()
 
 
 def test_a_call_that_we_failed_is_reset_and_the_engine_told() -> None:
