@@ -164,7 +164,9 @@ CONSTANTS: dict[str, str] = {
     "discovery.running.WHOLE_LOOK": PACE,
     **dict.fromkeys(("pipeline.routing_context._CHARACTERS", "routing.base._CHARACTERS"), TOKEN_LENGTH),
     "routing.expected_cache._CHARACTERS": TOKEN_LENGTH,
-    **dict.fromkeys((f"pipeline.routing_context.{name}" for name in ("_ENDS", "_SAMPLE", "_SAMPLES")), HASHED),
+    **dict.fromkeys(
+        (f"pipeline.routing_context.{name}" for name in ("_ENDS", "_LONGEST_KEY", "_SAMPLE", "_SAMPLES")), HASHED
+    ),
     "routing.rendezvous._NUMBERS": HASHED,
     **dict.fromkeys(("routing.block_keys._GOLDEN", "routing.block_keys._MASK", "routing.bucket._GOLDEN"), HASHED),
     **dict.fromkeys((f"routing.block_keys.{name}" for name in ("_KEY_BYTES", "_MEMO_BYTES")), COST),

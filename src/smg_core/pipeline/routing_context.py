@@ -16,6 +16,7 @@ from smg_core.workers.worker import WorkerRole
 __all__ = ["prompt_text", "routing_context"]
 
 _ROUTING_KEY = "x-smg-routing-key"
+_LONGEST_KEY = 512  # characters; a longer one stands as a hash
 _CHARACTERS = 4
 
 _ENDS = 4096
@@ -63,6 +64,8 @@ def _own_key(request: GenerationRequest) -> str | None:
     """The client's routing key among those of its tenant, so that a guessed one does not lead to another tenant's worker: its
     header x-smg-routing-key, else the cache key of the request, else that of the session."""
     key = request.headers.get(_ROUTING_KEY) or request.cache_key or request.session_key
+    if key is not None and len(key) > _LONGEST_KEY:  # policies keep keys by their number
+        key = blake2b(key.encode("utf-8", "surrogatepass"), digest_size=32).hexdigest()
     tenant = request.caller.tenant
     return key if key is None or not tenant else f"{len(tenant)}:{tenant}{key}"
 

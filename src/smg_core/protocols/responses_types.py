@@ -370,7 +370,7 @@ class ResponsesBody(_Wire):
     truncation: Literal["auto", "disabled"] | None = None
     context_management: list[ContextManagement] | None = None
     prompt: JsonObject | None = None
-    prompt_cache_key: str | None = None
+    prompt_cache_key: Annotated[str, Meta(max_length=512)] | None = None
     prompt_cache_retention: Literal["in_memory", "in-memory", "24h"] | None = None
     prompt_cache_options: PromptCacheOptions | None = None
     safety_identifier: Annotated[str, Meta(max_length=128)] | None = None
@@ -399,7 +399,7 @@ class ResponsesBody(_Wire):
     stop_token_ids: list[TokenId] | None = None
     logit_bias: dict[TokenId, Bias] | None = None
     chat_template_kwargs: JsonObject | None = None
-    cache_salt: Annotated[str, Meta(min_length=1)] | None = None
+    cache_salt: Annotated[str, Meta(min_length=1, max_length=512)] | None = None
 
 
 SUPPORTED_VALUES: dict[str, tuple[str, ...]] = {

@@ -7,6 +7,7 @@ expected_cache, standing, work.
 """
 
 from collections.abc import Callable, Sequence
+from math import inf
 from random import Random
 from typing import TypeVar
 
@@ -49,6 +50,8 @@ class CacheAware(Observing):
         gains = expected.gains
         stands = self._stands(candidates, expected, context)
         scores = self._scores(candidates, gains, context, stands)
+        if len(places) > len(candidates):
+            _leave_out(scores, candidates)
         names = [each.name for each in candidates] if len(places) == len(candidates) else _names(candidates)
         chosen = self._turns.choose(names, scores, gains)
         worker, rank = _at(candidates, chosen), places[chosen][1]
@@ -135,6 +138,15 @@ class CacheAware(Observing):
 
     def kv_known(self, worker: str, rank: int, known: KvKnown, *, salted: bool = True) -> None:
         self._caches.know((worker, rank), known, salted=salted)
+
+
+def _leave_out(scores: list[float], candidates: Sequence[Candidate]) -> None:
+    """Let no rank be chosen whose breaker is open: the request would go to another one, which does not have the prefix."""
+    at = 0
+    for each in candidates:
+        for rank in each.ranks_out if len(each.ranks_out) < each.rank_count else ():
+            scores[at + rank] = inf
+        at += each.rank_count
 
 
 def _nothing(count: int) -> Expected:

@@ -132,7 +132,8 @@ class Decisions:
             stale=tuple([None if age is None else float(age) for age in pick.stale]),
         )
         size = _DECISION_BYTES + _CANDIDATE_BYTES * len(candidates)
-        size += _TOKEN_BYTES * len(context.input_ids) + _CHARACTER_BYTES * len(context.text)
+        texts = (context.text, context.cache_key or "", context.cache_salt or "")
+        size += _TOKEN_BYTES * len(context.input_ids) + _CHARACTER_BYTES * sum(map(len, texts))
         self._turn += 1
         self._kept[self._turn] = decision, replace(context, headers={}), size
         self._of_request.setdefault(context.request_id, []).append(self._turn)

@@ -37,7 +37,9 @@ _PARTS = 31
 """Parts of the dictionary of a place's blocks, for the same reason: by the rest of a division of the engine's hashes, whose last
 bits may all be the same."""
 _SETS = 4096
-_FULL_ATTENTION = ("", "full_attention")
+_FULL_ATTENTION = frozenset({"", "full_attention", "mla_attention", "sink_full_attention"})
+"""The kinds of layers, as vLLM names them, whose blocks hold all of a prompt; others hold a part of it or what is no cache of
+tokens."""
 
 
 class KvHit(Struct, frozen=True):
@@ -54,7 +56,7 @@ class KvHit(Struct, frozen=True):
 class _Held:
     """What one place holds. `blocks` leads from the engine's hash to key, end (in tokens) and tiers of a block, in one number.
     Blocks of `size` tokens are matched in units of `unit`. `full`: blocks were left out, for want of room, or since they are of
-    another size. `exact`: all that the place holds is known."""
+    another size, or since a hash stands for blocks behind different prefixes. `exact`: all that the place holds is known."""
 
     bit: int
     blocks: list[dict[int, int]] = attrs.field(factory=lambda: [{} for _ in range(_PARTS)])
@@ -201,8 +203,11 @@ class KvIndex:
         if isinstance(event, KvBlocksStored):
             if self._leaving:
                 self._tidy(_TIDY * len(event.hashes))
-            if event.attention in _FULL_ATTENTION and held.group in (-1, event.group):
-                self._store(held, event)
+            if event.attention in _FULL_ATTENTION:
+                if held.group in (-1, event.group):
+                    self._store(held, event)
+            elif not held.count:  # of layers of this kind alone nothing would be known
+                held.exact = False
         elif isinstance(event, KvBlocksRemoved):
             self._tidy(_TIDY * len(event.hashes))
             if held.group in (-1, event.group):
@@ -212,6 +217,8 @@ class KvIndex:
 
     def _clear(self, place: CachePlace, held: _Held, event: KvCacheCleared) -> None:
         if not held.count:
+            if not event.owner:
+                held.full, held.exact = False, held.known == "all"
             return
         self._leave(held)
         anew = self._join(place)
@@ -281,6 +288,8 @@ class KvIndex:
             blocks = parts[each % _PARTS]
             packed = blocks.get(each)
             if packed is not None:
+                if packed >> _KEY_SHIFT != key:
+                    held.full, held.exact = True, False
                 if not packed & tier:
                     self._put(held, each, packed, packed & _TIERS_MASK | tier)
                 continue
@@ -293,6 +302,8 @@ class KvIndex:
                 self._set(self._of_key[key & _SHARD], key, held.bit)
                 if tier != 1:
                     self._set(self._far[tier], key, held.bit)
+        if room != begin and not held.count:
+            held.exact = held.known == "all" and not held.full
         held.count += begin - room
         self._count += begin - room
 

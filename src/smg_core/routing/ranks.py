@@ -14,11 +14,13 @@ __all__ = ["DpMinToken"]
 class _Known:
     """What is known of a worker's ranks: the engine's last report, and the tokens that were sent to each since."""
 
-    __slots__ = ("report", "sent")
+    __slots__ = ("_least", "_used", "report", "sent")
 
     def __init__(self, report: Sequence[RankState], ranks: int) -> None:
         self.report = report
         self.sent = [0] * ranks
+        self._used = {each.rank: each.used_tokens for each in report}
+        self._least = min(self._used.values(), default=0)  # of a rank that has not answered
 
     def tokens(self, rank: int) -> int:
         return self.sent[rank] + self._reported(rank)
@@ -28,7 +30,7 @@ class _Known:
         self.sent[rank] = max(self.sent[rank], tokens - self._reported(rank))
 
     def _reported(self, rank: int) -> int:
-        return self.report[rank].used_tokens if rank < len(self.report) else 0
+        return self._used.get(rank, self._least)
 
 
 class DpMinToken(Observing):

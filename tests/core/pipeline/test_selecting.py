@@ -12,6 +12,7 @@ from smg_core.engines.base import EngineFacts
 from smg_core.errors import ModelNotFound, NoWorker, Overloaded, PromptTooLong, UnsupportedParameter
 from smg_core.hooks import WorkerPicked
 from smg_core.pipeline.prompted import Prompted
+from smg_core.pipeline.routing_context import routing_context
 from smg_core.pipeline.selecting import Selecting
 from smg_core.pipeline.served import ServedModel
 from smg_core.pipeline.settings import DisaggregationConfig
@@ -100,6 +101,24 @@ def test_the_policy_chooses_among_the_ready_ones_and_says_the_rank() -> None:
     assert office.observer.of(WorkerPicked) == [
         WorkerPicked("r", "c", "watching", 2, 7.0, rank=3, model="m", transport="grpc")
     ]
+
+
+def test_a_long_routing_key_is_told_by_its_hash_and_equal_ones_are_equal() -> None:
+    def key(**fields: Any) -> str:
+        found = routing_context(made(**fields), "regular", 0.0, 100).cache_key
+        assert found is not None
+        return found
+
+    long = "k" * 100_000
+    keys = [
+        key(cache_key=long),
+        key(headers={"x-smg-routing-key": long}),
+        key(session_key=long),
+        key(cache_key=long + "l"),
+    ]
+    assert all(len(each) <= 512 for each in keys)
+    assert len(set(keys)) == 2
+    assert key(cache_key="k" * 512) == "k" * 512
 
 
 def test_those_who_were_tried_are_not_asked_again() -> None:

@@ -94,6 +94,16 @@ def test_no_more_is_kept_than_was_said_and_the_oldest_goes_first(
         assert {name: len(kept.of(name)) for name in set(noted)} == {name: held.count(name) for name in set(noted)}
 
 
+@pytest.mark.parametrize("field", ["cache_key", "cache_salt", "text"])
+def test_what_a_client_names_counts_as_what_is_kept(field: str) -> None:
+    kept, workers = Decisions(1000, 1 << 20), fleet(2)
+    for number in range(100):
+        context = asking(name=f"r{number}", **{field: "k" * 100_000})
+        kept.note(workers, context, policy("passthrough").pick(workers, context), "passthrough", 1, 0.0)
+
+    assert sum(len(getattr(context, field)) for _, context in kept) <= 1 << 20
+
+
 def test_a_request_has_a_record_for_every_try() -> None:
     kept, workers = Decisions(10, 1 << 20), fleet(2)
     for attempt in (1, 2):

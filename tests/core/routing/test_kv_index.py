@@ -4,6 +4,7 @@ from array import array
 from collections.abc import Sequence
 
 import attrs
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -194,6 +195,52 @@ def test_blocks_of_layers_that_see_a_part_only_and_blocks_behind_unknown_ones_ar
     index.apply(("w", 0), stored(range(16), 16, attention="full_attention", group=2), 1.0)
     index.apply(("w", 0), KvBlocksRemoved([100], group=1), 1.0)
     assert index.match(KEYS.keys(range(16), 16), 16, salted=True) == {("w", 0): KvHit(16)}
+
+
+@pytest.mark.parametrize("kind", ["", "full_attention", "mla_attention", "sink_full_attention"])
+def test_layers_that_see_all_of_a_prompt_are_known_by_every_name_that_engines_have_for_them(kind: str) -> None:
+    index = KvIndex(KEYS, 1 << 20, 16)
+    index.know(("w", 0), "all")
+    index.apply(("w", 0), stored(range(16), 16, attention=kind), 1.0)
+
+    assert index.match(KEYS.keys(range(16), 16), 16, salted=True) == {("w", 0): KvHit(16)}
+    assert index.known(("w", 0)) == (True, 1.0)
+
+
+def test_of_a_place_whose_layers_nobody_knows_not_all_is_known_until_one_that_is_known_comes() -> None:
+    index = KvIndex(KEYS, 1 << 20, 16)
+    index.know(("w", 0), "all")
+    index.apply(("w", 0), stored(range(16), 16, attention="attention_of_tomorrow", group=0), 1.0)
+    assert index.known(("w", 0)) == (False, 1.0)
+
+    index.apply(("w", 0), stored(range(16), 16, attention="full_attention", group=1), 2.0)
+    index.apply(("w", 0), stored(range(16, 32), 16, attention="attention_of_tomorrow", group=0), 3.0)
+    assert index.known(("w", 0)) == (True, 3.0)
+
+
+def test_an_engine_whose_hash_is_that_of_a_block_alone_is_not_known_exactly() -> None:
+    index = KvIndex(KEYS, 1 << 20, 16)
+    index.know(("w", 0), "all")
+    one, other, shared = range(16), range(100, 116), range(200, 216)
+    index.apply(("w", 0), KvBlocksStored([1, 3], [*one, *shared], 16), 1.0)
+    index.apply(("w", 0), KvBlocksStored([1], [*one], 16), 1.0)
+    assert index.known(("w", 0)) == (True, 1.0)
+
+    index.apply(("w", 0), KvBlocksStored([2, 3], [*other, *shared], 16), 2.0)
+    assert index.known(("w", 0)) == (False, 2.0)
+
+
+def test_a_place_without_room_for_its_first_block_is_known_again_when_its_cache_was_cleared() -> None:
+    index = KvIndex(KEYS, BLOCK_BYTES, 16)
+    index.apply(("a", 0), stored([1] * 16, 16), 1.0)
+    index.know(("b", 0), "all")
+    index.apply(("b", 0), stored([2] * 16, 16), 1.0)
+    assert index.known(("b", 0)) == (False, 1.0)
+
+    index.apply(("b", 0), KvCacheCleared("store"), 2.0)  # of one owner alone
+    assert index.known(("b", 0)) == (False, 2.0)
+    index.apply(("b", 0), KvCacheCleared(), 3.0)
+    assert index.known(("b", 0)) == (True, 3.0)
 
 
 def test_blocks_that_one_owner_drops_leave_the_rest_unknown() -> None:

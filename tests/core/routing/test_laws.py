@@ -248,3 +248,17 @@ def test_a_rank_that_is_left_alone_is_not_picked_by_the_policy_of_ranks() -> Non
         ("w0", 1),
         ("w1", 1),
     }
+
+
+@pytest.mark.parametrize("name", ["cache_aware", "dp_min_token"])
+def test_a_rank_that_is_left_alone_is_not_chosen_and_nothing_is_expected_of_it(name: str) -> None:
+    chosen, prompt = policy(name, rng=random.Random(1)), range(4096)
+    worker = Seen("w", rank_count=2)
+    first = chosen.pick([worker], asking(prompt, now=1.0))
+    assert first.rank is not None
+    other = 1 - first.rank
+
+    out = attrs.evolve(worker, ranks_out=(first.rank,))
+    picks = [chosen.pick([out], asking(prompt, f"r{number}", now=2.0 + number)) for number in range(2)]
+    assert [pick.rank for pick in picks] == [other, other]
+    assert picks[0].cached == 0

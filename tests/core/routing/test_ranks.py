@@ -34,6 +34,15 @@ def test_the_rank_with_the_fewest_tokens_is_chosen_until_what_was_sent_there_mak
     assert chosen(DpMinToken(), *workers, times=4) == {("a", 1): 4}
 
 
+def test_ranks_are_known_by_the_number_that_their_report_names() -> None:
+    def rows(*used: tuple[int, int]) -> Seen:
+        return Seen("a", rank_count=3, ranks=tuple(RankLoad(rank, 0, 0, used_tokens=tokens) for rank, tokens in used))
+
+    assert chosen(DpMinToken(), rows((2, 5), (0, 90_000), (1, 80_000)), times=1) == {("a", 2): 1}
+    # One that has not answered stands as the least of the others.
+    assert chosen(DpMinToken(), rows((1, 90_000), (2, 5)), times=4).keys() == {("a", 0), ("a", 2)}
+
+
 def test_what_was_sent_is_forgotten_with_the_next_report() -> None:
     policy = DpMinToken()
     chosen(policy, reporting("a", 0, 0), times=10)
