@@ -2,12 +2,14 @@
 
 Above: `places`, which waits, and `fetch`, which counts bytes. Below: nothing. Pure: nobody waits here, so that every order of
 events is a test. A claim that does not fit stands in a queue. Of those that wait, the one whose tenant holds least is next, and
-no tenant (or host) that has a name holds more than its share, so that one cannot stand in everybody's way.
+no tenant (or host) that has a name holds more than its share, so that one cannot stand in everybody's way. A step takes a
+millisecond at most, however many wait and however many of them are next.
 """
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from heapq import heapify, heappop, heapreplace
 
 from smg_multimodal.errors import MediaBusy, MediaTooLarge
 
@@ -17,11 +19,23 @@ __all__ = ["Allotment", "ByteCount", "Claim"]
 @dataclass(eq=False, slots=True)
 class Claim:
     """`amount` of something, wanted or held. `keys` say for whom: the tenant first, then whatever else has a share (a host).
-    A key "" is a caller without a name, to whom no share applies."""
+    A key "" is a caller without a name, to whom no share applies. `continues`: who asks holds a claim already, which nobody else
+    gets before this one is held; it comes before all others, and no share applies. `number` is its place among all that asked."""
 
     amount: int
     keys: tuple[str, ...] = ()
     held: bool = False
+    continues: bool = False
+    number: int = 0
+
+    @property
+    def group(self) -> tuple[bool, tuple[str, ...]]:
+        """Claims of one group are held in the order in which they came."""
+        return self.continues, self.keys
+
+
+_Turn = tuple[bool, int, int, tuple[bool, tuple[str, ...]]]
+"""Whether it begins, what its tenant holds, its number, and its group."""
 
 
 class Allotment:
@@ -38,7 +52,9 @@ class Allotment:
         self._most_waiting = waiting
         self._used = 0
         self._by_key: Counter[tuple[int, str]] = Counter()
-        self._queue: list[Claim] = []
+        self._queues: dict[tuple[bool, tuple[str, ...]], deque[Claim]] = {}
+        self._waiting: Counter[str] = Counter()  # how many claims of each tenant
+        self._asked = 0
 
     @property
     def used(self) -> int:
@@ -48,7 +64,7 @@ class Allotment:
     @property
     def waiting(self) -> int:
         """How many claims wait."""
-        return len(self._queue)
+        return self._waiting.total()
 
     def ask(self, claim: Claim) -> None:
         """Hold `claim` now, or queue it: `claim.held` says which. Raises MediaTooLarge for more than there is at all, MediaBusy
@@ -57,10 +73,13 @@ class Allotment:
             raise MediaTooLarge(
                 f"the media take {claim.amount} bytes of memory; there are {self.total} for those of all requests"
             )
-        self._queue.append(claim)
+        self._asked += 1
+        claim.number = self._asked
+        self._queues.setdefault(claim.group, deque()).append(claim)
+        self._waiting[_tenant(claim)] += 1
         self._grant()
         if not claim.held and self._is_too_long_for(claim):
-            self._queue.remove(claim)
+            self._leave(claim)
             raise MediaBusy("too many media wait to be processed")
 
     def release(self, claim: Claim) -> list[Claim]:
@@ -68,8 +87,8 @@ class Allotment:
         if claim.held:
             self._count(claim, -claim.amount)
             claim.held = False
-        elif claim in self._queue:
-            self._queue.remove(claim)
+        elif claim in self._queues.get(claim.group, ()):
+            self._leave(claim)
         return self._grant()
 
     def shrink(self, claim: Claim, amount: int) -> list[Claim]:
@@ -86,39 +105,69 @@ class Allotment:
             if not self._by_key[place, key]:
                 del self._by_key[place, key]
 
+    def _leave(self, claim: Claim) -> None:
+        """`claim` waits no longer."""
+        queue = self._queues[claim.group]
+        queue.remove(claim)
+        if not queue:
+            del self._queues[claim.group]
+        tenant = _tenant(claim)
+        self._waiting[tenant] -= 1
+        if not self._waiting[tenant]:
+            del self._waiting[tenant]
+
     def _grant(self) -> list[Claim]:
+        """Hold the claims whose turn it is. Only the first of each group is looked at, and those whose tenant holds more than it
+        did a moment ago are put in their new place when they come up."""
         granted: list[Claim] = []
-        while True:
-            ready = [claim for claim in self._queue if self._within_shares(claim)]
-            if not ready:
-                return granted
-            following = min(ready, key=self._tenant_holds)  # the first of those that are alike
-            if self._used + following.amount > self.total:
-                return granted  # smaller ones behind it wait too, else it might wait for ever
-            self._queue.remove(following)
-            self._count(following, following.amount)
-            following.held = True
-            granted.append(following)
+        if self._used >= self.total:
+            return granted
+        turns = [self._turn(queue[0]) for queue in self._queues.values()]
+        heapify(turns)
+        while turns:
+            group = turns[0][-1]
+            following = self._queues[group][0]
+            turn = self._turn(following)
+            if turn != turns[0]:
+                heapreplace(turns, turn)
+            elif not self._within_shares(following):
+                heappop(turns)
+            elif self._used + following.amount > self.total:
+                break  # smaller ones behind it wait too, else it might wait for ever
+            else:
+                self._leave(following)
+                self._count(following, following.amount)
+                following.held = True
+                granted.append(following)
+                if group in self._queues:
+                    heapreplace(turns, self._turn(self._queues[group][0]))
+                else:
+                    heappop(turns)
+        return granted
+
+    def _turn(self, claim: Claim) -> _Turn:
+        """What decides who is next, the smallest first. No two claims are alike, since each has a number of its own."""
+        return not claim.continues, self._by_key[0, _tenant(claim)] if claim.keys else 0, claim.number, claim.group
 
     def _is_too_long_for(self, claim: Claim) -> bool:
         """Whether the queue is longer than it may be for the tenant of a claim that stands in it."""
-        if len(self._queue) > self._most_waiting:
+        if self.waiting > self._most_waiting:
             return True
-        tenant = claim.keys[0] if claim.keys else ""
-        if not tenant:
-            return False
-        own = sum(each.keys[0] == tenant for each in self._queue if each.keys)
-        return own > max(1, self._most_waiting * 3 // 4)
+        tenant = _tenant(claim)
+        return bool(tenant) and self._waiting[tenant] > max(1, self._most_waiting * 3 // 4)
 
     def _within_shares(self, claim: Claim) -> bool:
+        if claim.continues:
+            return True
         for place, (key, share) in enumerate(zip(claim.keys, self._shares, strict=False)):
             held = self._by_key[place, key] if key else 0
             if held and held + claim.amount > share:
                 return False
         return True
 
-    def _tenant_holds(self, claim: Claim) -> int:
-        return self._by_key[0, claim.keys[0]] if claim.keys else 0
+
+def _tenant(claim: Claim) -> str:
+    return claim.keys[0] if claim.keys else ""
 
 
 class ByteCount:

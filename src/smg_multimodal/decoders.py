@@ -3,8 +3,8 @@
 Above: `fetch.MediaLoader` and applications. Below: `places`, `workers`. What is short has threads; what might be long has
 others, each of which drives a process that can be stopped, so that it holds up nothing short. Bytes in between are bounded over
 all of them, and so are the tensors of all requests, which are reserved for a whole request before anything of it is decoded: a
-request that holds some never waits for more, so that none waits for ever. No tenant that has a name takes more than three
-quarters of anything.
+request that holds some waits for more only where an engine wants them in another form, and then nobody who holds none goes
+before it. No tenant that has a name takes more than three quarters of anything.
 """
 
 import asyncio
@@ -89,11 +89,12 @@ class Decoders:
                 raise MediaBusy("the media had to wait too long for others to be decoded") from error
             yield pool
 
-    async def reserve(self, amount: int, tenant: str) -> Reservation:
-        """Room for `amount` bytes of tensors. Raises MediaBusy where there is none in time, MediaTooLarge where never."""
+    async def reserve(self, amount: int, tenant: str, *, continues: bool = False) -> Reservation:
+        """Room for `amount` bytes of tensors; `continues`: of a request that holds some. Raises MediaBusy where there is none in
+        time, MediaTooLarge where never."""
         try:
             async with asyncio.timeout(self._wait_seconds):
-                return Reservation(self.tensors, await self.tensors.take(tenant, amount=amount))
+                return Reservation(self.tensors, await self.tensors.take(tenant, amount=amount, continues=continues))
         except TimeoutError as error:
             raise MediaBusy("the media of others take all the memory there is") from error
 

@@ -20,9 +20,9 @@ class Places:
         self.allotment = Allotment(total, shares, waiting=waiting)
         self._turns: dict[Claim, asyncio.Future[None]] = {}
 
-    async def take(self, *keys: str, amount: int = 1) -> Claim:
+    async def take(self, *keys: str, amount: int = 1, continues: bool = False) -> Claim:
         """A claim that is held; the caller gives it back. Raises MediaTooLarge and MediaBusy as `Allotment.ask` does."""
-        claim = Claim(amount, keys)
+        claim = Claim(amount, keys, continues=continues)
         self.allotment.ask(claim)
         if not claim.held:
             turn = self._turns[claim] = asyncio.get_running_loop().create_future()

@@ -1,6 +1,7 @@
 """Claims on what is scarce: never more than there is, nobody forgotten, nobody crowded out."""
 
 import asyncio
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -140,3 +141,92 @@ def test_a_full_queue_refuses_nobody_for_whom_there_is_room() -> None:
         allotment.ask(claim)
 
     assert all(claim.held for claim in small)
+
+
+class Plain:
+    """The rules of an `Allotment`, said as plainly as can be."""
+
+    def __init__(self, total: int, share: int) -> None:
+        self.total, self.share = total, share
+        self.held: list[Claim] = []
+        self.queue: list[Claim] = []
+
+    def of(self, tenant: str) -> int:
+        return sum(claim.amount for claim in self.held if claim.keys[0] == tenant)
+
+    def fits_share(self, claim: Claim) -> bool:
+        own = self.of(claim.keys[0])
+        return claim.continues or not claim.keys[0] or not own or own + claim.amount <= self.share
+
+    def ask(self, claim: Claim) -> None:
+        self.queue.append(claim)
+        self.grant()
+
+    def release(self, claim: Claim) -> None:
+        for place in (self.held, self.queue):
+            if claim in place:
+                place.remove(claim)
+        self.grant()
+
+    def grant(self) -> None:
+        while True:
+            firsts = {claim.group: claim for claim in reversed(self.queue)}.values()
+            ready = [claim for claim in self.queue if claim in firsts and self.fits_share(claim)]
+            if not ready:
+                return
+            following = min(ready, key=lambda claim: (not claim.continues, self.of(claim.keys[0])))
+            if sum(claim.amount for claim in self.held) + following.amount > self.total:
+                return
+            self.queue.remove(following)
+            self.held.append(following)
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(1, 12), TENANT, st.booleans()), max_size=80))
+def test_whose_turn_it_is_is_what_the_plain_rules_say(steps: list[tuple[bool, int, str, bool]]) -> None:
+    allotment, plain, claims = Allotment(12, (6,)), Plain(12, 6), []
+    for asks, number, tenant, continues in steps:
+        if asks or not claims:
+            claim = Claim(number, (tenant,), continues=continues)
+            claims.append(claim)
+            allotment.ask(claim)
+            plain.ask(claim)
+        else:
+            claim = claims.pop(number % len(claims))
+            allotment.release(claim)
+            plain.release(claim)
+        assert [claim for claim in claims if claim.held] == [claim for claim in claims if claim in plain.held]
+        assert allotment.waiting == len(plain.queue)
+
+
+@pytest.mark.parametrize("tenants", [1, 40, 1000])
+def test_who_gives_much_back_to_a_thousand_that_wait_looks_at_each_a_few_times(
+    tenants: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each was looked at a thousand times, which stopped the event loop for half a second."""
+    looked = 0
+    own = Allotment._turn
+
+    def counted(allotment: Allotment, claim: Claim) -> Any:
+        nonlocal looked
+        looked += 1
+        return own(allotment, claim)
+
+    allotment, much = Allotment(1000, waiting=4000), Claim(1000, ("much",))
+    allotment.ask(much)
+    few = [Claim(1, (f"tenant {number % tenants}",)) for number in range(1000)]
+    for claim in few:
+        allotment.ask(claim)
+    monkeypatch.setattr(Allotment, "_turn", counted)
+    assert len(allotment.release(much)) == 1000
+    assert looked <= 5000
+
+
+def test_who_holds_some_already_comes_first_and_is_bound_by_no_share() -> None:
+    allotment = Allotment(10, (5,))
+    begun, other = Claim(5, ("a",)), Claim(4, ("b",))
+    large, first, more = Claim(3, ("c",)), Claim(2, ("d",)), Claim(5, ("a",), continues=True)
+    for claim in (begun, other, large, first, more):
+        allotment.ask(claim)
+    assert [claim.held for claim in (begun, other, large, first, more)] == [True, True, False, False, False]
+    assert allotment.release(other) == [more]
+    assert allotment.release(begun) == [large, first]

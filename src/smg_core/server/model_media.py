@@ -46,18 +46,24 @@ _COPIED_HERE = 256 * 1024
 _DETAILS = {"low": Detail.LOW, "high": Detail.HIGH, "original": Detail.HIGH}
 
 
+def _copies(items: Sequence[object]) -> int:
+    return _COPIES if len(items) == 1 else _COPIES_JOINED
+
+
 def _anything(tokens: int) -> None:
     """A check that accepts any number of tokens."""
 
 
 @attrs.frozen
 class _Loaded:
-    """What `load` hands to `place`: files and features, in prompt order, how their pixels were made, and for which tenant."""
+    """What `load` hands to `place`: files and features, in prompt order, how their pixels were made, and for which tenant.
+    `others` are the same items in forms that other engines wanted. Tensors of all forms are reserved as long as this lives."""
 
     media: tuple[Media, ...]
     items: tuple[ReadyItem, ...]
     pixels: Pixels
     tenant: str
+    others: dict[Pixels, Prepared] = attrs.field(factory=dict, repr=False)
 
 
 @attrs.frozen
@@ -115,7 +121,7 @@ class ModelMedia:
         loader = self._loaders[pixels]
         costs = await self._costs(loader, media, items, tenant)
         check(sum(cost.tokens for cost in costs))
-        copies = _COPIES if len(items) == 1 else _COPIES_JOINED
+        copies = _copies(items)
         with of_the_request(items[0].param):
             room = await self._decoders.reserve(copies * sum(cost.tensors for cost in costs), tenant)
         try:
@@ -208,15 +214,25 @@ class ModelMedia:
             return await asyncio.get_running_loop().run_in_executor(self._pool, self._packed, prepared, facts)
 
     async def _otherwise(self, features: _Features, pixels: Pixels) -> Prepared:
-        """The same items, made anew for an engine that wants their pixels in another form."""
-        loader, preparer = self._loaders[pixels], self._preparers[pixels]
-        tenant = features.loaded.tenant
-        items = await together([self._made(loader, each, tenant) for each in features.loaded.media])
-        return replace(features.prepared, items=tuple(items), processor=preparer.images)
-
-    @staticmethod
-    async def _made(loader: MediaLoader, media: Media, tenant: str) -> ReadyItem:
-        return await loader.item(media, await loader.cost(media, tenant=tenant), tenant=tenant)
+        """The same items, made anew for an engine that wants their pixels in another form: once for a request and form, and
+        reserved as the first form was."""
+        loaded = features.loaded
+        if (known := loaded.others.get(pixels)) is not None:
+            return known
+        loader, media, tenant, copies = self._loaders[pixels], loaded.media, loaded.tenant, _copies(loaded.media)
+        costs = await together([loader.cost(each, tenant=tenant) for each in media])
+        room = await self._decoders.reserve(copies * sum(cost.tensors for cost in costs), tenant, continues=True)
+        try:
+            made = [loader.item(each, cost, tenant=tenant) for each, cost in zip(media, costs, strict=True)]
+            items = tuple(await together(made))
+        except BaseException:
+            room.release()
+            raise
+        room.shrink(copies * sum(each.features.nbytes for each in items))
+        room.live_as_long_as(loaded)
+        found = replace(features.prepared, items=items, processor=self._preparers[pixels].images)
+        loaded.others[pixels] = found
+        return found
 
     @staticmethod
     def _packed(prepared: Prepared, facts: EngineFacts) -> RequestMedia:

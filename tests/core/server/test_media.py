@@ -19,7 +19,7 @@ from tests.shared import PATIENCE
 from smg_core.config import MediaConfig
 from smg_core.engines.base import EngineFacts, Pixels
 from smg_core.engines.dialects import DIALECTS
-from smg_core.errors import UnsupportedParameter
+from smg_core.errors import Overloaded, UnsupportedParameter
 from smg_core.pipeline.media import MediaItem, refuse_unless_taken, wanted_pixels
 from smg_core.request import MediaSource
 from smg_core.server.media import GatewayMedia, ModelMedia
@@ -134,6 +134,38 @@ async def test_pictures_are_made_anew_for_an_engine_that_resizes_otherwise(media
         for each in ("pil", "torch")
     ]
     assert sent == [await pixels_for(model, Pixels(resize=each)) for each in ("pil", "torch")]
+
+
+async def test_tensors_that_are_made_anew_are_reserved_once_and_as_long_as_their_request_lives(
+    media: GatewayMedia, tmp_path: Path
+) -> None:
+    model = service(media, qwen2_vl(tmp_path / "model"))
+    (anchor,) = {rule.anchor for rule in model._preparer.rules if rule.modality == "image"}
+    loaded = await model.load([noise()], pixels=Pixels())
+    once = 2 * sum(each.features.nbytes for each in loaded.items)
+    placed = await model.place(TokenIds([1, anchor]), loaded)
+    held = []
+    for resizes in ("pil", "torch", "torch", "pil"):
+        await model.pack(placed.features, EngineFacts(dialect="vllm", resizes=resizes))
+        held.append(media.tensor_bytes)
+    assert held == [once, 2 * once, 2 * once, 2 * once]
+    del loaded, placed
+    await eventually(lambda: not media.tensor_bytes, PATIENCE)
+
+
+async def test_where_tensors_made_anew_have_no_room_the_request_is_told_to_come_again_and_nothing_stays_reserved(
+    tmp_path: Path,
+) -> None:
+    tight = GatewayMedia(MediaConfig(tensor_bytes=1 << 20, wait_s=0.1))
+    model = service(tight, qwen2_vl(tmp_path / "model"))
+    (anchor,) = {rule.anchor for rule in model._preparer.rules if rule.modality == "image"}
+    placed = await model.place(TokenIds([1, anchor]), await model.load([noise()], pixels=Pixels()))
+    once = tight.tensor_bytes
+    assert once > (1 << 20) // 2
+    with pytest.raises(Overloaded):
+        await model.pack(placed.features, EngineFacts(dialect="vllm", resizes="torch"))
+    assert tight.tensor_bytes == once
+    await tight.close()
 
 
 async def test_a_fleet_with_one_engine_that_resizes_by_torch_is_prepared_for_it() -> None:
