@@ -34,7 +34,7 @@ from smg_core.request import Message, ReasoningSettings, Text, Tool, ToolChoice
 from smg_core.tokenizer.base import Prompt, SpecialTokens
 from smg_core.tokenizer.control import ControlScan
 from smg_core.tokenizer.messages import MessageShaper, TemplateObject, count_media, with_reminders
-from smg_core.tokenizer.protection import Protection, split_at
+from smg_core.tokenizer.protection import Protection
 from smg_core.tokenizer.template_facts import TemplateFacts, read_facts
 
 __all__ = ["ChatTemplate", "InvalidTemplate"]
@@ -211,7 +211,7 @@ class ChatTemplate:
         for key, text in sources.items():
             template, facts = _compiled(text)
             shaper = MessageShaper(facts, placed, separator)
-            protection = Protection.of(special, facts.literals, reasoning_marks)
+            protection = Protection.of(special, facts.literals, facts.changes, reasoning_marks)
             late = _takes_late_system(template.render, facts)
             self._programs[key] = _Program(template.render, facts, shaper, protection, late)
         self.sources: Mapping[str, str] = sources
@@ -258,9 +258,9 @@ class ChatTemplate:
             "documents": [dict(document) for document in documents] or None if documents else None,
             "add_generation_prompt": add_generation_prompt and not continue_final_message,
         }
-        mark = program.protection.protect(shaped, variables, self._variables) if protect_control else ""
+        marks = program.protection.protect(shaped, variables, self._variables) if protect_control else None
         text = self._continued(program, variables, shaped) if continue_final_message else self._run(program, variables)
-        pieces = split_at(text, mark) if mark else (text,)
+        pieces = marks.pieces(text) if marks is not None else (text,)
         return Prompt(_with_media(pieces, self._media, messages) if self._media else pieces)
 
     def _choose(self, tools: bool, name: str | None) -> _Program:

@@ -1,11 +1,14 @@
 """Keeps control tokens that a request spells out from becoming control tokens.
 
-Walks over everything in a request that a template will read, and puts a mark inside each spelled-out control token. Text
-without one costs a substring search and is not copied. Pure. Above: chat_template, which cuts the rendered text at the
-mark. Below: control, which finds the tokens. It knows no template.
+Walks over everything in a request that a template will read, and puts a mark inside each spelled-out control token; where the
+template takes text apart, stand-ins take the place of the characters that begin control tokens. Text without these
+characters costs a substring search and is not copied. Pure. Above: chat_template, which renders and then has the text cut
+(`Marks.pieces`). Below: control, which finds the tokens, and stand_ins. It knows no template.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import pairwise
 
 import attrs
@@ -13,72 +16,81 @@ import attrs
 from smg_core.errors import TemplateFailed
 from smg_core.tokenizer.base import SpecialTokens
 from smg_core.tokenizer.control import ControlScan
+from smg_core.tokenizer.stand_ins import StandIns
+from smg_core.tokenizer.text_changes import TextChanges
 
-__all__ = ["Protection", "split_at"]
+__all__ = ["Marks", "Protection"]
 
 _MARKS = tuple(chr(code) for code in range(0xFDD0, 0xFDF0))
 """Unicode noncharacters: never assigned, meant for private use inside a program."""
 _ESCAPES = {mark: f"\\u{ord(mark):04x}" for mark in _MARKS}
 """How a template writes a mark when it prints a list, or writes JSON in ASCII."""
+_ANY_MARK = re.compile("[\ufdd0-\ufdef]|\\\\ufd[de][0-9a-f]")
 
 _NOT_SEARCHED = frozenset({"messages", "add_generation_prompt", "strftime_now"})
 """Variables that hold no text of the request, and `messages`, which are searched role by role."""
 
 
-@attrs.frozen
+@attrs.frozen(slots=False)
 class Protection:
     """Which control tokens are looked for where: `user` in user and tool turns, `assistant` in assistant turns, `everywhere`
     in all other turns and in all other variables."""
 
-    everywhere: ControlScan
-    user: ControlScan
-    assistant: ControlScan
+    everywhere: StandIns
+    user: StandIns
+    assistant: StandIns
 
     @classmethod
-    def of(cls, special: SpecialTokens, literals: Iterable[str], reasoning_marks: frozenset[str]) -> "Protection":
+    def of(
+        cls,
+        special: SpecialTokens,
+        literals: Iterable[str],
+        changes: TextChanges,
+        reasoning_marks: frozenset[str],
+    ) -> "Protection":
         """`literals` are the strings written in the template: a marker (`SpecialTokens.markers`) is protected only if the
         template writes it."""
         written = "\0".join(literals)
         markers = {token for token in special.markers if token in written}
-        everywhere = ControlScan(special.control)
+        everywhere = StandIns(ControlScan(special.control), changes)
         return cls(
             everywhere=everywhere,
-            user=ControlScan(special.control | markers) if markers else everywhere,
-            assistant=ControlScan(special.control - reasoning_marks),
+            user=StandIns(ControlScan(special.control | markers), changes) if markers else everywhere,
+            assistant=StandIns(ControlScan(special.control - reasoning_marks), changes, reasoning_marks),
         )
 
     def protect(
         self, messages: Sequence[dict[str, object]], variables: dict[str, object], own: Mapping[str, object]
-    ) -> str:
+    ) -> "Marks | None":
         """Put marks into `messages` and `variables` (which hold the messages too), replacing values that change. Returns
-        the mark, "" if none was needed. Variables with the value that they have in `own` (the model's token strings) are
-        not searched. Raises TemplateFailed if no mark is free."""
+        the marks, None if none was needed. Variables with the value that they have in `own` (the model's token strings)
+        are not searched. Raises TemplateFailed if too few marks are free."""
         if self._clean(messages, variables, own):
-            return ""
-        mark = _free_mark(variables)
+            return None
+        marks = self._free_marks(variables)
         changed = False
-        for holder, key, value, scan in list(self._searched(messages, variables, own)):
-            marked = _marked(value, scan, mark)
+        for holder, key, value, kind in list(self._searched(messages, variables, own)):
+            marked = _marked(value, kind, marks)
             if marked is not value:
                 holder[key] = marked
                 changed = True
-        return mark if changed else ""
+        return marks if changed else None
 
     def _clean(
         self, messages: Sequence[dict[str, object]], variables: Mapping[str, object], own: Mapping[str, object]
     ) -> bool:
-        """Whether no control token is spelled out. It runs for every request, so it is written for speed."""
+        """Whether no text has to change. It runs for every request, so it is written for speed."""
         for message in messages:
             role = message["role"]
-            scan = self._scan_for(role)
-            starts = scan.starts
+            kind = self._kind_of(role)
+            starts = kind.scan.starts
             for value in message.values():
                 if not isinstance(value, str):
-                    if _spells(value, scan):
+                    if _changes(value, kind):
                         return False
                 elif value is not role:
                     for start in starts:
-                        if start in value and scan.cuts(value):
+                        if start in value and kind.changes(value):
                             return False
         everywhere = self.everywhere
         for key, value in variables.items():
@@ -86,53 +98,134 @@ class Protection:
                 key not in _NOT_SEARCHED
                 and value is not None
                 and value is not own.get(key)
-                and _spells(value, everywhere)
+                and _changes(value, everywhere)
             ):
                 return False
         return True
 
-    def _scan_for(self, role: object) -> ControlScan:
+    @cached_property
+    def _seats(self) -> tuple[tuple[StandIns, str], ...]:
+        """Every start character that needs a stand-in of its own."""
+        kinds = {id(kind): kind for kind in (self.everywhere, self.user, self.assistant)}
+        return tuple((kind, start) for kind in kinds.values() for start in kind.starts)
+
+    @cached_property
+    def _usual_marks(self) -> "Marks":
+        return Marks.of(self._seats, _MARKS)
+
+    def _free_marks(self, variables: Mapping[str, object]) -> "Marks":
+        """Marks that no variable holds. Raises TemplateFailed if too few are left."""
+        usual = self._usual_marks
+        if not _holds(variables, usual.characters):
+            return usual
+        found: set[str] = set()
+        _collect(variables, found)
+        free = [mark for mark in _MARKS if mark not in found]
+        if len(free) <= len(self._seats):
+            raise TemplateFailed(
+                "The messages hold too many of the Unicode noncharacters from U+FDD0 to U+FDEF.", param="messages"
+            )
+        return Marks.of(self._seats, free)
+
+    def _kind_of(self, role: object) -> StandIns:
         if role == "assistant":
             return self.assistant
         return self.user if role in ("user", "tool") else self.everywhere
 
     def _searched(
         self, messages: Sequence[dict[str, object]], variables: dict[str, object], own: Mapping[str, object]
-    ) -> Iterator[tuple[dict[str, object], str, object, ControlScan]]:
-        """Every value to search: the dict it is in, its key, itself, and the tokens to look for."""
+    ) -> Iterator[tuple[dict[str, object], str, object, StandIns]]:
+        """Every value to search: the dict it is in, its key, itself, and how texts of its kind are protected."""
         for message in messages:
-            scan = self._scan_for(message["role"])
+            kind = self._kind_of(message["role"])
             for key, value in message.items():
                 if key != "role":
-                    yield message, key, value, scan
+                    yield message, key, value, kind
         for key, value in variables.items():
             if key not in _NOT_SEARCHED and value is not own.get(key):
                 yield variables, key, value, self.everywhere
 
 
-def split_at(text: str, mark: str) -> tuple[str, ...]:
-    """The pieces of a rendered text: cut at the marks, written plainly or as escapes."""
-    whole = text.replace(_ESCAPES[mark], mark)
-    return tuple(filter(None, whole.split(mark))) or ("",)
+@attrs.frozen
+class Marks:
+    """The noncharacters that mark one request's texts: `cut` stands inside control tokens that are spelled out, and each of
+    `stand_ins` is (character, the kind of text it stands in, the character it stands for)."""
+
+    cut: str
+    stand_ins: tuple[tuple[str, StandIns, str], ...]
+    _by_kind: dict[int, dict[str, str]] = attrs.field(repr=False)
+    _widest: dict[str, ControlScan] = attrs.field(repr=False)
+    """For each start character, the scan that finds the most tokens."""
+
+    @property
+    def characters(self) -> tuple[str, ...]:
+        return (self.cut, *(character for character, _, _ in self.stand_ins))
+
+    @classmethod
+    def of(cls, seats: Sequence[tuple[StandIns, str]], free: Sequence[str]) -> "Marks":
+        """`free` holds one character more than there are seats, at least."""
+        cut, *characters = free
+        by_kind: dict[int, dict[str, str]] = {}
+        widest: dict[str, ControlScan] = {}
+        placed = []
+        for (kind, start), character in zip(seats, characters, strict=False):
+            placed.append((character, kind, start))
+            by_kind.setdefault(id(kind), {})[start] = character
+            widest[start] = max(kind.scan, widest.get(start, kind.scan), key=lambda scan: len(scan.tokens))
+        return cls(cut, tuple(placed), by_kind, widest)
+
+    def put_into(self, text: str, kind: StandIns) -> str:
+        """The text with marks, or the same object if it needs none."""
+        if not kind.changes(text):
+            return text
+        cuts = kind.spelled.cuts(text)
+        if cuts:
+            text = self.cut.join([text[left:right] for left, right in pairwise((0, *cuts, len(text)))])
+        return kind.put_into(text, self._by_kind[id(kind)]) if kind.starts else text
+
+    def pieces(self, rendered: str) -> tuple[str, ...]:
+        """The pieces of a rendered text: cut at the marks, written plainly or as escapes, and behind each stand-in at which a
+        control token begins."""
+        if "\\ufd" in rendered:
+            for mark in self.characters:
+                rendered = rendered.replace(_ESCAPES[mark], mark)
+        parts = rendered.split(self.cut) if self.cut in rendered else [rendered]
+        found = [piece for part in parts if part for piece in self._without_stand_ins(part)]
+        return tuple(found) or ("",)
+
+    def _without_stand_ins(self, part: str) -> list[str]:
+        """The part as it was written, cut behind each stand-in at which a control token begins."""
+        scans = {character: kind.scan for character, kind, _ in self.stand_ins if character in part}
+        plain = part
+        for character, _, start in self.stand_ins:
+            if character in scans:
+                plain = plain.replace(character, start)
+        cuts = {
+            at + 1
+            for start, scan in self._widest.items()
+            for at in (scan.begins(plain, start) if scans else ())
+            if part[at] in scans and scans[part[at]].token_at(plain, at)
+        }
+        return [plain[left:right] for left, right in pairwise((0, *sorted(cuts), len(plain)))]
 
 
-def _spells(value: object, scan: ControlScan) -> bool:
-    """Whether any string inside the value has to be cut."""
+def _changes(value: object, kind: StandIns) -> bool:
+    """Whether any string inside the value has to change."""
     if isinstance(value, str):
-        return scan.suspects(value) and bool(scan.cuts(value))
+        return kind.changes(value)
     if isinstance(value, Mapping):
-        return any(_spells(key, scan) or _spells(item, scan) for key, item in value.items())
+        return any(_changes(key, kind) or _changes(item, kind) for key, item in value.items())
     if isinstance(value, list | tuple):
-        return any(_spells(item, scan) for item in value)
+        return any(_changes(item, kind) for item in value)
     return False
 
 
-def _marked(value: object, scan: ControlScan, mark: str) -> object:
+def _marked(value: object, kind: StandIns, marks: Marks) -> object:
     """The value with marks, or the same object if it needs none."""
     if isinstance(value, str):
-        return _marked_text(value, scan, mark)
+        return marks.put_into(value, kind)
     if isinstance(value, Mapping):
-        items = {_marked(key, scan, mark): _marked(item, scan, mark) for key, item in value.items()}
+        items = {_marked(key, kind, marks): _marked(item, kind, marks) for key, item in value.items()}
         same = all(
             old is new
             for pair in zip(value.items(), items.items(), strict=False)
@@ -140,34 +233,29 @@ def _marked(value: object, scan: ControlScan, mark: str) -> object:
         )
         return value if same else items
     if isinstance(value, list | tuple):
-        listed = [_marked(item, scan, mark) for item in value]
+        listed = [_marked(item, kind, marks) for item in value]
         return value if all(old is new for old, new in zip(value, listed, strict=True)) else listed
     return value
 
 
-def _marked_text(text: str, scan: ControlScan, mark: str) -> str:
-    cuts = scan.cuts(text) if scan.suspects(text) else []
-    if not cuts:
-        return text
-    edges = [0, *cuts, len(text)]
-    return mark.join([text[left:right] for left, right in pairwise(edges)])
-
-
-def _free_mark(variables: Mapping[str, object]) -> str:
-    """A noncharacter that no variable holds. Raises TemplateFailed if all are taken."""
-    found: set[str] = set()
-    _collect(variables, found)
-    for mark in _MARKS:
-        if mark not in found:
-            return mark
-    raise TemplateFailed("The messages hold every Unicode noncharacter from U+FDD0 to U+FDEF.", param="messages")
+def _holds(value: object, marks: tuple[str, ...]) -> bool:
+    """Whether any string inside the value holds one of the marks, plainly or as an escape."""
+    if isinstance(value, str):
+        if value.isascii():
+            return "\\ufd" in value
+        return "\\ufd" in value or any(mark in value for mark in marks)
+    if isinstance(value, Mapping):
+        return any(_holds(key, marks) or _holds(item, marks) for key, item in value.items())
+    if isinstance(value, list | tuple):
+        return any(_holds(item, marks) for item in value)
+    return False
 
 
 def _collect(value: object, found: set[str]) -> None:
-    """Add the marks that the value's strings hold to `found`."""
+    """Add the marks that the value's strings hold, plainly or as escapes, to `found`."""
     if isinstance(value, str):
         if "\\ufd" in value or not value.isascii():
-            found.update(mark for mark, escape in _ESCAPES.items() if mark in value or escape in value)
+            found.update(mark if len(mark) == 1 else chr(int(mark[-4:], 16)) for mark in _ANY_MARK.findall(value))
     elif isinstance(value, Mapping):
         for key, item in value.items():
             _collect(key, found)

@@ -2,13 +2,15 @@
 
 For example: whether it loops over content parts or takes content as one string, whether it wants tool-call arguments as
 objects or as JSON text, which variables it reads. `messages` shapes the input by these facts. Pure; the tree comes from
-jinja2's parser. Above: chat_template, messages. Below: jinja2. It renders nothing.
+jinja2's parser. Above: chat_template, messages. Below: text_changes, jinja2. It renders nothing.
 """
 
 from typing import Literal
 
 import attrs
 from jinja2 import meta, nodes
+
+from smg_core.tokenizer.text_changes import TextChanges, read_changes
 
 __all__ = ["TemplateFacts", "read_facts"]
 
@@ -24,7 +26,7 @@ class TemplateFacts:
     string, so it takes both shapes. `none_checked`: it tests whether content is none, so an assistant turn that only calls
     tools gets None. `arguments` is the form in which it takes tool-call arguments. `id_length` is how many letters and digits it
     wants the id of a call to have, None for any. `variables` are the names it reads and does not define. `literals` are all
-    strings written in it.
+    strings written in it. `changes` says what it does to the text that it is given.
     """
 
     content: Literal["string", "parts"]
@@ -36,6 +38,7 @@ class TemplateFacts:
     id_length: int | None
     variables: frozenset[str]
     literals: tuple[str, ...] = attrs.field(repr=False)
+    changes: TextChanges
 
     @property
     def wraps(self) -> bool:
@@ -61,6 +64,7 @@ def read_facts(tree: nodes.Template) -> TemplateFacts:
         id_length=_checked_id_length(tree),
         variables=variables,
         literals=literals,
+        changes=read_changes(tree),
     )
 
 
