@@ -11,8 +11,10 @@
     prefix_tree      the beginnings of prompts that the cache keeps
     chat_template    a Jinja chat template: messages to a prompt
     template_facts   what a template's syntax tree says about the input it takes
+    text_changes     how a template changes the text that it is given
     messages         messages and tools in the form that templates read
     protection       keeps control tokens in a request's text from becoming control tokens
+    stand_ins        protects the text of templates that take text apart
     control          finds control tokens in text
     fill_in_middle   the prompt for the text between a beginning and an end
     settings         the settings of this room

@@ -2,7 +2,7 @@
 
 A template that only joins texts leaves every character beside its neighbour. One that deletes, splits, trims or slices text
 can bring together characters that stood apart: `content.replace("/think", "")` makes `<|im_end|>` of `<|im_/thinkend|>`.
-`stand_ins` protects the text of such templates. Pure. Above: template_facts. Below: jinja2.
+`stand_ins` protects the text of such templates. Pure. Above: template_facts, stand_ins. Below: jinja2. It changes no text.
 """
 
 from collections.abc import Iterator
