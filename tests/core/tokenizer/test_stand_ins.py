@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import batched
 from pathlib import Path
 
 import pytest
@@ -82,7 +81,7 @@ def user(text: str) -> list[Message]:
 def rendered(name: str, texts: Sequence[str]) -> list[Prompt | None]:
     """What each conversation with the texts becomes; None where the template refuses it."""
     found: list[Prompt | None] = []
-    for messages in (each for few in batched(texts, 20) for each in conversations(few)):
+    for messages in (each for at in range(0, len(texts), 20) for each in conversations(texts[at : at + 20])):
         try:
             found.append(TEMPLATES[name].render(messages, tools=[FunctionTool("find", "Finds")]))
         except TemplateFailed:
