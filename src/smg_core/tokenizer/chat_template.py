@@ -52,6 +52,9 @@ _RESERVED = frozenset(
 )
 _PLACES = {"image": "\U0001fffe", "audio": "\U0001ffff", "video": "\U0002fffe"}
 """Noncharacters that stand for a medium while the template runs, if its own text holds a control token."""
+_TAG = "\ufffe\u2003 "
+"""Stands behind the text that is to be continued while the template runs: a noncharacter, white space that no template
+writes, and the space, which alone is gone where a template removes spaces only."""
 _REASONING_MARKS = frozenset({"<think>", "</think>", "[THINK]", "[/THINK]", "<seed:think>", "</seed:think>"})
 _REASONING_MARKS |= {"◁think▷", "◁/think▷", "<|START_THINKING|>", "<|END_THINKING|>"}
 _FAULTS = (
@@ -285,18 +288,30 @@ class ChatTemplate:
             raise _failed(fault) from fault
 
     def _continued(self, program: _Program, variables: dict[str, object], shaped: Sequence[TemplateObject]) -> str:
-        """Render with a tag behind the last message's text, and cut there. The tag ends with a space: if the template
-        trims content, that space is gone, and the space before the tag is removed too."""
-        tag = "\ufffe "
-        plain = _tagged(shaped[-1] if shaped else {}, tag)
-        text = self._run(program, variables)
-        at = text.rfind(tag[0])
-        if at < 0 or plain.strip() not in text:
-            raise TemplateFailed(
-                "The chat template changes or leaves out the final message, so it cannot be continued.",
-                param="messages",
-            )
-        return text[:at] if text.startswith(tag, at) else text[:at].rstrip()
+        """The conversation up to the end of the last message's text. A tag behind that text shows where it ends.
+
+        A template that trims text does not trim what stands before the tag. So if the tag's own white space is gone, the text
+        is trimmed here and rendered again: only white space of the text goes, none that the template wrote before it.
+        """
+        holder, key = _last_text(shaped[-1] if shaped else {})
+        plain = str(holder[key])
+
+        def rendered(text: str) -> tuple[str, str]:
+            """What stands before the tag behind `text`, and what is left of the tag with all that follows it."""
+            holder[key] = text + _TAG
+            before, tag, after = self._run(program, variables).rpartition(_TAG[0])
+            if not tag or text.strip() not in before:
+                raise TemplateFailed(
+                    "The chat template changes or leaves out the final message, so it cannot be continued.",
+                    param="messages",
+                )
+            return before, tag + after
+
+        before, tag = rendered(plain)
+        if tag.startswith(_TAG):
+            return before
+        trimmed = plain.rstrip(" ") if tag.startswith(_TAG[:-1]) else plain.rstrip()
+        return before if trimmed == plain else rendered(trimmed)[0]
 
     def _strftime_now(self, format: str) -> str:
         local = datetime.fromtimestamp(self._clock.time(), UTC).astimezone()
@@ -346,17 +361,14 @@ def _with_media(pieces: tuple[str, ...], texts: Mapping[str, str], messages: Seq
     return pieces
 
 
-def _tagged(message: TemplateObject, tag: str) -> str:
-    """Append the tag to the message's text, in place; returns the text as it was."""
+def _last_text(message: TemplateObject) -> tuple[TemplateObject, str]:
+    """Where the message's last text stands: an object and a key."""
     content = message.get("content")
     if isinstance(content, str):
-        message["content"] = content + tag
-        return content
+        return message, "content"
     for part in reversed(content if isinstance(content, list) else []):
         if part.get("type") == "text":
-            plain: str = part["text"]
-            part["text"] = plain + tag
-            return plain
+            return part, "text"
     raise TemplateFailed("continue_final_message needs a final message with text.", param="messages")
 
 
