@@ -12,7 +12,8 @@ from itertools import pairwise
 
 __all__ = ["ControlScan"]
 
-_SAMPLE, _RARE = 16, 32
+_SAMPLE = 16
+_RARE = 32
 """A character is rare if its first `_SAMPLE` occurrences stand further apart than `_RARE` characters."""
 
 
