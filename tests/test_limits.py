@@ -525,7 +525,7 @@ CONSTANTS: dict[str, str] = {
     "tokenizer.huggingface._BATCH": PACE,
     "tokenizer.loader.PROVE_ELSEWHERE": PACE,
     "tokenizer.prefix_tree._NODE_BYTES": COST,
-    "tokenizer.stand_ins.MOST_STARTS": "characters of a model's control tokens, never of a request: others are protected another way",
+    "tokenizer.stand_ins.MOST_STARTS": "characters that begin a model's control tokens; others are protected otherwise",
     "tokenizer.stand_ins._LONGEST_LITERAL": "of the operator's template, read once when it is loaded",
     "tokenizer.stand_ins._MOST_LEFTOVERS": "of the operator's template, read once when it is loaded",
     "tokenizer.stream.BYTE_BASE": FORMAT,
