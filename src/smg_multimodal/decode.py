@@ -8,6 +8,7 @@ so a decompression bomb costs nothing.
 
 import io
 import struct
+import warnings
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,8 @@ from functools import cache
 from importlib.util import find_spec
 
 import numpy as np
-from PIL import Image, ImageOps
+from PIL import Image
+from PIL.ExifTags import Base
 
 from smg_multimodal.errors import BadMedia, MediaTooLarge
 from smg_multimodal.fast_decode import decoded
@@ -100,7 +102,9 @@ _FRAMES_HELD = 2
 
 @cache
 def _supported() -> frozenset[str]:
-    """Names of the formats that this Pillow can decode."""
+    """Names of the formats that this Pillow can decode. Called before the first file is opened."""
+    # A damaged file may have Pillow warn of each of 65535 tags, and each would be a line of standard error.
+    warnings.filterwarnings("ignore", module=r"PIL\.")
     Image.init()
     if find_spec("pillow_heif") is not None:
         import pillow_heif
@@ -156,6 +160,25 @@ def to_rgb(image: Image.Image) -> Image.Image:
     return whole
 
 
+_TURNS = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+"""What makes a picture upright, by its orientation in EXIF."""
+
+
+def _upright(image: Image.Image) -> Image.Image:
+    """`image` turned as its EXIF or XMP says. Pillow's own function writes the EXIF anew after that, for which it reads every
+    directory that the file has, as often as the file says."""
+    turn = _TURNS.get(image.getexif().get(Base.Orientation, 1))
+    return image if turn is None else image.transpose(turn)
+
+
 def decode_image(data: bytes, limits: ImageLimits | None = None, *, fast: bool = True) -> Image.Image:
     """The first frame of an encoded picture, upright, RGB, fully decoded; by Pillow alone where not `fast`.
 
@@ -170,8 +193,7 @@ def decode_image(data: bytes, limits: ImageLimits | None = None, *, fast: bool =
                 return to_rgb(quick)
             image = _open(data, header)  # Pillow keeps what it was asked of a file before its pixels were read
         image.load()
-        ImageOps.exif_transpose(image, in_place=True)
-        return to_rgb(image)
+        return to_rgb(_upright(image))
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise MediaTooLarge("the image grows beyond its budget while it is decoded") from error
     except _UNREADABLE as error:

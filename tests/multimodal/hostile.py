@@ -13,6 +13,7 @@ __all__ = [
     "flat_png",
     "flat_webp",
     "png_of_profiles",
+    "png_of_tags",
     "saved",
     "scan_bomb",
     "tiny_pieces",
@@ -49,6 +50,15 @@ def png_of_profiles(count: int) -> bytes:
     """A small PNG before which a decoder inflates `count` profiles of 1 MiB each."""
     profile = _chunk(b"iCCP", b"x\0\0" + zlib.compress(bytes(1 << 20), 9))
     return flat_png(4, 4, before=profile * count)
+
+
+def png_of_tags(count: int, orientation: int = 1) -> bytes:
+    """A PNG whose EXIF has so many tags beside its orientation, each of which says that all that follows is its value."""
+    entries = struct.pack("<HHII", 0x0112, 3, 1, orientation)
+    value = 10 + 12 * (count + 1)
+    entries += b"".join(struct.pack("<HHII", 0x0200 + tag, 7, 100_000, value) for tag in range(count))
+    tags = b"II*\0\x08\0\0\0" + struct.pack("<H", count + 1) + entries + bytes(100_004)
+    return flat_png(6, 4, before=_chunk(b"eXIf", tags))
 
 
 def flat_webp(side: int) -> bytes:

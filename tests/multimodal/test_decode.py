@@ -3,14 +3,17 @@
 import contextlib
 import io
 import struct
+import subprocess
+import sys
 import tracemalloc
 import zlib
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from PIL import Image
+from PIL import Image, ImageOps
 
 from smg_multimodal.decode import ImageLimits, animation_frames, decode_image, image_size, to_rgb
 from smg_multimodal.errors import BadMedia, MediaError, MediaTooLarge
@@ -156,3 +159,27 @@ def test_what_a_png_of_16_bits_names_as_transparent_is_white() -> None:
     expected = (GREY >> 8).astype(np.uint8)
     expected[2, 3] = 255
     assert np.array_equal(made[:, :, 2], expected)
+
+
+@pytest.mark.parametrize("orientation", [1, 6])
+def test_a_file_of_many_strange_tags_is_turned_by_its_orientation_and_not_a_word_is_said_of_them(
+    orientation: int,
+) -> None:
+    code = f"""
+from hostile import png_of_tags
+from smg_multimodal.decode import decode_image
+print(decode_image(png_of_tags(60_000, {orientation})).size)
+"""
+    ran = subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parent, capture_output=True, check=True)
+    assert (ran.stdout.decode().strip(), ran.stderr) == ("(6, 4)" if orientation == 1 else "(4, 6)", b"")
+
+
+@pytest.mark.parametrize("orientation", range(10))
+def test_what_exif_says_turns_a_picture_as_pillows_own_function_does(orientation: int) -> None:
+    pixels = np.random.default_rng(orientation).integers(0, 256, (5, 7, 3), np.uint8)
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    data = saved(Image.fromarray(pixels), "PNG", exif=exif)
+    turned = ImageOps.exif_transpose(Image.open(io.BytesIO(data)))
+    for fast in (True, False):
+        assert np.array_equal(np.asarray(decode_image(data, fast=fast)), np.asarray(turned))
