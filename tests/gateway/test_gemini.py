@@ -13,7 +13,7 @@ from tests.gateway.conftest import House, eventually, in_process, over_http, set
 
 from smg_core.protocols.base import Incoming
 from smg_core.protocols.gemini import decode_generate
-from smg_core.request import Image, ToolResult
+from smg_core.request import Image, Reasoning, ToolCall, ToolResult
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.replies import Reply
 from smg_core.testing import tool_call
@@ -549,6 +549,106 @@ def test_results_with_and_without_ids_are_matched_by_id_then_name_then_order(
 
     parts = [part for message in request.generation.messages for part in message.parts]
     assert [part.call_id for part in parts if isinstance(part, ToolResult)] == answered
+
+
+def test_a_result_without_an_id_is_of_the_last_turns_call_before_an_older_one_that_was_left() -> None:
+    contents = [
+        {"role": "user", "parts": [{"text": "Go"}]},
+        {"role": "model", "parts": [{"functionCall": {"name": "f", "id": "old"}}]},
+        {"role": "user", "parts": [{"text": "Never mind"}]},
+        {"role": "model", "parts": [{"functionCall": {"name": "f", "id": "new"}}]},
+        {"role": "user", "parts": [{"functionResponse": {"name": "f", "response": {}}}]},
+    ]
+    request = decode_generate(Incoming(json.dumps({"contents": contents}).encode(), "r", path_values={"model": "sim"}))
+
+    parts = [part for message in request.generation.messages for part in message.parts]
+    assert [part.call_id for part in parts if isinstance(part, ToolResult)] == ["new"]
+
+
+SEAL, OTHER_SEAL = "Z3cxLmFhYQ==", "Z3cxLmJiYg=="
+
+
+@pytest.mark.parametrize(
+    ("parts", "read"),
+    [
+        ([("t", "A"), ("x", "one"), ("", SEAL)], ["seal", "one"]),
+        ([("t", "A"), ("t", "B"), ("x", "one", SEAL)], ["seal", "one"]),
+        ([("t", "A"), ("x", "one"), ("f", "f", SEAL)], ["seal", "one", "f"]),
+        ([("x", "one"), ("f", "f", SEAL)], ["seal", "one", "f"]),
+        ([("t", "A"), ("x", "one", SEAL), ("t", "B"), ("x", "two"), ("", OTHER_SEAL)], ["seal", "one", "other", "two"]),
+        ([("x", "one"), ("", SEAL), ("x", "two"), ("", OTHER_SEAL)], ["seal", "onetwo", "other"]),
+        ([("t", "A"), ("x", "one", SEAL), ("t", "B"), ("x", "two")], ["seal", "one", "B", "two"]),
+        ([("t", "A"), ("x", "one")], ["A", "one"]),
+    ],
+)
+def test_reasoning_that_comes_in_the_clear_and_sealed_is_read_once(
+    parts: list[tuple[str, ...]], read: list[str]
+) -> None:
+    def wire(kind: str, value: str, *seal: str) -> dict[str, Any]:
+        if not kind:
+            return {"text": "", "thoughtSignature": value}
+        part: dict[str, Any] = {"functionCall": {"name": value}} if kind == "f" else {"text": value}
+        return part | ({"thought": True} if kind == "t" else {}) | ({"thoughtSignature": seal[0]} if seal else {})
+
+    def name(part: Any) -> str:
+        if isinstance(part, Reasoning) and part.seal is not None:
+            return {b"gw1.aaa": "seal", b"gw1.bbb": "other"}[part.seal]
+        return str(part.name if isinstance(part, ToolCall) else part.text)
+
+    contents = [
+        {"role": "user", "parts": [{"text": "Go"}]},
+        {"role": "model", "parts": [wire(*each) for each in parts]},
+    ]
+    body = json.dumps({"contents": contents}).encode()
+    request = decode_generate(Incoming(body, "r", path_values={"model": "sim"})).generation
+
+    assert [name(part) for part in request.messages[-1].parts] == read
+
+
+async def test_a_chat_that_shows_its_thoughts_has_each_once_in_the_next_prompt() -> None:
+    weather = types.Tool(function_declarations=[types.FunctionDeclaration(name="f", parameters_json_schema={})])
+    config = types.GenerateContentConfig(tools=[weather], thinking_config=types.ThinkingConfig(include_thoughts=True))
+    for stream in (False, True):
+        replies = [Reply("Let me look.", "I think hard.", tool_calls=(("f", {}),)), Reply("Done.")]
+        async with talking(*replies) as (house, made):
+            chat = made.chats.create(model="sim", config=config)
+            if stream:
+                async for _ in await chat.send_message_stream("One"):
+                    pass
+            else:
+                await chat.send_message("One")
+            await chat.send_message(types.Part.from_function_response(name="f", response={"result": "ok"}))
+            prompt = house.gateway.models["sim"].tokenizer.decode(house.engine.requests[-1].input_ids)
+            await settled(house)
+
+        assert prompt.count("I think hard.") <= 1
+        assert prompt.count("Let me look.") == 1
+
+
+async def test_one_object_stands_for_a_list_of_one_and_an_empty_system_instruction_for_none(house: House) -> None:
+    alone = {
+        "contents": {"parts": {"text": "Hello"}},
+        "system_instruction": {"parts": {"text": "Be brief."}},
+        "tools": {"functionDeclarations": WEATHER},
+    }
+    listed = {
+        "contents": [{"parts": [{"text": "Hello"}]}],
+        "systemInstruction": {"parts": [{"text": "Be brief."}]},
+        "tools": [{"functionDeclarations": [WEATHER]}],
+    }
+    prompts = []
+    for body in (
+        alone,
+        listed,
+        HELLO,
+        {**HELLO, "systemInstruction": {"parts": []}},
+        {**HELLO, "systemInstruction": {"parts": {"text": ""}}},
+    ):
+        assert (await house.http.post(path(), json=body)).status_code == 200
+        prompts.append(list(house.engine.requests[-1].input_ids))
+
+    assert prompts[0] == prompts[1]
+    assert prompts[2] == prompts[3] == prompts[4]
 
 
 async def test_results_find_their_calls_without_ids(house: House) -> None:

@@ -63,6 +63,7 @@ class _Turn:
 
     parts: list[Part] = attrs.field(factory=list)
     places: list[str] = attrs.field(factory=list)
+    _sealed: int = 0  # so many parts stand before the last seal
     _more: list[str] = attrs.field(factory=list)  # texts that the last part goes on with
 
     def add(self, part: Part, place: str) -> None:
@@ -76,6 +77,29 @@ class _Turn:
             self._more.append(text)
         else:
             self.add(Text(text), place)
+
+    def seal(self, reasoning: Reasoning, place: str) -> None:
+        """Put sealed reasoning in the place of that which stands in the clear since the last seal, and which it has in it. What
+        is sealed alone stands at the beginning of the turn if it is the first, else where it came."""
+        self.end_text()
+        since = self._sealed
+        clear = [number for number in range(since, len(self.parts)) if isinstance(self.parts[number], Reasoning)]
+        if clear:
+            first, rest = clear[0], range(clear[0] + 1, len(self.parts))
+            kept = [number for number in rest if not isinstance(self.parts[number], Reasoning)]
+            self.parts[first:] = [reasoning, *(self.parts[number] for number in kept)]
+            self.places[first:] = [place, *(self.places[number] for number in kept)]
+        else:
+            self.think(reasoning, place)
+        self._sealed = len(self.parts)
+
+    def think(self, reasoning: Reasoning, place: str) -> None:
+        """Put the turn's first reasoning at the beginning of the turn; further reasoning stays where it came."""
+        if any(isinstance(part, Reasoning) for part in self.parts):
+            self.add(reasoning, place)
+        else:
+            self.parts.insert(0, reasoning)
+            self.places.insert(0, place)
 
     def end_text(self) -> None:
         """Put the pieces of the last text together, all at once: there may be as many as a body has values."""
@@ -100,19 +124,27 @@ class _Calls:
     _by_id: dict[str, _Call] = attrs.field(factory=dict)
     _by_name: dict[str, deque[_Call]] = attrs.field(factory=dict)
     _in_order: deque[_Call] = attrs.field(factory=deque)
+    _latest: dict[str, deque[_Call]] = attrs.field(factory=dict)  # by name, of the model's last turn
+
+    def begin_turn(self) -> None:
+        """A turn of the model begins: results from now on are of its calls before they are of older ones."""
+        self._latest = {}
 
     def add(self, id: str, name: str) -> None:
         call = _Call(id)
         self.count += 1
         self._by_id.setdefault(id, call)
-        self._by_name.setdefault(name, deque()).append(call)
+        for calls in (self._by_name, self._latest):
+            calls.setdefault(name, deque()).append(call)
         self._in_order.append(call)
 
     def answered(self, id: str | None, name: str) -> str:
         """The id of the call that a result answers: the call with the result's id, else the first call of its name without a
-        result, else the first call without one. A result that answers no call keeps its own id."""
+        result, of the model's last turn before older ones, else the first call without one. A result that answers no call keeps
+        its own id."""
         known = self._by_id.get(id) if id else None
-        call = known or _first_open(self._by_name.get(name)) or _first_open(self._in_order)
+        named = known or _first_open(self._latest.get(name)) or _first_open(self._by_name.get(name))
+        call = named or _first_open(self._in_order)
         if call is None:
             return id or f"call_{name}"
         call.answered = True
@@ -160,7 +192,10 @@ class _Reader:
             _check_data(part, place)
             if part.text is None:
                 raise InvalidRequest(f"Invalid value at '{place}': a system instruction is text.", param=place)
-            turn.add(Text(part.text), place)
+            if part.text:
+                turn.add(Text(part.text), place)
+        if not turn.parts:
+            return
         self._put(Message("system", tuple(turn.parts), content_is_text=len(turn.parts) == 1), turn.places)
 
     def content(self, content: GeminiContent, place: str) -> None:
@@ -174,6 +209,8 @@ class _Reader:
             self._end_turn()
             self._role = role
             self._turns += 1
+            if role == "model":
+                self._calls.begin_turn()
         for order, part in enumerate(content.parts):
             at = f"{place}.parts[{order}]"
             if role == "model":
@@ -219,7 +256,6 @@ class _Reader:
                 self._thought_place = self._thought_place or at
             return
         if part.thought_signature is not None:
-            self._thoughts.clear()
             self._sealed(part.thought_signature, at)
         else:
             self._end_thought()
@@ -262,20 +298,14 @@ class _Reader:
 
     def _end_thought(self) -> None:
         if self._thoughts:
-            self._think(Reasoning("".join(self._thoughts)), self._thought_place)
+            self._turn.think(Reasoning("".join(self._thoughts)), self._thought_place)
             self._thoughts.clear()
             self._thought_place = ""
 
     def _sealed(self, signature: str, at: str) -> None:
-        self._think(Reasoning("", seal=signature_bytes(signature, f"{at}.thoughtSignature"), visible=False), at)
-
-    def _think(self, reasoning: Reasoning, at: str) -> None:
-        """Put the turn's first reasoning at the beginning of the turn; further reasoning stays where it came."""
-        if any(isinstance(part, Reasoning) for part in self._turn.parts):
-            self._turn.add(reasoning, at)
-        else:
-            self._turn.parts.insert(0, reasoning)
-            self._turn.places.insert(0, at)
+        self._thoughts.clear()  # which it has in it
+        self._thought_place = ""
+        self._turn.seal(Reasoning("", seal=signature_bytes(signature, f"{at}.thoughtSignature"), visible=False), at)
 
     def _call(self, call: FunctionCallPart, at: str) -> ToolCall:
         arguments = call.args or {}

@@ -81,8 +81,15 @@ class _Candidate:
         self.logprobs = _Logprobs()
         self.running = ""  # the id of the call that runs here
 
-    def part(self, event: Event, request: GeminiRequest) -> JsonObject | None:
-        """The part that an event makes, or None."""
+    def parts(self, event: Event, request: GeminiRequest) -> list[JsonObject]:
+        """The parts that an event makes. A seal that still waits when the model begins to reason again has one of its own."""
+        sealed: list[JsonObject] = []
+        if self.seal is not None and isinstance(event, ReasoningDelta) and event.text:
+            sealed = [self.signed({"text": ""})]
+        part = self._part(event, request)
+        return sealed if part is None else [*sealed, part]
+
+    def _part(self, event: Event, request: GeminiRequest) -> JsonObject | None:
         match event:
             case HostedStart() | HostedEnd():
                 return self._hosted(event) if request.shows_tools else None
@@ -219,10 +226,10 @@ class GeminiStreamEncoder:
         candidate = self._candidates.get(index)
         if candidate is None:
             candidate = self._candidates[index] = _Candidate()
-        part = candidate.part(event, self._request)
-        if part is None and not candidate.logprobs.count:
+        parts = candidate.parts(event, self._request)
+        if not parts and not candidate.logprobs.count:
             return
-        wire: JsonObject = {"index": index, "content": _content([part or {"text": ""}])}
+        wire: JsonObject = {"index": index, "content": _content(parts or [{"text": ""}])}
         if candidate.logprobs.count:
             wire |= candidate.logprobs.wire()
             candidate.logprobs = _Logprobs()
@@ -274,16 +281,21 @@ class _WholeCandidate:
         self.texts: list[str] = []
 
     def add(self, event: Event, request: GeminiRequest) -> None:
-        part = self.state.part(event, request)
-        if part is None:
-            return
-        text = part.get("text")
-        if isinstance(text, str) and self.texts and self.parts[-1].get("thought") == part.get("thought"):
-            self.texts.append(text)
+        for part in self.state.parts(event, request):
+            self._take(part)
+
+    def _take(self, part: JsonObject) -> None:
+        text, signed = part.get("text"), "thoughtSignature" in part
+        goes_on = isinstance(text, str) and bool(self.texts) and self.parts[-1].get("thought") == part.get("thought")
+        if goes_on and not signed:
+            self.texts.append(str(text))
             return
         self._close()
+        if goes_on:
+            self.parts[-1] = {**self.parts[-1], "thoughtSignature": part["thoughtSignature"]}
+            return
         self.parts.append(part)
-        if isinstance(text, str):
+        if isinstance(text, str) and not signed:
             self.texts.append(text)
 
     def _close(self) -> None:
@@ -303,7 +315,7 @@ class _WholeCandidate:
         self._close()
         parts = self.parts or [{"text": ""}]
         if self.state.seal is not None:
-            if parts[-1].get("thought"):
+            if parts[-1].get("thought") or "thoughtSignature" in parts[-1]:
                 parts = [*parts, {"text": ""}]
             parts = [*parts[:-1], self.state.signed(parts[-1])]
         found: JsonObject = {"index": index, "content": _content(parts), **self.state.ending()}

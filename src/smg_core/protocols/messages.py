@@ -276,7 +276,7 @@ def _prefilled(messages: list[Message], body: wire.CountBody, settings: Messages
         return False
     if _paused(body):
         return False
-    if not isinstance(body, wire.MessagesBody) and not isinstance(last.parts[-1], Text):
+    if not isinstance(body, wire.MessagesBody) and not _could_go_on(body, last, settings):
         return False  # a slice of a history, to be counted
     if settings.prefill == "refuse":
         raise UnsupportedParameter(
@@ -292,6 +292,13 @@ def _prefilled(messages: list[Message], body: wire.CountBody, settings: Messages
     if final.text != final.text.rstrip():
         raise InvalidRequest("final assistant content cannot end with trailing whitespace", param="messages")
     return True
+
+
+def _could_go_on(body: wire.CountBody, last: Message, settings: MessagesConfig) -> bool:
+    """Whether an answer could go on with the last turn, which is the assistant's."""
+    final = last.parts[-1]
+    whole = isinstance(final, Text) and final.text == final.text.rstrip()
+    return whole and not _thinks(body) and settings.prefill != "refuse"
 
 
 def _thinks(body: wire.CountBody) -> bool:

@@ -15,7 +15,7 @@ import attrs
 import msgspec
 
 from smg_core.errors import InvalidRequest
-from smg_core.json_types import JsonObject
+from smg_core.json_types import Json, JsonObject
 from smg_core.protocols import messages_types as wire
 from smg_core.protocols.decoding import brief, check_depth
 from smg_core.protocols.documents import document_text, inline_text
@@ -62,6 +62,18 @@ class _Turn:
         return Message(self.role, tuple(self.parts), content_is_text=self.is_text)
 
 
+def _without_billing(text: str) -> str:
+    """A block of the system prompt without the line that Claude Code puts before it. Proxies join blocks: the rest is kept."""
+    return text.partition("\n")[2].lstrip("\n") if text.startswith(BILLING) else text
+
+
+def _arguments(given: Json) -> str:
+    """The arguments of a call that is sent back. What is no object came so from a model, in a stream: it is wrapped as whole
+    answers wrap it."""
+    text = msgspec.json.encode(given).decode()
+    return text if isinstance(given, dict) else msgspec.json.encode({"INVALID_JSON": text}).decode()
+
+
 class Conversation:
     """The turns of one request, as they are read. `places` has the place of each part of each message; `referred` the names of
     tools that a tool search found, `called` those of tools that were called."""
@@ -86,7 +98,7 @@ class Conversation:
             return
         texts = [prompt] if isinstance(prompt, str) else [block.text for block in prompt]
         if self._drop_billing:
-            texts = [text for text in texts if not text.startswith(BILLING)]
+            texts = [_without_billing(text) for text in texts]
         if any(texts):
             self._turn("system", [Text("\n\n".join(filter(None, texts)))], [(-1, -1)], is_text=True)
 
@@ -95,7 +107,8 @@ class Conversation:
         content = message.content
         if message.role == "system":
             texts = [content] if isinstance(content, str) else [_text_of(block) for block in content]
-            self._turn("system", [Text("\n\n".join(filter(None, texts)))], [(number, -1)], is_text=True)
+            if any(texts):
+                self._turn("system", [Text("\n\n".join(filter(None, texts)))], [(number, -1)], is_text=True)
         elif isinstance(content, str):
             self._join(message.role, [Text(content)], [(number, -1)], is_text=True)
         elif message.role == "assistant":
@@ -159,7 +172,7 @@ class Conversation:
             match block:
                 case wire.ToolUseBlock():
                     check_depth((block.input,), self._depth, f"{at}.input")
-                    arguments = msgspec.json.encode(block.input).decode()
+                    arguments = _arguments(block.input)
                     self.called.add(block.name)
                     part = ToolCall(block.id, block.name, arguments, cache=block.cache_control)
                 case wire.ThinkingBlock():

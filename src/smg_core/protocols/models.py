@@ -107,4 +107,6 @@ def _anthropic_object(card: ModelCard) -> JsonObject:
         "created_at": created,
         "max_input_tokens": card.max_model_len,
         "max_tokens": card.max_model_len,
+        "capabilities": None,
+        "lifecycle": "active",
     }

@@ -85,6 +85,10 @@ def _canonical(value: object, kind: inspect.Type, at: str) -> object:
     if isinstance(kind, inspect.StructType):
         return _object(value, kind.cls, at) if type(value) is dict else value
     if isinstance(kind, inspect.ListType):
+        if type(value) is dict and isinstance(kind.item_type, inspect.StructType):
+            value = [
+                value
+            ]  # one object stands for a list of one, as Google's own examples of system instructions write it
         if type(value) is not list:
             return value
         return [_canonical(each, kind.item_type, f"{at}[{order}]") for order, each in enumerate(value)]

@@ -336,6 +336,51 @@ def test_a_text_of_the_assistant_at_the_end_is_gone_on_with_or_refused(prefill: 
     assert error.value.param == "messages[1]"
 
 
+BILLING = "x-anthropic-billing-header: cc_version=2; cch=1;"
+
+
+@pytest.mark.parametrize("rest", ["You are helpful.", "You are helpful.\n\nBe brief."])
+@pytest.mark.parametrize("as_blocks", [False, True])
+def test_of_a_system_prompt_with_a_billing_line_before_it_only_the_line_is_left_out(rest: str, as_blocks: bool) -> None:
+    text = f"{BILLING}\n{rest}"
+    system: Any = [{"type": "text", "text": text}] if as_blocks else text
+    first = decoded(asked(system=system)).generation.messages[0]
+
+    assert (first.role, first.parts) == ("system", (Text(rest),))
+    alone = decoded(asked(system=[{"type": "text", "text": BILLING}, {"type": "text", "text": rest}]))
+    assert alone.generation.messages[0].parts == (Text(rest),)
+    assert decoded(asked(system=BILLING)).generation.messages[0].role == "user"
+
+
+def test_a_system_turn_without_a_text_is_no_turn() -> None:
+    content = [{"type": "text", "text": ""}]
+    turns = [*HELLO, {"role": "assistant", "content": "Hi"}, {"role": "system", "content": content}, *HELLO]
+
+    assert [each.role for each in decoded(asked(turns)).generation.messages] == ["user", "assistant", "user"]
+
+
+@pytest.mark.parametrize("given_", [[1], "text", 7, None, True])
+def test_a_call_whose_input_is_no_object_can_be_sent_back(given_: Any) -> None:
+    use = {"type": "tool_use", "id": "toolu_1", "name": "f", "input": given_}
+    result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "no"}
+    turns = [*HELLO, turn("assistant", use), turn("user", result)]
+    calls = [
+        part for each in decoded(asked(turns)).generation.messages for part in each.parts if isinstance(part, ToolCall)
+    ]
+
+    assert [json.loads(each.arguments) for each in calls] == [{"INVALID_JSON": json.dumps(given_)}]
+
+
+@pytest.mark.parametrize("fields", [{}, {"thinking": {"type": "enabled", "budget_tokens": 2048}}])
+@pytest.mark.parametrize("prefill", ["continue", "refuse"])
+def test_any_slice_of_a_history_can_be_counted(fields: Body, prefill: Any) -> None:
+    settings = MessagesConfig(prefill=prefill)
+    for text in ("An answer", "An answer \n"):
+        turns = [*HELLO, {"role": "assistant", "content": text}]
+        counted = decoded(asked(turns, **fields), count=True, messages=settings)
+        assert counted.generation.messages[-1].parts == (Text(text),)
+
+
 RAN: Body = {"type": "mcp_tool_use", "id": "mcptoolu_1", "name": "add", "server_name": "notes", "input": {"a": 2}}
 RETURNED: Body = {"type": "mcp_tool_result", "tool_use_id": "mcptoolu_1", "is_error": False}
 RETURNED["content"] = [{"type": "text", "text": "SUM-5\n"}]

@@ -167,7 +167,9 @@ class _Calls:
             number += 1
         self._numbers.add(number)
         self.count += 1
-        call = self._last = _Call(wire.id or f"{self._made_up}{number}", name, custom, bool(wire.id))
+        # A server that gives two calls one id gets the second one back by another: clients need them to differ.
+        own = wire.id if wire.id and (None, wire.id) not in self._by_id else None
+        call = self._last = _Call(own or f"{self._made_up}{number}", name, custom, bool(wire.id))
         if wire.index is not None:
             self._latest[wire.index] = call
         if wire.id:
@@ -188,6 +190,7 @@ class _Choice:
         "_index",
         "_most_calls",
         "_open",
+        "_refused",
         "_room",
         "_started",
         "finished",
@@ -195,6 +198,7 @@ class _Choice:
 
     def __init__(self, index: int, request_id: str, room: _HeldBudget, most_calls: int) -> None:
         self.finished = False
+        self._refused = False
         self._index = index
         self._room = room
         self._most_calls = most_calls
@@ -223,6 +227,7 @@ class _Choice:
             text = _text_of(delta.content)
             self._take("text", TextDelta(index, text, logprobs), len(text) + _PIECE_COST * len(logprobs), events)
         if delta.refusal:
+            self._refused = True
             self._take("refusal", RefusalDelta(index, delta.refusal), len(delta.refusal), events)
         for call in delta.tool_calls or ():
             self._call(call, events)
@@ -321,6 +326,8 @@ class _Choice:
         self.finished = True
         if reason == "stop" and self._started:
             reason = "tool_calls"  # where one tool was demanded, OpenAI says "stop"
+        elif reason == "stop" and self._refused:
+            reason = "refusal"
         matched = wire.stop_reason if wire.stop_reason is not None else wire.matched_stop
         events.append(Finished(self._index, reason, matched, cut))
 

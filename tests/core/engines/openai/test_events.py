@@ -339,6 +339,24 @@ def test_calls_in_any_order_of_pieces_come_whole_and_apart(
     assert text == (TextDelta(0, "between") in events)
 
 
+def test_calls_that_a_server_gives_one_id_have_two_for_the_client() -> None:
+    chunks = [call(0, '{"a":1}', "f", "c1"), call(1, '{"a":2}', "f", "c1"), call(1, "", None, "c1")]
+    events = good(sse(*chunks, delta(finish="tool_calls")))
+    ids = [event.id for event in events if isinstance(event, ToolCallStart)]
+
+    assert ids[0] == "c1"
+    assert len({*ids}) == len(ids) == 2
+    assert [e.arguments for e in events if isinstance(e, ToolCallDelta)] == ['{"a":1}', '{"a":2}']
+
+
+@pytest.mark.parametrize("said", ["stop", "length", "content_filter"])
+def test_a_refusal_that_a_server_ends_as_an_answer_ends_as_a_refusal(said: str) -> None:
+    events = good(sse(delta(refusal="I cannot."), delta(finish=said)))
+    (end,) = [event for event in events if isinstance(event, Finished)]
+
+    assert end.reason == ("refusal" if said == "stop" else said)
+
+
 STREAM = sse(
     delta(role="assistant", content=""), delta(reasoning_content="thé"), delta(content="ü\u2028\r\n"),
     call(0, '{"a"', "f", "c1"), call(1, "{}", "g", "c2"), call(0, ":1}"), delta(finish="tool_calls"),
@@ -382,7 +400,8 @@ def numbered(found: list[list[Event]]) -> list[Event]:
                 events.append(ToolCallDelta(0, calls, event.arguments))
             else:
                 events.append(ToolCallEnd(0, calls) if isinstance(event, ToolCallEnd) else event)
-    reason: Any = "tool_calls" if calls >= 0 else "stop"
+    refused = any(isinstance(event, RefusalDelta) for event in events)
+    reason: Any = "tool_calls" if calls >= 0 else "refusal" if refused else "stop"
     return [*events, Finished(0, reason), Usage(3, 2, 1, 1)]
 
 
