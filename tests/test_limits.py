@@ -475,6 +475,8 @@ CONSTANTS: dict[str, str] = {
     "server.exchange._INFLATED": PACE,
     "server.hosted_tools._DECODED_HERE": PACE,
     "server.model_media._COPIED_HERE": PACE,
+    "server.model_media._LONGEST_ADDRESS": PACE,
+    "pipeline.media._LONGEST_ADDRESS": PACE,
     "engines.h2.stream._FIRST": PACE,
     "engines.tensors._COPIED_AT_ONCE": PACE,
     "server.exchange._WRITTEN": PACE,

@@ -36,6 +36,8 @@ class EgressRules(UrlRules):
 
     def file(self, url: str) -> Path:
         """The path a file URL names, as written; the reader follows links and judges where they lead by `holds`."""
+        if len(url) > self.max_url:
+            raise MediaForbidden(f"the address is longer than {self.max_url} characters")
         parts = urlsplit(url)
         path = unquote(parts.path)
         if self.files is None or parts.netloc not in {"", "localhost"} or "\0" in path:

@@ -9,6 +9,7 @@ points, so the floats of the rest of the canvas are never held.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,16 @@ def _near(x: Float64) -> Float64:
 
 def _far(x: Float64) -> Float64:
     return _CUBIC * (((x - 5) * x + 8) * x - 4)
+
+
+@lru_cache(maxsize=8)
+def _grids(most: int) -> tuple[tuple[int, int], ...]:
+    """The grids of up to `most` tiles, smaller ones first. Made once for a model: there are tens of thousands of pairs to try.
+
+    Grids of equal area come in the order in which a hash set of the pairs yields them, as in the reference."""
+    span = range(1, most + 1)
+    shapes = {(i, j) for n in span for i in range(1, n + 1) for j in range(1, n + 1) if i * j <= most}
+    return tuple(sorted(shapes, key=lambda pair: pair[0] * pair[1]))
 
 
 def _taps(length: int, wanted: int) -> tuple[np.ndarray[Any, np.dtype[np.intp]], Float32]:
@@ -169,11 +180,8 @@ class Phi4Processor:
         columns, rows = math.ceil(size.width / self.tile), math.ceil(size.height / self.tile)
         if columns * rows <= self.most:
             return rows, columns
-        span = range(1, self.most + 1)
-        # Grids of equal area are tried in the order a hash set of the pairs yields them, as the reference does.
-        shapes = {(i, j) for n in span for i in range(1, n + 1) for j in range(1, n + 1) if i * j <= self.most}
         best, difference = (1, 1), math.inf
-        for shape in sorted(shapes, key=lambda pair: pair[0] * pair[1]):
+        for shape in _grids(self.most):
             found = abs(size.width / size.height - shape[0] / shape[1])
             enough = size.width * size.height > 0.5 * self.tile**2 * shape[0] * shape[1]
             if found < difference or (found == difference and enough):

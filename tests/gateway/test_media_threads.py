@@ -29,6 +29,8 @@ from smg_core.config import MediaConfig, WorkersConfig
 from smg_core.engines.neutral.codec import NeutralCodec
 from smg_core.engines.sglang.codec import SglangCodec
 from smg_core.engines.vllm.codec import VllmCodec
+from smg_core.pipeline.media import MediaItem
+from smg_core.request import MediaSource
 from smg_core.server import model_media
 from smg_core.simulator.engine import SimulatorConfig
 from smg_multimodal.prepare import Preparer
@@ -250,3 +252,19 @@ async def test_tensors_are_copied_into_shared_memory_in_threads(seeing: str, not
         assert (await house.http.post(path, json=body)).status_code == 200
     assert noted.on_the_loop == []
     assert noted.apart >= {"write"}
+
+
+async def test_of_a_large_picture_that_comes_twice_the_address_is_not_hashed_and_its_tensors_are_made_once(
+    seeing: str, noted: Noted
+) -> None:
+    """An address that has the file in itself is as long as the file, and a table of addresses would hash all of it."""
+    async with serving(seeing) as house:
+        path, body = chat(image_part(PICTURE), image_part(PICTURE), image_part(PICTURE))
+        assert (await house.http.post(path, json=body)).status_code == 200
+        (media,) = house.engine.requests[-1].multimodal
+    assert len(media.placeholders) == 3
+    assert [name for name, _, _ in noted.done].count("features") == 1
+    assert noted.on_the_loop == []
+    url = data_url(PICTURE)
+    long, short = (MediaItem("image", MediaSource(url=each), "") for each in (url, "https://pictures.test/a"))
+    assert (model_media._address(long), model_media._address(short)) == (id(url), "https://pictures.test/a")

@@ -4,6 +4,7 @@ import base64
 import contextlib
 import tracemalloc
 from ipaddress import IPv4Address, IPv6Address
+from pathlib import Path
 from unittest.mock import patch
 from urllib.parse import unquote_to_bytes
 
@@ -127,6 +128,13 @@ def test_a_redirect_is_judged_as_a_new_address() -> None:
     for location in ("http://pictures.example/c", "file:///etc/passwd", "https://x:22/", "//u:p@x/", "http://[oops"):
         with pytest.raises(MediaForbidden):
             ANY_HTTP.redirected(start, location)
+
+
+def test_an_address_of_a_file_that_is_too_long_is_not_taken_apart() -> None:
+    rules = EgressRules(files=Path("/pictures"))
+    assert rules.file("file:///pictures/a.png") == Path("/pictures/a.png")
+    with pytest.raises(MediaForbidden, match="longer than 8192 characters"):
+        rules.file("file:///pictures/" + "a/" * 5000)
 
 
 @given(st.binary(max_size=300))

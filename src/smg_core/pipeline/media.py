@@ -37,6 +37,9 @@ _PDF = "application/pdf"
 _PDF_BEGINS = ("JVBERi", "%PDF-", "%25PDF-")
 """The first bytes of a PDF as data: URLs have them: in base64, as they are, and percent-encoded."""
 
+_LONGEST_ADDRESS = 8192
+"""Characters of an address whose end is looked at; a longer one is not fetched."""
+
 _FILES = frozenset({"preprocessor_config.json", "processor_config.json", "video_preprocessor_config.json"})
 _SECTIONS = ("vision", "visual", "audio")
 
@@ -173,7 +176,7 @@ def is_pdf(source: MediaSource) -> bool:
         return source.data.startswith(b"%PDF-")
     url = source.url or ""
     if url[:5].lower() != "data:":
-        return url.partition("#")[0].partition("?")[0][-4:].lower() == ".pdf"
+        return len(url) <= _LONGEST_ADDRESS and url.partition("#")[0].partition("?")[0][-4:].lower() == ".pdf"
     comma = url.find(",")
     return url[5 : 5 + len(_PDF)].lower() == _PDF or url.startswith(_PDF_BEGINS, comma + 1)
 

@@ -40,10 +40,20 @@ _COPIES = 2
 _COPIES_JOINED = 3
 """The same where several items are joined."""
 
+_LONGEST_ADDRESS = 8192
+"""Characters of addresses that are compared on the event loop."""
+
 _COPIED_HERE = 256 * 1024
 """Bytes of a recording that are put behind a head on the event loop."""
 
 _DETAILS = {"low": Detail.LOW, "high": Detail.HIGH, "original": Detail.HIGH}
+
+
+def _address(item: MediaItem) -> str | int:
+    """What tells an item's file from others: its address, or of a long one, which has the file in itself, the very text. To hash
+    that would be to go through all of it; whether two are the same is found out in a thread, by what is in them."""
+    url = item.source.url or ""
+    return url if len(url) <= _LONGEST_ADDRESS else id(url)
 
 
 def _copies(items: Sequence[object]) -> int:
@@ -156,15 +166,18 @@ class ModelMedia:
     async def _fetched(self, items: Sequence[MediaItem], tenant: str) -> list[Media]:
         """The items' files, counted while they come; a URL that is named twice is fetched once."""
         count = self._fetcher.count()
-        first = {item.source.url: item for item in reversed(items) if item.source.data is None}
-        work = [self._naming(self._fetcher.fetch(url or "", tenant=tenant, count=count), first[url]) for url in first]
+        first = {_address(item): item for item in reversed(items) if item.source.data is None}
+        work = [
+            self._naming(self._fetcher.fetch(item.source.url or "", tenant=tenant, count=count), item)
+            for item in first.values()
+        ]
         for item in items:
             if item.source.data is not None:
                 self._count(item, item.source.data, count)
         files = dict(zip(first, await together(work), strict=True))
         for item in items:
-            if item.source.data is None and first[item.source.url] is not item:
-                self._count(item, files[item.source.url], count)
+            if item.source.data is None and first[_address(item)] is not item:
+                self._count(item, files[_address(item)], count)
         several = sum(item.kind == "image" for item in items) > 1
         return [await self._medium(item, files, several, tenant) for item in items]
 
@@ -174,8 +187,8 @@ class ModelMedia:
                 raise MediaTooLarge(f"the media has more than {self._fetcher.limits.max_bytes} bytes")
             count.add(len(data))
 
-    async def _medium(self, item: MediaItem, files: Mapping[str | None, bytes], several: bool, tenant: str) -> Media:
-        data = files[item.source.url] if item.source.data is None else item.source.data
+    async def _medium(self, item: MediaItem, files: Mapping[str | int, bytes], several: bool, tenant: str) -> Media:
+        data = files[_address(item)] if item.source.data is None else item.source.data
         if item.format == "pcm16":
             if len(data) <= _COPIED_HERE:
                 data = wave_of_pcm16(data)
