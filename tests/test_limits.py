@@ -322,6 +322,7 @@ CONSTANTS: dict[str, str] = {
     "history.redis._PAGE": PACE,
     "history.redis._TRIES": PACE,
     "history.rules.LONGEST_NAME": FORMAT,
+    "protocols.item_ids.LONGEST_ID": FORMAT,
     "history.sealing._KEY": FORMAT,
     "history.sealing._LONGEST_NAME": FORMAT,
     "history.sealing._NONCE": FORMAT,

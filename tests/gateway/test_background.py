@@ -19,6 +19,7 @@ from smg_core.protocols.responses_grammar import check_stream
 from smg_core.protocols.settings import LimitsConfig
 from smg_core.request import Caller
 from smg_core.server.app import App
+from smg_core.server.background_store import PendingResponse
 from smg_core.server.identity import Head
 from smg_core.server.inprocess import async_client
 from smg_core.server.settings import ResponsesConfig
@@ -366,3 +367,27 @@ async def test_a_response_for_a_model_that_nobody_serves_is_not_a_request_for_ea
 
     assert found.status == "completed"
     assert told == [("ok", made.id)]
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_a_run_that_meets_a_fault_of_the_server_is_not_begun_again(
+    streamed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(self: Any, *given: Any) -> None:
+        raise TypeError("nobody has foreseen it")
+
+    monkeypatch.setattr(PendingResponse, "end", broken)
+    async with in_process(QUICK, config=Config(responses=attrs.evolve(BRISK, lease_s=0.2))) as house:
+        client = client_of(house)
+        request: Any = {"model": "sim", "input": "Hello", "background": True}
+        if streamed:
+            events = [event.to_dict() async for event in await client.responses.create(**request, stream=True)]
+            check_stream(events)
+            ended: Any = events[-1]["response"]
+            found = await polled(client, ended["id"])
+        else:
+            found = await polled(client, (await client.responses.create(**request)).id)
+        assert (found.status, found.error.code) == ("failed", "server_error")
+        await eventually(lambda: house.observer.of(RunEnded))
+        assert [each.status for each in house.observer.of(RunEnded)] == [500]
+        assert len(house.engine.requests) == 1

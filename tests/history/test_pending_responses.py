@@ -152,3 +152,51 @@ async def test_what_is_kept_longer_is_written_seldom(waiting: Waiting, store: Ba
     gaps = [later - at for at, later in itertools.pairwise([began, *writes])]
     assert len(gaps) == 7
     assert min(gaps) >= PENDING / 2
+
+
+async def test_a_response_is_begun_so_often_and_then_fails(store: Backend, clock: FakeClock) -> None:
+    waiting = Waiting(store, clock, attrs.evolve(SETTINGS, runs=3))
+    await waiting.create()
+    for _ in range(3):
+        worker = await taken(waiting)
+        await worker.begins()
+        await worker.says("so far ")
+        clock.advance(LEASE + 1)  # its process was killed
+    pending = await waiting.pending("last")
+    assert pending is not None
+    assert await waiting.taken(pending) is None
+
+    found = await store.response(TENANT, ID)
+    assert found is not None
+    assert (found.status, found.pending) == ("failed", False)
+    assert "begun 3 times" in msgspec.json.decode(found.body)["error"]["message"]
+    check_stream(await stream_of(store))
+
+
+async def test_a_run_that_was_put_off_is_not_counted(store: Backend, clock: FakeClock) -> None:
+    waiting = Waiting(store, clock, attrs.evolve(SETTINGS, runs=1))
+    await waiting.create()
+    for _ in range(5):
+        worker = await taken(waiting)
+        await worker.pending.put_off()
+        await worker.pending.clear()
+    worker = await taken(waiting)
+    await worker.begins()
+    await worker.ends()
+    found = await store.response(TENANT, ID)
+    assert found is not None
+    assert found.status == "completed"
+
+
+async def test_a_cancelled_response_is_not_marked_as_pending_by_the_run_that_begins(
+    waiting: Waiting, store: Backend
+) -> None:
+    pending = await waiting.pending("one")
+    assert pending is not None
+    assert await pending.read() is not None
+    found = await store.response(TENANT, ID)
+    assert found is not None
+    await waiting.background.cancel(waiting.api, (TENANT, ID), found)
+    with pytest.raises(StaleVersion):
+        await pending.take()
+    assert await store.record(TENANT, RUNNING, ID) is None

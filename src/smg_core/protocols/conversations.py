@@ -70,7 +70,7 @@ def read_new_items(body: bytes, limits: LimitsConfig, suffix: str) -> list[JsonO
 def _checked(items: Sequence[JsonObject], limits: LimitsConfig, suffix: str) -> list[JsonObject]:
     if len(items) > _MOST_ITEMS:
         raise too_many("items", len(items), _MOST_ITEMS, "items")
-    made = with_ids(items, suffix)
+    made = with_ids(items, suffix, "items")
     for order, item in enumerate(made):
         if not item.get("id"):  # a reference, which is the only item that gets none
             at = f"items[{order}].id"

@@ -155,6 +155,10 @@ def _step(entry: JsonObject, place: str) -> PlacedStep:
         raise InvalidRequest(
             f"Invalid value at '{place}.type': {brief(repr(kind))} is none of {known}.", param=f"{place}.type"
         )
+    for name in ("id", "call_id"):
+        if entry.get(name) is not None and not isinstance(entry[name], str):
+            at = f"{place}.{name}"
+            raise InvalidRequest(f"Invalid value at '{at}': expected a string.", param=at)
     content = entry.get("content")
     if isinstance(content, str) and kind in ("user_input", "model_output"):
         return _joined(kind, [{"type": "text", "text": content}], [f"{place}.content"], place)

@@ -16,6 +16,7 @@ from smg_core.json_types import JsonObject
 from smg_core.protocols.base import Incoming
 from smg_core.protocols.decoding import WireDecoder, too_many
 from smg_core.protocols.fields import read_metadata, read_template_arguments
+from smg_core.protocols.item_ids import known_items
 from smg_core.protocols.responses_items import ReadInput, item_type, read_items, with_ids
 from smg_core.protocols.responses_names import ToolNames
 from smg_core.protocols.responses_paths import responses_field
@@ -76,7 +77,7 @@ class ResponsesRequest(Struct, frozen=True):
     `generation`. `names` are the tools' names before the model, `not_offered` the types of tools that it is not offered. `places`
     has the field that each message and part was read from. `summarized` shows reasoning as a summary, `seals` sends it sealed;
     `logprobs` reports them; `compacts` asks for a compaction instead of a turn; `of_the_user` are the user's messages, with
-    which the answer of /v1/responses/compact begins. `known` are the ids of own items that stand in the history already.
+    which the answer of /v1/responses/compact begins. `known` are the ids of own items that stand in the conversation already.
     `hosted` are the types of tools that run here; `approved` are calls of theirs that the user agrees to, `refused` those
     that the user does not agree to, `listed` the labels of the servers whose tools the client was told.
     """
@@ -225,7 +226,10 @@ def continued(
     reasoning, wanted = _updated(request.generation, read, limits)
     if reasoning.keep == "current_turn":
         messages = _without_earlier_reasoning(messages)
-    ids = {str(item.get("id")) for item in history}
+    known = frozenset[str]()
+    if request.history.conversation_id is not None:
+        referred_to = [item_type(item) == "item_reference" for item in request.items]
+        known = known_items(own, referred_to, {str(item.get("id")): item for item in history})
     generation = replace(
         request.generation,
         messages=messages,
@@ -247,7 +251,7 @@ def continued(
         refused=read.refused,
         listed=read.listed,
         of_the_user=tuple(item for item in items if item.get("role") == "user") if request.compacts else (),
-        known=frozenset(id for item in own if (id := str(item.get("id"))) in ids),
+        known=known,
     )
 
 

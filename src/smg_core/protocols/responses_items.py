@@ -20,6 +20,7 @@ from smg_core.errors import InvalidRequest
 from smg_core.json_types import Json, JsonObject
 from smg_core.protocols import responses_types as wire
 from smg_core.protocols.decoding import explained
+from smg_core.protocols.item_ids import check_item_ids
 from smg_core.protocols.json_bounds import NestedJson
 from smg_core.protocols.responses_content import TEXTS, read_part
 from smg_core.protocols.responses_mcp import call_result
@@ -110,16 +111,18 @@ def item_type(item: Mapping[str, Json]) -> str:
     return "message" if "role" in item else "item_reference"
 
 
-def with_ids(items: str | Sequence[JsonObject], suffix: str) -> list[JsonObject]:
+def with_ids(items: str | Sequence[JsonObject], suffix: str, at: str = "input") -> list[JsonObject]:
     """The items as they are stored: each with its type and an id, made of `suffix` where the client gave none; a text as the
-    user's message that it stands for. Keys that nobody here reads stay."""
+    user's message that it stands for. Keys that nobody here reads stay. Raises InvalidRequest for an id that is none, or that
+    two items of the list, the field `at`, have."""
     if isinstance(items, str):
         items = [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": items}]}]
+    check_item_ids(items, at)
     made: list[JsonObject] = []
     for order, item in enumerate(items):
         kind = item_type(item)
         whole: JsonObject = {**item, "type": kind}
-        if kind != "item_reference" and not item.get("id"):
+        if kind != "item_reference" and item.get("id") is None:
             whole["id"] = f"{_PREFIXES.get(kind, 'item_')}{suffix}i{order}"
         if kind == "message" and isinstance(item.get("content"), str):
             text_type = "output_text" if item.get("role") == "assistant" else "input_text"

@@ -27,6 +27,7 @@ from smg_core.protocols.chat_types import (
     Seed,
     TokenId,
 )
+from smg_core.protocols.item_ids import ItemId
 from smg_core.protocols.mcp_types import McpApproval, McpToolFilter
 
 __all__ = [
@@ -64,7 +65,6 @@ __all__ = [
 ]
 
 ItemStatus = Literal["in_progress", "completed", "incomplete"]
-ItemId = Annotated[str, Meta(min_length=1, max_length=256)]
 
 
 class _Item(Struct, gc=False):

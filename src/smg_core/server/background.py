@@ -62,6 +62,7 @@ class Background:
         self._owner = gateway.ids("run_")
         self._runs: dict[Key, asyncio.Task[bool]] = {}
         self._later: dict[Key, float] = {}  # when what could not be run is looked at again
+        self._broken: set[Key] = set()  # whose runs have met faults: they are failed by the next
         self._wanted = asyncio.Event()
         self._news = News()
 
@@ -92,6 +93,7 @@ class Background:
         now = self._gateway.clock.monotonic()
         later = {each: self._later.get(each, 0.0) for each in map(_key, waiting)}
         self._later = {key: until for key, until in later.items() if until > now}
+        self._broken.intersection_update(later)
         for key in later:
             if len(self._runs) >= settings.background:
                 return
@@ -111,7 +113,7 @@ class Background:
                 continue
             if lease is None:
                 continue
-            pending = PendingResponse(self._gateway, api, self._news, key, lease)
+            pending = PendingResponse(self._gateway, api, self._news, key, lease, broken=key in self._broken)
             run = BackgroundRun(self._gateway, api, pending, self._timeouts, self._observer)
             task = self._runs[key] = asyncio.create_task(run.work())
             task.add_done_callback(lambda task, key=key: self._ended(key, task))  # type: ignore[misc]
@@ -128,7 +130,10 @@ class Background:
         if task.cancelled():
             return
         fault = task.exception()
-        if fault is not None or not task.result():
+        if fault is not None and not isinstance(fault, SmgError) and key not in self._broken:
+            self._gateway.faults.note("a response in the background, which fails,", fault, key[1])
+            self._broken.add(key)
+        elif fault is not None or not task.result():
             self._put_off(key, fault)
         self._wanted.set()
 

@@ -29,10 +29,12 @@ __all__ = [
     "RUNNING",
     "KeptAsker",
     "KeptRequest",
+    "Mark",
     "closed",
     "ends_soon",
     "kept_bytes",
     "kept_longer",
+    "mark",
     "marks",
     "next_status",
     "pending_until",
@@ -56,6 +58,12 @@ RUNNING = "background"
 """Kind of the small record that is there as long as a response is pending: whoever works on one looks whether it still is."""
 REQUEST = "background_request"
 """Kind of the record of a pending response's request."""
+
+
+class Mark(Struct, frozen=True):
+    """What RUNNING keeps: how often the response was begun."""
+
+    runs: int = 0
 
 
 class KeptRequest(Struct, frozen=True):
@@ -99,10 +107,16 @@ def kept_longer(id: str, until: float) -> list[StoreOperation]:
     ]
 
 
+def mark(id: str, runs: int, now: float, until: float | None) -> PutRecord:
+    """Say that a response is pending, and how often it was begun."""
+    body = msgspec.json.encode(Mark(runs))
+    return PutRecord(StoredRecord(kind=RUNNING, id=id, body=body, created_at=now, expires_at=until))
+
+
 def marks(id: str, request: KeptRequest, now: float, until: float) -> list[StoreOperation]:
     """What is kept beside a response as long as it is pending, until then at most."""
     return [
-        PutRecord(StoredRecord(kind=RUNNING, id=id, body=b"{}", created_at=now, expires_at=until)),
+        mark(id, 0, now, until),
         PutRecord(
             StoredRecord(kind=REQUEST, id=id, body=msgspec.json.encode(request), created_at=now, expires_at=until)
         ),

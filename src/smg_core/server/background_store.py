@@ -36,10 +36,12 @@ from smg_core.server.background_states import (
     REQUEST,
     RUNNING,
     KeptRequest,
+    Mark,
     closed,
     ends_soon,
     kept_bytes,
     kept_longer,
+    mark,
     next_status,
     pending_until,
     unmarks,
@@ -78,12 +80,17 @@ def kept_until(gateway: Runtime, seconds: float) -> float | None:
 
 
 class PendingResponse(Generic[D]):
-    """The answer `key` of `api`, worked on under `lease`."""
+    """The answer `key` of `api`, worked on under `lease`. `broken`: a run of it has met a fault, so that it is failed and not
+    begun again."""
 
-    def __init__(self, gateway: Runtime, api: BackgroundApi[D], news: News, key: Key, lease: Lease) -> None:
+    def __init__(
+        self, gateway: Runtime, api: BackgroundApi[D], news: News, key: Key, lease: Lease, *, broken: bool = False
+    ) -> None:
         self._api, self._words = api, api.words
         self._gateway, self._news, self._history = gateway, news, gateway.history
         self._settings = gateway.config.responses
+        self._broken = broken
+        self._runs = 0
         self.key = key
         self.tenant, self.id = key
         self.failure: SmgError | None = None
@@ -101,7 +108,7 @@ class PendingResponse(Generic[D]):
     # ----------------------------------------------------------------------------------------------------------- reading
 
     async def read(self) -> KeptRequest | None:
-        """The request. None where the response is pending no more, and where its request is lost: then it fails."""
+        """The request. None where the response is pending no more, and where it cannot be begun again: then it fails."""
         found = self._found = await self._history.response(self.tenant, self.id)
         if found is None or next_status(found.status, "taken") is None:
             return None
@@ -116,6 +123,12 @@ class PendingResponse(Generic[D]):
         request = await self._worked(len(body), lambda: msgspec.json.decode(body, type=KeptRequest))
         self.principal = request.principal
         await self._keep_longer()
+        marked = await self._history.record(self.tenant, RUNNING, self.id)
+        self._runs = 0 if marked is None else msgspec.json.decode(marked.body, type=Mark).runs
+        if self._broken or self._runs >= self._settings.runs:
+            why = "Its last run met an error of the server." if self._broken else f"It was begun {self._runs} times."
+            await self.fail(InternalError(f"The {self._words.noun} could not be completed. {why}"))
+            return None
         return request
 
     @property
@@ -159,19 +172,20 @@ class PendingResponse(Generic[D]):
     # ----------------------------------------------------------------------------------------------------------- writing
 
     async def take(self) -> None:
-        """Mark the response as running, and close what an earlier run has left open."""
-        await self._restate("taken", self.log)
+        """Mark the response as running, once more, and close what an earlier run has left open."""
+        await self._restate("taken", self.log, 1)
 
     async def put_off(self) -> None:
-        """Put the response back into the queue."""
-        await self._restate("put_off", self._words.log(()))
+        """Put the response back into the queue: this run does not count."""
+        await self._restate("put_off", self._words.log(()), -1)
 
-    async def _restate(self, what: str, log: StoredLog) -> None:
+    async def _restate(self, what: str, log: StoredLog, runs: int) -> None:
+        """Write what follows `what`, and count `runs` more. The mark is only written over where the response is pending still."""
         found = self.found
         kept, events = await self._closed(log, what)
-        if kept.status == found.status and not events:
-            return
-        await self._write([PutResponse(kept, if_version=found.version), *self._events(events)])
+        counted = mark(self.id, self._runs + runs, found.created_at, self._kept_until)
+        await self._write([PutResponse(kept, if_version=found.version), counted, *self._events(events)])
+        self._runs += runs
         self._found = attrs.evolve(kept, version=found.version + 1)
 
     async def append(self, frames: bytes) -> None:

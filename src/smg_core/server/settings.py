@@ -421,6 +421,13 @@ class ResponsesConfig:
         at_least=0.2,
         at_most=3600,
     )
+    runs: int = option(
+        10,
+        "Times that a response in the background is begun, over all processes, before it fails. A run that found no engine does "
+        "not count.",
+        at_least=1,
+        at_most=1000,
+    )
     poll_s: float = option(
         1.0,
         "Seconds between two looks at the history for what other processes have done: new events, cancellations, work.",
