@@ -531,6 +531,7 @@ CONSTANTS: dict[str, str] = {
     "tokenizer.stand_ins.MOST_STARTS": "characters that begin a model's control tokens; others are protected otherwise",
     "tokenizer.stand_ins._LONGEST_LITERAL": "of the operator's template, read once when it is loaded",
     "tokenizer.stand_ins._MOST_LEFTOVERS": "of the operator's template, read once when it is loaded",
+    "tokenizer.stand_ins._MOST_ROUNDS": "passes over a text of a bounded request, which it only makes shorter",
     "tokenizer.stream.BYTE_BASE": FORMAT,
     "tokenizer.tiktoken._KIMI_RESERVED": FORMAT,
     "tokenizer.tiktoken._LONGEST_RUN": FORMAT,

@@ -91,6 +91,15 @@ class ControlScan:
                 return True
         return False
 
+    def reaches_across(self, text: str, at: int) -> bool:
+        """Whether a token begins before the offset and ends behind it."""
+        return any(
+            text[begin : begin + length] in self.tokens
+            for begin in range(max(0, at - self._longest + 1), at)
+            for length in self._lengths.get(text[begin : begin + self._shortest], ())
+            if begin + length > at
+        )
+
     def _open_ended(self, text: str) -> bool:
         """Whether the text ends with the beginning of a control token."""
         tail = text[-(self._longest - 1) :] if self._longest > 1 else ""

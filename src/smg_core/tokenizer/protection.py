@@ -9,7 +9,7 @@ characters costs a substring search and is not copied. Pure. Above: chat_templat
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import attrs
 
@@ -50,13 +50,14 @@ class Protection:
     ) -> "Protection":
         """`literals` are the strings written in the template: a marker (`SpecialTokens.markers`) is protected only if the
         template writes it."""
+        literals = tuple(literals)
         written = "\0".join(literals)
         markers = {token for token in special.markers if token in written}
-        everywhere = StandIns(ControlScan(special.control), changes)
+        everywhere = StandIns(ControlScan(special.control), changes, written=literals)
         return cls(
             everywhere=everywhere,
-            user=StandIns(ControlScan(special.control | markers), changes) if markers else everywhere,
-            assistant=StandIns(ControlScan(special.control - reasoning_marks), changes, reasoning_marks),
+            user=StandIns(ControlScan(special.control | markers), changes, written=literals) if markers else everywhere,
+            assistant=StandIns(ControlScan(special.control - reasoning_marks), changes, reasoning_marks, literals),
         )
 
     def protect(
@@ -83,12 +84,14 @@ class Protection:
         for message in messages:
             role = message["role"]
             kind = self._kind_of(role)
-            starts = kind.scan.starts
+            starts, may_complete = kind.scan.starts, kind.completions.ends
             for value in message.values():
                 if not isinstance(value, str):
                     if _changes(value, kind):
                         return False
                 elif value is not role:
+                    if may_complete and kind.completions.begin(value):
+                        return False
                     for start in starts:
                         if start in value and kind.changes(value):
                             return False
@@ -104,14 +107,12 @@ class Protection:
         return True
 
     @cached_property
-    def _seats(self) -> tuple[tuple[StandIns, str], ...]:
-        """Every start character that needs a stand-in of its own."""
-        kinds = {id(kind): kind for kind in (self.everywhere, self.user, self.assistant)}
-        return tuple((kind, start) for kind in kinds.values() for start in kind.starts)
+    def _kinds(self) -> tuple[StandIns, ...]:
+        return tuple({id(kind): kind for kind in (self.everywhere, self.user, self.assistant)}.values())
 
     @cached_property
     def _usual_marks(self) -> "Marks":
-        return Marks.of(self._seats, _MARKS)
+        return Marks.of(self._kinds, _MARKS)
 
     def _free_marks(self, variables: Mapping[str, object]) -> "Marks":
         """Marks that no variable holds. Raises TemplateFailed if too few are left."""
@@ -121,11 +122,11 @@ class Protection:
         found: set[str] = set()
         _collect(variables, found)
         free = [mark for mark in _MARKS if mark not in found]
-        if len(free) <= len(self._seats):
+        if len(free) < len(usual.characters):
             raise TemplateFailed(
                 "The messages hold too many of the Unicode noncharacters from U+FDD0 to U+FDEF.", param="messages"
             )
-        return Marks.of(self._seats, free)
+        return Marks.of(self._kinds, free)
 
     def _kind_of(self, role: object) -> StandIns:
         if role == "assistant":
@@ -148,40 +149,47 @@ class Protection:
 
 @attrs.frozen
 class Marks:
-    """The noncharacters that mark one request's texts: `cut` stands inside control tokens that are spelled out, and each of
-    `stand_ins` is (character, the kind of text it stands in, the character it stands for)."""
+    """The noncharacters that mark one request's texts: `cut` stands inside control tokens that are spelled out, `gap` before
+    texts that could complete one, and each of `stand_ins` is (character, the kind of text it stands in, the character it
+    stands for)."""
 
     cut: str
+    gap: str
     stand_ins: tuple[tuple[str, StandIns, str], ...]
+    _scans: tuple[ControlScan, ...] = attrs.field(repr=False)
     _by_kind: dict[int, dict[str, str]] = attrs.field(repr=False)
     _widest: dict[str, ControlScan] = attrs.field(repr=False)
     """For each start character, the scan that finds the most tokens."""
 
     @property
     def characters(self) -> tuple[str, ...]:
-        return (self.cut, *(character for character, _, _ in self.stand_ins))
+        return (self.cut, self.gap, *(character for character, _, _ in self.stand_ins))
 
     @classmethod
-    def of(cls, seats: Sequence[tuple[StandIns, str]], free: Sequence[str]) -> "Marks":
-        """`free` holds one character more than there are seats, at least."""
-        cut, *characters = free
+    def of(cls, kinds: Sequence[StandIns], free: Sequence[str]) -> "Marks":
+        """`free` holds enough characters for a cut, a gap, and each start character of each kind."""
+        cut, gap, *characters = free
+        seats = [(kind, start) for kind in kinds for start in kind.starts]
         by_kind: dict[int, dict[str, str]] = {}
         widest: dict[str, ControlScan] = {}
-        placed = []
         for (kind, start), character in zip(seats, characters, strict=False):
-            placed.append((character, kind, start))
             by_kind.setdefault(id(kind), {})[start] = character
             widest[start] = max(kind.scan, widest.get(start, kind.scan), key=lambda scan: len(scan.tokens))
-        return cls(cut, tuple(placed), by_kind, widest)
+        placed = tuple((character, kind, start) for (kind, start), character in zip(seats, characters, strict=False))
+        return cls(cut, gap, placed, tuple(kind.scan for kind in kinds), by_kind, widest)
 
     def put_into(self, text: str, kind: StandIns) -> str:
         """The text with marks, or the same object if it needs none."""
         if not kind.changes(text):
             return text
+        lead = ""
+        if kind.completions.begin(text):
+            body = text.lstrip()
+            lead, text = text[: len(text) - len(body)] + self.gap, body
         cuts = kind.spelled.cuts(text)
         if cuts:
             text = self.cut.join([text[left:right] for left, right in pairwise((0, *cuts, len(text)))])
-        return kind.put_into(text, self._by_kind[id(kind)]) if kind.starts else text
+        return lead + (kind.put_into(text, self._by_kind[id(kind)]) if kind.starts else text)
 
     def pieces(self, rendered: str) -> tuple[str, ...]:
         """The pieces of a rendered text: cut at the marks, written plainly or as escapes, and behind each stand-in at which a
@@ -190,11 +198,17 @@ class Marks:
             for mark in self.characters:
                 rendered = rendered.replace(_ESCAPES[mark], mark)
         parts = rendered.split(self.cut) if self.cut in rendered else [rendered]
-        found = [piece for part in parts if part for piece in self._without_stand_ins(part)]
+        found = [piece for part in parts for piece in self._written(part)]
         return tuple(found) or ("",)
 
-    def _without_stand_ins(self, part: str) -> list[str]:
-        """The part as it was written, cut behind each stand-in at which a control token begins."""
+    def _written(self, part: str) -> list[str]:
+        """The part as it was written, cut behind each stand-in at which a control token begins, and at each gap that one
+        reaches across."""
+        gaps = []
+        if self.gap in part:
+            *before, last = part.split(self.gap)
+            gaps = list(accumulate(map(len, before)))
+            part = "".join((*before, last))
         scans = {character: kind.scan for character, kind, _ in self.stand_ins if character in part}
         plain = part
         for character, _, start in self.stand_ins:
@@ -206,7 +220,8 @@ class Marks:
             for at in (scan.begins(plain, start) if scans else ())
             if part[at] in scans and scans[part[at]].token_at(plain, at)
         }
-        return [plain[left:right] for left, right in pairwise((0, *sorted(cuts), len(plain)))]
+        cuts.update(at for at in gaps if any(scan.reaches_across(plain, at) for scan in self._scans))
+        return [plain[left:right] for left, right in pairwise((0, *sorted(cuts), len(plain))) if left < right]
 
 
 def _changes(value: object, kind: StandIns) -> bool:

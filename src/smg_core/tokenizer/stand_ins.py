@@ -5,6 +5,9 @@ begin control tokens ("<", "[") are replaced, in the client's texts, by stand-in
 Afterwards every stand-in becomes its character again, and where a control token begins at it the text is cut. The law:
 no control token begins with a character that a client wrote, whatever the template did to the text.
 
+Where the template itself writes the beginning of a token before a text, a text that could complete it gets a gap in front: a
+noncharacter as well, at which the rendered text is cut if a token would reach across.
+
 Strings that the template itself searches for ("</think>") are left as they are, so that it finds them. `_Leftovers` proves
 for each that no control token can begin inside it.
 
@@ -26,6 +29,8 @@ _LONGEST_LITERAL = 256
 """Longer strings of a template are no strings to search for."""
 _MOST_LEFTOVERS = 64
 """How many leftovers of one string are looked at; a string with more is not safe."""
+_MOST_ROUNDS = 4
+"""How often what a template removes is removed from a text, to see what may be left."""
 
 
 class StandIns:
@@ -33,13 +38,17 @@ class StandIns:
     besides those that the template searches for.
 
     `starts` are the characters that get one: none if the template leaves text together. `spelled` finds the tokens that
-    begin otherwise; they are protected only where they are spelled out.
+    begin otherwise; they are protected only where they are spelled out. `written` are all strings that the template writes:
+    behind one that ends with the beginning of a token ("<" in `'<' ~ name ~ '>'`), a text could complete that token.
     """
 
-    __slots__ = ("_inside", "scan", "spelled", "starts")
+    __slots__ = ("_inside", "completions", "scan", "spelled", "starts")
 
-    def __init__(self, scan: ControlScan, changes: TextChanges, kept: Iterable[str] = ()) -> None:
+    def __init__(
+        self, scan: ControlScan, changes: TextChanges, kept: Iterable[str] = (), written: Iterable[str] = ()
+    ) -> None:
         self.scan = scan
+        self.completions = Completions(scan, changes, written)
         # A letter or white space means too much to templates (trim, upper) to be replaced.
         fit = [start for start in scan.starts if not start.isalnum() and not start.isspace()]
         self.starts = tuple(fit[:MOST_STARTS]) if changes.takes_apart else ()
@@ -56,7 +65,7 @@ class StandIns:
         for start in self.starts:
             if start in text:
                 return True
-        return self.spelled.needs_cut(text)
+        return self.spelled.needs_cut(text) or self.completions.begin(text)
 
     def put_into(self, text: str, stand_ins: Mapping[str, str]) -> str:
         """The text with stand-ins, given by start character."""
@@ -64,6 +73,45 @@ class StandIns:
             if start in text:
                 text = _replaced(text, start, stand_ins[start], self._inside[start])
         return text
+
+
+class Completions:
+    """The ends of tokens whose beginnings a template writes just before a text of the client's may follow."""
+
+    __slots__ = ("_removed", "ends", "firsts")
+
+    def __init__(self, scan: ControlScan, changes: TextChanges, written: Iterable[str]) -> None:
+        beginnings = {token[:end] for token in scan.tokens for end in range(1, len(token))}
+        longest = max(map(len, beginnings), default=0)
+        opened = {text[-size:] for text in written for size in range(1, min(longest, len(text)) + 1)} & beginnings
+        self.ends = frozenset(
+            token[len(beginning) :] for token in scan.tokens for beginning in opened if token.startswith(beginning)
+        ) - {""}
+        self.firsts = frozenset(end[0] for end in self.ends)
+        self._removed = (
+            sorted({text for text, _ in changes.removed if text and not text.isspace()}) if self.ends else []
+        )
+
+    def begin(self, text: str) -> bool:
+        """Whether the text, as it is or as the template may leave it, begins with one of the ends or is the beginning of
+        one."""
+        if not self.ends:
+            return False
+        left = text.strip()
+        return self._fits(left) or (any(removed in left for removed in self._removed) and self._fits(self._left(left)))
+
+    def _fits(self, text: str) -> bool:
+        return text[:1] in self.firsts and any(text.startswith(end) or end.startswith(text) for end in self.ends)
+
+    def _left(self, text: str) -> str:
+        """What is left when everything that the template removes goes, again and again."""
+        for _ in range(_MOST_ROUNDS):
+            before = text
+            for removed in self._removed:
+                text = text.replace(removed, "")
+            if text == before:
+                break
+        return text.strip()
 
 
 def _replaced(text: str, start: str, stand_in: str, inside: re.Pattern[str] | None) -> str:

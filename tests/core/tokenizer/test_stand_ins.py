@@ -141,6 +141,47 @@ def test_the_ids_are_those_of_the_text_without_a_control_token(
         assert controls == [tokenizer.token_id("<|start|>"), tokenizer.token_id("<|end|>")]
 
 
+# ------------------------------------------------------------------------------- tokens whose beginning a template writes
+
+TAGGED = (
+    "{% for t in tools or [] %}{% for key in t.function.parameters %}<{{ key }}>{% endfor %}{% endfor %}"
+    "{% for m in messages %}<|start|>{% for part in m.content %}{{ '<' ~ part.text STEP ~ '>' }}{% endfor %}<|end|>{% endfor %}"
+)
+"""Writes names as XML, as the templates of Qwen3-Coder do."""
+XML = SpecialTokens(control=frozenset({"<|start|>", "<|end|>", "<s>", "</s>", "<|start"}), markers=frozenset({"<b>"}))
+
+
+@pytest.mark.parametrize("step", ["", ".strip()", ".replace('/think', '')", ".replace('/think', '').strip()"])
+@pytest.mark.parametrize(
+    "text",
+    ["s", "/s", "|end|", " s", "s \n", "|end|>", "|/thinkend|", "/thinks", "/th/thinkinks", "|start", "|start|>x"],
+)
+def test_no_text_completes_a_control_token_that_the_template_begins(step: str, text: str) -> None:
+    template = ChatTemplate(TAGGED.replace(" STEP", step), special=XML)
+    tool = FunctionTool("f", None, {text: 1})
+    prompt = template.render(user(text), tools=[tool])
+    pattern = re.compile("|".join(map(re.escape, sorted(XML.control, key=len, reverse=True))))
+    assert [token for piece in prompt.pieces for token in pattern.findall(piece)] == ["<|start|>", "<|end|>"]
+    if not step:
+        assert prompt.text == f"<{text}><|start|><{text}><|end|>"
+
+
+def test_two_texts_do_not_complete_one_together() -> None:
+    prompt = ChatTemplate(TAGGED.replace("~ '>'", "").replace(" STEP", ""), special=XML).render(
+        [Message("user", (Text("|e"), Text("nd|>")))]
+    )
+    assert prompt.pieces == ("<|start|><|e<nd|><|end|>",)
+    joined = "{{ '<' ~ messages[0].content[0].text ~ messages[0].content[1].text }}{% for p in messages[0].content %}{% endfor %}"
+    prompt = ChatTemplate(joined, special=XML).render([Message("user", (Text("|e"), Text("nd|>")))])
+    assert prompt.pieces == ("<", "|end|>")
+
+
+def test_a_gap_that_no_token_reaches_across_is_no_cut() -> None:
+    template = ChatTemplate(TAGGED.replace(" STEP", ""), special=XML)
+    for text in ("sum", "|endless", "|", "st", "x"):
+        assert template.render(user(text)).pieces == (f"<|start|><{text}><|end|>",)
+
+
 # ------------------------------------------------------------------------------------------------------ any template
 
 SPECIAL = SpecialTokens(
@@ -226,6 +267,22 @@ def test_no_template_writes_a_control_token_that_begins_in_a_clients_text(
     # An "s" of a client's cannot be told from one of the template's; here the template writes none.
     found = [token for piece in prompt.pieces for token in TOKENS.findall(piece)]
     assert found == ["<|start|>", "<|end|>"], prompt.pieces
+
+
+@given(
+    before=st.sampled_from(("<", "<|", "[", "x<", "</")),
+    after=st.sampled_from(("", ">", "|>", "]", "end|>")),
+    step=st.sampled_from(("", " | trim", ".strip('\\n')", " | string")),
+    texts=st.lists(TEXTS, min_size=1, max_size=3),
+)
+def test_no_text_completes_what_any_template_begins(before: str, after: str, step: str, texts: list[str]) -> None:
+    shown = f"{before}{{{{ part.text{step} }}}}{after} "
+    source = "{% for m in messages %}<|start|>{% for part in m.content %}" + shown + "{% endfor %}<|end|>{% endfor %}"
+    template = ChatTemplate(source, special=SPECIAL)
+    prompt = template.render([Message("user", tuple(Text(text) for text in texts))])
+    found = [token for piece in prompt.pieces for token in TOKENS.findall(piece)]
+    empty = before + after in SPECIAL.control
+    assert empty or found == ["<|start|>", "<|end|>"], prompt.pieces
 
 
 ORDINARY = ("<q>", "</q>", "<div>", " < ", "a[0]", "q", "/think", "x", "é", " ", "\n")
