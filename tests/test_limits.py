@@ -455,6 +455,21 @@ CONSTANTS: dict[str, str] = {
     "server.responses_socket._LEFT": FORMAT,
     "server.responses_socket._TOO_LARGE": FORMAT,
     "server.websocket.SWITCHED": FORMAT,
+    "server.socket_frames._PIECE": PACE,
+    **dict.fromkeys(
+        (f"server.socket_frames.{name}" for name in ("CONTINUATION", "TEXT", "BINARY", "CLOSE", "PING", "PONG")),
+        FORMAT,
+    ),
+    **dict.fromkeys(
+        (f"server.socket_frames.{name}" for name in ("_CONTROL", "_FINAL", "_RESERVED", "_MASKED")), FORMAT
+    ),
+    **dict.fromkeys((f"server.socket_frames.{name}" for name in ("_LONGEST_CONTROL", "_MASK_BYTES")), FORMAT),
+    **dict.fromkeys((f"server.socket_frames.{name}" for name in ("PROTOCOL_ERROR", "NOT_UTF8", "TOO_LARGE")), FORMAT),
+    **dict.fromkeys(
+        (f"server.socket_protocol.{name}" for name in ("TOO_SLOW", "NO_ROOM")),
+        FORMAT,
+    ),
+    "server.socket_protocol.STEPS_AT_ONCE": PACE,
     "server.websocket._REFUSED": FORMAT,
     **dict.fromkeys((f"server.websocket.{name}" for name in ("_ABNORMAL", "_NO_CODE")), FORMAT),
     "server.accepting.AT_ONCE": PACE,

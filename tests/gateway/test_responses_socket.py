@@ -32,6 +32,7 @@ from smg_core.request import Caller
 from smg_core.server.app import App
 from smg_core.server.identity import Head
 from smg_core.server.settings import ResponsesConfig, ServerConfig
+from smg_core.server.socket_frames import PING, ControlFrame
 from smg_core.server.socket_protocol import BoundedWebSocketProtocol
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig
@@ -498,9 +499,7 @@ async def test_of_pings_that_come_while_the_client_reads_nothing_the_last_is_ans
         connection.transport = SimpleNamespace(write=written.append)  # type: ignore[assignment]
         connection.pause_writing()
         for number in range(1000):
-            ping = Frame(Opcode.PING, b"%d" % number).serialize(mask=True)
-            connection.conn.receive_data(ping)
-            connection.handle_events()
+            connection._answer(ControlFrame(PING, b"%d" % number))
         while_paused = list(written)
         connection.resume_writing()
         answered = b"".join(written)

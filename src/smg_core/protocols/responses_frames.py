@@ -31,7 +31,7 @@ class ClientFrame(Struct, frozen=True):
     stream_id: str | None = None
 
 
-def read_frame(data: bytes) -> ClientFrame:
+def read_frame(data: bytes | bytearray) -> ClientFrame:
     """Read one frame. Raises InvalidJson or InvalidRequest, which names the field at fault."""
     try:
         fields = _FIELDS.decode(data)
@@ -39,7 +39,7 @@ def read_frame(data: bytes) -> ClientFrame:
         raise InvalidJson("A frame is a JSON object.") from None
     kind, lane = _text(fields, "type"), _text(fields, "stream_id")
     if kind == "response.steer":
-        return ClientFrame("response.steer", data)
+        return ClientFrame("response.steer", bytes(data))
     if kind != "response.create":
         known = ", ".join(map(repr, _KINDS))
         raise InvalidRequest(f"Invalid value for 'type'. Supported values are: {known}.", param="type")

@@ -1,18 +1,34 @@
 """Bounds the bytes of all requests' bodies that are held at once, while they are read and while they wait to be decoded.
 
 Pure counting. Over the bound, the incomplete body that began first is given up, so a client that never finishes a large body
-keeps out nobody else's. Above: handlers open one `Held` for each body; `exchange` reports how it grows.
+keeps out nobody else's. A message on a WebSocket is a body too. Says also which bodies come too slowly. Above: handlers open one
+`Held` for each body, and the WebSocket protocol one for each message; `exchange` reports how a body grows.
 """
 
 from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
+import attrs
+
 from smg_core.errors import Overloaded
 
-__all__ = ["Bodies", "Held"]
+__all__ = ["Bodies", "Held", "Pace"]
 
 _LARGE = 4 << 20  # bytes from which on freed memory is returned to the system
+
+
+@attrs.frozen
+class Pace:
+    """How fast a body must come: all of it within `seconds`, and once it has taken `grace`, `rate` bytes a second on average."""
+
+    grace: float
+    seconds: float
+    rate: float
+
+    def too_slow(self, seconds: float, size: int) -> bool:
+        """Whether a body of which `size` bytes have come in so many seconds, and which is not whole, is given up."""
+        return seconds > self.seconds or (seconds > self.grace and size < self.rate * seconds)
 
 
 class Held:
@@ -41,12 +57,16 @@ class Held:
         """The error for the client whose body was given up."""
         return self._bodies.refusal()
 
+    def release(self) -> None:
+        """The body is in memory no more. May be called again."""
+        if self.size:
+            self._bodies.remove(self)
+
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        if self.size:
-            self._bodies.remove(self)
+        self.release()
 
 
 class Bodies:

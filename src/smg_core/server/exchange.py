@@ -396,7 +396,7 @@ class Exchange:
         fault = framing_fault(version, headers)
         if fault is None and sum(len(name) + len(value) + 4 for name, value in headers) > most:
             fault = HeadersTooLarge(f"The request's head is over the limit of {most} bytes.")
-        if fault is not None or ignores_upgrade(headers):
+        if fault is not None or (self.scope["type"] == "http" and ignores_upgrade(headers)):
             self.always.append((b"connection", b"close"))
         if fault is not None:
             raise fault

@@ -43,6 +43,7 @@ from smg_core.errors import (
 from smg_core.hooks import ExchangeEnded, Observer, SilentObserver
 from smg_core.protocols.base import ErrorEncoder
 from smg_core.protocols.errors import error_headers
+from smg_core.server.bodies import Pace
 from smg_core.server.envelopes import envelope_of
 from smg_core.server.exchange import (
     CERTIFICATE,
@@ -82,8 +83,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     header_bytes = 65536
     header_seconds = 10.0
-    body_seconds = 60.0
-    body_rate = 0.0  # bytes a second that a body must bring on average, once it has taken `header_seconds`
+    pace = Pace(10.0, 60.0, 0.0)  # of a body
     write_seconds = 60.0
     most_connections = 1 << 30
     refusals: Refusals  # of the requests that are refused here and never reach the app
@@ -341,17 +341,11 @@ class BoundedHttpProtocol(HttpToolsProtocol):
                 self._refuse(RequestTimeout("The request's head did not arrive in time."))
         elif self.flow.read_paused:
             self._waiting_since, self._body_bytes = now, 0  # the gateway itself does not read now
-        elif self._is_late(now - since) and self.cycle is not None:
+        elif self.pace.too_slow(now - since, self._body_bytes) and self.cycle is not None:
             if self.cycle.response_complete:
                 self.transport.close()
             elif not self.cycle.response_started:
                 self._refuse(RequestTimeout("The request's body did not arrive in time."))
-
-    def _is_late(self, seconds: float) -> bool:
-        """Whether a body that began `seconds` ago is too slow or not complete in time."""
-        if seconds > self.body_seconds:
-            return True
-        return seconds > self.header_seconds and self._body_bytes < self.body_rate * seconds
 
     def _left_unread(self, now: float) -> bool:
         """Whether the client has read nothing for too long while data waits for it."""
@@ -453,9 +447,8 @@ def _unsized(cycle: RequestResponseCycle, app: AsgiApp) -> AsgiApp:
 def protocol_class(
     header_bytes: int,
     header_seconds: float,
-    body_seconds: float,
+    pace: Pace,
     *,
-    body_rate: float = 0.0,
     write_seconds: float = 60.0,
     most_connections: int = 1 << 30,
     refused_seconds: float = BoundedHttpProtocol.refused_seconds,
@@ -467,8 +460,7 @@ def protocol_class(
     bounds = {
         "header_bytes": header_bytes,
         "header_seconds": header_seconds,
-        "body_seconds": body_seconds,
-        "body_rate": body_rate,
+        "pace": pace,
         "write_seconds": write_seconds,
         "most_connections": most_connections,
         "refused_seconds": refused_seconds,

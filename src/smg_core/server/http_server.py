@@ -22,13 +22,14 @@ import uvicorn
 from smg_core.config import Config
 from smg_core.server.accepting import accepting, contexts_of, send_at_once
 from smg_core.server.app import App
+from smg_core.server.bodies import Pace
 from smg_core.server.gateway import Gateway
 from smg_core.server.http_protocol import BoundedHttpProtocol, Refusals, protocol_class
 from smg_core.server.memory import Trimming, settle_objects
 from smg_core.server.processes import ProcessState, ProcessTable
 from smg_core.server.proxies.protocol_header import ProxiedClient
 from smg_core.server.routes import WEBSOCKET
-from smg_core.server.socket_protocol import BoundedWebSocketProtocol, socket_protocol_class
+from smg_core.server.socket_protocol import BoundedWebSocketProtocol, SocketBounds, socket_protocol_class
 
 __all__ = ["HttpServer", "connections_within", "open_files"]
 
@@ -75,20 +76,8 @@ class HttpServer(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 app,
-                http=protocol_class(
-                    settings.header_bytes,
-                    settings.header_timeout_s,
-                    settings.body_timeout_s,
-                    body_rate=settings.body_bytes_per_s,
-                    write_seconds=config.timeouts.write_s,
-                    most_connections=self._most,
-                    refused_seconds=settings.refused_s,
-                    discard_bytes=settings.discard_bytes,
-                    refusals=Refusals(gateway.observer, gateway.ids, gateway.id_header("")[0]),
-                    socket_paths=_socket_paths(app),
-                ),
-                ws=socket_protocol_class(config.timeouts.write_s),
-                ws_max_size=config.responses.socket_frame_bytes,
+                http=_http_protocol(gateway, config, app, self._most),
+                ws=_socket_protocol(gateway, config),
                 ws_ping_interval=config.responses.socket_ping_s,
                 ws_ping_timeout=config.responses.socket_ping_s,
                 ws_per_message_deflate=False,
@@ -290,6 +279,39 @@ class HttpServer(uvicorn.Server):
             open_now = len(self.server_state.connections)
             log.warning("%d of %d connections are open; more than that are answered 503", open_now, self._most)
         self._warned = nearly
+
+
+def _pace(config: Config) -> Pace:
+    settings = config.server
+    return Pace(settings.header_timeout_s, settings.body_timeout_s, settings.body_bytes_per_s)
+
+
+def _http_protocol(gateway: Gateway, config: Config, app: App, most: int) -> type[BoundedHttpProtocol]:
+    """The HTTP protocol of `app` with the bounds of the settings, for at most so many connections."""
+    settings = config.server
+    return protocol_class(
+        settings.header_bytes,
+        settings.header_timeout_s,
+        _pace(config),
+        write_seconds=config.timeouts.write_s,
+        most_connections=most,
+        refused_seconds=settings.refused_s,
+        discard_bytes=settings.discard_bytes,
+        refusals=Refusals(gateway.observer, gateway.ids, gateway.id_header("")[0]),
+        socket_paths=_socket_paths(app),
+    )
+
+
+def _socket_protocol(gateway: Gateway, config: Config) -> type[BoundedWebSocketProtocol]:
+    """The protocol of WebSockets with the bounds of the settings."""
+    bounds = SocketBounds(
+        message_bytes=config.responses.socket_frame_bytes,
+        pace=_pace(config),
+        write_seconds=config.timeouts.write_s,
+        discard_bytes=config.server.discard_bytes,
+        bodies=gateway.admission.bodies,
+    )
+    return socket_protocol_class(bounds)
 
 
 def _socket_paths(app: App) -> frozenset[str]:

@@ -223,6 +223,9 @@ class Inference(Generic[D]):
         with gateway.admission.bodies.open() as held:
             most = gateway.limits.media_body_bytes if self._api.takes_media else gateway.body_bytes
             body = await exchange.body(most, held)
+            if len(body) > DECODED_INLINE and not held.size:
+                held.grow(len(body))  # it came in one piece, as from a WebSocket, and may wait to be decoded
+                held.arrived()
             place.take()  # only now: a connection closed over an unread body is reset, its answer lost
             incoming = incoming_of(gateway, exchange, body, hosted=self._hosted)
             if len(body) <= DECODED_INLINE:

@@ -25,7 +25,7 @@ from smg_core.server.routes import WEBSOCKET
 from smg_core.server.runtime import Runtime
 from smg_core.server.socket_memory import ConnectionMemory, RecentResponses
 from smg_core.server.stream_errors import ERROR_WRITTEN
-from smg_core.server.websocket import WebSocket
+from smg_core.server.websocket import Received, WebSocket
 
 __all__ = ["ResponsesSocket"]
 
@@ -53,6 +53,18 @@ class ResponsesSocket:
         exchange.always.append(self._gateway.id_header(exchange.name))
         await exchange.accept()
         await _Connection(self._gateway, exchange, self._inference.with_memory(memory)).run()
+
+
+def _too_large(most: int) -> PayloadTooLarge:
+    return PayloadTooLarge(f"The frame is over the limit of {most} bytes.")
+
+
+def _frame_of(message: Received, most: int) -> ClientFrame:
+    """The frame in a message. Raises PayloadTooLarge, and as `read_frame`."""
+    data = message.encoded()
+    if len(data) > most:
+        raise _too_large(most)
+    return read_frame(data)
 
 
 def _framed_error(error: SmgError, id: str) -> bytes:
@@ -89,8 +101,8 @@ class _Connection:
         """Answer frames until the client leaves or the connection's lifetime is over."""
         expiry = self._gateway.call_later(self._settings.socket_s, self._expire)
         try:
-            while (frame := await self._socket.read()) is not None:
-                await self._take(frame)
+            while (message := await self._socket.read()) is not None:
+                await self._take(message)
         finally:
             expiry.cancel()
             for lane in self._lanes.values():
@@ -100,11 +112,11 @@ class _Connection:
 
     # ----------------------------------------------------------------------------------------------------------- frames
 
-    async def _take(self, data: str | bytes) -> None:
-        """Begin what a frame asks for."""
+    async def _take(self, message: Received) -> None:
+        """Begin what a message asks for: a frame, as this API calls it."""
         frame: ClientFrame | None = None
         try:
-            frame = await self._read(data)
+            frame = await self._read(message)
             if frame.kind == "response.steer":
                 self._socket.count(await self._socket.send(steer_failed(frame)))
             else:
@@ -116,16 +128,16 @@ class _Connection:
         except SmgError as error:
             await self._refuse(error, frame.stream_id if frame is not None else None)
 
-    async def _read(self, data: str | bytes) -> ClientFrame:
-        most = self._settings.socket_frame_bytes
-        if isinstance(data, bytes):
+    async def _read(self, message: Received) -> ClientFrame:
+        if not message.text:
             raise InvalidRequest("A frame is text.")
-        if len(data) > most or len(text := data.encode()) > most:
-            raise PayloadTooLarge(f"The frame is over the limit of {most} bytes.")
-        if len(text) <= DECODED_INLINE:
-            return read_frame(text)
+        size, most = len(message.data), self._settings.socket_frame_bytes
+        if size > most:
+            raise _too_large(most)
+        if size <= DECODED_INLINE:
+            return _frame_of(message, most)
         tenant = self._socket.caller.tenant
-        return await self._gateway.executor.run(lambda _: read_frame(text), size=len(text), caller=tenant)
+        return await self._gateway.executor.run(lambda _: _frame_of(message, most), size=size, caller=tenant)
 
     def _create(self, frame: ClientFrame) -> None:
         """Begin a response on the frame's lane."""

@@ -5,13 +5,26 @@ that, else closed. Speaks ASGI and nothing else. Above: server.app, and handlers
 """
 
 from collections.abc import Awaitable, Callable, Sequence
+from typing import final
+
+import attrs
 
 from smg_core.middleware.base import Middleware
 from smg_core.request import Caller
-from smg_core.server.exchange import AsgiMessage, Exchange, Header, Receive, Scope, Send, hide_key
+from smg_core.server.exchange import (
+    DISCONNECT,
+    AsgiMessage,
+    Disconnect,
+    Exchange,
+    Header,
+    Receive,
+    Scope,
+    Send,
+    hide_key,
+)
 from smg_core.server.routes import WEBSOCKET
 
-__all__ = ["SWITCHED", "WebSocket"]
+__all__ = ["SWITCHED", "DirectReceive", "Received", "WebSocket"]
 
 SWITCHED = 101
 _NO_CODE, _ABNORMAL = 1005, 1006  # a close without a code; none at all (RFC 6455, 7.4.1)
@@ -24,6 +37,37 @@ def _is_lost(message: AsgiMessage) -> bool:
     no reason, not even an empty one."""
     code = message.get("code", _NO_CODE)
     return code == _ABNORMAL or (code == _NO_CODE and "reason" not in message)
+
+
+@attrs.frozen
+class Received:
+    """A message of the client, and whether it is text: in UTF-8, or a string from a server that has decoded it already."""
+
+    text: bool
+    data: str | bytes | bytearray
+
+    def encoded(self) -> bytes | bytearray:
+        """The bytes of the message. Takes time for a string."""
+        return self.data.encode() if isinstance(self.data, str) else self.data
+
+
+@final
+class DirectReceive:
+    """The `receive` of a server that can also give messages as the bytes that they are: a long text is neither decoded nor
+    encoded on the event loop then. `receive` is that of ASGI; `received` gives a message, or what else has happened as that."""
+
+    __slots__ = ("_receive", "received")
+
+    def __init__(
+        self,
+        receive: Callable[[], Awaitable[AsgiMessage]],
+        received: Callable[[], Awaitable[Received | AsgiMessage]],
+    ) -> None:
+        self._receive = receive
+        self.received = received
+
+    def __call__(self) -> Awaitable[AsgiMessage]:
+        return self._receive()
 
 
 class WebSocket(Exchange):
@@ -54,17 +98,23 @@ class WebSocket(Exchange):
         self.started, self.status = True, SWITCHED
         await self._put({"type": "websocket.accept", "headers": self.always})
 
-    async def read(self) -> str | bytes | None:
-        """The next frame, text or bytes; None once the client has left, properly or not."""
-        message = await self._receive()
+    async def read(self) -> Received | None:
+        """The next message; None once the client has left, properly or not, or was sent away by the server."""
+        receive = self._receive
+        # Only the server's own gives bytes: a middleware that wraps it sees every message.
+        message = await (receive.received() if type(receive) is DirectReceive else receive())
+        if isinstance(message, Received):
+            return message
         if message["type"] != "websocket.receive":
-            if not self._closed and _is_lost(message):
+            disconnect: Disconnect | None = self.scope.get(DISCONNECT)
+            if disconnect is not None and disconnect.refused is not None:
+                self.outcome = disconnect.refused[0].outcome
+            elif not self._closed and _is_lost(message):
                 self.outcome = "client_gone"
             self.gone = True
             return None
         text: str | None = message.get("text")
-        data: bytes | None = message.get("bytes")
-        return text if text is not None else data or b""
+        return Received(text is not None, text if text is not None else message.get("bytes") or b"")
 
     async def send(self, text: str) -> int:
         """Send a frame of text, of which the bytes are returned; nothing to a client that has left. They are counted by the

@@ -11,6 +11,7 @@ import pytest
 import uvicorn
 from tests.shared import PATIENCE
 
+from smg_core.server.bodies import Pace
 from smg_core.server.exchange import DISCONNECT
 from smg_core.server.framing import path_of_target
 from smg_core.server.http_protocol import BoundedHttpProtocol, protocol_class
@@ -80,11 +81,10 @@ class Running:
 
 
 @asynccontextmanager
-async def serving(**bounds: Any) -> AsyncIterator[Running]:
+async def serving(*, body_rate: float = 0.0, **bounds: Any) -> AsyncIterator[Running]:
     app = Echo()
-    config = uvicorn.Config(
-        app, port=0, http=protocol_class(2048, 10.0, 60.0, **bounds), ws="none", lifespan="off", log_config=None
-    )
+    made = protocol_class(2048, 10.0, Pace(10.0, 60.0, body_rate), **bounds)
+    config = uvicorn.Config(app, port=0, http=made, ws="none", lifespan="off", log_config=None)
     config.load()
     server = uvicorn.Server(config)
     server.lifespan = config.lifespan_class(config)
