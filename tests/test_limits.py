@@ -589,6 +589,7 @@ DEFAULTS: dict[str, str] = {
 LIBRARY_CONSTANTS: dict[str, str] = {
     SIGN: """
         smg_parsers.base: MORE DONE FAIL SWITCH RESUME SPILL
+        smg_parsers.lenient_json: _LATER _NO
         smg_parsers.model_ids: SAME_VERSION EARLIER_VERSION NO_MINOR_VERSION
         smg_parsers.tool_xml_ends: YES LATER NO
         smg_multimodal.decode: _ANY

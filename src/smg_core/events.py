@@ -220,8 +220,8 @@ class ToolCallDelta(Struct, frozen=True):
 
 class ToolCallEnd(Struct, frozen=True):
     """The call is complete. `valid` False: the arguments are not valid JSON, or were cut off. `repaired`: they are valid, but the
-    model left out or misspelt a marker, so the end of a value was inferred from the text after it; software that runs calls
-    without asking anyone may refuse such a call."""
+    model left out or misspelt a marker or wrote only nearly JSON, so what it meant was inferred; software that runs calls without
+    asking anyone may refuse such a call."""
 
     index: int
     call: int

@@ -67,8 +67,8 @@ class CallArguments:
 class CallEnd:
     """Says that the deltas of call `index` are complete, valid JSON. A call that was cut off has no `CallEnd`.
 
-    `repaired`: the model left out or misspelt a marker, and the parser inferred the end of a value from what follows it.
-    The arguments are valid JSON, but a caller that runs tools may want to refuse this call.
+    `repaired`: the model left out or misspelt a marker, or its arguments were only nearly JSON, and the parser inferred what it
+    meant. The arguments are valid JSON, but a caller that runs tools may want to refuse this call.
     """
 
     index: int
@@ -119,7 +119,7 @@ class MalformedCall(ParserError, ValueError):
     """
 
     def __init__(self, name: str, pieces: Sequence[Piece] = ()) -> None:
-        super().__init__(f"the call of {name!r} lacks a marker or has a misspelt one")
+        super().__init__(f"the call of {name!r} can be read only with a repair: its markers or arguments are malformed")
         self.name = name
         self.pieces = tuple(pieces)
 
@@ -279,10 +279,13 @@ class Sink:
         """The tool's parameter schema, empty when there is none."""
         return {} if self.schemas is None else self.schemas.get(name, {})
 
-    def start(self, name: str, given: str = "") -> bool:
-        """Begin a call. False if this is no call: there are no tools, or reasoning only mentions an unknown name."""
+    def start(self, name: str, given: str = "", *, mended: bool = False) -> bool:
+        """Begin a call. False if this is no call: there are no tools, reasoning only mentions an unknown name, or the call had
+        to be `mended` before its name came, and the policy forbids it (MalformedCall if the policy is `error`)."""
         known = self.known(name)
         if not known and (self.reasoning or not self.schemas):
+            return False
+        if mended and self._malformed == "text":
             return False
         self.count += 1
         self.open = self.touched = True
@@ -293,6 +296,8 @@ class Sink:
         self._muted = self._silent or (not known and self._policy == "drop")
         if not known and self._policy == "error":
             raise UnknownTool(name, self.out)
+        if mended:
+            self.repair()
         if not self._muted:
             self.out.append(CallStart(self._index, given or self._id(name, self._index), name))
         return True

@@ -63,6 +63,12 @@ def integer(text: str) -> str | None:
     return digits if digits == "0" else sign + digits
 
 
+def padded(text: str) -> bool:
+    """Whether a text would be a number but for zeros before it. Such a text is more often a code (`02139`) than a number."""
+    digits = text[1:] if text[:1] in ("+", "-") else text
+    return digits[:1] == "0" and digits[1:2].isdigit()
+
+
 def number(text: str) -> str | None:
     """A number in JSON's spelling, its digits untouched, or None."""
     body = text.replace("_", "")
@@ -319,8 +325,10 @@ class LiteralReader:
         if word is not None:
             return word
         if token[:1] in "+-.0123456789" and token:
+            if padded(token):
+                return quote(token)
             written = integer(token) if "." not in token else None
-            written = written or number(token) or _based(token)
+            written = written or number(token) or based_integer(token)
             if written is not None or not self._dialect.loose:
                 return written
         if self._dialect.loose or token.replace(".", "_").isidentifier():
@@ -328,7 +336,7 @@ class LiteralReader:
         return None
 
 
-def _based(token: str) -> str | None:
+def based_integer(token: str) -> str | None:
     """Hexadecimal, octal and binary whole numbers."""
     body = token.lstrip("+-").lower()
     if not body.startswith(("0x", "0o", "0b")) or len(body) > 64:

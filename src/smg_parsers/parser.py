@@ -134,14 +134,14 @@ class Parser:
 
         `tools` are the request's, in OpenAI's form or bare (see `tool_schemas`); `None` means that they are not known, an
         empty sequence that there are none, and then nothing is a call. `in_reasoning` says whether the output begins inside
-        reasoning; `None` means what the family's template usually does. `call_id` makes ids if the model writes none and
-        the family has no rule for them; `calls_before` is the number of earlier calls in the conversation, for families
-        that number on. `unknown_tools` is for calls of tools that are not offered: `forward` passes them on, `drop` leaves
-        them out, `error` raises `UnknownTool`. `malformed_calls` is for a call with a missing or misspelt marker: `repair`
-        reads it and marks its `CallEnd`, `text` stops the call there, `error` raises `MalformedCall`. Where no marker opens
-        a call, only the name of a known tool begins one; with `any_tool`, any name does if the tools are not known. With
-        `keep_calls`, calls are passed on as text, unchanged, and only reasoning is separated. `hold_limit` is the longest
-        header that is held back, in characters.
+        reasoning; `None` means what the family's template usually does. `call_id` makes ids if the model writes none and the
+        family has no rule for them; `calls_before` is the number of earlier calls in the conversation, for families that
+        number on. `unknown_tools` is for calls of tools that are not offered: `forward` passes them on, `drop` leaves them
+        out, `error` raises `UnknownTool`. `malformed_calls` is for a call with a missing or misspelt marker, or with
+        arguments that are only nearly JSON: `repair` reads it and marks its `CallEnd`, `text` stops the call there, `error`
+        raises `MalformedCall`. Where no marker opens a call, only the name of a known tool begins one; with `any_tool`, any
+        name does if the tools are not known. With `keep_calls`, calls are passed on as text, unchanged, and only reasoning is
+        separated. `hold_limit` is the longest header that is held back, in characters.
         """
         _one_of("unknown_tools", unknown_tools, UnknownTools)
         _one_of("malformed_calls", malformed_calls, MalformedCalls)

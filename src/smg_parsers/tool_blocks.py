@@ -1,7 +1,7 @@
 """Calls in blocks of markers with a header and bare JSON arguments, and messages with headers that say what they are.
 
 Decides: what a header names (a tool, an id, a channel) and where the JSON behind it ends.
-Above: `table`. Below: `base`, `partial_json`, `tool_json`, `tool_xml_tags`.
+Above: `table`. Below: `base`, `lenient_json`, `tool_json`, `tool_xml_tags`.
 Does not know: which model writes which markers; that is `BlockCalls`, `HarmonyCalls` and `TypedBlocks`.
 """
 
@@ -25,7 +25,7 @@ from smg_parsers.base import (
     match,
     skip_space,
 )
-from smg_parsers.partial_json import JsonScanner
+from smg_parsers.lenient_json import LenientJsonReader, pass_arguments
 from smg_parsers.tool_json import JsonCalls
 from smg_parsers.tool_xml_tags import Tag, read_tag
 
@@ -34,20 +34,20 @@ HEADER_LIMIT: Final = 2 * NAME_LIMIT
 
 
 class _Reader:
-    """The base of this module's readers: passes on JSON arguments verbatim."""
+    """The base of this module's readers: passes on JSON arguments, which `closes` may follow."""
 
-    __slots__ = ("_scanner", "_sink", "status")
+    __slots__ = ("_arguments_closes", "_json_reader", "_sink", "status")
 
-    def __init__(self, sink: Sink) -> None:
+    def __init__(self, sink: Sink, closes: tuple[str, ...] = ()) -> None:
         self.status = MORE
         self._sink = sink
-        self._scanner = JsonScanner()
+        self._arguments_closes = closes
+        self._json_reader: LenientJsonReader | None = None
 
     def finish(self, rest: str) -> None:
         """See `Grammar.finish`."""
-        self._scanner.close()
-        if self._scanner.done:
-            self._sink.end()
+        if self._json_reader is not None:
+            self._sink.arguments(rest)
 
     def _fail(self, pos: int) -> int:
         if self._sink.open:
@@ -55,14 +55,17 @@ class _Reader:
         self.status = FAIL
         return pos
 
-    def _json(self, buf: str, pos: int) -> int:
+    def _json(self, buf: str, pos: int, final: bool) -> int:
         """Pass on arguments; when they are complete the call is over."""
-        delta, end = self._scanner.take(buf, pos)
-        self._sink.arguments(delta)
-        if self._scanner.bad:
+        reader = self._json_reader
+        if reader is None:
+            reader = self._json_reader = LenientJsonReader(self._arguments_closes)
+        end = pass_arguments(reader, self._sink, buf, pos, final)
+        if reader.bad:
             return self._fail(end)
-        if not self._scanner.done:
+        if not reader.done:
             return ~end
+        self._json_reader = None
         self._sink.end()
         return end
 
@@ -123,7 +126,7 @@ class BlockReader(_Reader):
     __slots__ = ("_before", "_given", "_inner", "_name", "_spec", "_state")
 
     def __init__(self, spec: BlockCalls, sink: Sink, in_header: bool) -> None:
-        super().__init__(sink)
+        super().__init__(sink, (*spec.closers, *(("```",) if spec.line else ())))
         self._spec = spec
         self._before = sink.count
         self._state = _BETWEEN
@@ -204,7 +207,7 @@ class BlockReader(_Reader):
     def _begin(self, pos: int) -> int:
         if not self._sink.start(self._name, self._given):
             return self._fail(pos)
-        self._scanner = JsonScanner()
+        self._json_reader = None
         self._state = _ARGUMENTS
         return pos
 
@@ -244,7 +247,7 @@ class BlockReader(_Reader):
         return pos
 
     def _json_value(self, buf: str, pos: int, final: bool) -> int:
-        end = self._json(buf, pos)
+        end = self._json(buf, pos, final)
         if end >= 0 and self.status == MORE:
             self._state = _CLOSE
         return end
@@ -319,6 +322,7 @@ def _identity(written: str) -> tuple[str, str]:
 HARMONY_MESSAGE: Final = "<|message|>"
 _CHANNEL: Final = "<|channel|>"
 _CONSTRAIN: Final = "<|constrain|>"
+_MESSAGE_ENDS: Final = ("<|call|>", "<|end|>", "<|return|>")
 _TOOLS_OF_THE_MODEL: Final = ("python", "browser", "container")
 
 
@@ -350,7 +354,7 @@ class HarmonyReader(_Reader):
     __slots__ = ("_header", "_opening", "_size", "_state")
 
     def __init__(self, sink: Sink, marker: str) -> None:
-        super().__init__(sink)
+        super().__init__(sink, _MESSAGE_ENDS)
         self._state = 0
         self._opening = not marker
         self._size = 0
@@ -362,7 +366,7 @@ class HarmonyReader(_Reader):
             return self._read_header(buf, pos, final)
         if self._state == 1:
             return self._arguments(buf, pos, final)
-        end = self._json(buf, pos)
+        end = self._json(buf, pos, final)
         if end >= 0 and self.status == MORE:
             self.status = DONE
         return end
@@ -422,7 +426,7 @@ class HarmonyReader(_Reader):
         at = skip_space(buf, pos)
         if at > pos or at == len(buf):
             return at if at < len(buf) else ~at
-        found = match(buf, pos, ("<|call|>", "<|end|>", "<|return|>"), final)
+        found = match(buf, pos, _MESSAGE_ENDS, final)
         if found == -1:
             return ~pos
         if found >= 0:

@@ -1,8 +1,8 @@
 """Calls written as JSON: an object, a list of objects, or several in a row, with or without markers around them.
 
-Decides: which JSON is a call (it names a tool), and where its arguments are. Arguments are passed on verbatim while they
-arrive. Once they are complete the call has ended, whether or not the braces around it are closed.
-Above: `table`. Below: `base`, `partial_json`, `literals`.
+Decides: which JSON is a call (it names a tool), and where its arguments are. Arguments are passed on while they arrive,
+verbatim if they are JSON. Once they are complete the call has ended, whether or not the braces around it are closed.
+Above: `table`. Below: `base`, `lenient_json`, `partial_json`, `literals`.
 Does not know: which model writes which keys; that is `JsonCalls`.
 """
 
@@ -14,13 +14,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from smg_parsers.base import DONE, FAIL, LOOKAHEAD, MORE, NAME_LIMIT, SPACE, SPILL, Grammar, Sink, match, skip_space
+from smg_parsers.lenient_json import LenientJsonReader, mended_json, pass_arguments
 from smg_parsers.literals import PYTHON, LiteralReader
-from smg_parsers.partial_json import JsonScanner
+from smg_parsers.partial_json import JsonScanner, is_json
 
 NAMES: Final = ("name", "tool_name", "function")
 ARGUMENTS: Final = ("arguments", "parameters", "args")
 IDS: Final = ("id", "tool_call_id")
 _KEYS: Final = frozenset((*NAMES, *ARGUMENTS, *IDS, "type", "index"))
+_QUOTES: Final = ('"', "'")
 QUOTED_LIMIT: Final = 1 << 20
 """Longest arguments that are written as a JSON string and so have to be seen whole, in characters."""
 
@@ -89,13 +91,15 @@ class JsonEnvelope:
         "_astray",
         "_begun",
         "_early",
+        "_gathers",
         "_given",
         "_key",
         "_listed",
+        "_mended",
         "_name",
         "_nested",
         "_objects",
-        "_scanner",
+        "_reader",
         "_sink",
         "_size",
         "_spec",
@@ -113,7 +117,8 @@ class JsonEnvelope:
         self._listed = False
         self._objects = False  # an object has begun
         self._astray = False  # the line after the last call is not an object
-        self._scanner = JsonScanner()
+        self._gathers: JsonScanner | LenientJsonReader = JsonScanner()  # reads the string that is gathered
+        self._reader = LenientJsonReader()
         self._text: list[str] = []
         self._size = 0
         self._key = ""
@@ -123,6 +128,7 @@ class JsonEnvelope:
         self._spent = False  # the call of this object has ended; its further members are skipped
         self._begun = not spec.strict  # it is certain that this is a call, or a list of calls
         self._early: str | None = None  # arguments that came before the name
+        self._mended = False  # they had to be mended
 
     def prime(self, char: str) -> None:
         """Take the bracket that was part of the opening marker."""
@@ -144,11 +150,9 @@ class JsonEnvelope:
     def finish(self, rest: str) -> None:
         """See `Grammar.finish`."""
         if self._state == _QUOTED:
-            self._sink.arguments('"' + "".join(self._text))
-            return
-        self._scanner.close()
-        if self._scanner.done:
-            self._sink.end()
+            self._sink.arguments('"' + "".join(self._text) + rest)
+        elif self._state == _ARGUMENTS:
+            self._sink.arguments(rest)
 
     def fail(self, pos: int) -> int:
         """End the region: what stands at `pos` is not part of a call. A call that is open is abandoned."""
@@ -176,7 +180,7 @@ class JsonEnvelope:
         self._astray = False
         self._name = self._given = ""
         self._nested = 0
-        self._spent = False
+        self._spent = self._mended = False
         self._early = None
         self._state = _START
 
@@ -186,13 +190,15 @@ class JsonEnvelope:
         elif buf[pos] == "{":
             self._state = _KEY
             self._objects = True
+        elif buf[pos] == "]" and self._listed and self._objects:
+            self._state = _TAIL  # a comma too many
         else:
             return self.fail(pos)
         return pos + 1
 
     def _key_or_end(self, buf: str, pos: int, final: bool) -> int:
-        if buf[pos] == '"':
-            return self._string(_KEY_TEXT, pos)
+        if buf[pos] in _QUOTES:
+            return self._string(_KEY_TEXT, buf[pos], pos)
         return self._object_over(pos) if buf[pos] == "}" else self._off(pos)
 
     def _off(self, pos: int) -> int:
@@ -202,24 +208,30 @@ class JsonEnvelope:
         self._state = _TAIL
         return pos
 
-    def _string(self, state: int, pos: int) -> int:
+    def _string(self, state: int, mark: str, pos: int) -> int:
         """Begin to gather a string whose opening quote is at `pos`."""
         self._state = state
-        self._scanner = JsonScanner()
-        self._scanner.scan('"', 0)
+        if state == _QUOTED or mark == "'":
+            self._reader = self._gathers = LenientJsonReader(self._spec.closes, lenient=True)
+            self._reader.begin_string(mark)
+            self._mended = self._mended or mark == "'"
+        else:
+            self._gathers = JsonScanner()
+            self._gathers.scan(mark, 0)
         self._size = 0
         return pos + 1
 
     def _literal(self, buf: str, pos: int, limit: int) -> int:
         """Gather a string up to its closing quote; at most `limit` characters, counted exactly."""
-        delta, end = self._scanner.take(buf, pos)
+        scanner = self._gathers
+        delta, end = scanner.take(buf, pos)
         if self._size + end - pos > limit:
             return self.fail(pos + limit - self._size)
         self._size += end - pos
         self._text.append(delta)
-        if self._scanner.bad:
+        if scanner.bad:
             return self.fail(end)
-        return end if self._scanner.done else ~end
+        return end if scanner.done else ~end
 
     def _take_literal(self) -> str:
         raw = '"' + "".join(self._text)
@@ -244,35 +256,41 @@ class JsonEnvelope:
 
     def _value(self, buf: str, pos: int, final: bool) -> int:
         char = buf[pos]
-        self._scanner = JsonScanner()
+        self._reader = LenientJsonReader(self._spec.closes, lenient=self._spent)
         if self._spec.keyed and not self._nested:
             self._next_call()
             self._name = self._key
             return self._arguments_begin(char, pos)
         if self._spent:
-            self._state = _SKIP
-        elif self._key in NAMES and char == '"':
-            return self._string(_NAME, pos)
+            self._skip_value()
+        elif self._key in NAMES and char in _QUOTES:
+            return self._string(_NAME, char, pos)
         elif self._key == "function" and char == "{":
             self._nested += 1
             self._state = _KEY
             return pos + 1
         elif self._key in ARGUMENTS and self._early is None:
             return self._arguments_begin(char, pos)
-        elif self._key in IDS and char == '"':
-            return self._string(_ID, pos)
+        elif self._key in IDS and char in _QUOTES:
+            return self._string(_ID, char, pos)
         else:
-            self._state = _SKIP
+            self._skip_value()
         return pos
 
+    def _skip_value(self) -> None:
+        self._reader.mend()
+        self._state = _SKIP
+
     def _arguments_begin(self, char: str, pos: int) -> int:
-        if char == '"':
+        if char in _QUOTES:
             if self._name and not self._begin_call():
                 return self.fail(pos)
-            return self._string(_QUOTED, pos)
-        if char == "n":
+            return self._string(_QUOTED, char, pos)
+        if char in "nN":
             # `null` means no arguments: it is skipped, and `{}` is passed on instead.
-            self._state, self._early = _SKIP, "{}"
+            self._skip_value()
+            self._early = "{}"
+            self._mended = self._mended or char == "N"
             return pos
         self._state = _ARGUMENTS
         if self._name and not self._begin_call():
@@ -280,7 +298,8 @@ class JsonEnvelope:
         return pos
 
     def _begin_call(self) -> bool:
-        self._begun = (self._begun or self._sink.offered(self._name)) and self._sink.start(self._name, self._given)
+        offered = self._begun or self._sink.offered(self._name)
+        self._begun = offered and self._sink.start(self._name, self._given, mended=self._mended)
         return self._begun
 
     def _read_name(self, buf: str, pos: int, final: bool) -> int:
@@ -302,20 +321,23 @@ class JsonEnvelope:
         return end
 
     def _arguments(self, buf: str, pos: int, final: bool) -> int:
-        delta, end = self._scanner.take(buf, pos)
+        reader = self._reader
         if self._name:
-            self._sink.arguments(delta)
+            end = pass_arguments(reader, self._sink, buf, pos, final)
         else:
+            reader.mend()
+            delta, end = reader.take(buf, pos, final)
             self._text.append(delta)
-        if self._scanner.bad:
+        if reader.bad:
             return self.fail(end)
-        if not self._scanner.done:
+        if not reader.done:
             return ~end
         self._state = _AFTER
         if self._name:
             self._call_over()
         else:
             self._early = "".join(self._text)
+            self._mended = self._mended or reader.mended
             self._text.clear()
         return end
 
@@ -326,10 +348,12 @@ class JsonEnvelope:
             return end
         raw = '"' + "".join(self._text)
         text = self._take_literal().strip()
-        scanner = JsonScanner()
-        written, over = scanner.take(text, 0)
-        holds = scanner.done and over == len(text) and written[0] == "{"
-        self._early = written if holds else raw if text else "{}"
+        inner = mended_json(text) if text[:1] == "{" else None
+        mended = self._reader.mended or (inner is not None and not is_json(text))
+        self._mended = self._mended or mended
+        if mended and self._sink.open and not self._sink.repair():
+            return self.fail(end)
+        self._early = inner or (raw if text else "{}")
         self._state = _AFTER
         return self._late(end)
 
@@ -348,10 +372,10 @@ class JsonEnvelope:
         self._spent = True
 
     def _skip(self, buf: str, pos: int, final: bool) -> int:
-        end = self._scanner.scan(buf, pos)
-        if self._scanner.bad:
+        _, end = self._reader.take(buf, pos, final)
+        if self._reader.bad:
             return self._off(end)
-        if not self._scanner.done:
+        if not self._reader.done:
             return ~end
         self._state = _AFTER
         return self._late(end)
@@ -442,11 +466,12 @@ _STATES: Final[tuple[Callable[[JsonEnvelope, str, int, bool], int], ...]] = (
 class PythonEnvelope:
     """The same envelope written as a Python literal: each token becomes JSON and is handed on."""
 
-    __slots__ = ("_inner", "_reader", "status")
+    __slots__ = ("_inner", "_left", "_reader", "status")
 
     def __init__(self, inner: JsonEnvelope, bracket: str) -> None:
         self.status = MORE
         self._inner = inner
+        self._left = ""  # JSON that the envelope holds back
         self._reader = LiteralReader(PYTHON)
         if bracket:
             self._reader.step(bracket, 0, False)
@@ -470,12 +495,15 @@ class PythonEnvelope:
 
     def _pass(self, text: str) -> None:
         pos = 0
+        text = self._left + text
         while pos < len(text) and self._inner.status == MORE:
             reached = self._inner.step(text, pos, False)
             if reached < 0:
+                pos = ~reached
                 break
             pos = reached
+        self._left = text[pos:]
 
     def finish(self, rest: str) -> None:
         """See `Grammar.finish`."""
-        self._inner.finish("")
+        self._inner.finish(self._left)

@@ -16,8 +16,8 @@ from typing import Final
 
 from smg_parsers.base import DONE, FAIL, LOOKAHEAD, MORE, NAME_LIMIT, SPACE, Grammar, Schema, Sink, match, skip_space
 from smg_parsers.coerce import coerce, is_text, partial, property_names, property_schema, types_of
+from smg_parsers.lenient_json import LenientJsonReader, pass_arguments
 from smg_parsers.literals import escape, quote
-from smg_parsers.partial_json import JsonScanner
 from smg_parsers.tool_json import JsonCalls
 from smg_parsers.tool_xml_ends import ENDS, MISSING, OPEN_QUESTION, QUOTED, YES, Bounds
 from smg_parsers.tool_xml_tags import SELF_CLOSED, Tag, elements_to_json, read_tag
@@ -113,6 +113,7 @@ class XmlReader:
         "_held",
         "_in_tag",
         "_inner",
+        "_json_reader",
         "_keys",
         "_kind",
         "_line",
@@ -121,7 +122,6 @@ class XmlReader:
         "_parameter",
         "_resumes",
         "_root",
-        "_scanner",
         "_schema",
         "_sink",
         "_size",
@@ -156,7 +156,7 @@ class XmlReader:
         self._size = 0
         self._end = spec.value_end
         self._nesting = 0
-        self._scanner = JsonScanner()
+        self._json_reader = LenientJsonReader()
         self._inner: Grammar | None = None
         fillers = (*spec.fillers, *spec.behind, *filter(None, (spec.close, spec.body[1] if spec.body else "")))
         self._between_options = (*spec.closes, *fillers, spec.call.begin)
@@ -180,6 +180,8 @@ class XmlReader:
                 self._sink.arguments(self._partial("".join(self._held) + rest))
             else:
                 self._sink.arguments(escape(rest))
+        elif self._state == _JSON:
+            self._sink.arguments(rest)
 
     def _partial(self, text: str) -> str:
         if self._kind == "string":
@@ -279,7 +281,8 @@ class XmlReader:
             if found == -1:
                 return ~pos
             if found == 0:
-                self._scanner = JsonScanner()
+                closes = (*filter(None, (spec.body[1], spec.close)), *spec.closes)
+                self._json_reader = LenientJsonReader(closes)
                 self._state = _JSON
                 return pos + len(spec.body[0])
         found = match(buf, pos, self._options, final)
@@ -520,11 +523,11 @@ class XmlReader:
             self._sink.arguments(coerce(text, self._schema, self._root))
 
     def _json_body(self, buf: str, pos: int, final: bool) -> int:
-        delta, end = self._scanner.take(buf, pos)
-        self._sink.arguments(delta)
-        if self._scanner.bad:
+        reader = self._json_reader
+        end = pass_arguments(reader, self._sink, buf, pos, final)
+        if reader.bad:
             return self._fail(end)
-        if not self._scanner.done:
+        if not reader.done:
             return ~end
         self._sink.end()
         self._state = _AFTER_CALL
@@ -532,13 +535,13 @@ class XmlReader:
 
 
 _KINDS: Final = {
-    "json": ["object", "array", "number", "integer", "boolean", "null", "string"],
-    "number": ["integer", "number", "string"],
-    "integer": ["integer", "string"],
-    "boolean": ["boolean", "string"],
-    "object": ["object", "string"],
-    "array": ["array", "string"],
-    "null": ["null", "string"],
+    "json": ["object", "array", "number", "integer", "boolean", "null"],
+    "number": ["integer", "number"],
+    "integer": ["integer"],
+    "boolean": ["boolean"],
+    "object": ["object"],
+    "array": ["array"],
+    "null": ["null"],
 }
 
 

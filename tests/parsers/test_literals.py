@@ -62,7 +62,15 @@ def test_other_spellings_mean_what_python_says(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "value"),
-    [("0x1F", 31), ("1_000", 1000), ("007", 7), (".5", 0.5), ("5.", 5.0), ("Color.RED", "Color.RED"), ("true", True)],
+    [
+        ("0x1F", 31),
+        ("1_000", 1000),
+        ("007", "007"),
+        (".5", 0.5),
+        ("5.", 5.0),
+        ("Color.RED", "Color.RED"),
+        ("true", True),
+    ],
 )
 def test_numbers_and_words_that_json_does_not_know_are_rewritten(text: str, value: Any) -> None:
     written = literal_to_json(text)
