@@ -10,10 +10,12 @@ Does not know: where the text came from.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping
 from typing import Final
 
 from smg_parsers.base import Schema
+from smg_parsers.lenient_json import mended_json
 from smg_parsers.literals import integer, literal_to_json, number, quote
 from smg_parsers.partial_json import JsonScanner, is_json
 
@@ -36,6 +38,8 @@ _ALIASES: Final = {
 }
 _WORDS: Final = {"true": "true", "True": "true", "false": "false", "False": "false", "null": "null", "None": "null"}
 _STRING_ONLY: Final = frozenset({"string"})
+_NUMBERS: Final = frozenset({"integer", "number"})
+_NUMBER_BEGINS: Final = frozenset("-0123456789")
 
 
 def property_schema(schema: Schema, name: str) -> Schema:
@@ -158,11 +162,26 @@ def partial(text: str, schema: Schema, root: Schema) -> str:
 
 
 def _typed_number(text: str, types: frozenset[str]) -> str | None:
+    if "string" in types:
+        return _plain_number(text, types)
     if "integer" in types:
         whole = integer(text)
         if whole is not None and ("number" not in types or "." not in text):
             return whole
     return number(text) if "number" in types else None
+
+
+def _plain_number(text: str, types: frozenset[str]) -> str | None:
+    """A number where a string could stand too: only as JSON writes it, so that codes (`02139`, `1_000`, `1.0` where a number
+    would have to be whole) stay what they are; nor one that no reader can hold (`1e999`)."""
+    if text[:1] not in _NUMBER_BEGINS or not is_json(text):
+        return None
+    fits = "number" in types or ("integer" in types and json_type(text) == "integer")
+    return text if fits and _is_finite(text) else None
+
+
+def _is_finite(text: str) -> bool:
+    return json_type(text) == "integer" or math.isfinite(float(text))
 
 
 def _structure(text: str, types: frozenset[str]) -> str | None:
@@ -173,7 +192,7 @@ def _structure(text: str, types: frozenset[str]) -> str | None:
     written, end = scanner.take(text, 0)
     if scanner.done and not text[end:].strip():
         return written
-    return literal_to_json(text)
+    return literal_to_json(text) or mended_json(text)
 
 
 def _infer(text: str) -> str:
@@ -184,9 +203,7 @@ def _infer(text: str) -> str:
     if stripped[:1] in ("{", "["):
         structured = _structure(stripped, frozenset({"object", "array"}))
         return quote(text) if structured is None else structured
-    if stripped[:1] != '"' and is_json(stripped):
-        return stripped
-    return quote(text)
+    return _plain_number(stripped, _NUMBERS) or quote(text)
 
 
 def _json_prefix(text: str) -> str:

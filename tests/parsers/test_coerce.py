@@ -97,6 +97,47 @@ def test_a_schema_that_refers_to_itself_ends() -> None:
     assert types_of({"$ref": "#/$defs/Missing"}, DEFS) == frozenset()
 
 
+UNIONS = (
+    {"type": ["string", "integer"]},
+    {"type": ["integer", "null", "string"]},
+    {"anyOf": [{"type": "string"}, {"type": "integer"}]},
+    {"oneOf": [{"$ref": "#/$defs/Count"}, {"type": "string"}]},
+    {"enum": ["all", 1]},
+)
+
+
+@pytest.mark.parametrize("number", ["integer", "number"])
+@pytest.mark.parametrize("union", UNIONS)
+@pytest.mark.parametrize(
+    "code", ["02139", "007", "-01", "+4930", "1_000", "0x10", "12.", ".5", "1e999", "-1e999", "NaN", "1 2", "٣"]
+)
+def test_a_code_stays_a_text_where_a_text_may_stand(code: str, union: dict[str, Any], number: str) -> None:
+    schema = json.loads(json.dumps(union).replace('"integer"', f'"{number}"'))
+    assert json.loads(coerce(code, schema, DEFS)) == code
+
+
+@pytest.mark.parametrize("union", UNIONS)
+@pytest.mark.parametrize(
+    ("text", "value"), [("12", 12), (" 12 ", 12), ("0", 0), ("-7", -7), ("9" * 400, int("9" * 400)), ("1.0", "1.0")]
+)
+def test_a_number_as_json_writes_it_is_a_number_though_a_text_may_stand_there(
+    text: str, value: Any, union: dict[str, Any]
+) -> None:
+    assert json.loads(coerce(text, union, DEFS)) == value
+
+
+def test_a_number_keeps_its_digits_where_a_text_may_stand() -> None:
+    assert coerce("1.50", {"type": ["number", "string"]}, {}) == "1.50"
+    assert coerce("1e400", {}, {}) == '"1e400"'
+    assert coerce("1e400", {"type": "number"}, {}) == "1e400"
+
+
+@given(st.text("0123456789.eE+-_x ", min_size=1, max_size=12), st.sampled_from(["integer", "number"]))
+def test_a_text_that_may_be_a_number_loses_nothing(text: str, number: str) -> None:
+    written = coerce(text, {"type": ["string", number]}, {})
+    assert written in (text.strip(), json.dumps(text))
+
+
 @given(
     st.text(max_size=40), st.sampled_from(["string", "integer", "number", "boolean", "object", "array", "null", "odd"])
 )
