@@ -599,7 +599,7 @@ LIBRARY_CONSTANTS: dict[str, str] = {
     READING: """
         smg_parsers.base: LOOKAHEAD NAME_LIMIT
         smg_parsers.citations: TAIL_LIMIT
-        smg_parsers.literals: TOKEN_LIMIT
+        smg_parsers.literals: GROUP_LIMIT TOKEN_LIMIT
         smg_parsers.model_ids: ID_LIMIT
         smg_parsers.models: _SUFFIX_LIMIT
         smg_parsers.parser: HOLD_LIMIT _OWED_LIMIT

@@ -132,6 +132,7 @@ def conservation(make: Make, text: str, family: Family) -> list[Breach]:
 
 _ESCAPE: Final = re.compile(r"\\(?:x..|u....|U.{8}|.)", re.DOTALL)
 _WORD: Final = re.compile(r"\b[a-z_]\w+")
+_WORD_CHARACTERS: Final = re.compile(r"\w+")
 _PART: Final = re.compile(r"\w+$")
 _LITERALS: Final = frozenset(("true", "false", "null", "none", "string", "json", "amp", "quot", "cdata"))
 _KEYS: Final = frozenset(
@@ -161,11 +162,18 @@ def _lost_words(make: Make, text: str, family: Family) -> set[str]:
         # A word may be cut where arguments end and text begins: it is then whole in the text alone, or only in both joined.
         kept = _words("".join(map(_text_of, (piece for _, piece in behind))))
         kept |= _words("".join(map(_text_of, (piece for _, piece in rest))))
-        broken = text[begun + 1 : rest[0][0] + 1]
+        broken = text[_word_start(text, begun + 1) : rest[0][0] + 1]
         if isinstance(rest[0][1], CallStart):
             broken = _before_header(broken, family)
         lost |= _words(_PART.sub("", broken)) - kept - own
     return lost
+
+
+def _word_start(text: str, at: int) -> int:
+    """Where the word begins that goes on at `at`: a call may begin at a word's first letter, and the word come out as text."""
+    while 0 < at < len(text) and _WORD_CHARACTERS.fullmatch(text, at - 1, at + 1):
+        at -= 1
+    return at
 
 
 def _before_header(text: str, family: Family) -> str:

@@ -8,6 +8,7 @@ Does not know: tool calls or schemas.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from json.encoder import encode_basestring
 from typing import Final
@@ -17,12 +18,17 @@ from smg_parsers.partial_json import MAX_DEPTH, is_json
 
 TOKEN_LIMIT: Final = 65536
 """Longest number or bare word, in characters."""
+GROUP_LIMIT: Final = 1 << 20
+"""The most text in round brackets that is held until a comma says whether they are a tuple, in characters."""
 
-_VALUE, _FIRST_ITEM, _FIRST_KEY, _KEY, _COLON, _AFTER, _STRING, _TOKEN = range(8)
+_VALUE, _FIRST_ITEM, _FIRST_KEY, _KEY, _COLON, _AFTER, _STRING, _TOKEN, _NEXT_STRING = range(9)
 
 _WORDS: Final = {"true": "true", "True": "true", "false": "false", "False": "false", "null": "null", "None": "null"}
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v", "0": "\0", "\n": ""}
 _ESCAPES_OF_LENGTH: Final = {"x": 2, "u": 4, "U": 8}
+_LETTERS: Final = re.compile(r"(?:[uU]|[rR][fF]?|[fF][rR]?)?+")
+"""The letters before a string that can be JSON. Bytes cannot, and are no literal here."""
+_BRACES: Final = re.compile(r"[{}]")
 _CLOSERS: Final = {"[": "]", "(": ")", "{": "}"}
 
 
@@ -30,15 +36,16 @@ _CLOSERS: Final = {"[": "]", "(": ")", "{": "}"}
 class LiteralSyntax:
     """How one kind of literal is written.
 
-    `marks` delimit strings. `escapes`: a backslash means what it means in Python. `loose`: bare words may hold spaces.
+    `marks` delimit strings. `python`: strings and brackets mean what they mean in Python: escapes, letters before a string
+    (`r"…"`), strings that follow one another, brackets around one value. `loose`: bare words may hold spaces.
     """
 
     marks: tuple[str, ...]
-    escapes: bool
+    python: bool
     loose: bool
 
 
-PYTHON: Final = LiteralSyntax(marks=("'''", '"""', "'", '"'), escapes=True, loose=False)
+PYTHON: Final = LiteralSyntax(marks=("'''", '"""', "'", '"'), python=True, loose=False)
 
 
 def quote(text: str) -> str:
@@ -86,10 +93,28 @@ def number(text: str) -> str | None:
 class LiteralReader:
     """Reads one literal. `out` gathers JSON text (the caller empties it); `done` and `bad` say how it ended."""
 
-    __slots__ = ("_dialect", "_mark", "_state", "_token", "_token_size", "_wanted", "bad", "done", "key", "out")
+    __slots__ = (
+        "_dialect",
+        "_forgot",
+        "_formatted",
+        "_groups",
+        "_held",
+        "_mark",
+        "_outside",
+        "_raw",
+        "_state",
+        "_token",
+        "_token_size",
+        "_wanted",
+        "bad",
+        "done",
+        "key",
+        "out",
+    )
 
     def __init__(self, dialect: LiteralSyntax) -> None:
         self.out: list[str] = []
+        self._outside = self.out  # the same outside of round brackets that are not decided
         self.done = False
         self.bad = False
         self.key = False
@@ -97,6 +122,13 @@ class LiteralReader:
         self._wanted: list[str] = []  # closing brackets that are still to come
         self._state = _VALUE
         self._mark = ""
+        self._raw = False  # the string that is open has no escapes
+        self._formatted = False  # braces in it stand for values, which are not known
+        self._forgot = False  # a mark in it was text, because its escape had been forgotten
+        self._groups: list[
+            tuple[int, list[str]]
+        ] = []  # round brackets that may be no tuple: how deep, and `out` outside
+        self._held = 0
         self._token: list[str] = []
         self._token_size = 0
 
@@ -111,6 +143,8 @@ class LiteralReader:
             return self._string(buf, pos, final)
         if self._state == _TOKEN:
             return self._word(buf, pos, final)
+        if self._state == _NEXT_STRING:
+            return self._string_begins(buf, pos, final)
         size = len(buf)
         while pos < size and buf[pos] in SPACE:
             pos += 1
@@ -121,41 +155,61 @@ class LiteralReader:
         return self._open(buf, pos, final)
 
     def tail(self) -> str:
-        """The text gathered and not yet taken."""
-        text = "".join(self.out)
-        self.out.clear()
+        """The text gathered and not yet taken, up to round brackets that are not decided."""
+        text = "".join(self._outside)
+        self._outside.clear()
         return text
+
+    def rest(self) -> str:
+        """All text gathered and not yet taken, when no more will come."""
+        return "".join("".join(out) for out in (*(outside for _, outside in self._groups), self.out))
 
     def _open(self, buf: str, pos: int, final: bool) -> int:
         char = buf[pos]
         if self._wanted and char == self._wanted[-1] and self._state in (_FIRST_ITEM, _FIRST_KEY, _VALUE, _KEY):
             return self._close(pos)
         self.key = self._state in (_FIRST_KEY, _KEY)
-        mark = self._string_mark(buf, pos, final)
+        begin, mark = self._string_mark(buf, pos, final)
         if mark is None:
             return ~pos
         if mark:
-            self._mark = mark
             self._comma()
-            self._state = _STRING
             self.out.append('"')
-            return pos + len(mark)
+            return self._string_begins(buf, pos, final)
         if char in _CLOSERS and not self.key:
             return self._container(char, pos)
         self._comma()
         self._state = _TOKEN
-        return pos
+        return begin
 
-    def _string_mark(self, buf: str, pos: int, final: bool) -> str | None:
-        left = len(buf) - pos
+    def _string_begins(self, buf: str, pos: int, final: bool) -> int:
+        """Read the opening mark of a string, and the letters before it."""
+        begin, mark = self._string_mark(buf, pos, final)
+        if not mark:
+            return ~pos
+        letters = buf[pos:begin].lower()
+        self._mark, self._raw, self._formatted, self._forgot = mark, "r" in letters, "f" in letters, False
+        self._state = _STRING
+        return begin + len(mark)
+
+    def _string_mark(self, buf: str, pos: int, final: bool) -> tuple[int, str | None]:
+        """Where the mark of a string that begins at `pos` stands, and which it is: empty if none does, None if more text is
+        needed to tell."""
+        size = len(buf)
+        letters = _LETTERS.match(buf, pos) if self._dialect.python else None
+        begin = letters.end() if letters else pos
+        if begin == size and not final:
+            return pos, None
         for mark in self._dialect.marks:
-            if buf.startswith(mark, pos):
-                return mark
-            if not final and left < len(mark) and mark.startswith(buf[pos:]):
-                return None
-        return ""
+            if buf.startswith(mark, begin):
+                return begin, mark
+            if not final and size - begin < len(mark) and mark.startswith(buf[begin:]):
+                return pos, None
+        return pos, ""
 
     def _comma(self) -> None:
+        if self._groups:
+            self._hold(1)
         # The comma is written once the item after it is seen: a trailing one is fine in Python, and an error in JSON.
         if self._state in (_VALUE, _KEY) and self._wanted and not (self._state == _VALUE and self._wanted[-1] == "}"):
             self.out.append(",")
@@ -167,14 +221,40 @@ class LiteralReader:
         self._comma()
         self._wanted.append(_CLOSERS[char])
         self._state = _FIRST_KEY if char == "{" else _FIRST_ITEM
-        self.out.append("{" if char == "{" else "[")
+        if char == "(" and self._dialect.python:
+            self._groups.append((len(self._wanted), self.out))
+            self.out = []
+        else:
+            self.out.append("{" if char == "{" else "[")
         return pos + 1
+
+    def _hold(self, size: int) -> None:
+        self._held += size
+        self.bad = self.bad or self._held > GROUP_LIMIT
+
+    @property
+    def _undecided(self) -> bool:
+        """Whether the innermost brackets are round ones that may be no tuple."""
+        return bool(self._groups) and self._groups[-1][0] == len(self._wanted)
+
+    def _decide(self, begin: str) -> None:
+        """Say what the innermost round brackets begin with: nothing, if they are no tuple."""
+        inside, self.out = self.out, self._groups.pop()[1]
+        self.out.append(begin)
+        self.out += inside
+        if not self._groups:
+            self._held = 0
 
     def _close(self, pos: int) -> int:
         if self._state == _VALUE and self._wanted[-1] == "}":
             self.bad = True
             return pos
-        self.out.append("}" if self._wanted.pop() == "}" else "]")
+        alone = self._undecided and self._state == _AFTER
+        if self._undecided:
+            self._decide("" if alone else "[")
+        closer = "}" if self._wanted.pop() == "}" else "]"
+        if not alone:
+            self.out.append(closer)
         self._over()
         return pos + 1
 
@@ -191,6 +271,8 @@ class LiteralReader:
             self._state = _VALUE
             self.out.append(":")
         elif self._state == _AFTER and char == ",":
+            if self._undecided:
+                self._decide("[")
             self._state = _KEY if self._wanted[-1] == "}" else _VALUE
         elif self._state == _AFTER and char == self._wanted[-1]:
             self.key = False
@@ -208,31 +290,68 @@ class LiteralReader:
             if end < pos:
                 end = buf.find(mark, pos)
                 end = size if end < 0 else end
-            slash = buf.find("\\", pos, end) if self._dialect.escapes else -1
-            if slash >= 0:
+            slash = buf.find("\\", pos, end) if self._dialect.python else -1
+            if slash >= 0 and not (self._formatted and _BRACES.search(buf, pos, slash)):
                 self._emit(buf[pos:slash])
                 after = self._escaped(buf, slash, final)
                 if after < 0:
                     return after
                 pos = after
                 continue
+            if self._formatted and (brace := _BRACES.search(buf, pos, end)):
+                pos = self._brace(buf, pos, brace.start(), final)
+                if pos < 0 or self.bad:
+                    return pos
+                continue
             if end == size:
                 return self._unfinished(buf, pos, final)
             self._emit(buf[pos:end])
-            closes = self._closes(buf, end + len(mark), final)
+            behind = end + len(mark)
+            closes = self._closes(buf, behind, final)
             if closes is None:
                 return ~end
             if closes:
                 self.out.append('"')
                 self._over()
-                return end + len(mark)
+                return behind
+            goes_on = self._goes_on(buf, behind, final)
+            if goes_on is None:
+                return ~end
+            if goes_on:
+                self._state = _NEXT_STRING
+                return behind + goes_on
+            self._forgot = True
             self._emit(mark)
-            pos = end + len(mark)
+            pos = behind
         return ~pos
+
+    def _goes_on(self, buf: str, behind: int, final: bool) -> int | None:
+        """How much white space stands before another string, which Python adds to the one that ends here; 0 if none follows.
+        Where a mark in the string was text, it has marks of its own, and so may this one be."""
+        at = behind
+        while at < len(buf) and buf[at] in SPACE:
+            at += 1
+        if at == behind or self._forgot:
+            return 0
+        mark = self._string_mark(buf, at, final)[1]
+        return None if mark is None else at - behind if mark else 0
+
+    def _brace(self, buf: str, pos: int, brace: int, final: bool) -> int:
+        """A brace in a formatted string: two stand for one, and one alone for a value that is not known."""
+        self._emit(buf[pos:brace])
+        if brace + 1 == len(buf) and not final:
+            return ~brace
+        if buf[brace + 1 : brace + 2] != buf[brace]:
+            self.bad = True
+            return brace
+        self._emit(buf[brace])
+        return brace + 2
 
     def _emit(self, text: str) -> None:
         if text:
-            self.out.append(escape(text))
+            self.out.append(encode_basestring(text)[1:-1])
+            if self._groups:
+                self._hold(len(text))
 
     def _unfinished(self, buf: str, pos: int, final: bool) -> int:
         """No closing mark has come: pass on all text except a possible beginning of one."""
@@ -247,7 +366,7 @@ class LiteralReader:
 
     def _closes(self, buf: str, after: int, final: bool) -> bool | None:
         """Whether this mark closes the string. Models forget to escape marks; behind a real one stands a separator or bracket."""
-        if not self._dialect.escapes:
+        if not self._dialect.python:
             return True
         size = len(buf)
         limit = min(size, after + LOOKAHEAD)
@@ -265,6 +384,9 @@ class LiteralReader:
                 return slash + 1
             return ~slash
         char = buf[slash + 1]
+        if self._raw:
+            self._emit("\\" + char)
+            return slash + 2
         length = _ESCAPES_OF_LENGTH.get(char, 0)
         if length:
             return self._code(buf, slash, length, final)
@@ -315,6 +437,8 @@ class LiteralReader:
             self.bad = True
             return at
         self.out.append(value)
+        if self._groups:
+            self._hold(len(value))
         self._over()
         return at
 

@@ -72,7 +72,7 @@ class RecordCalls:
 
     def begin(self, marker: str, sink: Sink) -> Grammar:
         """See `CallSpec.begin`."""
-        dialect = LiteralSyntax(marks=(self.mark,), escapes=False, loose=True)
+        dialect = LiteralSyntax(marks=(self.mark,), python=False, loose=True)
         bare = marker == _RECORD
         return PythonReader(self.closes, sink, "{", "}", ":", dialect, listed=False, bare=bare)
 
@@ -99,10 +99,12 @@ class PythonReader:
         "_listed",
         "_name",
         "_reader",
+        "_repeated",
         "_root",
         "_schema",
         "_sink",
         "_state",
+        "_written",
         "json",
         "method",
         "status",
@@ -136,6 +138,8 @@ class PythonReader:
         self._state = _NAME if listed or bare else _OPEN
         self._name = ""
         self._key = ""
+        self._written: set[str] = set()  # the arguments of this call so far
+        self._repeated = False  # this argument has come before: its value is read and left out
         self._first = True
         self._buffered = False
         self._reader = LiteralReader(dialect)
@@ -169,7 +173,8 @@ class PythonReader:
             if reached < 0:
                 break
             pos = reached
-        self._sink.arguments(self._reader.tail())
+        if not self._repeated:
+            self._sink.arguments(self._reader.rest())
 
     def _fail(self, pos: int) -> int:
         if self._sink.open:
@@ -219,6 +224,7 @@ class PythonReader:
         if self._bare and not self._begun and not self._sink.offered(self._name):
             return self._fail(at)
         self._first = True
+        self._written.clear()
         self._state = _ARGUMENT
         return at + 1
 
@@ -260,27 +266,32 @@ class PythonReader:
             return self._fail(pos)
         if self._first:
             self._root = self._sink.schema(self._name)
-        self._sink.arguments(("{" if self._first else ",") + quote(self._key) + ":")
+        self._repeated = self._key in self._written
+        if self._repeated and not self._sink.repair():
+            return self._fail(pos)
+        self._written.add(self._key)
+        if not self._repeated:
+            self._sink.arguments(("{" if self._first else ",") + quote(self._key) + ":")
         self._first = False
         self._reader = LiteralReader(self._dialect)
         self._schema = property_schema(self._root, self._key)
         types = types_of(self._schema, self._root)
-        # The first character of the value decides whether it is held.
-        self._buffered = bool(types)
+        # The first character of the value decides whether it is held. A repeated one is held to its end, and left out.
+        self._buffered = bool(types) or self._repeated
         self._state = _VALUE
         return pos + 1
 
     def _value(self, buf: str, pos: int, final: bool) -> int:
         reader = self._reader
         reached = reader.step(buf, pos, final)
-        if self._buffered and reader.out and reader.out[0] == '"' and not reader.depth:
+        if self._buffered and not self._repeated and reader.out and reader.out[0] == '"' and not reader.depth:
             self._buffered = "string" not in types_of(self._schema, self._root)
         if not self._buffered:
             self._sink.arguments(reader.tail())
         if reader.bad:
             return self._fail(~reached if reached < 0 else reached)
         if reader.done:
-            if self._buffered:
+            if self._buffered and not self._repeated:
                 self._sink.arguments(coerce_json(reader.tail(), self._schema, self._root))
             self._state = _AFTER
         return reached

@@ -120,6 +120,7 @@ class XmlReader:
         "_nesting",
         "_options",
         "_parameter",
+        "_repeated",
         "_resumes",
         "_root",
         "_schema",
@@ -146,6 +147,7 @@ class XmlReader:
         self._parameter = ""
         self._keys: frozenset[str] | None = None  # the tool's arguments by its schema, None if that is not known
         self._written: set[str] = set()  # the arguments of this call so far
+        self._repeated = False  # this parameter has come before: its value is read and left out
         self._tags = spec.bounds.tags
         self._line = True  # the value so far ends at the beginning of a line
         self._kind = ""
@@ -175,7 +177,7 @@ class XmlReader:
         """See `Grammar.finish`."""
         if self._inner is not None:
             self._inner.finish(rest)
-        elif self._state == _VALUE:
+        elif self._state == _VALUE and not self._repeated:
             if self._buffered:
                 self._sink.arguments(self._partial("".join(self._held) + rest))
             else:
@@ -345,13 +347,15 @@ class XmlReader:
         if not name:
             return reached if reached < 0 else self._fail(reached)
         unclosed = bool(spec.param.stops) and not buf.endswith(spec.param.ends, pos, reached)
-        if unclosed and not self._sink.repair():
+        self._repeated = name in self._written
+        if (unclosed or self._repeated) and not self._sink.repair():
             return self._fail(pos)
         self._parameter = name
         self._written.add(name)
         self._kind = _kind_of(attributes.get(spec.kind_attribute, "")) if spec.kind_attribute else ""
         self._end = spec.value_end or f"{spec.space}</{name}>"
-        self._sink.arguments(("{" if self._first else ",") + quote(name) + ":")
+        if not self._repeated:
+            self._sink.arguments(("{" if self._first else ",") + quote(name) + ":")
         self._first = False
         self._state = _BEFORE_VALUE if spec.value else self._value_begins()
         if SELF_CLOSED in attributes:
@@ -362,7 +366,8 @@ class XmlReader:
 
     def _value_begins(self) -> int:
         self._schema = property_schema(self._root, self._parameter)
-        self._buffered = self._kind != "string" and not is_text(self._schema, self._root)
+        # A repeated value is read like one that is held, and left out.
+        self._buffered = self._repeated or (self._kind != "string" and not is_text(self._schema, self._root))
         self._started = False
         self._line = True
         self._nesting = 0
@@ -500,6 +505,8 @@ class XmlReader:
         if not self._buffered:
             self._sink.arguments(escape(text))
             return
+        if self._repeated:
+            return
         room = VALUE_LIMIT - self._size
         self._size += len(text)
         self._held.append(text)
@@ -510,6 +517,8 @@ class XmlReader:
 
     def _value_over(self) -> None:
         self._state = _BODY
+        if self._repeated:
+            return
         if not self._buffered:
             self._sink.arguments('"')
             return

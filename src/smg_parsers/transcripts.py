@@ -90,10 +90,10 @@ def _call(shape: Shape, number: int, name: str, arguments: Mapping[str, str | in
 def _arguments(body: Body, arguments: Mapping[str, str | int]) -> str:
     if body.open is None:
         return json.dumps(arguments)
-    return body.between.join(_argument(body, key, value) for key, value in arguments.items())
+    return body.between.join(calls_argument(body, key, value) for key, value in arguments.items())
 
 
-def _argument(body: Body, key: str, value: str | int) -> str:
+def calls_argument(body: Body, key: str, value: str | int) -> str:
     is_string = isinstance(value, str)
     opened = (body.open or "").replace("{key}", key).replace("{type}", "string" if is_string else "number")
     opened = opened.replace("{is_string}", "true" if is_string else "false")

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smg_parsers.literals import PYTHON, LiteralReader, LiteralSyntax, literal_to_json
+from smg_parsers.literals import GROUP_LIMIT, PYTHON, LiteralReader, LiteralSyntax, literal_to_json
 
-GEMMA = LiteralSyntax(marks=('<|"|>',), escapes=False, loose=True)
+GEMMA = LiteralSyntax(marks=('<|"|>',), python=False, loose=True)
 # Quotes are left out: one that is followed by what could follow a string's end is taken for that end.
 WORDS = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="'\""), max_size=12)
 VALUES = st.recursive(
@@ -58,6 +58,79 @@ def test_other_spellings_mean_what_python_says(text: str) -> None:
     value = ast.literal_eval(text)
     assert written is not None
     assert json.loads(written) == json.loads(json.dumps(value))
+
+
+STRINGS = (
+    r"r'\d+\.\d'",
+    r"""R"\"x\"" """.strip(),
+    "u'a'",
+    'U"it\'s"',
+    "f'plain'",
+    "f'{{x}} {{'",
+    r"rf'\d{{2}}'",
+    r"fR'\d'",
+    "'a' 'b'",
+    "'a'\n    'b' \"c\"",
+    r"""'a'  r'\d'  u'''x
+y'''""",
+    '"""say "hi" to \'them\'"""',
+    r'r"""C:\dir"""',
+    "('a')",
+    "('a' 'b')",
+    "('a',)",
+    "(('a'))",
+    "((1), (2, 3), (), ((4),))",
+    "{'k' 'ey': ('x'\n 'y'), 'z': ()}",
+    "('''a''' 'b', [1, (2)])",
+    "''  'a'",
+)
+"""Strings and brackets as Python's grammar allows them."""
+
+
+@pytest.mark.parametrize("text", STRINGS)
+def test_strings_and_brackets_mean_what_python_says_however_they_are_cut(text: str) -> None:
+    value = json.loads(json.dumps(eval(f"({text})")))  # the texts above; ast.literal_eval takes no formatted strings
+    written = literal_to_json(text)
+    assert written is not None
+    assert json.loads(written) == value
+    for at in range(len(text)):
+        assert in_parts(text, [at]) == written
+    assert in_parts(text, list(range(len(text)))) == written
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["", "r", "u", "R"]), st.text("ab n.d", max_size=6)), min_size=1, max_size=4),
+    st.sampled_from(["'", '"', "'''", '"""']),
+    st.sampled_from([" ", "\n", "  \n  "]),
+    st.lists(st.integers(0, 100), max_size=4),
+)
+def test_strings_that_follow_one_another_are_one(
+    parts: list[tuple[str, str]], mark: str, between: str, places: list[int]
+) -> None:
+    text = f"({between.join(letter + mark + word.replace(' ', chr(92) * 2) + mark for letter, word in parts)})"
+    written = literal_to_json(text)
+    assert written is not None
+    assert json.loads(written) == ast.literal_eval(text)
+    assert in_parts(text, places) == written
+
+
+def test_a_string_with_forgotten_escapes_is_one_string() -> None:
+    assert literal_to_json('"say "hi" "there" now"') == r'"say \"hi\" \"there\" now"'
+
+
+@pytest.mark.parametrize("text", ["b'x'", "rb'x'", "Rb'x'", "f'{x}'", "f'a{{{x}}}'", "f'}'", "x'a'", "ur'a'"])
+def test_what_json_cannot_hold_is_refused(text: str) -> None:
+    assert literal_to_json(text) is None
+
+
+def test_what_brackets_hold_back_is_bounded() -> None:
+    reader = LiteralReader(PYTHON)
+    for part in ["('", *["x" * 4096] * (GROUP_LIMIT // 4096 + 2)]:
+        pos = 0
+        while 0 <= pos < len(part) and not reader.bad:
+            pos = reader.step(part, pos, False)
+    assert reader.bad
+    assert len(reader.rest()) < GROUP_LIMIT + 8192
 
 
 @pytest.mark.parametrize(
