@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Final
 
 from smg_parsers.base import LOOKAHEAD, NAME_LIMIT, SPACE, Sink, match
-from smg_parsers.literals import based_integer, number, padded, quote
+from smg_parsers.literals import based_integer, has_leading_zeros, number, quote
 from smg_parsers.partial_json import MAX_DEPTH, JsonScanner, escape_control
 
 _VALUE, _FIRST_VALUE, _FIRST_KEY, _KEY, _COLON, _AFTER, _STRING, _COMMENT, _LONG_NUMBER = range(9)
@@ -260,7 +260,7 @@ class LenientJsonReader:
         written = _WORDS.get(word.lower())
         if not self._nesting and written is None:
             return self._fail(buf, at)
-        written = written or (None if padded(word) else number(word) or based_integer(word))
+        written = written or (None if has_leading_zeros(word) else number(word) or based_integer(word))
         if written is None:
             told = self._follows(buf, end, ",}]", final)
             if told < 0:

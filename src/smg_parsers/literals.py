@@ -70,7 +70,7 @@ def integer(text: str) -> str | None:
     return digits if digits == "0" else sign + digits
 
 
-def padded(text: str) -> bool:
+def has_leading_zeros(text: str) -> bool:
     """Whether a text would be a number but for zeros before it. Such a text is more often a code (`02139`) than a number."""
     digits = text[1:] if text[:1] in ("+", "-") else text
     return digits[:1] == "0" and digits[1:2].isdigit()
@@ -449,7 +449,7 @@ class LiteralReader:
         if word is not None:
             return word
         if token[:1] in "+-.0123456789" and token:
-            if padded(token):
+            if has_leading_zeros(token):
                 return quote(token)
             written = integer(token) if "." not in token else None
             written = written or number(token) or based_integer(token)
