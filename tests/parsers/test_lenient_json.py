@@ -230,7 +230,7 @@ class Careless:
 
     def char(self, char: str, following: str, mark: str) -> str:
         if char == "\\":
-            lone = following and following in "$d 1,:{}[]é" and self.chance.random() < 0.5
+            lone = following and following in "$d 1,:{}[]" and self.chance.random() < 0.5
             return "\\" if lone else "\\\\"
         if char in (mark, "'"):
             return "\\" + char if char == mark else self.chance.choice(["'", "\\'"])
