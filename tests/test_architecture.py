@@ -23,6 +23,7 @@ SRC = Path(__file__).parent.parent / "src"
 LEVELS: dict[str, int] = {
     # 0: the vocabulary every room shares, and the libraries below the core
     **dict.fromkeys(("errors", "request", "events", "clock", "hooks", "sse", "tokens", "cards", "json_types"), 0),
+    "regular_files": 0,
     **dict.fromkeys(("grants", "tool_names", "speech", "outside_words"), 0),
     "settings": 0,  # what a setting is, so that every room has its own
     **dict.fromkeys(("smg_parsers", "smg_mcp", "smg_multimodal", "smg_egress"), 0),
@@ -103,7 +104,7 @@ EDGES: dict[str, frozenset[str]] = {
     "server.speech_routes": frozenset(),
     "middleware.active": frozenset(),
     "middleware.asgi": frozenset({"server.wrapping"}),
-    "middleware.asking": frozenset({"server.wrapping"}),
+    "middleware.asking": frozenset({"server.plugin_code", "server.wrapping"}),
     "middleware.chain": frozenset(
         {"server.plugged", "server.plugging", "server.plugin_code", "server.plugins", "server.wrapping"}
     ),
@@ -112,9 +113,11 @@ EDGES: dict[str, frozenset[str]] = {
     "middleware.said": frozenset({"server.background_plugins", "server.exchange", "server.plugged"}),
     "middleware.python": frozenset({"server.plugin_code"}),
     "middleware.storing": frozenset({"server.plugin_storage"}),
+    "regular_files": frozenset({"discovery.file", "server.plugin_file", "wasm.loading"}),
     "server.plugin_storage": frozenset(),
     "server.plugged": frozenset(),
     "server.plugin_code": frozenset(),
+    "server.plugin_file": frozenset(),
     "server.plugins": frozenset(),
     "server.plugging": frozenset(),
     "server.wrapping": frozenset(),
@@ -351,7 +354,7 @@ LAZY_TABLES |= {
 
 # Where everything is caught because nothing is above, or because users' code is called: module to how often. Elsewhere a broad
 # `except` must raise again, as itself (to clean up) or as one of our errors (where a foreign library raises plain Exception).
-LAST_LINES = {"middleware.own_task": 1, "server.app": 1, "routing.policies": 2}
+LAST_LINES = {"middleware.own_task": 1, "middleware.python": 1, "server.app": 1, "routing.policies": 2}
 
 # A decision that needs one of these is an edge. clock.py is where time and randomness come from.
 IMPURE = frozenset(

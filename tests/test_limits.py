@@ -597,6 +597,7 @@ LIBRARY_CONSTANTS: dict[str, str] = {
         smg_multimodal.kernel_text: LOOPS
     """,
     READING: """
+        smg_mcp.config_text: _DEEPEST _MOST_NODES
         smg_parsers.base: LOOKAHEAD NAME_LIMIT
         smg_parsers.citations: TAIL_LIMIT
         smg_parsers.literals: GROUP_LIMIT TOKEN_LIMIT

@@ -54,6 +54,7 @@ from smg_core.settings import (
 )
 from smg_core.tokenizer.settings import TokenizerConfig
 from smg_core.workers.settings import BreakerConfig, WorkersConfig
+from smg_mcp.config_text import TextRefused, read_json, read_yaml
 
 __all__ = [
     "AdminConfig",
@@ -314,47 +315,14 @@ def parse_file(text: str, suffix: str, *, secret: bool = False) -> object:
 
 
 def _parsed(text: str, suffix: str, *, secret: bool) -> object:
-    if suffix == ".json":
-        return json.loads(text, object_pairs_hook=_without_duplicates)
     if suffix == ".toml":
         return tomllib.loads(text)
     try:
-        import yaml
+        return read_json(text) if suffix == ".json" else read_yaml(text)
     except ImportError:
         raise ValueError("reading YAML needs PyYAML: pip install 'smg-sdk[server]', or write JSON or TOML") from None
-    try:
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
-        if isinstance(root, yaml.MappingNode):
-            sections = [value for _, value in root.value if isinstance(value, yaml.MappingNode)]
-            for node in [root, *sections]:
-                _refuse_duplicates(node)
-        elif isinstance(root, yaml.SequenceNode):
-            for node in [node for node in root.value if isinstance(node, yaml.MappingNode)]:
-                _refuse_duplicates(node)
-        return yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        if secret:
-            mark = getattr(error, "problem_mark", None)
-            raise ValueError("this is no YAML" if mark is None else f"line {mark.line + 1} is no YAML") from None
-        raise ValueError(" ".join(str(error).split())) from None
-
-
-def _without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    result = dict(pairs)
-    if len(result) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(f"{next(name for name in names if names.count(name) > 1)} is given twice")
-    return result
-
-
-def _refuse_duplicates(mapping: Any) -> None:
-    """`mapping` is a PyYAML node, whose value is a list of (key, value) nodes."""
-    seen: set[str] = set()
-    for node, _ in mapping.value:
-        key = str(node.value)
-        if key in seen:
-            raise ValueError(f"line {node.start_mark.line + 1}: {key} is given twice")
-        seen.add(key)
+    except TextRefused as error:
+        raise ValueError(error.reason if secret else str(error)) from None
 
 
 # ------------------------------------------------------------------------------------------------------------ all of it

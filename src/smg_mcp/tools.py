@@ -20,6 +20,7 @@ from smg_mcp.audit import AuditEntry, AuditTrail
 from smg_mcp.base import AskUser, McpTool, OnProgress, RequestServer, SampleModel, ServerInventory, ToolOutcome
 from smg_mcp.catalogue import CatalogueCache
 from smg_mcp.config import settings_of
+from smg_mcp.config_text import TextRefused, read_yaml
 from smg_mcp.connection import Peers, open_connection
 from smg_mcp.egress import McpUrlRules, rules_for_request, rules_for_server
 from smg_mcp.errors import McpBadArguments, McpConfigError, McpError, McpUnknownTool
@@ -264,13 +265,11 @@ def _check_header(name: str, value: str) -> None:
 
 
 def _read(path: Path) -> Mapping[str, Any]:
-    import yaml
-
     try:
-        found = yaml.safe_load(path.read_text())
+        found = read_yaml(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise McpConfigError(f"{path}: cannot be read ({error.strerror})") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (TextRefused, UnicodeDecodeError) as error:
         raise McpConfigError(f"{path}: is no YAML: {str(error)[:300]}") from error
     if not isinstance(found, Mapping):
         raise McpConfigError(f"{path}: is no mapping")

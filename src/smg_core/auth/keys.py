@@ -6,7 +6,6 @@ Pure: texts and times are arguments. Above: `server.identity` reads the files. B
 """
 
 import hashlib
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import PurePath
@@ -20,6 +19,7 @@ from smg_core.auth.roles import USER, Roles
 from smg_core.errors import AuthenticationFailed
 from smg_core.request import Caller
 from smg_core.settings import ConfigError, nearest
+from smg_mcp.config_text import TextRefused, read_json, read_yaml
 
 __all__ = ["ApiKey", "StaticKeys", "keys_in_file", "keys_in_lines", "seconds_of"]
 
@@ -122,20 +122,15 @@ def keys_in_file(text: str, name: str) -> list[ApiKey]:
 
 
 def _parsed(text: str, suffix: str, source: str) -> object:
+    """Raises ConfigError, which does not repeat the text."""
     try:
-        if suffix == ".json":
-            return json.loads(text)
-        import yaml
-    except ValueError:  # its message would repeat the text
-        raise ConfigError(f"{source}: not JSON") from None
+        return read_json(text) if suffix == ".json" else read_yaml(text)
     except ImportError:
         raise ConfigError(
             f"{source}: reading YAML needs PyYAML: pip install 'smg-sdk[server]', or write JSON"
         ) from None
-    try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError:
-        raise ConfigError(f"{source}: not YAML") from None
+    except TextRefused as error:
+        raise ConfigError(f"{source}: {error.reason}") from None
 
 
 def _of_object(entry: object, source: str) -> ApiKey:

@@ -7,8 +7,6 @@ name, or behind a symbolic link as in a ConfigMap, has changed. Above: server.di
 """
 
 import asyncio
-import os
-import stat
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from pathlib import Path
 
@@ -16,6 +14,7 @@ import attrs
 
 from smg_core.discovery.base import Missed, SourceAnswer, Wanted, WorkersSeen
 from smg_core.discovery.waiting import Pause
+from smg_core.regular_files import TooLong, read_regular
 from smg_core.workers.worker import WorkerSpec
 
 __all__ = ["FileReading", "WorkerFileSource", "text_of"]
@@ -94,13 +93,10 @@ class WorkerFileSource:
 def text_of(path: Path, most: int) -> str:
     """The text of the file at `path`, which has at most `most` bytes. Raises OSError, and ValueError for what is no file with an
     end, such as a pipe, whose reader would wait for its writer."""
-    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise ValueError(f"{path} is no regular file")
-        data = file.read(most + 1)
-    if len(data) > most:
-        raise ValueError(f"{path} has more than {most} bytes; see discovery.file_bytes")
-    return data.decode()
+    try:
+        return read_regular(path, most).decode()
+    except TooLong as error:
+        raise ValueError(f"{error}; see discovery.file_bytes") from None
 
 
 def _stamp(files: Iterable[Path]) -> _Stamp:

@@ -143,8 +143,18 @@ def python_middleware(entry: Entry) -> Middleware:
         return _made(entry, _found(entry.source))
     except ConfigError as error:
         raise ConfigError(f"{where}: {error.args[0]}") from None
-    except (Exception, SystemExit) as error:  # its import and what it calls run here, and may raise anything
-        raise ConfigError(f"{where}: {type(error).__name__}: {error}") from error
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # its import and what it calls run here, and may raise anything
+        raise ConfigError(f"{where}: {type(error).__name__}: {_text_of(error)}") from error
+
+
+def _text_of(error: BaseException) -> str:
+    """What an error says, whose class may be one of the plugin's."""
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001  # code of a plugin, which may raise anything
+        return "(it cannot be shown)"
 
 
 def _found(source: str) -> Any:

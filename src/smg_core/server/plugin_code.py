@@ -4,11 +4,14 @@ Components need wasmtime, which is imported with the first of them. Above: `plug
 """
 
 import asyncio
+import logging
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
 from smg_core.config import Config
+from smg_core.errors import SmgError
+from smg_core.middleware.asking import checked, fault_words
 from smg_core.middleware.base import HOOKS, About, HookName, Middleware, MiddlewareFault, PieceMode, PluginSession
 from smg_core.middleware.chain import Apart, PluginRules
 from smg_core.middleware.entries import ASGI, Entry
@@ -21,7 +24,9 @@ if TYPE_CHECKING:
     from smg_core.wasm.loading import WasmPlugins
     from smg_core.wasm.told import GuestSaid
 
-__all__ = ["NotLoaded", "PluginCode", "is_refusing", "rules_of"]
+__all__ = ["NotLoaded", "PluginCode", "dispose", "is_refusing", "rules_of"]
+
+log = logging.getLogger("smg.plugins")
 
 
 def rules_of(config: Config, apart: Apart) -> PluginRules:
@@ -48,6 +53,17 @@ class NotLoaded:
 def is_refusing(entry: Entry) -> bool:
     """Whether requests are refused where a plugin is not there."""
     return entry.on_failure == "closed" and entry.kind != ASGI
+
+
+def dispose(name: str, middleware: Middleware) -> None:
+    """Have a plugin free what it took. It is code of others, which may raise anything."""
+    close = getattr(middleware, "close", None)
+    if close is None:
+        return
+    try:
+        checked(close)
+    except (MiddlewareFault, SmgError) as error:
+        log.warning("plugin %s failed when it was disposed of: %s", name, fault_words(error))
 
 
 class PluginCode:

@@ -10,8 +10,7 @@ import contextlib
 import json
 import logging
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import attrs
 import msgspec
@@ -20,7 +19,6 @@ from smg_core.auth.roles import Roles
 from smg_core.clock import CallLater, Clock, IdSource
 from smg_core.config import Config
 from smg_core.hooks import Observer, PluginActed, PluginChanged, PluginCounted
-from smg_core.middleware.base import Middleware
 from smg_core.middleware.chain import Apart, Happened
 from smg_core.middleware.entries import Entry, Link, check_plugins, entry_of_source, parse_entries
 from smg_core.middleware.plan import PluginPlan
@@ -28,7 +26,8 @@ from smg_core.observability.repeats import Repeats
 from smg_core.request import Caller
 from smg_core.server.channel.local import LocalChannel
 from smg_core.server.channel.settling import Channel, Notice, known_everywhere
-from smg_core.server.plugin_code import NotLoaded, PluginCode, is_refusing, rules_of
+from smg_core.server.plugin_code import NotLoaded, PluginCode, dispose, is_refusing, rules_of
+from smg_core.server.plugin_file import FilePrint, entries_in_file, print_of
 from smg_core.settings import ConfigError
 
 if TYPE_CHECKING:
@@ -40,7 +39,8 @@ log = logging.getLogger("smg.plugins")
 
 KIND = "plugins"
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
-_Print = tuple[int, int, int] | None
+_Seen = tuple[tuple[Entry, FilePrint], ...]
+"""Plugins that are wanted, and their files: while neither changes, nothing is loaded."""
 _COUNTERS = 32
 """The counters of its own that a component may have."""
 
@@ -58,10 +58,19 @@ class PluginState:
     `problem` says why a newer one is not in its place, "" if there is none."""
 
     link: Link
-    print: _Print
+    print: FilePrint
     problem: str = ""
     counts: dict[str, float] = attrs.field(factory=dict)
     counters: dict[str, float] = attrs.field(factory=dict)
+
+
+@attrs.frozen
+class _Refused:
+    """A plugin that could not be loaded: what was said of it, its file as that was then, and why."""
+
+    entry: Entry
+    print: FilePrint
+    problem: str
 
 
 class Plugins:
@@ -92,7 +101,10 @@ class Plugins:
         self._changes: dict[str, Entry | None] = {}
         self._file_problem = ""
         self._listed: tuple[Entry, ...] = ()
-        self._file_print: _Print = None
+        self._offered: tuple[Entry, ...] = ()
+        self._file_print: FilePrint = None
+        self._looked: _Seen = ()
+        self._refused: dict[str, _Refused] = {}
         self._changing = asyncio.Lock()
         self._code = PluginCode(config.middleware, self._hear)
         self._pending: set[asyncio.Task[None]] = set()
@@ -125,8 +137,9 @@ class Plugins:
         self._channel.subscribe(KIND, self._receive)
         try:
             self.roles = Roles(self._auth.roles)
-            self._read_entries()
-            await self._apply(strict=True)
+            printed = print_of(self._config.file)  # first: a file that is written meanwhile is read again
+            self._offer(self._read_entries(), printed)
+            await self._apply(self._offered)
             yield
         finally:
             await self._close()
@@ -145,19 +158,30 @@ class Plugins:
             await self.look()
 
     async def look(self) -> None:
-        """Take what has changed in the file of plugins, or in a component. What is wrong is logged and changes nothing."""
+        """Take what has changed in the file of plugins, or in a component. What is wrong is logged once and changes nothing: it
+        is not tried again before something has changed."""
         try:
-            if self._config.file is not None and _print(self._config.file) != self._file_print:
-                self._read_entries()
-            if (
-                any(each.print != _print(each.link.entry.source) for each in self.states.values())
-                or self._wanted_differ()
-            ):
-                await self._apply(strict=False)
+            printed = print_of(self._config.file)
+            if printed != self._file_print:
+                self._file_print = printed
+                self._offer(await asyncio.to_thread(self._read_entries), printed)
         except ConfigError as error:
-            if str(error) != self._file_problem:
-                log.warning("the plugins stay as they are: %s", error)
-            self._file_problem = str(error)
+            self._complain(error)
+        seen = self._seen()
+        if seen == self._looked:
+            return
+        self._looked = seen
+        try:
+            await self._apply(self._offered)
+            self._file_problem = ""
+        except ConfigError as error:
+            self._complain(error)
+            await self._apply(self._listed)
+
+    def _complain(self, error: ConfigError) -> None:
+        if str(error) != self._file_problem:
+            log.warning("the plugins stay as they are: %s", error)
+        self._file_problem = str(error)
 
     async def put(self, entry: Entry) -> str:
         """Add or replace a plugin, in every process. Raises ConfigError where it cannot be used; what was there stays then."""
@@ -188,72 +212,113 @@ class Plugins:
 
     # -------------------------------------------------------------------------------------------------------- changes
 
-    def _read_entries(self) -> None:
-        """Read which plugins the settings and their file name. Raises ConfigError."""
+    def _read_entries(self) -> tuple[Entry, ...]:
+        """Which plugins the settings and their file name. Raises ConfigError. Reads a file."""
         entries = [entry_of_source(each) for each in self._config.plugins]
         if self._config.file is not None:
-            self._file_print = _print(self._config.file)
-            entries += entries_in_file(self._config.file)
+            entries += entries_in_file(self._config.file, self._config.component_bytes)
         check_plugins(entries, "middleware")
         if len(entries) > self._config.most:
             raise ConfigError(f"middleware: {len(entries)} plugins, over middleware.most ({self._config.most})")
-        self._listed = tuple(entries)
+        return tuple(entries)
+
+    def _offer(self, entries: tuple[Entry, ...], printed: FilePrint) -> None:
+        """Want these plugins from now on, as the file says that was read."""
+        self._offered, self._file_print = entries, printed
+        self._looked, self._refused = (), {}
         self._file_problem = ""
 
-    def _wanted(self) -> list[Entry]:
+    def _wanted(self, listed: tuple[Entry, ...]) -> list[Entry]:
         changes = dict(self._changes)
-        found = [changes.pop(each.name, each) for each in self._listed]
+        found = [changes.pop(each.name, each) for each in listed]
         return [each for each in (*found, *changes.values()) if each is not None]
 
-    def _wanted_differ(self) -> bool:
-        return {each.name for each in self._wanted()} != self.states.keys() or any(
-            self.states[each.name].link.entry != each for each in self._wanted() if not self.states[each.name].problem
-        )
+    def _seen(self) -> _Seen:
+        """What is wanted now and what is used now, with their files."""
+        used = [each.link.entry for each in self.states.values()]
+        return tuple((each, print_of(each.source)) for each in (*self._wanted(self._offered), *used))
 
-    async def _apply(self, *, strict: bool) -> None:
-        """Have new exchanges meet what is wanted now. Raises ConfigError if `strict` and something that the settings name cannot
-        be loaded. What the admin door put is for no start to fail by: it was loaded where it was put, and the process that starts
-        is one of several that serve."""
+    async def _apply(self, listed: tuple[Entry, ...]) -> None:
+        """Have new exchanges meet what these and the admin door want. All is loaded first. Raises ConfigError, and changes
+        nothing, if one that is listed cannot be loaded and there is none of its name that could stay: what it was to replace may
+        have another name. What the admin door put is for nothing to fail by: it was loaded where it was put, and this process is
+        one of several that serve."""
         async with self._changing:
             states: dict[str, PluginState] = {}
-            for entry in self._wanted():
-                named = entry.name not in self._changes
-                state = await self._state(entry, self.states.get(entry.name), strict=strict and named)
-                if state is not None:
-                    states[entry.name] = state
-            before, self.states = self.states, states
-            self.plan = attrs.evolve(self.plan, links=tuple(each.link for each in states.values()))
-            kept = {id(each.link.middleware) for each in states.values()}
-            for name, state in before.items():
-                if name not in states:
-                    self._observer.report(PluginChanged(name, "removed"))
-                if id(state.link.middleware) not in kept:
-                    _close(state.link.middleware)
-
-    async def _state(self, entry: Entry, now: PluginState | None, *, strict: bool) -> PluginState | None:
-        printed = _print(entry.source)
-        if now is not None and now.link.entry == entry and now.print == printed:
-            return now
-        try:
-            link = Link(entry, await self._code.load(entry))
-        except ConfigError as error:
-            if strict:
+            try:
+                for entry in self._wanted(listed):
+                    state = await self._state(entry, self.states.get(entry.name))
+                    if state is not None:
+                        states[entry.name] = state
+            except ConfigError:
+                self._dispose(states, self.states)
                 raise
-            refuses = now is None and entry.name in self._changes and is_refusing(entry)
-            after = "the one before it stays" if now is not None else "it is left out"
-            log.warning("%s; %s", error, "its requests are refused" if refuses else after)
-            self._observer.report(PluginChanged(entry.name, "refused"))
-            if now is not None:
-                now.problem, now.print = str(error), printed
-            elif refuses:  # the process where it was put could load it, and has said so
-                return PluginState(Link(entry, NotLoaded(entry.name)), printed, str(error))
+            before, self.states, self._listed = self.states, states, listed
+            self.plan = attrs.evolve(self.plan, links=tuple(each.link for each in states.values()))
+            self._tell_changes(before, states)
+            self._dispose(before, states)
+
+    def _tell_changes(self, before: Mapping[str, PluginState], after: Mapping[str, PluginState]) -> None:
+        """Log and report which plugins exchanges meet now."""
+        for name, state in after.items():
+            now = before.get(name)
+            if isinstance(state.link.middleware, NotLoaded) or (now is not None and now.link is state.link):
+                continue
+            outcome = "loaded" if now is None or isinstance(now.link.middleware, NotLoaded) else "replaced"
+            log.info("plugin %s is %s", name, outcome)
+            self._observer.report(PluginChanged(name, outcome))
+        for name in before:
+            if name not in after:
+                self._observer.report(PluginChanged(name, "removed"))
+
+    def _dispose(self, gone: Mapping[str, PluginState], kept: Mapping[str, PluginState]) -> None:
+        """Close the code of plugins that is not kept. What it raises then is logged."""
+        ids = {id(each.link.middleware) for each in kept.values()}
+        for name, state in gone.items():
+            if id(state.link.middleware) not in ids:
+                dispose(name, state.link.middleware)
+
+    async def _state(self, entry: Entry, now: PluginState | None) -> PluginState | None:
+        """The plugin of an entry: loaded, or what stays in its place; None for nothing. Raises ConfigError."""
+        printed = print_of(entry.source)
+        if now is not None and isinstance(now.link.middleware, NotLoaded):
+            now = None
+        if now is not None and now.link.entry == entry and now.print == printed:
+            self._refused.pop(entry.name, None)
+            now.problem = ""
             return now
-        outcome = "replaced" if now is not None else "loaded"
-        log.info("plugin %s is %s", entry.name, outcome)
-        self._observer.report(PluginChanged(entry.name, outcome))
-        if now is None:
-            return PluginState(link, printed)
-        return PluginState(link, printed, counts=now.counts, counters=now.counters)
+        refused = self._refused.get(entry.name)
+        if refused is None or (refused.entry, refused.print) != (entry, printed):
+            try:
+                link = Link(entry, await self._code.load(entry))
+            except ConfigError as error:
+                refused = self._refuse(_Refused(entry, printed, str(error)), now)
+            else:
+                self._refused.pop(entry.name, None)
+                if now is None:
+                    return PluginState(link, printed)
+                return PluginState(link, printed, counts=now.counts, counters=now.counters)
+        if now is not None:
+            now.problem = refused.problem
+            return now
+        if entry.name not in self._changes:
+            raise ConfigError(refused.problem)
+        # the process where it was put could load it, and has said so
+        return PluginState(Link(entry, NotLoaded(entry.name)), printed, refused.problem) if is_refusing(entry) else None
+
+    def _refuse(self, refused: _Refused, now: PluginState | None) -> _Refused:
+        """Remember what cannot be loaded, so that it is neither tried nor told of again before it has changed."""
+        entry = refused.entry
+        if now is not None:
+            after = "the one before it stays"
+        elif entry.name not in self._changes:
+            after = "nothing is changed"
+        else:
+            after = "its requests are refused" if is_refusing(entry) else "it is left out"
+        log.warning("%s; %s", refused.problem, after)
+        self._observer.report(PluginChanged(entry.name, "refused"))
+        self._refused[entry.name] = refused
+        return refused
 
     def _hear(self, name: str, said: "GuestSaid") -> None:
         """Log and count what a guest said."""
@@ -286,61 +351,21 @@ class Plugins:
             log.warning("%s", error)
             return
         self._changes[change.name] = entries[0]
-        task = asyncio.get_running_loop().create_task(self._apply(strict=False), name="plugins change")
+        task = asyncio.get_running_loop().create_task(self._change(), name="plugins change")
         self._pending.add(task)
         task.add_done_callback(self._pending.discard)
 
+    async def _change(self) -> None:
+        """Have new exchanges meet what the admin door has changed."""
+        try:
+            await self._apply(self._listed)
+        except ConfigError as error:
+            self._complain(error)
+
     async def _close(self) -> None:
-        for state in self.states.values():
-            _close(state.link.middleware)
+        self._dispose(self.states, {})
         self.states, self.plan = {}, attrs.evolve(self.plan, links=())
         await self._code.close()
-
-
-def entries_in_file(name: str) -> tuple[Entry, ...]:
-    """The plugins that a file lists. Raises ConfigError."""
-    source = f"middleware.file: {name}"
-    try:
-        text = Path(name).expanduser().read_text(encoding="utf-8")
-        if name.endswith(".json"):
-            found = json.loads(text)
-        else:
-            import yaml
-
-            found = yaml.safe_load(text)
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{source} cannot be read: {error}") from None
-    except ImportError:
-        raise ConfigError(f"{source}: YAML needs PyYAML: pip install 'smg-sdk[plugins]', or write JSON") from None
-    except ValueError as error:
-        raise ConfigError(f"{source}: not JSON: {error}") from None
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{source}: not YAML: {str(error).splitlines()[0]}") from None
-    folder = str(Path(name).expanduser().parent)
-    return parse_entries([_beside(each, folder) for each in found] if isinstance(found, list) else found, source)
-
-
-def _beside(found: Any, folder: str) -> Any:
-    """An entry whose component is looked for beside the file that lists it."""
-    source = found.get("source") if isinstance(found, dict) else None
-    if isinstance(source, str) and source.endswith(".wasm") and not source.startswith(("/", "~")):
-        return {**found, "source": f"{folder}/{source}"}
-    return found
-
-
-def _print(source: str) -> _Print:
-    """By what a change of a file is noticed; None for what is no file."""
-    try:
-        found = Path(source).expanduser().stat()
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
-
-
-def _close(middleware: Middleware) -> None:
-    close = getattr(middleware, "close", None)
-    if close is not None:
-        close()
 
 
 def _as_object(entry: Entry) -> Mapping[str, object]:

@@ -14,6 +14,7 @@ from weakref import WeakSet
 from smg_core.middleware.base import MiddlewareFault, PieceMode
 from smg_core.middleware.entries import Entry
 from smg_core.middleware.settings import MiddlewareConfig
+from smg_core.regular_files import TooLong, read_regular
 from smg_core.settings import ConfigError
 from smg_core.wasm.bounds import AnswerBounds
 from smg_core.wasm.calls import configured
@@ -28,6 +29,16 @@ __all__ = ["WasmPlugins"]
 
 _LOADING_S = 10.0
 """Seconds that a component has to begin when it is loaded, whatever its deadline is: a busy machine is no fault of its own."""
+
+
+def _as_json(entry: Entry) -> str:
+    """The configuration of an entry, as its component is given it. Raises ConfigError for what JSON does not have."""
+    try:
+        text = json.dumps(dict(entry.config), ensure_ascii=False, allow_nan=False)
+        text.encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ConfigError(f"plugin {entry.name}: config: a component is given JSON: {error}") from None
+    return text
 
 
 class WasmPlugins:
@@ -64,17 +75,17 @@ class WasmPlugins:
             raise ConfigError(f"plugin {entry.name}: {entry.source} cannot be read: {error.strerror}") from None
 
     def _read(self, source: str) -> bytes:
-        path = Path(source).expanduser()
-        with path.open("rb") as file:
-            data = file.read(self._most_bytes + 1)
-        if len(data) > self._most_bytes:
-            raise ConfigError(f"plugin: {source} is over the limit of {self._most_bytes} bytes")
-        return data
+        try:
+            return read_regular(Path(source).expanduser(), self._most_bytes)
+        except TooLong:
+            raise ConfigError(f"plugin: {source} is over the limit of {self._most_bytes} bytes") from None
+        except (ValueError, RuntimeError) as error:  # no regular file, no name of a file, no such user's home
+            raise ConfigError(f"plugin: {source[:200]!r} cannot be read: {error}") from None
 
     async def made(self, entry: Entry, wasm: bytes) -> WasmPlugin:
         """The middleware of an entry and the bytes of its component. Raises ConfigError."""
         loop = asyncio.get_running_loop()
-        config = json.dumps(dict(entry.config), ensure_ascii=False)
+        config = _as_json(entry)
         try:
             compiled, wanted = await loop.run_in_executor(self._compiling, self._tried, entry, wasm, config)
         except (Unusable, MiddlewareFault) as error:
