@@ -530,7 +530,7 @@ CONSTANTS: dict[str, str] = {
     "server.channel.member.READ_BYTES": PACE,
     "server.channel.relaying.READ_BYTES": PACE,
     "server.supervisor.CANNOT_START": TOLD,
-    "server.supervisor.LEADING": "the number of a slot, and no bound",
+    "server.leadership.LEADING": "the number of a slot, and no bound",
     "server.supervisor.LONGEST_WAIT": PACE,
     "server.http_server.SWEEP_TICKS": PACE,
     "server.http_server.TICK_SECONDS": PACE,

@@ -12,7 +12,7 @@ import attrs
 import httpx
 import pytest
 from tests.gateway.conftest import CHAT, body, eventually
-from tests.gateway.test_serve import LONG, PACED, QUICK, Served, begun, children, serving, text_of
+from tests.gateway.test_serve import LONG, PACED, QUICK, Served, begun, both_serve, children, serving, text_of
 from tests.shared import PATIENCE
 
 from smg_core.simulator.clockwork import Timing
@@ -343,6 +343,28 @@ async def test_sources_of_workers_are_asked_by_the_process_that_takes_over(tmp_p
         os.kill(first, signal.SIGKILL)
         await eventually(lambda: len(children(served.process)) == 2 and first not in children(served.process), PATIENCE)
         await named("last")
+
+
+async def test_while_the_first_process_cannot_start_another_asks_the_sources_of_workers(tmp_path: Path) -> None:
+    listed, history, away = tmp_path / "workers.yaml", tmp_path / "history.db", tmp_path / "away.db"
+    listed.write_text("[]")
+    arguments = ("--workers-file", str(listed), "--processes", "2", "--discovery-file-interval-s", "0.05")
+    arguments += ("--history", f"sqlite:///{history}", "--server-restart-s", "0.05")
+    async with SimulatedEngine(attrs.evolve(QUICK, model="other")) as other, serving(QUICK, *arguments) as served:
+        await both_serve(served)
+        history.rename(away)
+        history.mkdir()  # what serves goes on; what starts cannot open it
+        os.kill(min(children(served.process)), signal.SIGKILL)
+        await eventually(lambda: len(served.told(" ended with 3; starting another")) >= 2, PATIENCE)
+        listed.write_text(json.dumps([{"url": other.target}]))
+        async with asyncio.timeout(PATIENCE):
+            while (await served.http.post(CHAT, json=body("Hello", model="other"))).status_code != 200:
+                await asyncio.sleep(0.05)
+        history.rmdir()
+        away.rename(history)
+        await both_serve(served)
+        served.process.send_signal(signal.SIGTERM)
+        assert await served.ended() == 0
 
 
 async def test_the_admin_door_and_the_metrics_know_the_new_processes(tmp_path: Path) -> None:

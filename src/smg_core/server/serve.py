@@ -142,11 +142,12 @@ def _run_gateway(
 
 
 def _heed(gateway: Gateway, observing: ProcessReports, word: str) -> None:
-    """Do what the supervisor has said: "lead" and "revise" begin to lead, "revise" as the first of a new generation."""
+    """Do what the supervisor has said: "lead" and "revise" begin to lead, "revise" as the first of a new generation; "follow" and
+    "retire" cease to."""
     if word == "retire":
         gateway.retire()
         return
-    gateway.leading.become(True)
+    gateway.leading.become(word != "follow")
     if word == "revise" and observing.control is not None:
         observing.control.revise()
 

@@ -5,7 +5,7 @@ replaced. Pure. Above: server.supervisor. Below: nothing.
 """
 
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Literal
 
 __all__ = ["ProcessPart", "Succession"]
@@ -81,6 +81,11 @@ class Succession:
     def serving(self, slot: int) -> int | None:
         """The process that is ready in a slot."""
         return self._serving.get(slot)
+
+    @property
+    def all_serving(self) -> Mapping[int, int]:
+        """The processes that are ready and are not to leave, by their slots."""
+        return self._serving
 
     @property
     def settled(self) -> bool:

@@ -2,8 +2,8 @@
 
 On SIGHUP it reads the settings anew and replaces the processes one by one, as `server.succession` says: a new one takes requests
 before the old one leaves the listener. The processes that were started by one reading are a generation: what was changed live of
-the settings before is not for a new one, and stays with the old ones if the new one cannot start. The process in the first slot
-leads (`server.leading`). What the processes tell each other passes through the supervisor (`channel`). When it dies, the
+the settings before is not for a new one, and stays with the old ones if the new one cannot start. One process leads, as
+`server.leadership` says. What the processes tell each other passes through the supervisor (`channel`). When it dies, the
 processes exit once their streams have finished. A gateway whose first processes cannot start ends; once one has been ready, one
 that cannot start is tried again and again, since what keeps it from that may pass, and the others serve meanwhile. Above:
 server.serve. Below: the listeners, the numbers and the channel that the processes share.
@@ -16,7 +16,7 @@ import multiprocessing
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
@@ -28,6 +28,7 @@ from smg_core.config import Config, ConfigError
 from smg_core.server.channel.relaying import Relaying
 from smg_core.server.config_check import check
 from smg_core.server.control import LIVE_VALUES
+from smg_core.server.leadership import LEADING, Leadership, ProcessWord
 from smg_core.server.listeners import Listeners
 from smg_core.server.notifying import ManagerNotices
 from smg_core.server.observing import SharedNumbers, end_column
@@ -43,10 +44,6 @@ log = logging.getLogger("smg.server")
 SPEAKER = "smg-serve-0"  # name of the process that tells the operator for all
 CANNOT_START = 3  # exit status of a process that would only fail again
 LONGEST_WAIT = 1.0  # seconds
-
-
-LEADING = 0
-"""The slot of the process that leads."""
 
 
 @attrs.frozen
@@ -103,7 +100,7 @@ class Supervisor:
         self._entry, self._reread = entry, reread
         self._relaying = Relaying(config.channel)
         self._manager = ManagerNotices()
-        self._succession = Succession(processes)
+        self._succession, self._leadership = Succession(processes), Leadership()
         self._children: dict[int, _Child] = {}
         self._leaving = False
         self._hangup = False
@@ -209,8 +206,7 @@ class Supervisor:
             self._relaying.tell(leaving, "retire")
         if succeeds:
             self._lost.pop(child.slot, None)
-            if child.slot == LEADING:
-                self._relaying.tell(number, "revise")
+        self._say(self._leadership.ready(number, child.slot, leaving, succeeds=succeeds))
         if self._succession.settled:
             self._manager.ready()
 
@@ -219,6 +215,7 @@ class Supervisor:
         del self._children[child.number]
         end_column(child.run.config, self._shared, child.column)
         role = self._succession.ended(child.number, child.slot)
+        self._say(self._leadership.ended(child.number, self._succession.all_serving))
         if role == "retired" or self._leaving:
             return
         if role == "successor":
@@ -269,12 +266,11 @@ class Supervisor:
         return [column for column in range(self._shared.processes) if column not in used]
 
     def _start(self, slot: int, run: _Run, *, succeeds: bool = False) -> _Child:
-        """Start a process. One that `succeeds` another leads no earlier than that one has left."""
+        """Start a process, which is to replace another where it `succeeds` one."""
         column = self._free_columns()[0]  # each slot has two
         number = self._succession.number()
         channel = self._relaying.add(number, run.generation)
-        if slot == LEADING and not succeeds:
-            self._relaying.tell(number, "lead")
+        self._say(self._leadership.started(number, slot, succeeds=succeeds))
         process = self._context.Process(
             target=self._entry,
             args=(run.config, self._listeners.for_process(slot), self._shared, column, channel),
@@ -286,6 +282,10 @@ class Supervisor:
         channel.close()
         child = self._children[number] = _Child(process, number, slot, column, run, time.monotonic())
         return child
+
+    def _say(self, words: Iterable[ProcessWord]) -> None:
+        for number, word in words:
+            self._relaying.tell(number, word)
 
     def _leave(self, number: int = 0, frame: object = None) -> None:
         """Pass a signal to leave on to the processes. A second signal ends them at once."""

@@ -42,7 +42,8 @@ class Took(msgspec.Struct, frozen=True, array_like=True, tag=2):
 
 
 class Word(msgspec.Struct, frozen=True, array_like=True, tag=3):
-    """A word between a process and the supervisor: "ready" from the process; "lead", "revise" and "retire" to it."""
+    """A word between a process and the supervisor: "ready" from the process; "lead", "revise", "follow" and
+    "retire" to it."""
 
     word: str
 
