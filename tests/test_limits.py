@@ -504,6 +504,8 @@ CONSTANTS: dict[str, str] = {
     "server.virtual_keys._SECRET_BYTES": FORMAT,
     "server.virtual_keys._TRIES": PACE,
     "server.http_protocol.PROBES": PACE,
+    "server.http_protocol.PIECE": PACE,
+    "server.http_protocol.PIECES_AT_ONCE": PACE,
     "server.tokenizing._DECODED_INLINE": PACE,
     "server.http_protocol.PROBE_PAUSE": PACE,
     "server.inference.DECODED_INLINE": PACE,

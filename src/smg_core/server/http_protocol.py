@@ -14,6 +14,9 @@ zeros before a chunk's size: a closed socket answers them with a reset. A broken
 requests of the same connection. A refused body is read and dropped, within bounds: if a connection is closed with unread bytes,
 the client sees a reset instead of its answer.
 
+What one read brings is parsed in pieces: others have their turn between them, and while enough requests wait for the one that is
+being answered nothing more is parsed or read. Time in which the gateway does not read is not the client's.
+
 Deadlines are checked by a sweep over all connections twice a second, so they cost a request only two attribute writes. The app's
 `send` is a `DirectSend`, except for clients of HTTP/1.0. Depends on uvicorn's httptools protocol; `tests/core/server` and
 `tests/gateway/test_http_conformance.py` test every override with a real socket.
@@ -28,6 +31,7 @@ from urllib.parse import parse_qs, unquote
 
 import attrs
 import httptools
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from smg_core.auth.certificates import Certificate, certificate_of
@@ -66,6 +70,8 @@ __all__ = ["BoundedHttpProtocol", "Refusals", "protocol_class"]
 PROBE_PAUSE = 0.01  # seconds between the first two probes of a half-closed client; each pause is four times the last
 PROBES = 12  # the last after half a day; curl and Go take 16 digits of a chunk's size, zeros included
 LONGEST_PATH = 256  # bytes of a path that are reported
+PIECE = 4096  # bytes that are parsed in one go, of which some 150 requests are made at most
+PIECES_AT_ONCE = 4  # before other connections have their turn
 
 
 @attrs.frozen
@@ -76,6 +82,33 @@ class Refusals:
     observer: Observer = attrs.field(factory=SilentObserver)
     ids: IdSource = attrs.field(factory=random_ids)
     id_header: bytes = b"x-request-id"
+
+
+class _Flow(FlowControl):
+    """As uvicorn's, but nothing is read while there is something left to parse, whatever uvicorn wants."""
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        super().__init__(transport)
+        self._wanted, self._held = True, False
+
+    def pause_reading(self) -> None:
+        self._wanted = False
+        super().pause_reading()
+
+    def resume_reading(self) -> None:
+        self._wanted = True
+        if not self._held:
+            super().resume_reading()
+
+    def hold(self, held: bool) -> None:
+        """Read nothing while `held`."""
+        if held == self._held:
+            return
+        self._held = held
+        if held:
+            super().pause_reading()
+        elif self._wanted:
+            super().resume_reading()
 
 
 class BoundedHttpProtocol(HttpToolsProtocol):
@@ -97,6 +130,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self.flow = self._flow = _Flow(transport)
         if self.proxied is not None:
             self.client = self.proxied
         if self.scheme == "https":
@@ -105,8 +139,13 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             switched = partial(cast("Any", self.ws_protocol_class), client=self.proxied, certificate=self.certificate)
             self.ws_protocol_class = cast("Any", switched)
         self.url, self.headers = b"", []
+        self._unparsed = memoryview(b"")  # what has been read of the socket; nothing more is until it is parsed
+        self._again = False  # whether that goes on in the next round of the event loop
+        self._body_left = 0  # bytes of the body that is being read, where its length is known
         self._head_open = True
-        self._head_bytes = 0
+        self._head_bytes = 0  # of the fields that the parser has told of
+        self._head_read = 0  # bytes that were parsed since the head began, while it is not whole
+        self._heads = 0  # that are whole
         self._fault: SmgError | None = None
         self._waiting_since: float | None = self.loop.time()
         self._running: RequestResponseCycle | None = None
@@ -132,11 +171,40 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         if self._refused_at_once:
             self._refuse(Overloaded("The gateway has as many connections as it takes.", retry_after=1.0))
             return
-        was_open = self._head_open
-        self._feed(data)
-        if was_open and self._head_open and self.parser is not None:
-            self._head_bytes += len(data)
-            if self._head_bytes > self.header_bytes:
+        self._unparsed = memoryview(bytes(self._unparsed) + data if self._unparsed else data)
+        self._parse()
+
+    def _parse(self) -> None:
+        """Parse what was read, until enough requests wait for their turn or other connections should have theirs."""
+        for _ in range(PIECES_AT_ONCE):
+            if not self._unparsed or self.parser is None or self._deferred is not None or self.transport.is_closing():
+                self._unparsed = memoryview(b"")
+                break
+            if len(self.pipeline) > self.pipelined:
+                break
+            size = len(self._unparsed) if self._body_left >= len(self._unparsed) else max(PIECE, self._body_left)
+            piece, self._unparsed = self._unparsed[:size], self._unparsed[size:]
+            self._parse_piece(piece)
+        else:
+            self._parse_again()
+        if not self.transport.is_closing() and self._deferred is None:
+            self._flow.hold(bool(self._unparsed))
+
+    def _parse_again(self) -> None:
+        if self._unparsed and not self._again:
+            self._again = True
+            self.loop.call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        self._again = False
+        self._parse()
+
+    def _parse_piece(self, piece: memoryview) -> None:
+        heads = self._heads
+        self._feed(piece)
+        if self._head_open and self._heads == heads and self.parser is not None:
+            self._head_read += len(piece)  # of fields that are not whole the parser has said nothing yet
+            if self._head_read > self.header_bytes:
                 self._refuse(HeadersTooLarge(f"The request's head is over the limit of {self.header_bytes} bytes."))
 
     def _feed(self, data: bytes | memoryview) -> None:
@@ -148,7 +216,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
                     self.parser.feed_data(data)
                 except httptools.HttpParserUpgrade as stopped:
                     if self._should_upgrade():
-                        self._switch(len(data) > stopped.args[0])
+                        self._switch(len(data) > stopped.args[0] or bool(self._unparsed))
                         return
                     data = memoryview(data)[stopped.args[0] :]
                     self._parse_without_upgrade()
@@ -225,7 +293,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         if self.certificate is not None:
             scope[CERTIFICATE] = self.certificate
         self._head_open = True
-        self._head_bytes = self._discarded = self._body_bytes = 0
+        self._head_bytes = self._head_read = self._discarded = self._body_bytes = 0
         self._waiting_since = self.loop.time()
 
     def on_url(self, url: bytes) -> None:
@@ -253,6 +321,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._head_open = False
+        self._heads += 1
         if self.parser.should_upgrade() and not self._should_upgrade():
             if self.parser.get_method() == b"CONNECT":
                 self._stop(MethodNotAllowed("This is no proxy: CONNECT is not taken."))
@@ -263,11 +332,14 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         if fault is not None:
             self._stop(fault)
         self.url = origin_form(method, self.url)
+        lengths = [value for name, value in self.headers if name == b"content-length"]
+        self._body_left = int(lengths[0]) if lengths else 0
         super().on_headers_complete()
         self._read_on()
 
     def on_body(self, body: bytes) -> None:
         self._body_bytes += len(body)
+        self._body_left -= len(body)
         if not self.cycle.response_complete:
             super().on_body(body)
             return
@@ -281,6 +353,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         if self._upgrade_ignored:
             return
         super().on_message_complete()
+        self._body_left = 0
         self._waiting_since = None
         answered = self.cycle is not None and self.cycle.response_complete
         if answered and not self.transport.is_closing():  # it was answered before it had come
@@ -326,6 +399,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self._refuse(self._deferred)
         else:
             super().on_response_complete()
+            self._parse_again()
 
     def check(self, now: float) -> None:
         """Called by the sweep at the monotonic time `now`: close the connection if the rest of a request, or the reading of the
@@ -336,7 +410,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         since = self._waiting_since
         if since is None or self.transport.is_closing():
             return
-        if self._head_open:
+        if self._head_open and not self.flow.read_paused:
             if now - since > self.header_seconds or (self._refused_at_once and now - since > self.refused_seconds):
                 self._refuse(RequestTimeout("The request's head did not arrive in time."))
         elif self.flow.read_paused:

@@ -4,9 +4,11 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import attrs
+import httptools
 import pytest
 import uvicorn
 from tests.shared import PATIENCE
@@ -14,7 +16,7 @@ from tests.shared import PATIENCE
 from smg_core.server.bodies import Pace
 from smg_core.server.exchange import DISCONNECT
 from smg_core.server.framing import path_of_target
-from smg_core.server.http_protocol import BoundedHttpProtocol, protocol_class
+from smg_core.server.http_protocol import PIECE, PIECES_AT_ONCE, BoundedHttpProtocol, protocol_class
 
 pytestmark = pytest.mark.anyio
 
@@ -379,3 +381,94 @@ async def test_a_connection_over_the_bound_is_answered_503_and_those_within_it_g
     assert more.startswith(b"HTTP/1.1 503 ")
     assert b"retry-after: 1\r\n" in more
     assert b"connection: close\r\n" in more
+
+
+async def test_thousands_of_pipelined_requests_are_all_answered_and_few_of_them_wait_at_once() -> None:
+    many = 5000
+    async with serving() as running:
+        waiting: list[int] = []
+        began: dict[int, int] = {}
+        loop, turns = asyncio.get_running_loop(), 0
+
+        def turn() -> None:
+            nonlocal turns
+            turns += 1
+            if len(running.app.seen) < many:
+                loop.call_soon(turn)
+
+        reader, writer = await running.send(b"GET /0 HTTP/1.1\r\nhost: x\r\n\r\n")
+        await reader.readuntil(b'["/0", ""]')
+        connection = running.connection
+        own = connection.on_message_begin
+
+        def begin() -> None:
+            began[turns] = began.get(turns, 0) + 1
+            waiting.append(len(connection.pipeline))
+            own()
+
+        connection.parser = httptools.HttpRequestParser(_with(connection, begin))
+        connection.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+        turn()
+        requests = [b"GET /%d HTTP/1.1\r\nhost: x\r\n\r\n" % number for number in range(1, many)]
+        connection.data_received(b"".join(requests))
+        held = connection.flow.read_paused
+        said, last = b"", b'["/%d", ""]' % (many - 1)
+        async with asyncio.timeout(PATIENCE):
+            while not said.endswith(last):
+                said = said[-100:] + await reader.read(1 << 20)
+        writer.close()
+
+    assert held
+    assert [path for path, _ in running.app.seen] == [f"/{number}" for number in range(many)]
+    assert max(waiting) <= connection.pipelined + PIECE // len(requests[0]) + 1
+    assert max(began.values()) <= PIECES_AT_ONCE * (PIECE // len(requests[0]) + 1)
+
+
+def _with(connection: BoundedHttpProtocol, begin: Any) -> Any:
+    """The callbacks of a connection for its parser, with another `on_message_begin`."""
+    names = ("on_url", "on_header", "on_headers_complete", "on_body", "on_message_complete")
+    return SimpleNamespace(on_message_begin=begin, **{name: getattr(connection, name) for name in names})
+
+
+@pytest.mark.parametrize("chunked", [True, False])
+async def test_a_long_body_and_what_follows_it_in_the_same_read_are_whole(chunked: bool) -> None:
+    body = b"0123456789" * 20_000
+    sized = b"transfer-encoding: chunked\r\n" if chunked else b"content-length: %d\r\n" % len(body)
+    sent = b"".join(b"1\r\n%c\r\n" % byte for byte in body) + b"0\r\n\r\n" if chunked else body
+    async with serving() as running:
+        last = b"GET /last HTTP/1.1\r\nhost: x\r\n" + CLOSE + b"\r\n"
+        said = await running.exchange(b"POST /long HTTP/1.1\r\nhost: x\r\n" + sized + b"\r\n" + sent + last)
+    assert running.app.seen == [("/long", body), ("/last", b"")]
+    assert said.endswith(b'["/last", ""]')
+
+
+async def test_a_head_that_the_gateway_itself_does_not_read_is_not_late() -> None:
+    async with serving() as running:
+        half = b"GET /half HTTP/1.1\r\nhos"
+        _, writer = await running.send(b"GET /wait HTTP/1.1\r\nhost: x\r\n\r\n" + half)
+        await running.app.waiting.wait()
+        connection = running.connection
+        connection.flow.pause_reading()
+        connection.check(connection.loop.time() + 1000.0)
+        assert connection._deferred is None
+        writer.close()
+
+
+async def test_a_head_below_its_bound_is_taken_however_it_is_cut() -> None:
+    """Of a head that comes in pieces, each byte counts once."""
+    async with serving() as running:
+        head = b"GET /a HTTP/1.1\r\nhost: x\r\n" + b"x-y: 123456789\r\n" * 110 + CLOSE + b"\r\n"
+        assert len(head) < 2048
+        reader, writer = await running.send(head[:10])
+        await eventually_connected(running)
+        for at in range(10, len(head), 100):
+            running.connection.data_received(head[at : at + 100])
+        said = await reader.read()
+        writer.close()
+    assert said.endswith(b'["/a", ""]')
+
+
+async def eventually_connected(running: Running) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while not running.server.server_state.connections or not running.connection._head_read:
+            await asyncio.sleep(0)
