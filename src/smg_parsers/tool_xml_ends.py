@@ -31,6 +31,7 @@ tag, or something that can only follow the value."""
 _MISSPELLING: Final = 16
 """The most surplus characters of a misspelt end tag."""
 _CLOSING_TAGS: Final = 4
+_NAME_GOES_ON: Final = re.compile(r"[\w.-]")
 _JSON_CALL: Final = re.compile(r'\{\s{0,64}"name"\s{0,64}:\s{0,64}"([^"]*)"')
 _JSON_BEGUN: Final = re.compile(r'\{\s{0,64}("(n(a(m(e("\s{0,64}(:\s{0,64}("[^"]*)?)?)?)?)?)?)?)?')
 
@@ -85,6 +86,8 @@ class Bounds:
         if stem == end or not buf.startswith(stem, at):
             return QUOTED, at
         stop = at + len(stem)
+        if self.nests and _NAME_GOES_ON.match(buf, stop):
+            return QUOTED, at  # the end of an element in the value, whose name begins with the value's
         limit = min(len(buf), stop + _MISSPELLING)
         while stop < limit and buf[stop] not in "<>\n":
             stop += 1

@@ -96,6 +96,20 @@ class TestACallNeverSwallowsTheNextOne:
             assert all("</" not in getattr(piece, "delta", "") for piece in found)
 
 
+@pytest.mark.parametrize("value", ["", "ann"])
+def test_an_element_whose_name_begins_with_its_parents_does_not_end_that(value: str) -> None:
+    ns = "]<]minimax[>["
+    text = (
+        f'{ns}<tool_call>{ns}<invoke name="find">{ns}<user>{ns}<username>{value}{ns}</username>{ns}</user>'
+        f"{ns}</invoke>{ns}</tool_call>"
+    )
+    nested = {"type": "object", "properties": {"username": {"type": "string"}}}
+    tool = {"name": "find", "parameters": {"type": "object", "properties": {"user": nested}}}
+    (found,) = outline(parse("minimax_m3", text, tools=[tool], in_reasoning=False))
+    assert found["call"]["arguments"] == {"user": {"username": value}}
+    assert "repaired" not in found["call"]
+
+
 class TestThePolicyForMalformedCalls:
     text = "Hi.\n" + TAGGED.format("ls").replace("</parameter>\n", "") + "\n" + TAGGED.format("pwd")
 
