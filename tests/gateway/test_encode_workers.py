@@ -157,6 +157,21 @@ async def test_an_encode_worker_that_fails_is_left_and_another_one_asked(folder:
         assert failed != ["ok"]
 
 
+async def test_a_request_whose_encode_worker_fails_its_health_checks_is_moved_to_another_one(folder: str) -> None:
+    async with three(folder, encode=("e0", "e1")) as house:
+        engine(house, "e0").inject(Fault("stall"))
+        asked = asyncio.create_task(ask(house, image_part(WIDE)))
+        await eventually(lambda: engine(house, "e0").counters["stalled"] and engine(house, "p").requests)
+        worker = house.gateway.registry.get("e0")
+        assert worker is not None
+        house.gateway.monitor.signal(worker, "failing", "a late health check")
+        answer = await asked
+        await all_idle(house)
+
+        assert answer.status_code == 200
+        assert told(answer)["encode_workers"] == ["e1"]
+
+
 async def test_when_encoding_fails_the_other_engines_are_told_to_stop(folder: str) -> None:
     async with three(folder) as house:
         engine(house, "e").inject(Fault("silence"))

@@ -237,6 +237,10 @@ class EngineCall:
         """Of two workers, the name of the one that failed; None where one does it all."""
         return None if self.pairing is None or self.attempt.error is None else self.pairing.failed
 
+    def needs(self, worker: str) -> bool:
+        """Whether the call cannot go on without the worker of that name, which is one of its own."""
+        return self.pairing is None or self.pairing.needs(worker)
+
     def turn(self) -> Turn:
         """The result of the call, once it is over."""
         attempt, reader = self.attempt, self.attempt.reader

@@ -197,6 +197,7 @@ def _tried(
             shown=shown,
             hosted=hosted,
             resumable=tries.resumable,
+            after=tries.after,
         )
         if is_hedged(step, terms.retries):
             raced = yield from ask(Hedge(step, placement, tries.tried, terms.retries))

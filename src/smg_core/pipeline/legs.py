@@ -173,6 +173,13 @@ class Legs:
             call.pause()
         return True
 
+    def needs(self, leg: Leg) -> bool:
+        """Whether the engine of a leg is still needed for the answer: those of the media until the prompt is read, the one that
+        reads it until its cache is handed over, and the one that answers always."""
+        if leg == "encode":
+            return self.state in _READING
+        return leg == "decode" or self.state not in ("decode", "over")
+
     @property
     def over(self) -> bool:
         return self.state == "over"

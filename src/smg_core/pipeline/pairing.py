@@ -166,6 +166,11 @@ class Pairing:
         chosen = pair.encoding.to_blame if pair.legs.failed == "encode" else self.chosen[pair.legs.failed]
         return chosen.worker.name
 
+    def needs(self, worker: str) -> bool:
+        """Whether the answer cannot be made, or not be made on, without the worker of that name."""
+        legs = [leg for leg, chosen in self.chosen.items() if chosen.worker.name == worker] or ["encode"]
+        return not self._pairs or any(pair.legs.needs(leg) for pair in self._pairs for leg in legs)
+
     def error_of(self, leg: Leg, slow: Leg | None) -> SmgError | None:
         """What the worker of a leg whose call is given up is charged with, where its silence is the reason. `slow` is the leg
         that is to blame for the state of its pair."""

@@ -102,7 +102,14 @@ def performers(
         prefix_tokens=prefix_tokens,
         decisions=decisions,
     )
-    streaming = Streaming(clock=clock, on_outcome=on_outcome, call_later=call_later, pairs=pairs, executor=executor)
+    streaming = Streaming(
+        clock=clock,
+        on_outcome=on_outcome,
+        selecting=selecting,
+        call_later=call_later,
+        pairs=pairs,
+        executor=executor,
+    )
     hedging = Hedging(streaming, selecting, clock=clock, call_later=call_later)
     pooling = Pooling(registry=registry, policies=policies, clock=clock, executor=executor, on_outcome=on_outcome)
     return Performers(preparing, selecting, streaming, hedging, pooling, clock, call_later)

@@ -6,7 +6,7 @@ request one `AttemptEnded` is told, and one of each call that failed. Above: poo
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import attrs
@@ -90,11 +90,17 @@ class PoolItem(Struct, frozen=True):
 
 
 class PoolAttempt:
-    """One call of one worker: its inputs, and the task that waits for the engine. `left`: the worker no longer answers, so that
-    the inputs are to be tried elsewhere."""
+    """One call of one worker, and the task that waits for the engine. `elsewhere` says how much room other workers have for such
+    inputs, none where they may not be tried again. `left`: the worker no longer answers, so that they are."""
 
-    def __init__(self, worker: Worker, group: tuple[int, ...], task: "asyncio.Task[Sequence[Vector]]") -> None:
-        self.worker, self.group, self.task = worker, group, task
+    def __init__(
+        self,
+        worker: Worker,
+        task: "asyncio.Task[Sequence[Vector]]",
+        model: str,
+        elsewhere: Callable[[], tuple[float, float]],
+    ) -> None:
+        self.worker, self.task, self.model, self.elsewhere = worker, task, model, elsewhere
         self.left = False
 
 
@@ -118,8 +124,18 @@ class PoolWorkers(Protocol):
         """The worker for one input. Raises UnsupportedParameter, Overloaded where none has room, NoWorker."""
         ...
 
+    def room(
+        self, request: PoolRequest, model: ServedModel, item: PoolItem, exclude: frozenset[str]
+    ) -> tuple[float, float]:
+        """How many requests, and tokens, the workers take together that could be picked for one input."""
+        ...
+
     def begin(self, call: PoolAttempt) -> None:
         """A call is under way."""
+        ...
+
+    def lost_with(self, worker: Worker, error: SmgError, began: float) -> bool:
+        """Whether a call that began at `began` and failed with `error` was lost with all the calls that its worker had."""
         ...
 
     def end(self, call: PoolAttempt, error: SmgError | None, seconds: float, *, counts: bool) -> None:
@@ -228,7 +244,9 @@ class Gathering:
                 metadata=served.outgoing.metadata,
                 timeout=self._terms.timeouts.first_token,
             )
-            call = PoolAttempt(worker, group, asyncio.ensure_future(asked))
+            call = PoolAttempt(
+                worker, asyncio.ensure_future(asked), self._model.name, lambda: self._elsewhere(group, worker)
+            )
             self._pooling.begin(call)
             self._take(group, await call.task)
             answered = True
@@ -256,8 +274,16 @@ class Gathering:
         served.calls -= 1
         self._report(served, type(error).__name__, self._pooling.now - began, error)
         self._failures.update(dict.fromkeys(group, error))
-        if not self._spread.failed(group, worker.name, error):
+        lost = (call is not None and call.left) or self._pooling.lost_with(worker, error, began)
+        if not self._spread.failed(group, worker.name, error, lost=lost):
             raise self._at(error, group[0])
+
+    def _elsewhere(self, group: tuple[int, ...], worker: Worker) -> tuple[float, float]:
+        """How much room other workers have for inputs such as these; none where they may not be tried again."""
+        if not self._spread.may_fail(group):
+            return 0, 0
+        exclude = self._spread.tried(group[0]) | {worker.name}
+        return self._pooling.room(self._request, self._model, self._items[group[0]], exclude)
 
     def _asked(self, call_id: str, group: tuple[int, ...], worker: Worker) -> PoolCall:
         """What a worker is sent for these inputs."""

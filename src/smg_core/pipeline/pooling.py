@@ -8,7 +8,7 @@ handler in `server.pooling`. Below: these, routing, workers.
 import asyncio
 
 from smg_core.clock import Clock
-from smg_core.errors import SmgError
+from smg_core.errors import SmgError, WorkerGone
 from smg_core.pipeline.executor import FairExecutor
 from smg_core.pipeline.pool_encoding import PoolEncoding
 from smg_core.pipeline.pool_gathering import EMBEDDING, Gathering, PoolAttempt, PoolChoice, Pooled, PoolItem, PoolTerms
@@ -62,13 +62,7 @@ class Pooling:
         """The worker for one input, by the policy. Raises UnsupportedParameter where no engine of the model does such work,
         Overloaded where none has room, NoWorker."""
         name, now = model.name, self._clock.monotonic()
-        known = self._registry.candidates(name, exclude)
-        found = tuple(each for each in known if can_do(each.facts, request, has_ids=item.ids is not None))
-        if not found and request.kind == "score":  # the operator says that servers can which do not say it themselves
-            found = tuple(each for each in known if each.facts.door == "chat")
-        if not found:
-            raise no_such_work(name, request, [each.facts for each in known])
-        found = self._registry.admitted(found, now)
+        found = self._registry.admitted(self._able(request, name, item, exclude), now)
         role = "regular" if request.kind == "next_token" else EMBEDDING
         context = RoutingContext(
             request_id=request.id,
@@ -85,6 +79,29 @@ class Pooling:
         self._registry.breakers.chosen(worker.name)
         return PoolChoice(worker, choice.policy, choice.pick.why)
 
+    def _able(self, request: PoolRequest, name: str, item: PoolItem, exclude: frozenset[str]) -> tuple[Worker, ...]:
+        """The ready workers of the model called `name` that can do such work. Raises UnsupportedParameter, NoWorker."""
+        known = self._registry.candidates(name, exclude)
+        found = tuple(each for each in known if can_do(each.facts, request, has_ids=item.ids is not None))
+        if not found and request.kind == "score":  # the operator says that servers can which do not say it themselves
+            found = tuple(each for each in known if each.facts.door == "chat")
+        if not found:
+            raise no_such_work(name, request, [each.facts for each in known])
+        return found
+
+    def room(
+        self, request: PoolRequest, model: ServedModel, item: PoolItem, exclude: frozenset[str]
+    ) -> tuple[float, float]:
+        """How many requests, and tokens, the workers take together that could be picked for one input."""
+        try:
+            return self._registry.room(self._able(request, model.name, item, exclude))
+        except SmgError:
+            return 0, 0
+
+    def lost_with(self, worker: Worker, error: SmgError, began: float) -> bool:
+        """Whether a call that began at `began` and failed with `error` was lost with all the calls that its worker had."""
+        return isinstance(error, WorkerGone) and self._registry.lost_with(worker, began, self._clock.monotonic())
+
     def begin(self, call: PoolAttempt) -> None:
         """A call is under way."""
         self._running.setdefault(call.worker.name, set()).add(call)
@@ -98,10 +115,15 @@ class Pooling:
         self._on_outcome(Chosen(call.worker), error, seconds, counts)
 
     def move(self, worker: Worker) -> None:
-        """Called when a worker no longer answers, or is to be left: its calls are tried elsewhere."""
+        """Called each time that a worker does not answer a health check, and when it is to be left: its calls are tried elsewhere
+        as far as other workers have room for them."""
+        moved: dict[str, int] = {}
         for call in list(self._running.get(worker.name, ())):
-            call.left = True
-            call.task.cancel()
+            (requests, tokens), before = call.elsewhere(), moved.get(call.model, 0)
+            if not call.left and before < requests and tokens:
+                moved[call.model] = before + 1
+                call.left = True
+                call.task.cancel()
 
     def abort(self, worker: Worker, request_id: str) -> None:
         """Tell an engine that nobody waits for a call any more: it may not notice that its stream was reset."""

@@ -6,6 +6,7 @@ fit, routing, workers.
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from msgspec.structs import replace
 
@@ -74,9 +75,29 @@ class Selecting:
     def _alone(self, step: Select, role: WorkerRole, trace: Trace) -> Placement:
         return Placement((self._pick(step, role, trace, self._takers(step, role), reads=True),))
 
-    def _pair(self, step: Select, trace: Trace) -> Placement:
-        """A prefill and a decode worker, and the encode workers of the first. The prefill worker is one of those for whom
-        the others are found too: nothing is chosen before all of them can be."""
+    def lost_with(self, worker: Worker, began: float, now: float) -> bool:
+        """Whether a call that began at `began` and has lost its worker at `now` was lost with all the calls that the worker had.
+        Times are monotonic seconds."""
+        return self._registry.lost_with(worker, began, now)
+
+    def room(self, step: Select) -> tuple[float, float]:
+        """How much room there is for requests such as the one of `step`, as a number of them and of tokens: what the workers have
+        together of which one could be chosen for it now. Nothing is chosen."""
+        try:
+            arrangements = (step.roles,) if step.roles else self._arrangements(step)
+        except SmgError:
+            return 0, 0
+        for roles in arrangements:
+            with suppress(SmgError):
+                if "prefill" not in roles:
+                    return self._registry.room(self._takers(step, roles[0]))
+                (first, tokens), (last, _) = map(self._registry.room, self._ends(step))
+                return min(first, last), tokens  # the second reads no prompt
+        return 0, 0
+
+    def _ends(self, step: Select) -> tuple[tuple[Worker, ...], tuple[Worker, ...]]:
+        """The prefill workers for whom a decode worker and encode workers are found, and the decode workers. Raises NoWorker,
+        Overloaded, and the refusal if no engine can do what is asked."""
         ends = self._takers(step, "decode")
         starts = tuple(
             worker
@@ -88,7 +109,12 @@ class Selecting:
             raise NoWorker(
                 f"No prefill and decode workers for the model '{model}' understand each other.", retry_after=1.0
             )
-        starts = self._with_encoders(step, starts)
+        return self._with_encoders(step, starts), ends
+
+    def _pair(self, step: Select, trace: Trace) -> Placement:
+        """A prefill and a decode worker, and the encode workers of the first. The prefill worker is one of those for whom
+        the others are found too: nothing is chosen before all of them can be."""
+        starts, ends = self._ends(step)
         prefill = self._pick(step, "prefill", trace, starts, reads=True, costs=self._hand_over(step, starts, ends))
         ready = self._encoders(step, prefill.worker)
         encoders = tuple(self._pick(step, "encode", trace, ready) for _ in step.prompted.items) if ready else ()

@@ -79,14 +79,18 @@ class Spread:
         self._ended(group)
         self._left -= len(group)
 
-    def failed(self, group: Sequence[int], worker: str, error: SmgError) -> bool:
+    def may_fail(self, group: Sequence[int]) -> bool:
+        """Whether these inputs may be asked for again elsewhere if their call fails."""
+        return max(len(self.tried(place)) for place in group) < self._retries
+
+    def failed(self, group: Sequence[int], worker: str, error: SmgError, *, lost: bool = False) -> bool:
         """A call at `worker` has failed. True if its inputs are asked for again elsewhere; else the request ends with the
-        error."""
+        error. `lost`: the worker was lost with all its calls, which takes no retry from the budget."""
         self._ended(group)
         tried = {place: self.tried(place) for place in group}
-        if not error.another_worker_may_do or max(map(len, tried.values())) >= self._retries:
+        if not error.another_worker_may_do or not self.may_fail(group):
             return False
-        if self._budget is not None:
+        if self._budget is not None and not lost:
             if not self._budget.take():
                 return False
             self._owed.update(dict.fromkeys(group, tuple(group)))

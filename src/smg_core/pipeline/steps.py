@@ -15,6 +15,7 @@ from smg_core.pipeline.prompted import Prompted
 from smg_core.pipeline.turn import Turn
 from smg_core.request import GenerationRequest
 from smg_core.routing.settings import RoutingConfig
+from smg_core.workers.settings import WorkersConfig
 from smg_core.workers.worker import Worker, WorkerRole
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "Stream",
     "Tell",
     "Together",
+    "TriesLeft",
     "Wait",
     "ask",
 ]
@@ -98,6 +100,16 @@ class Select(Step[Placement], frozen=True):
     spare: bool = False
 
 
+class TriesLeft(Struct, frozen=True):
+    """What may follow a call if its worker is lost: `retries` tries from the beginning, and `migrations` that go on behind what
+    has come, as far as `settings` let those differ; none of the workers named in `exclude`."""
+
+    exclude: frozenset[str] = frozenset()
+    retries: int = 0
+    migrations: int = 0
+    settings: WorkersConfig = WorkersConfig()
+
+
 class Stream(Step[Turn], frozen=True):
     """Send the prompt to the chosen worker and pass its output to the client; done when the turn is over. An error is not raised
     but is in `Turn.error`.
@@ -110,6 +122,7 @@ class Stream(Step[Turn], frozen=True):
     chat), the failed turn's error is raised. `prefill` is the worker that reads the prompt first, if `chosen` only decodes;
     `encoders` are those that encode the media for it, one for each.
     `hosted` are the names of tools that run here: the flow gets their calls, by `keep`, and the client does not.
+    `after` is what the flow does if the worker is lost: a call after which nothing may follow is not ended for that.
     """
 
     prompted: Prompted
@@ -123,6 +136,7 @@ class Stream(Step[Turn], frozen=True):
     shown: bool = True
     hosted: Container[str] = frozenset()
     resumable: bool = False
+    after: TriesLeft = TriesLeft()
 
 
 class Raced(Struct, frozen=True):

@@ -5,8 +5,10 @@ stream. The outcome of every call is reported with its worker: success or error,
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
+
+from msgspec.structs import replace
 
 from smg_core.clock import CallLater, Clock
 from smg_core.engines.base import Engine
@@ -17,7 +19,7 @@ from smg_core.pipeline.chat_calls import ChatCalls
 from smg_core.pipeline.driver import Run, loop_call_later
 from smg_core.pipeline.engine_call import EngineCall
 from smg_core.pipeline.executor import FairExecutor
-from smg_core.pipeline.output import OutputProcessor
+from smg_core.pipeline.moving import KnowsWorkers, Move, Moving, Taken
 from smg_core.pipeline.pairing import Pairs
 from smg_core.pipeline.patience import Watch
 from smg_core.pipeline.steps import Chosen, Stream
@@ -38,14 +40,15 @@ class OnOutcome(Protocol):
 
 class Streaming:
     """The performer of `Stream`. Time-outs of connecting and of silence are those of the request (`Run.timeouts`). `pairs` calls
-    two engines for one request; `call_later` is the event loop's unless a test passes its own. Long requests for engines that
-    take them as they are are written in the threads of `executor`."""
+    two engines for one request; `selecting` knows the workers that could take them; `call_later` is the event loop's unless
+    a test passes its own. Long requests for engines that take them as they are are written in the threads of `executor`."""
 
     def __init__(
         self,
         *,
         clock: Clock,
         on_outcome: OnOutcome,
+        selecting: KnowsWorkers,
         call_later: CallLater = loop_call_later,
         pairs: Pairs | None = None,
         executor: FairExecutor | None = None,
@@ -55,7 +58,8 @@ class Streaming:
         self._pairs = pairs or Pairs(clock=clock, on_outcome=on_outcome, call_later=call_later)
         self._on_outcome = on_outcome
         self._call_later = call_later
-        self._running: dict[str, set[AnyAttempt]] = {}
+        self._moving = Moving(selecting)
+        self._running: dict[str, set[Move]] = {}
         self._aborts: set[asyncio.Task[None]] = set()
 
     async def __call__(self, step: Stream, run: Run) -> Turn:
@@ -67,9 +71,9 @@ class Streaming:
         place = WorkerPlace(worker)
         waiting = PrefillLoad(worker, step.chosen.reads)
         call.on_output = waiting.over
-        waits_for = [worker.name] if step.prefill is None else [worker.name, step.prefill.worker.name]
+        waits_for, move = _workers_of(step), Move(step, attempt, run.answer, call.needs)
         for name in waits_for:
-            self._running.setdefault(name, set()).add(attempt)
+            self._running.setdefault(name, set()).add(move)
         watch = Watch(attempt, run.timeouts, self._call_later)
         carrying = False
         try:
@@ -82,7 +86,7 @@ class Streaming:
                 raise
         finally:
             watch.stop()
-            self._forget(attempt, waits_for)
+            self._forget(move, waits_for)
             place.leave()
             waiting.over()
             call.release_shared()
@@ -93,42 +97,58 @@ class Streaming:
                 call.pairing.close()
             self._report(call, attempt, run)
         turn = call.turn()
+        if turn.error is not None and self._lost(turn, attempt, waits_for, call.began):
+            turn = replace(turn, lost=True)
         if step.hosted and turn.error is None and not turn.cut_short:
             run.tool_turns += 1
         return turn
 
-    def _forget(self, attempt: AnyAttempt, names: Sequence[str]) -> None:
+    def _lost(self, turn: Turn, attempt: AnyAttempt, workers: Mapping[str, Worker], began: float) -> bool:
+        """Whether a call that failed was lost with all the calls that its worker had."""
+        if attempt.blames:  # it was ended with all the others
+            return True
+        failed = turn.failed or next(iter(workers))
+        return self._moving.lost_with(workers[failed], turn.error, began, self._clock.monotonic())
+
+    def _forget(self, move: Move, names: Iterable[str]) -> None:
         for name in names:
             running = self._running.get(name, set())
-            running.discard(attempt)
+            running.discard(move)
             if not running:
                 self._running.pop(name, None)
 
     def move_waiting(self, worker: Worker, silence: float) -> None:
-        """Called when a worker no longer answers probes: ends its calls that have no output yet, so that they are tried
-        elsewhere, and those that can go on elsewhere if nothing comes of them for `silence` seconds more."""
-        begun: list[tuple[AnyAttempt, int]] = []
-        for attempt in list(self._running.get(worker.name, ())):
-            if not attempt.pushes:
-                attempt.end(_stalled(worker), worker.name)
-            elif isinstance(attempt.reader, OutputProcessor) and attempt.reader.resumable:
-                begun.append((attempt, attempt.pushes))
+        """Called each time that a worker does not answer a probe: ends its calls that have no output yet, so that they are tried
+        elsewhere, and those that can go on elsewhere if nothing comes of them for `silence` seconds more. Calls that no other
+        worker can take now are left running."""
+        begun: list[tuple[Move, int]] = []
+        taken = Taken()
+        for move in list(self._running.get(worker.name, ())):
+            if move.attempt.pushes:
+                begun += [(move, move.attempt.pushes)] if move.resumable else []
+            elif self._moving.may(move, worker, taken):
+                move.attempt.end(_stalled(worker), worker.name)
         if begun:
             self._call_later(silence, lambda: self._move_silent(worker, begun))
 
-    def _move_silent(self, worker: Worker, begun: Sequence[tuple[AnyAttempt, int]]) -> None:
-        if worker.state != "ready":
-            for attempt, pushes in begun:
-                if attempt.pushes == pushes and not attempt.paused:
-                    attempt.end(_stalled(worker), worker.name)
+    def _move_silent(self, worker: Worker, begun: Sequence[tuple[Move, int]]) -> None:
+        if not worker.failing:
+            return
+        taken = Taken()
+        for move, pushes in begun:
+            attempt = move.attempt
+            if attempt.over or attempt.pushes != pushes or attempt.paused:
+                continue
+            if self._moving.may(move, worker, taken):
+                attempt.end(_stalled(worker), worker.name)
 
     def move_all(self, worker: Worker) -> None:
         """Called when a worker is to be left: ends those of its calls that can go on elsewhere, so that they do."""
-        for attempt in list(self._running.get(worker.name, ())):
-            if not attempt.pushes or (isinstance(attempt.reader, OutputProcessor) and attempt.reader.resumable):
-                attempt.end(
-                    WorkerGone("The engine is not available.", detail=f"{worker.name} is {worker.reason}"), worker.name
-                )
+        taken, detail = Taken(), f"{worker.name} is {worker.reason}"
+        for move in list(self._running.get(worker.name, ())):
+            movable = not move.attempt.pushes or move.resumable
+            if movable and self._moving.may(move, worker, taken):
+                move.attempt.end(WorkerGone("The engine is not available.", detail=detail), worker.name)
 
     def _tell(self, engine: Engine, request_id: str) -> None:
         """Send an Abort with the request's id: a server that waits for its engine may not notice that the stream was reset."""
@@ -173,6 +193,12 @@ class Streaming:
                 span_id=call.outgoing.span_id,
             )
         )
+
+
+def _workers_of(step: Stream) -> dict[str, Worker]:
+    """The workers without which a call cannot go on, by name; the one that answers is the first."""
+    parts = (step.chosen, *((step.prefill,) if step.prefill is not None else ()), *step.encoders)
+    return {each.worker.name: each.worker for each in parts}
 
 
 def _stalled(worker: Worker) -> EngineStalled:

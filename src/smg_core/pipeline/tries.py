@@ -8,8 +8,11 @@
 
 "Can go on" needs the ids of the tokens, which engines that speak chat do not give, and a migration that is left. A rest that
 could differ (`continuing.inexact`) is begun again while the client has seen nothing; after that a setting says whether it goes
-on. An error that another worker would give too ends the turn whatever came of it. Pure. Above: pipeline.flow. Below:
-continuing, turn.
+on. An error that another worker would give too ends the turn whatever came of it.
+
+A try from the beginning takes a retry from the budget of all turns, unless the worker was lost with all the calls that it had
+(`Turn.lost`): these are as many as the load was, however often anything fails, so they are no storm. Pure. Above: pipeline.flow.
+Below: continuing, turn.
 """
 
 from typing import Literal
@@ -18,12 +21,12 @@ from smg_core.errors import SmgError
 from smg_core.pipeline.continuing import Inexact, inexact
 from smg_core.pipeline.fit import FitForIds, fitted
 from smg_core.pipeline.prompted import Prompted
-from smg_core.pipeline.steps import Placement
+from smg_core.pipeline.steps import Placement, TriesLeft
 from smg_core.pipeline.turn import Turn
 from smg_core.routing.retry_budget import RetryBudget
 from smg_core.workers.settings import WorkersConfig
 
-__all__ = ["Follows", "Tries"]
+__all__ = ["Follows", "Tries", "may_differ"]
 
 Follows = Literal["again", "on", "end"]
 
@@ -65,6 +68,11 @@ class Tries:
         """Whether the ids of the next try are to be kept."""
         return self._settings.migrations > 0
 
+    @property
+    def after(self) -> TriesLeft:
+        """What may follow the next try."""
+        return TriesLeft(self.tried, self._retries, self._migrations, self._settings)
+
     def failed_with(self, turn: Turn, error: SmgError, placement: Placement, *, committed: bool) -> Follows:
         """Called when the call on `placement` has failed with `error`. `committed`: the client has seen something of the
         response. Decides what follows, and makes the next try of it."""
@@ -74,7 +82,7 @@ class Tries:
         if follows == "end":
             return follows
         moves = follows == "on" and turn.begun
-        if not moves and self._budget is not None:
+        if not moves and not turn.lost and self._budget is not None:
             if not self._budget.take():
                 return "end"
             self._owed = True
@@ -127,8 +135,10 @@ class Tries:
 
     def may_differ(self, reasons: tuple[Inexact, ...]) -> bool:
         """Whether a rest that could differ for these reasons is wanted all the same."""
-        wanted = {
-            self._settings.migrate_constrained if reason == "constraint" else self._settings.migrate_sampled
-            for reason in reasons
-        }
-        return "end" not in wanted
+        return may_differ(reasons, self._settings)
+
+
+def may_differ(reasons: tuple[Inexact, ...], settings: WorkersConfig) -> bool:
+    """Whether a rest that could differ for these reasons is wanted all the same."""
+    wanted = {settings.migrate_constrained if each == "constraint" else settings.migrate_sampled for each in reasons}
+    return "end" not in wanted

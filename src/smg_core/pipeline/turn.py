@@ -54,7 +54,7 @@ class Turn(Struct, frozen=True):
     `Finished` events were not sent to the client. If the turn was kept, another call can continue it (`Stream.continues`) with
     its `reader`, and `transcript` collects its outputs; `received` is how many tokens of the turn have come, of all its calls.
     `begun`: this call of an engine has brought something. `cut_short`: the budget of reasoning is used up, so another call must
-    continue the turn."""
+    continue the turn. `lost`: the worker was lost, with all the calls that it had."""
 
     finishes: tuple[Finished, ...]
     usage: Usage
@@ -68,6 +68,7 @@ class Turn(Struct, frozen=True):
     cut_short: bool = False
     begun: bool = False
     received: int = 0
+    lost: bool = False
 
     @property
     def output(self) -> TurnOutput:

@@ -296,10 +296,9 @@ class Runtime:
         self.cache_losses.listen()
 
     def _move_all(self, worker: Worker) -> None:
-        """Have the calls of a worker go on with others, if there are any."""
-        if self._has_others(worker):
-            self.performers.streaming.move_all(worker)
-            self.performers.pooling.move(worker)
+        """Have the calls of a worker go on with others, as far as these can take them."""
+        self.performers.streaming.move_all(worker)
+        self.performers.pooling.move(worker)
 
     async def _watching(self) -> Observer:
         """Who is told of calls of the history: the observer, and the tracer, whose spans are sent from now on."""
@@ -314,15 +313,10 @@ class Runtime:
         return [*self._specs, *self._from_file]
 
     def _on_lost(self, worker: Worker) -> None:
-        """Called when a worker no longer answers: its waiting requests are tried on other workers, if there are any."""
-        if self._has_others(worker):
-            self.performers.streaming.move_waiting(worker, self.config.workers.probe_timeout_s)
-            self.performers.pooling.move(worker)
-
-    def _has_others(self, worker: Worker) -> bool:
-        """Whether another worker for a model of this one is ready."""
-        others = (other for other in self.registry if other is not worker and other.state == "ready")
-        return any(set(other.models) & set(worker.models) for other in others)
+        """Called each time that a worker does not answer a health check: its waiting requests are tried on other workers, as far
+        as these can take them."""
+        self.performers.streaming.move_waiting(worker, self.config.workers.probe_timeout_s)
+        self.performers.pooling.move(worker)
 
     def _on_outcome(self, chosen: Chosen, error: SmgError | None, seconds: float, counts: bool) -> None:
         """Called when a call of a worker has ended: tells the monitor, if it says something of the worker, and the policies of

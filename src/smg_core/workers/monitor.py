@@ -53,10 +53,11 @@ T = TypeVar("T")
 class Monitor:
     """Watches every worker of a registry. `connect` opens a client in the engine's dialect, `join` learns the engine's model and
     returns the names that it serves; `call_later` is used to begin a watch again that failed. `on_lost` is called with a worker
-    that has become unreachable, `on_cache_lost` with one whose engine is another process than before, so that what it had in its
-    caches is gone, and `on_probed` with one that was found well and its engine, after each probe. `beside` runs for each
-    worker from when it has joined until it has to join again or leaves; it is then cancelled. Where processes ask engines for
-    one another (`Board.polls`), `tell_others` has them look at once at what is known of the worker of that name (`heard`)."""
+    whose health checks fail, with each one and in any state: it may drain; `on_cache_lost` with one whose engine is another
+    process than before, so that what it had in its caches is gone, and `on_probed` with one that was found well and its engine,
+    after each probe. `beside` runs for each worker from when it has joined until it has to join again or leaves; it is then
+    cancelled. Where processes ask engines for one another (`Board.polls`), `tell_others` has them look at once at what is known
+    of the worker of that name (`heard`)."""
 
     def __init__(
         self,
@@ -511,8 +512,8 @@ class Monitor:
             log.info("worker %s: %s -> %s (%s)", worker.name, before, worker.state, reason)
             self._observer.report(WorkerStateChanged(worker.name, before, worker.state, reason))
             self._changed.set()
-            if worker.state == "unreachable" and self._on_lost is not None:
-                self._on_lost(worker)
+        if signal == "failing" and self._on_lost is not None:
+            self._on_lost(worker)
 
 
 async def _told(tell: Callable[[str], Awaitable[None]], name: str) -> None:

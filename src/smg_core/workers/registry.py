@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from smg_core.engines.base import EngineFacts
 from smg_core.errors import ModelNotFound, NoWorker
 from smg_core.workers.breaker import Breakers
-from smg_core.workers.room import with_room
+from smg_core.workers.room import room, with_room
 from smg_core.workers.settings import BreakerConfig, WorkersConfig
 from smg_core.workers.slow_start import SlowStart
 from smg_core.workers.worker import Board, LocalBoard, Signal, Worker, WorkerRole, WorkerSpec
@@ -126,6 +126,15 @@ class Registry:
         if not found:
             raise NoWorker("No worker for the model can be spared.", retry_after=self._retry_after)
         return found
+
+    def lost_with(self, worker: Worker, began: float, now: float) -> bool:
+        """Whether a call that began at `began` and has lost its worker at `now` was lost with all the calls that the worker had.
+        Two losses of a worker that stays ready are an interval of health checks apart."""
+        return worker.lost_with(began, now, self._settings.health_interval_s)
+
+    def room(self, workers: tuple[Worker, ...]) -> tuple[float, float]:
+        """How many more requests `workers` take together, and how many more tokens of prompts."""
+        return room(workers, self._settings)
 
     def with_room(self, workers: tuple[Worker, ...]) -> tuple[Worker, ...]:
         """Those of `workers` that have room for one more request. Raises Overloaded where none has."""

@@ -60,6 +60,9 @@ TRANSITIONS: dict[tuple[State, Signal], State] = {
 }
 """(state, signal) to the next state; any other pair changes nothing."""
 
+_WELL: dict[Signal, bool] = {"failing": False, "healthy": True, "joined": True}
+"""What a signal says of the engine, whatever the worker's state."""
+
 STATES: tuple[State, ...] = ("joining", "ready", "unreachable", "draining")
 """The states of a worker that has a row on the board, in the order of their numbers there."""
 
@@ -270,7 +273,8 @@ class Worker:
     them. `evidence` has, by name, what its engine said of itself when it joined, and how its dialect is known. `reason` says, for
     people, why the worker is in its state; while it joins: what keeps it from joining. `pending` says what keeps a changed spec
     from being used; the client that was there before serves meanwhile. `client_calls` counts what goes through the client that is
-    there now. `process` tells whether the engine is still the process that it was."""
+    there now. `process` tells whether the engine is still the process that it was. `failing`: its health checks
+    fail, in any state."""
 
     spec: WorkerSpec
     row: int
@@ -291,6 +295,8 @@ class Worker:
     pending: str = ""
     client_calls: ClientCalls = attrs.field(factory=ClientCalls)
     process: ProcessTracker = attrs.field(factory=ProcessTracker)
+    failing: bool = False
+    _lost_at: float | None = attrs.field(default=None, init=False)
     _name: str = attrs.field(init=False)
     _host: tuple[WorkerSpec, str] | None = attrs.field(default=None, init=False)
     _record: CandidateRecord | None = attrs.field(default=None, init=False)
@@ -428,11 +434,23 @@ class Worker:
         """Be what `spec` says, under the same name. Called by the registry."""
         self.spec, self._record = spec, None
 
+    def lost_with(self, began: float, now: float, again_s: float) -> bool:
+        """Called when a call that began at `began` has lost the worker: whether the worker was lost with all the calls that it
+        had, of which this is one. It is lost once each time that it is ready, and once more when `again_s` seconds have passed:
+        a call that began after that has failed by itself. All times are monotonic seconds."""
+        if self._lost_at is None or now - self._lost_at >= again_s:
+            self._lost_at = now
+        return began <= self._lost_at
+
     def apply(self, signal: Signal, reason: str = "") -> bool:
         """Change the state as `TRANSITIONS` says. True when it changed."""
+        if signal in _WELL:
+            self.failing = not _WELL[signal]
         after = TRANSITIONS.get((self.state, signal), self.state)
         changed = after != self.state
         self.state = after
+        if changed and after == "ready":
+            self._lost_at = None
         if changed:
             self.reason = reason
             if after != "gone":

@@ -137,7 +137,7 @@ async def road(
             outcomes.append((chosen.worker.name, error))
             counted.extend([chosen.worker.name] if counts else [])
 
-        streaming = Streaming(clock=clock, on_outcome=on_outcome, executor=executor)
+        streaming = Streaming(clock=clock, on_outcome=on_outcome, selecting=selecting, executor=executor)
         performers: dict[type[Step[Any]], Performer] = {
             Prepare: preparing,
             Select: selecting,

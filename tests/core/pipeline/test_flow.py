@@ -276,6 +276,24 @@ def test_a_model_whose_only_worker_fails_has_its_whole_budget_when_another_one_j
     assert play([PROMPTED, on("a"), LOST, on("b"), turn()], budgets=budgets).returned.error is None
 
 
+def test_a_call_that_was_lost_with_all_others_of_its_worker_takes_no_retry_from_the_budget_and_is_bounded() -> None:
+    budgets = RetryBudgets(RoutingConfig(retry_reserve=0, retry_share=0.0))
+    lost = replace(LOST, lost=True)
+    assert play([PROMPTED, on("a"), lost, on("b"), turn()], budgets=budgets).returned.error is None
+    with pytest.raises(WorkerGone):
+        play([PROMPTED, on("a"), lost, on("b"), lost, None, on("c"), lost], budgets=budgets)
+    with pytest.raises(WorkerGone):
+        play([PROMPTED, on("a"), lost, on("b"), LOST], budgets=budgets)
+
+
+def test_a_call_is_told_what_may_follow_it() -> None:
+    played = play([PROMPTED, on("a"), LOST, on("b"), turn()], attempts=2)
+    first, second = (step.after for step in played.asked if isinstance(step, Stream))
+
+    assert (first.exclude, first.retries, first.migrations) == (frozenset(), 1, 3)
+    assert (second.exclude, second.retries, second.migrations) == (frozenset({"a"}), 0, 3)
+
+
 @pytest.mark.parametrize("retry", range(1, 12))
 def test_a_delay_is_bounded_and_never_negative(retry: int) -> None:
     settings = RoutingConfig(retry_s=0.1, retry_most_s=0.7)

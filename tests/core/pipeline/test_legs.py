@@ -256,6 +256,17 @@ WORKING: dict[LegState, frozenset[Leg]] = {
 """The legs that may be at work in each state."""
 
 
+@pytest.mark.parametrize("state", get_args(LegState))
+def test_a_leg_is_needed_until_the_next_one_has_what_it_made(state: LegState) -> None:
+    legs = World("three").legs
+    legs.state = state
+    reading = state in ("encode", "early", "prefill", "both", "held")
+
+    assert legs.needs("encode") is reading
+    assert legs.needs("prefill") is (reading or state == "transfer")
+    assert legs.needs("decode")
+
+
 def test_whichever_leg_fails_the_others_are_dropped_in_the_same_step() -> None:
     for (state, event), (after, actions) in TRANSITIONS.items():
         leg, _, what = event.partition("_")

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from copy import copy
+from math import inf
 from typing import Any, get_args
 
 import attrs
@@ -22,6 +23,7 @@ from smg_core.request import Caller, Sampling
 from smg_core.routing import Candidate, Pick, Policies, RoutingContext
 from smg_core.testing import FakeClock, MemoryObserver
 from smg_core.workers.registry import Registry
+from smg_core.workers.settings import WorkersConfig
 from smg_core.workers.worker import LocalBoard, Worker, WorkerRole, WorkerSpec
 
 ABLE = EngineFacts("vllm")
@@ -328,3 +330,22 @@ def test_ids_of_a_tokenizer_that_the_model_has_no_longer_go_to_no_engine() -> No
     with pytest.raises(NoWorker, match="replaced") as refusal:
         office.choose(prompt)
     assert refusal.value.retry_after
+
+
+def test_how_much_room_there_is_elsewhere_is_known_without_choosing() -> None:
+    office = Office(registry=Registry(settings=WorkersConfig(most_in_flight=4)))
+    for name in "abc":
+        office.add(name)
+    assert office.selecting.room(Select(made(), frozenset({"a"}))) == (8, inf)
+    assert office.selecting.room(Select(made(), frozenset({"a", "b", "c"}))) == (0, 0)
+    assert office.selecting.room(Select(made(model="other"))) == (0, 0)
+    assert not office.made
+    assert not office.observer.moments
+
+
+def test_the_room_for_a_pair_is_that_of_the_role_which_has_less() -> None:
+    office = Office(registry=Registry(settings=WorkersConfig(most_in_flight=4)))
+    for name, role in (("p0", "prefill"), ("p1", "prefill"), ("d0", "decode")):
+        office.add(name, ABLE, role)  # type: ignore[arg-type]
+    assert office.selecting.room(Select(made())) == (4, inf)
+    assert office.selecting.room(Select(made(), frozenset({"p0", "p1"}))) == (0, 0)

@@ -78,7 +78,7 @@ def timed(here: Road, timeouts: Timeouts, timer: Timer) -> "asyncio.Task[Any]":
         here.outcomes.append((chosen.worker.name, error))
 
     here.trace.started = timer.now
-    streaming = Streaming(clock=timer, on_outcome=on_outcome, call_later=timer.call_later)
+    streaming = Streaming(clock=timer, on_outcome=on_outcome, selecting=here.selecting, call_later=timer.call_later)
     driver = Driver({**here.performers, Stream: streaming}, clock=timer, call_later=timer.call_later)
     run = Run(here.answer, here.trace, timeouts, lambda: here.interruption)
     return asyncio.ensure_future(driver.drive(here.respond(), run))

@@ -83,6 +83,7 @@ class Site:
     models: tuple[str, ...] = ("m",)
     process: ProcessFacts = attrs.field(factory=ProcessFacts)
     lost: list[str] = attrs.field(factory=list)
+    failing: list[str] = attrs.field(factory=list)
     joins: int = 0
     settings: WorkersConfig = SETTINGS
     monitor: Monitor = attrs.field(init=False)
@@ -99,6 +100,7 @@ class Site:
             self.settings,
             call_later=call_later,  # type: ignore[arg-type]
             on_fault=FaultLog("smg.workers", self.clock).note,
+            on_lost=lambda worker: self.failing.append(worker.name),
             on_cache_lost=lambda worker: self.lost.append(worker.name),
             clock=self.clock,
         )
@@ -329,6 +331,24 @@ async def test_a_slow_or_unwell_engine_is_given_three_probes(answer: bool | SmgE
         await here.passes(5.0)
 
         assert (before, worker.state) == ("ready", "unreachable")
+
+
+@pytest.mark.parametrize("drains", [False, True])
+async def test_each_health_check_that_fails_is_told_whether_the_worker_is_ready_or_drains(drains: bool) -> None:
+    async with site() as here:
+        worker = here.add()
+        await idle()
+        if drains:
+            here.monitor.signal(worker, "drain", "asked to")
+        here.peer.health_says = GONE
+        await here.passes(11.0)
+        told = len(here.failing)
+        here.peer.health_says = True
+        await here.passes(6.0)
+
+    assert told >= 2
+    assert here.failing == ["w"] * told
+    assert not worker.failing
 
 
 async def test_one_good_answer_between_failures_begins_the_count_anew() -> None:

@@ -1,10 +1,13 @@
 """A worker that has as much as it takes is no candidate; where all have, the request is refused for now."""
 
+from math import inf
+from typing import Any
+
 import attrs
 import pytest
 
 from smg_core.errors import Overloaded
-from smg_core.workers.room import with_room
+from smg_core.workers.room import room, with_room
 from smg_core.workers.settings import WorkersConfig
 
 
@@ -34,3 +37,18 @@ def test_where_all_are_full_the_refusal_says_when_to_come_again() -> None:
         with_room((BUSY, READING), WorkersConfig(most_in_flight=4, most_waiting_tokens=1000), 2.5)
 
     assert (refused.value.status, refused.value.retry_after) == (503, 2.5)
+
+
+@pytest.mark.parametrize(
+    ("workers", "bounds", "together"),
+    [
+        ((), {}, (0, 0)),
+        ((), {"most_in_flight": 4}, (0, 0)),
+        ((IDLE, BUSY), {}, (inf, inf)),
+        ((IDLE, BUSY, READING), {"most_in_flight": 4}, (7, inf)),
+        ((IDLE, BUSY, READING), {"most_in_flight": 2}, (3, inf)),
+        ((IDLE, READING), {"most_waiting_tokens": 600}, (inf, 600)),
+    ],
+)
+def test_the_room_of_several_workers_is_what_each_has_left(workers: Any, bounds: Any, together: Any) -> None:
+    assert room(workers, WorkersConfig(**bounds)) == together

@@ -1,10 +1,13 @@
 """The state machine of one worker."""
 
 import math
+from itertools import pairwise
 from typing import get_args
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from smg_core.engines.base import EngineFacts
 from smg_core.engines.loads import Loads, RankLoad
@@ -32,6 +35,47 @@ def test_nothing_leaves_gone() -> None:
 
 def test_a_worker_that_drains_is_never_ready_before_its_engine_was_asked() -> None:
     assert {after for (before, _), after in TRANSITIONS.items() if before == "draining"} == {"gone", "joining"}
+
+
+def test_a_worker_is_lost_with_the_calls_that_it_had_once_each_time_that_it_is_ready_and_once_in_an_interval() -> None:
+    subject = worker("ready")
+    assert subject.lost_with(1.0, 10.0, 5.0)
+    assert subject.lost_with(10.0, 11.0, 5.0)
+    assert not subject.lost_with(10.5, 11.0, 5.0)  # it began when the worker had been lost
+    assert subject.lost_with(10.5, 15.0, 5.0)
+    assert not subject.lost_with(15.5, 16.0, 5.0)
+    subject.apply("failing")
+    assert not subject.lost_with(15.5, 16.0, 5.0)
+    subject.apply("joined")
+    assert subject.lost_with(15.5, 16.0, 5.0)
+
+
+@given(st.lists(st.tuples(st.floats(0, 100), st.floats(0, 100)), max_size=40), st.floats(0.1, 50))
+def test_a_worker_that_stays_ready_has_one_loss_in_an_interval(
+    calls: list[tuple[float, float]], interval: float
+) -> None:
+    subject, now, losses = worker("ready"), 0.0, list[float]()
+    for took, pause in calls:
+        now += pause
+        began = max(0.0, now - took)
+        if subject.lost_with(began, now, interval) and (not losses or began > losses[-1]):
+            losses.append(now)
+
+    assert all(later - earlier >= interval * 0.999 for earlier, later in pairwise(losses))
+
+
+@pytest.mark.parametrize("state", get_args(State))
+def test_whether_health_checks_fail_is_known_in_any_state(state: State) -> None:
+    subject = worker(state)
+    for signal, failing in (
+        ("failing", True),
+        ("drain", True),
+        ("healthy", False),
+        ("failing", True),
+        ("joined", False),
+    ):
+        subject.apply(signal)
+        assert subject.failing is failing
 
 
 @pytest.mark.parametrize("weight", [0, -1, 1e-300, 1e300, math.inf, math.nan])
