@@ -1,7 +1,9 @@
 """Workers that keep failing are left alone for a while, and retries never multiply the load."""
 
+import asyncio
+
 import pytest
-from tests.gateway.conftest import House, eventually, settled
+from tests.gateway.conftest import CHAT, House, body, eventually, settled
 from tests.gateway.fleet import Member, Prefer, fleet
 
 from smg_core import Config
@@ -81,3 +83,33 @@ async def test_with_half_of_all_calls_failing_the_load_is_bounded_by_the_budget_
     assert calls <= 1.2 * requests + 10
     assert calls == requests + retries
     assert retries >= 0.2 * requests  # what the budget allows is used
+
+
+async def ask_and_leave(house: House) -> None:
+    """Ask, and leave as soon as the first engine has the request; another one answers it."""
+    before = house.engines[0].counters["stalled"]
+    asked = asyncio.create_task(house.chat())
+    await eventually(lambda: asked.done() or house.engines[0].counters["stalled"] > before)
+    asked.cancel()
+
+
+@pytest.mark.parametrize("how", ["left", "its own time-out"])
+async def test_calls_that_were_given_up_before_anything_came_close_no_breaker(how: str) -> None:
+    breaker = BreakerConfig(failures=2, open_s=0.05, probes=2)
+    config = Config(workers=CALM, breaker=breaker)
+    hung = SimulatorConfig(faults=(*[Fault("refuse")] * 2, *[Fault("stall")] * 20))
+    async with fleet(Member("a", engine=hung), Member("b"), config=config, policy=Prefer("a")) as house:
+        for _ in range(2):
+            await house.chat()
+        given_up = 0
+        while given_up < 6:  # three times as many as would close it
+            if how == "left":
+                await ask_and_leave(house)
+            else:
+                headers = {"x-smg-token-timeout": "0.05", "x-smg-first-token-timeout": "0.05"}
+                await house.http.post(CHAT, json=body("question"), headers=headers)
+            await settled(house)
+            given_up = calls_of(house, "a") - 2
+        states = [each.state for each in house.observer.of(BreakerChanged)]
+
+    assert states == ["open"]

@@ -32,7 +32,7 @@ from smg_core.engines.handover import (
     not_handed_over,
     prefill_request,
 )
-from smg_core.errors import SmgError, WorkerGone
+from smg_core.errors import ClientGone, DeadlineExceeded, Draining, InternalError, SmgError, WorkerGone
 from smg_core.hooks import AttemptEnded
 from smg_core.observability.trace_context import Outgoing
 from smg_core.pipeline.attempt import AnyAttempt
@@ -43,7 +43,7 @@ from smg_core.pipeline.settings import DisaggregationConfig
 from smg_core.pipeline.steps import Chosen, Stream
 from smg_core.workers.worker import PrefillLoad, WorkerPlace
 
-__all__ = ["Pairing", "Pairs", "lora_at"]
+__all__ = ["Pairing", "Pairs", "lora_at", "says_something"]
 
 _Tell = Callable[[Engine, str], None]
 
@@ -76,7 +76,8 @@ class Pairs:
 
         def ended(part: Chosen, error: SmgError | None, seconds: float, given_up: bool, span_id: str) -> None:
             outcome = run.given_up if given_up else "ok" if error is None else type(error).__name__
-            self._on_outcome(part, None if run.timeouts.impatient(error) else error, seconds, outcome != "outrun")
+            told = None if run.timeouts.impatient(error) else error
+            self._on_outcome(part, told, seconds, says_something(told) or outcome == "ok")
             run.trace.report(
                 AttemptEnded(
                     request_id=step.prompted.request.id,
@@ -360,6 +361,12 @@ class _Pair:
             part = self._owner.chosen["prefill"]
             seconds = self._owner.clock.monotonic() - since
             self._owner.on_part(part, error, seconds, given_up, self._prefilling.span_id)
+
+
+def says_something(error: SmgError | None) -> bool:
+    """Whether an error says something of the worker whose call ended with it. None, of a call that is not complete, and what the
+    gateway decides by itself, do not."""
+    return error is not None and not isinstance(error, ClientGone | DeadlineExceeded | Draining | InternalError)
 
 
 def lora_at(chosen: Chosen, adapter: str) -> str | None:

@@ -101,15 +101,17 @@ class PoolAttempt:
         elsewhere: Callable[[], tuple[float, float]],
     ) -> None:
         self.worker, self.task, self.model, self.elsewhere = worker, task, model, elsewhere
+        self.probe = False
         self.left = False
 
 
 class PoolChoice(Struct, frozen=True):
-    """A worker for an input, the policy that chose it, and why."""
+    """A worker for an input, the policy that chose it, and why. `probe` as in `Chosen`."""
 
     worker: Worker
     policy: str
     why: str
+    probe: bool = False
 
 
 class PoolWorkers(Protocol):
@@ -247,6 +249,7 @@ class Gathering:
             call = PoolAttempt(
                 worker, asyncio.ensure_future(asked), self._model.name, lambda: self._elsewhere(group, worker)
             )
+            call.probe = picked.probe
             self._pooling.begin(call)
             self._take(group, await call.task)
             answered = True
@@ -265,7 +268,7 @@ class Gathering:
             load.over()
             if call is not None:
                 told = None if self._terms.timeouts.impatient(error) else error
-                self._pooling.end(call, told, self._pooling.now - began, counts=answered or error is not None)
+                self._pooling.end(call, told, self._pooling.now - began, counts=answered or told is not None)
             if not answered and not isinstance(error, InvalidRequest):
                 self._pooling.abort(worker, call_id)
         if error is None:

@@ -76,8 +76,8 @@ class Pooling:
         seen = tuple([each.record for each in found])
         choice = self._policies.choose(model.primary or name, role, seen, context)
         worker = found[choice.at]
-        self._registry.breakers.chosen(worker.name)
-        return PoolChoice(worker, choice.policy, choice.pick.why)
+        probe = self._registry.breakers.chosen(worker.name)
+        return PoolChoice(worker, choice.policy, choice.pick.why, probe)
 
     def _able(self, request: PoolRequest, name: str, item: PoolItem, exclude: frozenset[str]) -> tuple[Worker, ...]:
         """The ready workers of the model called `name` that can do such work. Raises UnsupportedParameter, NoWorker."""
@@ -112,7 +112,7 @@ class Pooling:
         running.discard(call)
         if not running:
             self._running.pop(call.worker.name, None)
-        self._on_outcome(Chosen(call.worker), error, seconds, counts)
+        self._on_outcome(Chosen(call.worker, probe=call.probe), error, seconds, counts)
 
     def move(self, worker: Worker) -> None:
         """Called each time that a worker does not answer a health check, and when it is to be left: its calls are tried elsewhere

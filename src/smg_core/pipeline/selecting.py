@@ -227,7 +227,7 @@ class Selecting:
         choice = self._policies.choose(served, role, seen, context)
         pick, worker = choice.pick, candidates[choice.at]
         rank = self._rank(worker, pick, now)
-        self._registry.breakers.chosen(worker.name, rank if worker.spec.rank is None else None)
+        probe = self._registry.breakers.chosen(worker.name, rank if worker.spec.rank is None else None)
         self._decisions.note(seen, context, pick, choice.policy, step.attempt, self._clock.time())
         how, cached = worker.facts.transport, (pick.cached, pick.basis) if pick.basis != "none" else None
         trace.report(
@@ -245,7 +245,7 @@ class Selecting:
                 cached,
             )
         )
-        return Chosen(worker, role, rank, max(0, context.tokens - pick.cached) if reads else 0)
+        return Chosen(worker, role, rank, max(0, context.tokens - pick.cached) if reads else 0, probe)
 
     def _seen(self, candidates: tuple[Worker, ...], now: float) -> tuple[CandidateRecord, ...]:
         """The candidates as their policy is shown them. There may be hundreds, and hardly ever is a rank left alone."""

@@ -48,12 +48,14 @@ class Step(Struct, Generic[T_co], frozen=True):
 
 class Chosen(Struct, frozen=True):
     """A worker, the role it was chosen for, and the data-parallel rank that its engine is to use (None: the engine's choice).
-    `reads`: the tokens of the prompt that it is expected to have to read."""
+    `reads`: the tokens of the prompt that it is expected to have to read. `probe`: the call is one of the few that the worker
+    gets while its breaker is half-open."""
 
     worker: Worker
     role: WorkerRole = "regular"
     rank: int | None = None
     reads: int = 0
+    probe: bool = False
 
 
 class Placement(Struct, frozen=True):

@@ -20,7 +20,7 @@ from smg_core.pipeline.driver import Run, loop_call_later
 from smg_core.pipeline.engine_call import EngineCall
 from smg_core.pipeline.executor import FairExecutor
 from smg_core.pipeline.moving import KnowsWorkers, Move, Moving, Taken
-from smg_core.pipeline.pairing import Pairs
+from smg_core.pipeline.pairing import Pairs, says_something
 from smg_core.pipeline.patience import Watch
 from smg_core.pipeline.steps import Chosen, Stream
 from smg_core.pipeline.turn import Turn
@@ -34,7 +34,8 @@ class OnOutcome(Protocol):
 
     def __call__(self, chosen: Chosen, error: SmgError | None, seconds: float, counts: bool, /) -> None:
         """`chosen` is whose call it was. `error` is None if the call ended well, and if the client gave it up, by leaving or by
-        its own time-outs. `counts` False: it was given up for another one, which says nothing of the worker."""
+        its own time-outs. `counts` False: it says nothing of the worker, since it was given up for another one, or before
+        anything came of it."""
         ...
 
 
@@ -164,7 +165,9 @@ class Streaming:
         error = attempt.error if call.failed in (None, worker.name) else None  # the prefill worker's is told already
         if error is not None:
             outcome, detail, said = type(error).__name__, error.detail or error.message, error.said
-        self._on_outcome(step.chosen, None if run.timeouts.impatient(error) else error, seconds, outcome != "outrun")
+        told = None if run.timeouts.impatient(error) else error
+        answered = attempt.state == "complete" or attempt.pushes > 0 or says_something(told)
+        self._on_outcome(step.chosen, told, seconds, answered and outcome != "outrun")
         finishes = attempt.reader.finishes[call.finishes_before :]
         for each in finishes:
             if each.violation is not None:

@@ -322,9 +322,11 @@ class Runtime:
         """Called when a call of a worker has ended: tells the monitor, if it says something of the worker, and the policies of
         the worker's models."""
         worker = chosen.worker
+        rank = chosen.rank if worker.spec.rank is None else None
         if counts:
-            rank = chosen.rank if worker.spec.rank is None else None
             self.monitor.outcome(worker, error, self.clock.monotonic(), rank)
+        elif chosen.probe:
+            self.monitor.given_up(worker, rank)
         if self.policies.observing and worker.state != "gone":  # of one that is gone they have forgotten all
             ended = RequestEnded(worker.name, isinstance(error, WorkerError), seconds)
             self.policies.request_ended(ended, worker.models)

@@ -8,9 +8,10 @@
 
 Each worker has a window that slides with time, in slices: its calls and those of them that failed. It trips when failures reach
 a count and a share of the calls. A worker that says when to come again (Retry-After) rests until then. A failure is the
-engine's (`WorkerError`): what a request does wrong, and an engine that is full, are none. If no other worker is left, all are
-asked: an answer of a worker that may fail is better than none. Pure: the time is an argument. Above: the registry has the
-breakers, pipeline.selecting asks who may be chosen, the monitor tells how calls ended. Below: settings.
+engine's (`WorkerError`): what a request does wrong, and an engine that is full, are none. A call that was given up before
+anything came of it is not counted. If no other worker is left, all are asked: an answer of a worker that may fail is better than
+none. Pure: the time is an argument. Above: the registry has the breakers, pipeline.selecting asks who may be chosen, the monitor
+tells how calls ended. Below: settings.
 """
 
 from collections import deque
@@ -112,10 +113,16 @@ class Breaker:
             return self._probes < self._settings.probes
         return self.state == "closed"
 
-    def chosen(self) -> None:
-        """Called when the worker was chosen: a half-open one has that probe less in this period."""
+    def chosen(self) -> bool:
+        """Called when the worker was chosen: a half-open one has that probe less in this period. Whether it is a probe."""
         if self.state == "half_open":
             self._probes += 1
+        return self.state == "half_open"
+
+    def given_up(self) -> None:
+        """Called when a probe was given up before anything came of it: it says nothing, and another one may be made for it."""
+        if self.state == "half_open":
+            self._probes = max(0, self._probes - 1)
 
     def _apply(self, signal: BreakerSignal, now: float) -> None:
         self.state = TRANSITIONS.get((self.state, signal), self.state)
@@ -200,12 +207,21 @@ class Breakers:
         out = tuple(rank for rank in sorted(tripped) if not self._admits(name, now, rank))
         return out if len(out) < count else ()
 
-    def chosen(self, name: str, rank: int | None = None) -> None:
-        """Called when the worker `name`, or this rank of it, was chosen."""
+    def chosen(self, name: str, rank: int | None = None) -> bool:
+        """Called when the worker `name`, or this rank of it, was chosen. Whether the call is a probe."""
+        probe = False
         for key in {_key(name), _key(name, rank)} & self._tripped:
             breaker = self._breakers[key]
             with self._newest(key, breaker):
-                breaker.chosen()
+                probe |= breaker.chosen()
+        return probe
+
+    def given_up(self, name: str, rank: int | None = None) -> None:
+        """Called when a call that was a probe of the worker `name`, or of this rank of it, was given up before anything came."""
+        for key in {_key(name), _key(name, rank)} & self._tripped:
+            breaker = self._breakers[key]
+            with self._newest(key, breaker):
+                breaker.given_up()
 
     def forget(self, name: str, *, alone: bool = False) -> None:
         """Forget the breakers of a worker that has left, or is not ready any more. `alone`: here, and not for the other

@@ -142,10 +142,26 @@ class Monitor:
             return
         task = asyncio.create_task(self._renew(worker), name=f"renew {worker.name}")
         self._renewals[worker.name] = task
+        task.add_done_callback(lambda done: self._renewal_ended(worker, done))
+
+    def _renewal_ended(self, worker: Worker, renewal: asyncio.Task[None]) -> None:
+        """A renewal ends when the worker has joined by its new client, and when it is cancelled. One that raised is logged; it is
+        begun again if the worker still waits for it."""
+        fault = None if renewal.cancelled() else renewal.exception()
+        if fault is None:
+            return
+        self._on_fault("the change of a worker, which is tried again,", fault, f"worker {worker.name}")
+        if self._renewals.get(worker.name) is renewal:
+            worker.pending = "joining as it was changed to be has failed unexpectedly"
+            self._call_later(self._settings.join_interval_s, lambda: self._renew_again(worker, renewal))
+
+    def _renew_again(self, worker: Worker, failed: asyncio.Task[None]) -> None:
+        if self._renewals.get(worker.name) is failed:
+            self.renew(worker)
 
     async def _renew(self, worker: Worker) -> None:
         """Join by a new client, again and again until that succeeds. The same error is logged once."""
-        worker.pending = "it has not joined yet"
+        worker.pending = worker.pending or "it has not joined yet"
         told = ""
         while True:
             began = self._clock.monotonic()
@@ -240,6 +256,11 @@ class Monitor:
             self._observer.report(BreakerChanged(worker.name, state, rank))
         if isinstance(error, WorkerGone | EngineStalled):
             self.wake(worker)
+
+    def given_up(self, worker: Worker, rank: int | None = None) -> None:
+        """Called when a call that was a probe of a half-open breaker was given up before anything came of it."""
+        if worker.state == "ready":
+            self._registry.breakers.given_up(worker.name, rank)
 
     async def ready(self) -> None:
         """Return once at least one worker is ready."""

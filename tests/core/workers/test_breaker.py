@@ -99,6 +99,47 @@ def test_probes_that_were_chosen_and_never_made_cost_a_period_and_no_more() -> N
     assert breaker.admits(10.0)
 
 
+def test_a_probe_that_was_given_up_says_nothing_and_another_one_may_be_made_for_it() -> None:
+    breaker = tripped()
+    assert breaker.admits(5.0)
+    for _ in range(10):
+        assert breaker.chosen()
+        breaker.given_up()
+    assert breaker.admits(5.1)
+    assert [breaker.chosen() for _ in range(2)] == [True, True]
+    assert not breaker.admits(5.2)
+    breaker.given_up()
+    assert breaker.state == "half_open"
+    assert breaker.admits(5.3)
+
+
+def test_what_is_given_up_after_the_breaker_was_decided_changes_nothing() -> None:
+    breaker = tripped()
+    breaker.given_up()
+    assert breaker.state == "open"
+    assert not breaker.admits(1.0)
+    closed = Breaker(SETTINGS)
+    closed.given_up()
+    assert not closed.chosen()
+    assert closed.admits(1.0)
+
+
+def test_of_a_worker_or_a_rank_it_is_known_whether_a_call_is_a_probe_and_its_place_is_given_back() -> None:
+    breakers = Breakers(SETTINGS)
+    for rank in (None, 1):
+        for _ in range(4):
+            breakers.ended("a", GONE, 0.0, rank)
+        assert breakers.admitted((A, B), 5.0) == (A, B)
+        assert not breakers.ranks_out("a", 2, 5.0)
+        assert not breakers.chosen("b")
+        assert [breakers.chosen("a", rank) for _ in range(2)] == [True, True]
+        assert (A not in breakers.admitted((A, B), 5.1)) if rank is None else breakers.ranks_out("a", 2, 5.1) == (1,)
+        breakers.given_up("a", rank)
+        assert breakers.admitted((A, B), 5.2) == (A, B)
+        assert not breakers.ranks_out("a", 2, 5.2)
+        breakers.forget("a")
+
+
 def test_a_worker_that_says_when_to_come_again_is_left_alone_until_then() -> None:
     breaker = Breaker(SETTINGS)
     breaker.ended(WorkerBusy("full", retry_after=7.0), 1.0)

@@ -478,6 +478,44 @@ async def test_a_watch_that_falls_over_is_said_and_begun_again(where: str, caplo
         assert worker.state == "ready"
 
 
+async def test_a_change_of_a_worker_that_fails_in_a_way_that_nobody_foresaw_is_said_and_made_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with site() as here:
+        worker = here.add()
+        await idle()
+        here.join_says = TypeError("an odd answer")
+        with caplog.at_level(logging.ERROR, "smg.workers"):
+            here.registry.change(worker, WorkerSpec("grpc://other", name="w"))
+            here.monitor.renew(worker)
+            await here.passes(0.4, 0.1)
+        said, pending, served = [record.getMessage() for record in caplog.records], worker.pending, worker.reached
+        here.join_says = None
+        await here.passes(1.0)
+
+        assert len(said) == 1
+        assert "the change of a worker" in said[0]
+        assert "worker w" in said[0]
+        assert pending
+        assert served is here.peers[0]  # which goes on serving
+        assert (worker.pending, worker.state) == ("", "ready")
+        assert worker.reached is here.peers[-1]
+
+
+async def test_a_change_that_failed_is_not_made_again_for_a_worker_that_has_left() -> None:
+    async with site() as here:
+        worker = here.add()
+        await idle()
+        here.join_says = TypeError("an odd answer")
+        here.monitor.renew(worker)
+        await idle()
+        here.monitor.unwatch(worker)
+        joins = here.joins
+        await here.passes(2.0)
+
+        assert here.joins == joins
+
+
 async def test_a_worker_that_is_watched_no_more_is_not_asked_again_and_its_client_is_closed() -> None:
     async with site() as here:
         worker = here.add()
