@@ -527,6 +527,36 @@ async def test_a_message_batch_is_made_polled_and_read_by_the_official_client(ho
             await client.messages.batches.cancel(second.id)
 
 
+async def test_a_message_batch_that_has_ended_is_not_cancelled_and_the_error_says_so_in_the_api_s_words(
+    house: House,
+) -> None:
+    async with anthropic_of(house) as client:
+        made = await client.messages.batches.create(requests=[asked("a")])
+        done = await ended(client, made.id)
+        assert done.processing_status == "ended"
+        with pytest.raises(anthropic.BadRequestError, match="status 'ended'"):
+            await client.messages.batches.cancel(made.id)
+
+
+async def test_requests_of_a_batch_in_one_conversation_are_answered_one_after_another() -> None:
+    async with houses() as (_, client):
+        conversation = (await client.conversations.create()).id
+        fields: dict[str, Any] = {"conversation": conversation, "messages": None, "max_completion_tokens": None}
+        lines = [line(f"r{n}", "/v1/responses", **fields, input=f"Number {n}.") for n in range(8)]
+        lines = [each.replace(b'"max_completion_tokens": null, "messages": null, ', b"") for each in lines]
+        done = await over(client, (await batch_of(client, b"".join(lines), "/v1/responses")).id)
+        assert (done.request_counts.completed, done.request_counts.failed) == (8, 0)
+        items: Any = [item async for item in await client.conversations.items.list(conversation, order="asc")]
+        said = [item.content[0].text for item in items if item.role == "user"]
+        assert sorted(said) == [f"Number {n}." for n in range(8)]
+        assert len(items) == 16
+
+
+async def test_a_file_with_a_byte_order_mark_is_a_batch(client: openai.AsyncOpenAI) -> None:
+    done = await over(client, (await batch_of(client, b"\xef\xbb\xbf" + line("a") + line("b"))).id)
+    assert (done.status, done.request_counts.completed) == ("completed", 2)
+
+
 async def test_a_cancelled_message_batch_has_a_result_for_every_request() -> None:
     config = Config(batches=attrs.evolve(BRISK, in_flight=2))
     async with in_process(ENDLESS, config=config) as house, anthropic_of(house) as client:

@@ -1,6 +1,7 @@
 """What is kept of responses and conversations: continued, read and deleted by the official SDK, and never across tenants."""
 
 import asyncio
+import json
 import threading
 import traceback
 from collections.abc import AsyncIterator
@@ -20,6 +21,8 @@ from smg_core.history.base import Lease, LeaseLost, PutResponse
 from smg_core.history.memory import MemoryStore
 from smg_core.history.settings import HistoryConfig
 from smg_core.pipeline.settings import TimeoutsConfig
+from smg_core.protocols.base import Incoming
+from smg_core.protocols.responses import decode_responses
 from smg_core.request import Caller
 from smg_core.server.app import App
 from smg_core.server.identity import Head
@@ -27,6 +30,7 @@ from smg_core.server.inprocess import async_client
 from smg_core.server.long_work import INLINE
 from smg_core.server.settings import ResponsesConfig
 from smg_core.simulator.engine import SimulatorConfig
+from smg_core.simulator.replies import Reply, Rule
 from smg_core.testing import FakeClock
 
 pytestmark = pytest.mark.anyio
@@ -560,3 +564,45 @@ async def test_no_long_text_is_read_on_the_event_loop(monkeypatch: pytest.Monkey
         waiting = await client.responses.create(input=large, background=True, **asked)
         await client.responses.cancel(waiting.id)
     assert long == []
+
+
+@pytest.mark.parametrize("most", [20, 150, None])
+async def test_the_tokens_of_a_request_that_is_shortened_are_those_of_its_answer(most: int | None) -> None:
+    simulator = attrs.evolve(SIMULATOR, context_length=400)
+    async with in_process(simulator) as house:
+        turns: Any = [{"role": "user", "content": f"{name} " * 100} for name in ("one", "two", "three", "four")]
+        body: dict[str, Any] = {"model": "sim", "input": turns, "truncation": "auto"}
+        if most is not None:
+            body["max_output_tokens"] = most
+        answer = await house.http.post("/v1/responses", json=body)
+        count = await house.http.post("/v1/responses/input_tokens", json=body)
+        assert count.json()["input_tokens"] == answer.json()["usage"]["input_tokens"] > 0
+
+        whole = await house.http.post("/v1/responses/input_tokens", json=body | {"truncation": "disabled"})
+        assert whole.json()["input_tokens"] > count.json()["input_tokens"]
+        long = body | {"input": "one " * 500}
+        assert (await house.http.post("/v1/responses/input_tokens", json=long)).json()["input_tokens"] > 400
+
+
+@pytest.mark.parametrize("summary", [None, "auto"])
+async def test_the_reasoning_of_a_response_is_told_sealed_where_a_client_asks_for_that_later(summary: Any) -> None:
+    simulator = SimulatorConfig(rules=(Rule((), Reply("Yes.", "I think so.")),))
+    async with in_process(simulator) as house, client_of(house) as client:
+        made = await client.responses.create(model="sim", input="Hello", reasoning={"summary": summary})
+        plain: Any = await client.responses.retrieve(made.id)
+        sealed: Any = await client.responses.retrieve(made.id, include=["reasoning.encrypted_content"])
+        assert plain.output[0].encrypted_content is None
+        token = sealed.output[0].encrypted_content
+        assert token
+        assert sealed.to_dict()["output"][1:] == plain.to_dict()["output"][1:]
+        thought = {"type": "reasoning", "id": sealed.output[0].id, "summary": [], "encrypted_content": token}
+        again: Any = [{"role": "user", "content": "Hello"}, thought]
+        opened: Any = await client.responses.create(model="sim", input=again)
+        broken_one: Any = {**thought, "encrypted_content": token[:-4] + "AAAA"}
+        broken: Any = await client.responses.create(model="sim", input=[again[0], broken_one])
+        assert ["input_transformations" in each.to_dict() for each in (opened, broken)] == [False, True]
+        seals = house.gateway.models["sim"].seals
+        assert seals is not None
+        kept = decode_responses(Incoming(json.dumps({"model": "sim", "input": again}).encode(), "r_1"))
+        texts = [part.text for each in seals.opened(kept.generation)[0].messages for part in each.parts]  # type: ignore[union-attr]
+        assert [text.strip() for text in texts] == ["Hello", "I think so."]

@@ -12,15 +12,19 @@ from smg_core.errors import InvalidJson, InvalidRequest, PayloadTooLarge
 __all__ = ["LineSplitter", "objects_of"]
 
 _SPACE = " \t\n\r"
+_MARK = codecs.BOM_UTF8
+"""Some editors begin a file with it."""
 
 
 class LineSplitter:
-    """Cuts bytes at line feeds. A line of more than `most` bytes is given as None, and not kept in memory."""
+    """Cuts bytes at line feeds. A line of more than `most` bytes is given as None, and not kept in memory. A byte order mark that
+    the bytes begin with is left out."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._rest = bytearray()
         self._too_long = False
+        self._begins = True  # the next line is the first
 
     def feed(self, piece: bytes) -> list[bytes | None]:
         """The lines that end in this piece, without their line feeds."""
@@ -36,6 +40,8 @@ class LineSplitter:
 
     def end(self) -> list[bytes | None]:
         """The last line, where it has no line feed behind it."""
+        if self._begins and self._rest == _MARK:
+            return []
         return [self._line()] if self._rest or self._too_long else []
 
     def _add(self, part: bytes) -> None:
@@ -47,6 +53,9 @@ class LineSplitter:
 
     def _line(self) -> bytes | None:
         line = None if self._too_long else bytes(self._rest)
+        if self._begins and line is not None:
+            line = line.removeprefix(_MARK)
+        self._begins = False
         self._rest.clear()
         self._too_long = False
         return line

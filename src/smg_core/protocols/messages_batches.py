@@ -22,6 +22,7 @@ __all__ = [
     "MessageLine",
     "message_batch_list",
     "message_batch_object",
+    "message_batch_status",
     "message_result",
     "message_result_without_answer",
     "read_page",
@@ -38,6 +39,11 @@ _STATES = {
     "cancelling": "canceling",
 }
 """How Messages calls the status of a batch; any other is "ended"."""
+
+
+def message_batch_status(status: str) -> str:
+    """How Messages calls this status of a batch."""
+    return _STATES.get(status, "ended")
 
 
 class MessageRequest(Struct, forbid_unknown_fields=True, gc=False):
@@ -123,7 +129,7 @@ def message_result_without_answer(custom_id: str, expired: bool) -> bytes:
 
 def message_batch_object(batch: KeptBatch) -> JsonObject:
     """A batch as clients of Messages get it: nothing is told of single requests before all have ended."""
-    state, counts = _STATES.get(batch.status, "ended"), batch.counts
+    state, counts = message_batch_status(batch.status), batch.counts
     over = state == "ended"
     ended_at = batch.times.get(batch.status) if over else None
     return {

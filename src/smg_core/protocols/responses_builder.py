@@ -429,7 +429,7 @@ class ResponseBuilder:
 
     def finished(self, event: Finished) -> None:
         self._finished = event
-        self._settle("incomplete" if event.cut else "completed")
+        self._settle("incomplete" if event.cut or event.reason == "abort" else "completed")
 
     def usage(self, event: Usage) -> None:
         """The tokens. Engines make one even where the prompt alone is asked for, and that is no output."""
@@ -443,7 +443,7 @@ class ResponseBuilder:
         if reason == "error":
             self.fail(EngineFailed("The model's engine gave up on this response."))
         elif reason == "abort":
-            self._end("incomplete", None)
+            self._end("incomplete", None)  # of the API's reasons none is this one
         elif not self._request.generation.generate:
             self._end("completed", None)
         elif reason in INCOMPLETE:

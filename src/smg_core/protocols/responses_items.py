@@ -1,7 +1,8 @@
 """The items of a Responses request as `Message` records.
 
 Decides which item becomes which part of which turn. Consecutive items of the assistant's side (reasoning, messages, calls)
-are one turn, in the order of the wire; each output of a call is a turn of its own. Items that only other servers can make
+are one turn, in the order of the wire; each output of a call is a turn of its own, directly behind the turn of its call, whatever
+the developer has said between them. Items that only other servers can make
 (hosted calls, approvals) are never refused, since clients send back what they were once given: they are left out of the
 prompt, or stand in it as text. What is refused: a part or role that an item cannot have, an output without its call, and a
 call that a later turn of the user leaves without its output.
@@ -175,7 +176,7 @@ def _is_said_by_model(kind: str, item: JsonObject) -> bool:
 class _Turn:
     """A message that is being read."""
 
-    __slots__ = ("at", "id", "parts", "phase", "places", "role", "text")
+    __slots__ = ("at", "id", "parts", "phase", "places", "results", "role", "text")
 
     def __init__(self, role: Role, at: str) -> None:
         self.role: Role = role
@@ -184,6 +185,7 @@ class _Turn:
         self.phase: Any = None
         self.parts: list[Part] = []
         self.places: list[str] = []
+        self.results: list[_Turn] = []  # of its calls
         self.text = False  # the client wrote one plain string
 
     def add(self, part: Part, place: str) -> None:
@@ -238,6 +240,7 @@ class _Reader:
         self._update: wire.ConfigurationUpdate | None = None
         self._compact = False
         self._calls: set[str] = set(calls)
+        self._called_in: dict[str, _Turn] = {}  # the turns of the calls, but those before a compaction
         self._open: dict[str, _OpenCall] = {}
         self._hosted = hosted
         self._listed: set[str] = set()
@@ -281,7 +284,8 @@ class _Reader:
                 f"The call '{asked[:80]}' cannot be answered: 'tools' has no server of tools that could run it.",
                 param=f"{at}.approval_request_id",
             )
-        kept = [turn for turn in self._turns if turn.parts]
+        ordered = [each for turn in self._turns for each in (turn, *turn.results)]
+        kept = [turn for turn in ordered if turn.parts]
         return ReadInput(
             tuple(turn.message() for turn in kept),
             tuple((turn.at, tuple(turn.places)) for turn in kept),
@@ -300,8 +304,9 @@ class _Reader:
 
     def _turn(self, role: Role, at: str) -> _Turn:
         """The turn that a part goes into: the open one of the assistant, else a new one."""
-        if role == "assistant" and self._turns and self._turns[-1].role == "assistant":
-            return self._turns[-1]
+        last = self._turns[-1] if self._turns else None
+        if role == "assistant" and last is not None and last.role == "assistant" and not last.results:
+            return last
         turn = _Turn(role, at)
         self._turns.append(turn)
         return turn
@@ -319,7 +324,7 @@ class _Reader:
 
     def _message(self, item: JsonObject, at: str) -> None:
         read = explained(item, wire.MessageItem, at)
-        if read.role != "assistant":
+        if read.role == "user":
             self._settle(at)
         turn = self._turn(read.role, at)
         if turn.id is None:
@@ -369,7 +374,7 @@ class _Reader:
 
     def _called(self, call: ToolCall, at: str, *, cut: bool) -> None:
         self._calls.add(call.id)
-        turn = self._turn("assistant", at)
+        turn = self._called_in[call.id] = self._turn("assistant", at)
         earlier = self._open.get(call.id)
         self._open[call.id] = _OpenCall(at, cut, earlier.turns if earlier is not None else [])
         self._open[call.id].turns.append(turn)
@@ -400,7 +405,8 @@ class _Reader:
         turn = _Turn("tool", at)
         turn.add(ToolResult(call_id, content), f"{at}.output")
         turn.text = is_text
-        self._turns.append(turn)
+        of = self._called_in.get(call_id)
+        (self._turns if of is None else of.results).append(turn)
 
     # ----------------------------------------------------------------------------------------- tools that run here
     # Each returns whether the item is of a server of this request; others are read as if no tools ran here.
@@ -434,22 +440,23 @@ class _Reader:
         self._nested.check(call.arguments, f"{at}.arguments")
         self._calls.add(call_id)
         name = flat_name(call.server_label, call.name)
-        self._turn("assistant", at).add(ToolCall(call_id, name, call.arguments or "{}"), at)
+        of = self._turn("assistant", at)
+        of.add(ToolCall(call_id, name, call.arguments or "{}"), at)
         turn = _Turn("tool", at)
         turn.add(ToolResult(call_id, content, failed), at)
         turn.text = True
-        self._turns.append(turn)
+        of.results.append(turn)
 
     def _drop_asked(self, asked: str) -> None:
         """The call that was asked about under this id has run, and stands here with its result."""
         self._approved.pop(asked, None)
         for turn in self._turns:
             turn.drop_calls((asked,))
-        self._turns = [
-            turn
-            for turn in self._turns
-            if not any(isinstance(part, ToolResult) and part.call_id == asked for part in turn.parts)
-        ]
+            turn.results = [
+                result
+                for result in turn.results
+                if not any(isinstance(part, ToolResult) and part.call_id == asked for part in result.parts)
+            ]
 
     def _approval_request(self, item: JsonObject, at: str) -> bool:
         read = explained(item, wire.McpApprovalRequest, at)
@@ -503,6 +510,7 @@ class _Reader:
             )
         self._turns.clear()
         self._open.clear()
+        self._called_in.clear()
         for message in said:
             turn = self._turn(message.role, at)
             turn.text = True

@@ -3,14 +3,23 @@
 Pure. Above: `responses_encode`. Below: events.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
 
 import msgspec
 
 from smg_core.events import Annotation, DroppedReasoning
 from smg_core.json_types import Json, JsonObject
 
-__all__ = ["annotation_object", "object_of", "reasoning_part", "summary_part", "transformation_object"]
+__all__ = [
+    "Seal",
+    "annotation_object",
+    "object_of",
+    "reasoning_part",
+    "summary_part",
+    "transformation_object",
+    "with_sealed_reasoning",
+]
 
 _REMOVED: Mapping[str, str] = {
     "wrong_tenant": "organization_mismatch",
@@ -29,6 +38,23 @@ def summary_part(text: str) -> JsonObject:
 def reasoning_part(text: str) -> JsonObject:
     """A part of reasoning."""
     return {"type": "reasoning_text", "text": text}
+
+
+Seal: TypeAlias = Callable[[str], str]
+"""Makes the encrypted_content of a piece of reasoning."""
+
+
+def with_sealed_reasoning(item: JsonObject, seal: Seal) -> JsonObject:
+    """The item with its text sealed, where it is reasoning that has a text and no seal."""
+    if item.get("type") != "reasoning" or item.get("encrypted_content"):
+        return item
+    text = _joined(item.get("content"), "") or _joined(item.get("summary"), "\n")
+    return {**item, "encrypted_content": seal(text)} if text else item
+
+
+def _joined(parts: Json, between: str) -> str:
+    texts = [part.get("text") for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
+    return between.join(text for text in texts if isinstance(text, str))
 
 
 def object_of(text: str) -> Json:

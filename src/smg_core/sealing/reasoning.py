@@ -67,6 +67,12 @@ class ReasoningSeals:
             return lambda text: sealer.seal(_TEXT + text.encode("utf-8", "surrogatepass"), context)
         return lambda text: sealer.seal(_DIGEST + _digest(text), context)
 
+    def sealed(self, api: str, tenant: str, text: str) -> bytes:
+        """The seal that holds the text of a piece of reasoning of this tenant: for a client that asks for the seal later, by
+        those who have kept the text."""
+        context = SealContext(_FORMS[api][0], tenant, self.family)
+        return self.sealer.seal(_TEXT + text.encode("utf-8", "surrogatepass"), context)
+
     def _form(self, request: GenerationRequest) -> Form | None:
         row = _FORMS.get(request.origin.api) if request.origin is not None else None
         return None if row is None else row[1](request)

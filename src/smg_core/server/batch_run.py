@@ -2,8 +2,8 @@
 
 The input is read from its beginning; requests that have ended already are passed over, the others are sent, a bounded number at
 once, and each result is kept before the next is asked for in its place. Decides what is a result and what is a reason to try
-again: a gateway or an engine without room, and for a while a model that nobody serves. Above: `batch_queue`. Below: what it
-keeps, calls.
+again: a gateway or an engine without room, a conversation that is in use, and for a while a model that nobody serves. Above:
+`batch_queue`. Below: what it keeps, calls.
 """
 
 import asyncio
@@ -25,6 +25,7 @@ from smg_core.server.batch_absences import Absences
 from smg_core.server.batch_calls import BatchAnswer, BatchEndpoint, called
 from smg_core.server.batch_store import BatchOutcome, PendingBatch
 from smg_core.server.batch_turns import Turns
+from smg_core.server.conversation_locks import LOCKED
 from smg_core.server.kept_files import ContentsGone, lines_of
 from smg_core.server.news import rung
 from smg_core.server.runtime import Runtime
@@ -35,6 +36,7 @@ __all__ = ["BatchRun"]
 _NO_ROOM = frozenset({0, 429, 503, 529})
 """Statuses after which a request is tried again: nothing is wrong with it."""
 _NOT_THERE = 404
+_CONFLICT = 409
 _EXPIRED = "batch_expired", "This request could not be executed before the completion window expired."
 
 
@@ -278,7 +280,7 @@ class BatchRun:
 
     async def _again(self, answer: BatchAnswer, body: bytes, first: float | None) -> bool:
         """Whether a request is tried again, whose model was first found to be absent at `first`."""
-        if answer.status in _NO_ROOM:
+        if answer.status in _NO_ROOM or _waits_for_conversation(answer):
             return True
         if first is None or answer.status != _NOT_THERE:
             if self._absences:
@@ -366,6 +368,29 @@ class BatchRun:
 _WRITTEN = 128 * 1024  # bytes of results that are written at once
 
 _REQUEST = msgspec.json.Decoder(BatchLine)
+
+
+class _Refusal(msgspec.Struct):
+    code: str | None = None
+
+
+class _Refused(msgspec.Struct):
+    error: _Refusal
+
+
+_REFUSED = msgspec.json.Decoder(_Refused)
+
+
+def _waits_for_conversation(answer: BatchAnswer) -> bool:
+    """Whether the request was refused because another response is being made in its conversation, maybe one of this batch."""
+    if answer.status != _CONFLICT:
+        return False
+    try:
+        return _REFUSED.decode(answer.body).error.code == LOCKED
+    except msgspec.DecodeError:
+        return False
+
+
 _MESSAGE = msgspec.json.Decoder(MessageLine)
 
 

@@ -22,6 +22,7 @@ from smg_core.errors import InvalidRequest
 from smg_core.grants import Grants
 from smg_core.history.base import PutRecord, StoredRecord
 from smg_core.protocols.batches import BatchCounts, BatchTokens, KeptBatch
+from smg_core.protocols.messages_batches import message_batch_status
 
 __all__ = [
     "BATCH",
@@ -113,7 +114,8 @@ def cancellable(batch: KeptBatch, kind: str = BATCH) -> bool:
     if batch.status in ("cancelling", "cancelled"):
         return False
     if following_status(batch.status, "cancelled") is None:
-        raise InvalidRequest(f"Cannot cancel a batch with status '{batch.status}'.", param=f"{kind}_id")
+        status = batch.status if kind == BATCH else message_batch_status(batch.status)
+        raise InvalidRequest(f"Cannot cancel a batch with status '{status}'.", param=f"{kind}_id")
     return True
 
 

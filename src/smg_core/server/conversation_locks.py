@@ -14,7 +14,10 @@ from smg_core.clock import CallLater, Handle
 from smg_core.errors import SmgError
 from smg_core.history.base import Lease, LeaseLost, Store
 
-__all__ = ["ConversationLocks"]
+__all__ = ["LOCKED", "ConversationLocks"]
+
+LOCKED = "conversation_locked"
+"""The code of the error that a request gets while another has its conversation."""
 
 _RENEWED = 3
 """A lock is renewed this often in the time that it lasts, so that one failure of the store does not lose it."""

@@ -33,7 +33,7 @@ from smg_core.protocols.json_bounds import NestedJson
 from smg_core.protocols.responses import ResponsesRequest, continued
 from smg_core.protocols.responses_encode import ResponsesStreamEncoder, ResponsesWholeEncoder
 from smg_core.protocols.responses_items import item_type
-from smg_core.server.conversation_locks import ConversationLocks
+from smg_core.server.conversation_locks import LOCKED, ConversationLocks
 from smg_core.server.long_work import worked
 from smg_core.server.responses_records import PREFIX, answer_bytes, stored_response, turn_of
 from smg_core.server.runtime import Runtime
@@ -162,7 +162,7 @@ class ResponseMemory:
             raise Conflict(
                 "Another response is being made in this conversation.",
                 param="conversation",
-                code="conversation_locked",
+                code=LOCKED,
                 retry_after=self._gateway.admission.retry_after,
             )
 

@@ -11,7 +11,7 @@ from smg_core.protocols.json_text import encode_body
 from smg_core.protocols.responses import decode_responses
 from smg_core.server.endpoint import Handler
 from smg_core.server.remembering import ResponseMemory
-from smg_core.server.responses_flow import prompted_as
+from smg_core.server.responses_flow import prompted_as, shortened
 from smg_core.server.runtime import Runtime
 from smg_core.server.tokenizing import decoded_body, json_handler, prompt_count
 
@@ -26,7 +26,8 @@ def input_tokens(gateway: Runtime, memory: ResponseMemory) -> Handler:
         located.append(decoded.locate)
         unkept = replace(decoded.generation, history=replace(decoded.history, store=False))
         decoded = await memory.recall(replace(decoded, generation=unkept))
-        counted = await prompt_count(gateway, prompted_as(decoded))
+        may_shorten = decoded.generation.truncation == "auto"
+        counted = await prompt_count(gateway, prompted_as(decoded), shortened if may_shorten else None)
         return encode_body({"object": "response.input_tokens", "input_tokens": counted.tokens})
 
     return json_handler(gateway, "resp_", responses_error, count)

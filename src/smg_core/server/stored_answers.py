@@ -21,9 +21,11 @@ class StoredHandlers:
     def __init__(self, gateway: Runtime) -> None:
         self._gateway = gateway
 
-    def check_include(self, exchange: Exchange) -> None:
-        """Refuse an `include` of the query as creating refuses it. SDKs write the name with brackets."""
-        check_include([name for key in ("include", "include[]") for name in exchange.query.get(key, ())])
+    def check_include(self, exchange: Exchange) -> frozenset[str]:
+        """What `include` of the query names; it is refused as creating refuses it. SDKs write the name with brackets."""
+        names = [name for key in ("include", "include[]") for name in exchange.query.get(key, ())]
+        check_include(names)
+        return frozenset(names)
 
     async def answer(self, exchange: Exchange, found: JsonObject) -> None:
         await self.respond(exchange, encode_body(found))

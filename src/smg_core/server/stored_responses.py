@@ -17,7 +17,8 @@ from smg_core.protocols.conversations import (
     read_items_query,
 )
 from smg_core.protocols.fields import not_in_list
-from smg_core.protocols.responses import ResponsesRequest
+from smg_core.protocols.responses import SEALED, ResponsesRequest
+from smg_core.protocols.responses_parts import Seal, with_sealed_reasoning
 from smg_core.server.background import Background
 from smg_core.server.background_api import BackgroundApi
 from smg_core.server.exchange import Exchange
@@ -44,7 +45,7 @@ class StoredResponses(StoredHandlers):
 
     async def retrieve(self, exchange: Exchange) -> None:
         """GET /v1/responses/{id}"""
-        self.check_include(exchange)
+        include = self.check_include(exchange)
         streams = exchange.query.get("stream", ("false",))[-1]
         if streams not in ("true", "false"):
             raise InvalidRequest("Invalid value for 'stream'. Supported values are: 'true', 'false'.", param="stream")
@@ -54,7 +55,17 @@ class StoredResponses(StoredHandlers):
                 self._api, exchange, found.id, _starting_after(exchange.query.get("starting_after", ()))
             )
             return
-        await self.answer_long(exchange, len(found.body) + len(found.output), lambda: _whole(found))
+        seal = self._sealing(found, exchange, include)
+        await self.answer_long(exchange, len(found.body) + len(found.output), lambda: _whole(found, seal))
+
+    def _sealing(self, found: StoredResponse, exchange: Exchange, include: frozenset[str]) -> Seal | None:
+        """What seals the reasoning of a response that was made without that; None where the client does not ask for it, and where
+        the model is not served any more."""
+        model = self._gateway.models.get(found.model)
+        if SEALED not in include or model is None or model.seals is None:
+            return None
+        seals, tenant = model.seals, exchange.caller.tenant
+        return lambda text: seals.sealed("responses", tenant, text).decode()
 
     async def delete(self, exchange: Exchange) -> None:
         """DELETE /v1/responses/{id}"""
@@ -82,9 +93,10 @@ def _is_of_background(found: StoredResponse) -> bool:
     return body.get("background") is True
 
 
-def _whole(found: StoredResponse) -> JsonObject:
+def _whole(found: StoredResponse, seal: Seal | None = None) -> JsonObject:
     body: JsonObject = msgspec.json.decode(found.body)
-    body["output"] = msgspec.json.decode(found.output)
+    output: list[JsonObject] = msgspec.json.decode(found.output)
+    body["output"] = output if seal is None else [with_sealed_reasoning(item, seal) for item in output]
     return body
 
 

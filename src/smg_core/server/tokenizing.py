@@ -6,7 +6,7 @@ server.generating puts the routes into its table. Below: the decoders, the pipel
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 import attrs
 from msgspec.structs import replace
@@ -23,7 +23,7 @@ from smg_core.protocols.tokenize import (
     detokenized_body,
     tokenized_body,
 )
-from smg_core.request import Caller, GenerationRequest
+from smg_core.request import Caller, GenerationRequest, Message
 from smg_core.server.apis import usual_status
 from smg_core.server.chain_of_models import answering_model, prompted_as_answered
 from smg_core.server.endpoint import Handler
@@ -118,15 +118,25 @@ class PromptCount:
     cleared: int = 0
 
 
-async def prompt_count(gateway: Runtime, request: GenerationRequest) -> PromptCount:
-    """How many tokens the prompt of a request has, also where they are too many for the model."""
-    try:
-        prompted = await _prompted(gateway, request)
-    except PromptTooLong as error:
-        if error.at_least:
-            raise
-        return PromptCount(error.prompt_tokens)
-    return PromptCount(len(prompted.ids), sum(edit.tokens for edit in prompted.edits))
+async def prompt_count(gateway: Runtime, request: GenerationRequest, shorten: "Shorten | None" = None) -> PromptCount:
+    """How many tokens the prompt of a request has, also where they are too many for the model. With `shorten` such a prompt is
+    shortened as for an answer, as far as it can be."""
+    while True:
+        try:
+            prompted = await _prompted(gateway, request)
+        except PromptTooLong as error:
+            shorter = None if shorten is None else shorten(request.messages, error)
+            if shorter is not None:
+                request = replace(request, messages=shorter)
+                continue
+            if error.at_least:
+                raise
+            return PromptCount(error.prompt_tokens)
+        return PromptCount(len(prompted.ids), sum(edit.tokens for edit in prompted.edits))
+
+
+Shorten: TypeAlias = Callable[[tuple[Message, ...], PromptTooLong], tuple[Message, ...] | None]
+"""The messages without the oldest of them, where the prompt of all is too long as the error says; None where none can go."""
 
 
 def tokenizer_of(model: ServedModel) -> Tokenizer:

@@ -1,5 +1,6 @@
 """Lines and requests are the same however a file is cut into pieces."""
 
+import codecs
 import io
 import json
 from itertools import pairwise
@@ -24,12 +25,18 @@ def pieces(content: bytes, cuts: list[int]) -> list[bytes]:
     return [content[one:other] for one, other in pairwise(places)]
 
 
-@given(st.binary(max_size=200) | st.text("a\n", max_size=80).map(str.encode), st.lists(st.integers(0, 200)))
-def test_lines_do_not_depend_on_the_cuts(content: bytes, cuts: list[int]) -> None:
+CONTENT = st.binary(max_size=200) | st.text("a\n", max_size=80).map(str.encode)
+
+
+@given(st.sampled_from([b"", codecs.BOM_UTF8]), CONTENT, st.lists(st.integers(0, 200)))
+def test_lines_do_not_depend_on_the_cuts_and_a_byte_order_mark_is_none_of_them(
+    mark: bytes, content: bytes, cuts: list[int]
+) -> None:
     splitter = LineSplitter(1000)
+    content = mark + content
     found = [line for piece in pieces(content, cuts) for line in splitter.feed(piece)] + splitter.end()
 
-    expected = content.split(b"\n")
+    expected = content.removeprefix(codecs.BOM_UTF8).split(b"\n")
     assert found == (expected if expected[-1] else expected[:-1])
 
 

@@ -423,3 +423,65 @@ def test_a_path_behind_the_decoder_is_a_field_of_the_body(path: str, field: str)
         ],
     )
     assert request.locate(path) == field
+
+
+# ------------------------------------------------------------------------------------- where results of calls stand
+
+
+def call(number: int) -> dict[str, Any]:
+    return {"type": "function_call", "call_id": f"call_{number}", "name": "look", "arguments": "{}"}
+
+
+def output(number: int) -> dict[str, Any]:
+    return {"type": "function_call_output", "call_id": f"call_{number}", "output": f"seen {number}"}
+
+
+BETWEEN: list[dict[str, Any]] = [
+    {"role": "developer", "content": "note"},
+    {"role": "system", "content": "note"},
+    {"type": "reasoning", "summary": [], "content": [{"type": "reasoning_text", "text": "Hm"}]},
+    {"role": "assistant", "content": "So."},
+    {"type": "shell_call_output", "call_id": "other", "output": "done"},
+    {"type": "web_search_call", "status": "completed"},
+    {"type": "additional_tools", "tools": []},
+]
+
+
+@given(st.lists(st.sampled_from(range(4)), unique=True, min_size=1), st.data())
+def test_a_result_stands_directly_behind_the_turn_of_its_call_whatever_the_developer_says_between_them(
+    numbers: list[int], data: st.DataObject
+) -> None:
+    items: list[dict[str, Any]] = [{"role": "user", "content": "look"}]
+    for number in numbers:
+        place = data.draw(st.integers(1, len(items)))
+        items.insert(place, call(number))
+        items.insert(data.draw(st.integers(place + 1, len(items))), output(number))
+    for between in data.draw(st.lists(st.sampled_from(BETWEEN), max_size=4)):
+        items.insert(data.draw(st.integers(1, len(items))), between)
+    request = decode(input=items, tools=[TOOL])
+
+    messages = request.generation.messages
+    for place, message in enumerate(messages):
+        if message.role != "tool":
+            continue
+        first = place
+        while messages[first].role == "tool":
+            first -= 1
+        calls = {part.id for part in messages[first].parts if isinstance(part, ToolCall)}
+        assert {part.call_id for part in message.parts if isinstance(part, ToolResult)} <= calls
+    told = [part.call_id for message in messages for part in message.parts if isinstance(part, ToolResult)]
+    assert sorted(told) == sorted(f"call_{number}" for number in numbers)
+    notes = [item for item in items if item.get("role") in ("developer", "system")]
+    assert roles(request).count("developer") + roles(request).count("system") == len(notes)
+    assert len(request.places) == len(messages)
+
+
+def test_a_call_that_the_user_leaves_without_its_output_is_refused() -> None:
+    for said in ([{"role": "user", "content": "and?"}], []):
+        items = [{"role": "user", "content": "look"}, call(1), {"role": "developer", "content": "note"}, *said]
+        assert refusal(input=items, tools=[TOOL]).param == "input[1]"
+
+
+def test_an_output_that_comes_after_the_user_has_spoken_is_too_late() -> None:
+    items = [{"role": "user", "content": "look"}, call(1), {"role": "user", "content": "and?"}, output(1)]
+    assert refusal(input=items, tools=[TOOL]).param == "input[1]"

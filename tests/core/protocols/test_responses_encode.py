@@ -330,3 +330,12 @@ def test_the_grammar_finds_what_is_wrong(change: typing.Any, fault: str) -> None
     change(frames)
     with pytest.raises(ValueError, match=fault):
         check_stream(frames)
+
+
+def test_the_item_of_an_answer_that_its_engine_broke_off_is_cut() -> None:
+    events = [Started(3, None, "sim"), TextDelta(0, "Hal"), TextEnd(0), Finished(0, "abort"), USAGE, Done()]
+    stream = wire(asked(), events)
+    done = next(each["item"] for each in stream if each["type"] == "response.output_item.done")
+    last = stream[-1]["response"]
+    assert (stream[-1]["type"], last["status"]) == ("response.incomplete", "incomplete")
+    assert done["status"] == last["output"][0]["status"] == "incomplete"
