@@ -425,6 +425,7 @@ CONSTANTS: dict[str, str] = {
     "protocols.messages_batches._READ": PACE,
     "protocols.multipart._LONGEST_TYPE": FORMAT,
     "server.batch_queue._TRIES": PACE,
+    "server.batch_run._CONFLICT": FORMAT,
     "server.batch_run._NOT_THERE": FORMAT,
     "server.batch_run._WRITTEN": PACE,
     "server.batch_store._TRIES": PACE,

@@ -18,7 +18,7 @@ __all__ = ["LONGEST_ID", "ItemId", "check_item_ids", "is_item_id", "known_items"
 LONGEST_ID = 255
 """Characters; every store takes that many."""
 ItemId = Annotated[str, Meta(min_length=1, max_length=LONGEST_ID)]
-_MADE_HERE = frozenset({"status", "encrypted_content", "annotations", "logprobs", "detail"})
+_MADE_HERE = frozenset({"status", "encrypted_content", "annotations", "logprobs", "detail", "execution"})
 """Fields that an item gets when it is kept, or that a client is only told where it asks for them: without them it is the same."""
 
 
@@ -70,7 +70,9 @@ def _said(value: Json) -> Json:
     if isinstance(value, list):
         return [_said(each) for each in value]
     if isinstance(value, dict):
-        return {name: _said(each) for name, each in value.items() if each not in (None, []) and name not in _MADE_HERE}
+        return {
+            name: _said(each) for name, each in value.items() if each not in (None, [], {}) and name not in _MADE_HERE
+        }
     return value
 
 

@@ -18,16 +18,16 @@ import msgspec
 from msgspec import Struct
 
 from smg_core.errors import InvalidRequest
-from smg_core.json_types import Json, JsonObject
+from smg_core.json_types import JsonObject
 from smg_core.protocols import responses_types as wire
 from smg_core.protocols.decoding import explained
-from smg_core.protocols.item_ids import check_item_ids
 from smg_core.protocols.json_bounds import NestedJson
 from smg_core.protocols.responses_content import TEXTS, read_part
 from smg_core.protocols.responses_mcp import call_result
 from smg_core.protocols.responses_names import ToolNames
 from smg_core.protocols.responses_summaries import Said
 from smg_core.protocols.settings import LimitsConfig
+from smg_core.protocols.stored_items import item_type
 from smg_core.request import (
     AskedCall,
     Message,
@@ -40,23 +40,10 @@ from smg_core.request import (
 )
 from smg_core.tool_names import flat_name
 
-__all__ = ["ReadInput", "item_type", "read_items", "with_ids"]
+__all__ = ["ReadInput", "read_items"]
 
 T = TypeVar("T", bound=Struct)
 
-_PREFIXES: Mapping[str, str] = {
-    "message": "msg_",
-    "reasoning": "rs_",
-    "function_call": "fc_",
-    "function_call_output": "fco_",
-    "custom_tool_call": "ctc_",
-    "custom_tool_call_output": "ctco_",
-    "tool_search_call": "tsc_",
-    "tool_search_output": "tso_",
-    "additional_tools": "at_",
-    "compaction": "cmp_",
-    "mcp_approval_response": "mcprs_",
-}
 _LEFT_OUT = frozenset(
     {
         "web_search_call",
@@ -102,37 +89,6 @@ class ReadInput(Struct, frozen=True):
     approved: tuple[AskedCall, ...] = ()
     listed: frozenset[str] = frozenset()
     refused: tuple[AskedCall, ...] = ()
-
-
-def item_type(item: Mapping[str, Json]) -> str:
-    """The item's type; two types may be left out on the wire."""
-    kind = item.get("type")
-    if isinstance(kind, str):
-        return kind
-    return "message" if "role" in item else "item_reference"
-
-
-def with_ids(items: str | Sequence[JsonObject], suffix: str, at: str = "input") -> list[JsonObject]:
-    """The items as they are stored: each with its type and an id, made of `suffix` where the client gave none; a text as the
-    user's message that it stands for. Keys that nobody here reads stay. Raises InvalidRequest for an id that is none, or that
-    two items of the list, the field `at`, have."""
-    if isinstance(items, str):
-        items = [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": items}]}]
-    check_item_ids(items, at)
-    made: list[JsonObject] = []
-    for order, item in enumerate(items):
-        kind = item_type(item)
-        whole: JsonObject = {**item, "type": kind}
-        if kind != "item_reference" and item.get("id") is None:
-            whole["id"] = f"{_PREFIXES.get(kind, 'item_')}{suffix}i{order}"
-        if kind == "message" and isinstance(item.get("content"), str):
-            text_type = "output_text" if item.get("role") == "assistant" else "input_text"
-            text: JsonObject = {"type": text_type, "text": item["content"]}
-            whole["content"] = [text | {"annotations": []} if text_type == "output_text" else text]
-        if kind == "message":
-            whole.setdefault("status", "completed")
-        made.append(whole)
-    return made
 
 
 def read_items(

@@ -32,7 +32,7 @@ from smg_core.protocols.decoding import OWN_LEVELS
 from smg_core.protocols.json_bounds import NestedJson
 from smg_core.protocols.responses import ResponsesRequest, continued
 from smg_core.protocols.responses_encode import ResponsesStreamEncoder, ResponsesWholeEncoder
-from smg_core.protocols.responses_items import item_type
+from smg_core.protocols.stored_items import item_type
 from smg_core.server.conversation_locks import LOCKED, ConversationLocks
 from smg_core.server.long_work import worked
 from smg_core.server.responses_records import PREFIX, answer_bytes, stored_response, turn_of

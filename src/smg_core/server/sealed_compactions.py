@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from smg_core.errors import SealBroken
 from smg_core.json_types import JsonObject
-from smg_core.protocols.responses_items import item_type
 from smg_core.protocols.responses_summaries import Said, read_said
+from smg_core.protocols.stored_items import item_type
 from smg_core.request import Caller
 from smg_core.sealing.sealer import SealContext, Sealer
 

@@ -13,9 +13,9 @@ from smg_core.protocols.base import Incoming
 from smg_core.protocols.compat import Compat
 from smg_core.protocols.responses import ResponsesRequest, continued, decode_responses
 from smg_core.protocols.responses_compact import decode_compact
-from smg_core.protocols.responses_items import with_ids
 from smg_core.protocols.responses_summaries import Said
 from smg_core.protocols.settings import LimitsConfig
+from smg_core.protocols.stored_items import with_ids
 from smg_core.request import (
     CustomTool,
     File,
