@@ -110,6 +110,7 @@ class Onboarding:
         self._policies = policies
         self._models = models
         self._sources: dict[str, TokenizerSource] = {}  # by the model's primary name
+        self._adapted: dict[str, ServedModel] = {}  # by the name of an adapter: the model that it was made from
         self._pending: dict[Worker, TokenizerSource] = {}  # of workers that are about to join
         # Of models that workers are about to join, by primary name; gone when nobody waits.
         self._joining: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -399,8 +400,11 @@ class Onboarding:
             return
         if taken := sorted(adapters.keys() - names.keys()):
             log.warning("worker %s: adapters under names that are taken: %s", worker.name, ", ".join(taken))
+        served = self._models[primary]
         for name, adapter in names.items():
-            self._models[name] = attrs.evolve(self._models[primary], name=name, adapter=adapter)
+            known = self._models.get(name)
+            if known is None or known.adapter != adapter or self._adapted.get(name) is not served:
+                self._models[name], self._adapted[name] = attrs.evolve(served, name=name, adapter=adapter), served
         self._registry.hold(worker, adapters, tuple(names))
         self._forget_unserved(frozenset(before) - names.keys(), worker)
 
@@ -419,6 +423,7 @@ class Onboarding:
             if not self._others(name, worker):
                 self._models.pop(name, None)
                 self._sources.pop(name, None)
+                self._adapted.pop(name, None)
                 self._policies.forget(name)
         if names:
             self._drop_unused_bundles()

@@ -157,21 +157,25 @@ class Registry:
                 for model in worker.serves:
                     ready.setdefault((model, worker.role), []).append(worker)
         self._ready = {key: tuple(workers) for key, workers in ready.items()}
-        self._kinds = {key: frozenset(worker.facts for worker in workers) for key, workers in ready.items()}
+        # Facts that are equal are mostly one object, and to hash them costs more than all else here.
+        self._kinds = {
+            key: frozenset({id(worker.facts): worker.facts for worker in workers}.values())
+            for key, workers in ready.items()
+        }
         serving = [worker for worker in self._workers.values() if worker.role != "encode"]
         self._known = frozenset(model for worker in serving for model in worker.serves)
         self._split = frozenset(model for worker in serving if worker.role != "regular" for model in worker.serves)
-        self._encoders = {
-            model: tuple(
-                worker for worker in self._workers.values() if worker.role == "encode" and model in worker.models
-            )
-            for model in self._known
-        }
+        encoders: dict[str, list[Worker]] = {}
+        for worker in self._workers.values():
+            for model in worker.models if worker.role == "encode" else ():
+                encoders.setdefault(model, []).append(worker)
+        self._encoders = {model: tuple(workers) for model, workers in encoders.items() if model in self._known}
         self._any_chat = any(worker.facts.door == "chat" for worker in serving)
-        kinds = [(model, found) for (model, role), found in self._kinds.items() if role != "encode"]
-        self._kinds_of = {
-            model: frozenset().union(*(found for other, found in kinds if other == model)) for model, _ in kinds
-        }
+        self._kinds_of = {}
+        for (model, role), found in self._kinds.items():
+            if role != "encode":
+                before = self._kinds_of.get(model)
+                self._kinds_of[model] = found if before is None else before | found
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -180,7 +184,7 @@ class Registry:
 
     def of(self, model: str) -> tuple[Worker, ...]:
         """All workers that serve `model`, or hold the adapter of that name, in any state."""
-        return tuple(each for each in self._workers.values() if model in each.serves and each.role != "encode")
+        return tuple(each for each in self._workers.values() if each.answers_to(model) and each.role != "encode")
 
     def encoders(self, model: str) -> tuple[Worker, ...]:
         """All encode workers for `model`, in any state."""

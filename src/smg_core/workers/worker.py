@@ -299,6 +299,7 @@ class Worker:
     _lost_at: float | None = attrs.field(default=None, init=False)
     _name: str = attrs.field(init=False)
     _host: tuple[WorkerSpec, str] | None = attrs.field(default=None, init=False)
+    _named: tuple[tuple[str, ...], frozenset[str]] = attrs.field(default=((), frozenset()), init=False)
     _record: CandidateRecord | None = attrs.field(default=None, init=False)
     _record_of: tuple[Loads | None, EngineFacts] = attrs.field(default=(None, _UNKNOWN), init=False)
 
@@ -334,6 +335,12 @@ class Worker:
     def serves(self) -> tuple[str, ...]:
         """The names that a request may ask for: of the model, and of its adapters."""
         return self.models + self.adapter_names
+
+    def answers_to(self, name: str) -> bool:
+        """Whether it serves what a request asks for by this name. There may be thousands of adapters."""
+        if self._named[0] is not self.adapter_names:
+            self._named = self.adapter_names, frozenset(self.adapter_names)
+        return name in self.models or name in self._named[1]
 
     @property
     def engine(self) -> Engine:
