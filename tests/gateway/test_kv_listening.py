@@ -157,6 +157,26 @@ async def test_an_engine_that_does_not_tell_is_known_by_what_was_sent() -> None:
     assert (second.basis, second.why) == ("approximate", "has the prefix")
 
 
+@pytest.mark.parametrize("before", ["cache_aware", "round_robin"])
+async def test_after_a_change_of_the_routing_the_new_policy_is_told_what_engines_hold(before: str) -> None:
+    routing = RoutingConfig(policy=before, decisions=CALM.routing.decisions)
+    workers = attrs.evolve(CALM.workers, join_interval_s=0.01)
+    members = [Member("one", "vllm", SimulatorConfig()), Member("two", "vllm", SimulatorConfig())]
+    async with fleet(*members, config=attrs.evolve(CALM, routing=routing, workers=workers)) as house:
+        await asked(house)
+        subscribed = [each.counters["subscribers"] for each in house.own]
+        changed = attrs.evolve(routing, policy="cache_aware", tie_tokens=161)
+        house.gateway.adopt(attrs.evolve(house.gateway.config, routing=changed))
+        await eventually(lambda: all(each.counters["subscribers"] > 0 for each in house.own))
+        await eventually(
+            lambda: before != "cache_aware" or [each.counters["subscribers"] for each in house.own] > subscribed
+        )
+        worker = (await asked(house, f"Another one. {LONG}")).worker
+        chosen: Any = house.gateway.policies.of("sim", "regular")
+
+        await eventually(lambda: chosen._caches._told.known((worker, 0)) is not None)
+
+
 async def test_a_policy_that_does_not_listen_has_nobody_subscribe() -> None:
     async with fleet(Member("own"), policy="least_load") as house:
         await asked(house)

@@ -67,6 +67,11 @@ class CacheLosses:
         if self.kv_listening is not None:
             self.kv_listening.restarted(worker)
 
+    def policies_changed(self) -> None:
+        """Called when other policies choose from now on."""
+        if self.kv_listening is not None:
+            self.kv_listening.policies_changed()
+
     async def emptied(self, worker: Worker) -> None:
         """To be called when the engine of `worker` was told to empty its caches: returns when every process knows, or after
         `settle_s`."""

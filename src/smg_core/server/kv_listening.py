@@ -64,6 +64,17 @@ class KvListening:
         self._call_later = call_later
         self._pause_s = pause_s
         self._told: WeakKeyDictionary[Worker, _Told] = WeakKeyDictionary()
+        self._changed = asyncio.Event()
+
+    def policies_changed(self) -> None:
+        """Called when other policies choose from now on, which know nothing: engines are listened to from the beginning, those
+        too of which nobody wanted to know until now."""
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+        for worker, told in list(self._told.items()):
+            if worker.models:
+                self._policies.listens(worker.models[0], worker.role)  # made now, so that it misses nothing
+            told.begin_anew()
 
     def restarted(self, worker: Worker) -> None:
         """Called when a worker's engine is another process than before: what it has told holds no more, and a subscription that
@@ -80,14 +91,14 @@ class KvListening:
             told.emptied()
 
     async def listen(self, worker: Worker, engine: Engine) -> None:
-        """Listen to the engine of a worker that has joined, until it is cancelled; returns at once where nobody wants to know, or
-        the engine does not tell. What it has told is kept for when the worker joins again: a worker that was merely slow has
-        lost nothing."""
+        """Listen to the engine of a worker that has joined, until it is cancelled, as soon as somebody wants to know; returns at
+        once where the engine does not tell. What it has told is kept for when the worker joins again: a worker that was merely
+        slow has lost nothing."""
         telling = self._telling(worker, engine)
         if telling is None or worker.role not in ("regular", "prefill") or not worker.models:
             return
-        if not self._policies.listens(worker.models[0], worker.role):
-            return
+        while not self._policies.listens(worker.models[0], worker.role):
+            await self._changed.wait()
         told = self._told_by(worker)
         try:
             await self._follow(told, telling, worker.name)

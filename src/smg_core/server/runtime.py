@@ -475,6 +475,8 @@ class Runtime:
         self.choice = ModelChoice(config.routing, self._stands_for)
         if makes_other_policies(before.routing, config.routing):
             self.policies.adopt(policies_of(config.routing, self._given_policy, self.rng))
+            if self.started:
+                self.cache_losses.policies_changed()
 
     @property
     def ready_now(self) -> bool:

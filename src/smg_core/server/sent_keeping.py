@@ -161,6 +161,9 @@ class SentKeeping:
             for place, policy in self._made.items()
             for each in self._policies.guarded(policy, "take_sent", policy.take_sent, _NOTHING)
         ]
+        # Of a policy that chooses no more the last was written just now.
+        chosen = {(model, role, id(policy)) for model, role, policy in self._policies.in_use()}
+        self._made = {place: policy for place, policy in self._made.items() if (*place, id(policy)) in chosen}
         if news:
             await asyncio.get_running_loop().run_in_executor(self._disk, self._append, news)
 
