@@ -248,6 +248,7 @@ EDGES: dict[str, frozenset[str]] = {
     "server.discovering": frozenset(),
     "server.documents": frozenset(),
     "server.exchange": frozenset(),
+    "server.inflating": frozenset(),
     "server.stream_errors": frozenset(),
     "server.endpoint": frozenset(),
     "server.explain": frozenset(),

@@ -93,6 +93,8 @@ CONSTANTS: dict[str, str] = {
         GUEST,
     ),
     "server.plugins._COUNTERS": GUEST,
+    "server.plugins._MOST_COUNTED": GUEST,
+    "wasm.told._MOST_COUNTED": GUEST,
     "wasm.told._LINE": SHOWN,
     **dict.fromkeys(
         (
@@ -488,8 +490,8 @@ CONSTANTS: dict[str, str] = {
     "server.app.SHOWN": SHOWN,
     "server.hardening.OTHERS": FORMAT,
     "server.bodies._LARGE": COST,
-    "server.exchange._GZIP": FORMAT,
-    "server.exchange._INFLATED": PACE,
+    "server.inflating._GZIP": FORMAT,
+    "server.inflating._INFLATED": PACE,
     "server.hosted_tools._DECODED_HERE": PACE,
     "server.model_media._COPIED_HERE": PACE,
     "server.model_media._LONGEST_ADDRESS": PACE,

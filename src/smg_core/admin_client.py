@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AdminDoor",
     "DoorRefused",
+    "bearer_of",
     "door_flags",
     "drain_flags",
     "health_flags",
@@ -425,10 +426,20 @@ def _message(answer: "httpx.Response") -> str:
 
 def _credential(file: str | None) -> dict[str, str]:
     """The header with the admin's key, if there is one."""
-    key = os.environ.get("SMG_ADMIN_KEY", "")
+    key, source = os.environ.get("SMG_ADMIN_KEY", ""), "SMG_ADMIN_KEY"
     if file is not None:
-        key = _text_of(file, "--key-file")
-    return {"authorization": f"Bearer {key.strip()}"} if key.strip() else {}
+        key, source = _text_of(file, "--key-file"), f"--key-file: {file}"
+    return bearer_of(key, source)
+
+
+def bearer_of(key: str, source: str) -> dict[str, str]:
+    """The header that has this key, none for an empty one. White space around it, such as the end of a file's line, is left out.
+    Raises ConfigError, which names the `source` and never the key, for what no header can have: it would be shown in the error
+    of whoever sends it."""
+    key = key.strip()
+    if not (key.isascii() and key.isprintable()):
+        raise ConfigError(f"{source}: a key is one line of printable ASCII")
+    return {"authorization": f"Bearer {key}"} if key else {}
 
 
 def _text_of(file: str, flag: str) -> str:

@@ -129,10 +129,10 @@ def _setup(args: argparse.Namespace) -> int:
     import httpx
     import msgspec
 
+    from smg_core.admin_client import bearer_of
     from smg_core.client_setup import PROGRAMS, choose_model, served_models
 
-    url, key = args.url.rstrip("/"), os.environ.get(_KEY, "")
-    headers = {"authorization": f"Bearer {key}"} if key else {}
+    url, headers = args.url.rstrip("/"), bearer_of(os.environ.get(_KEY, ""), _KEY)
     try:
         answer = httpx.get(f"{url}/v1/models", headers=headers, timeout=args.timeout, follow_redirects=True)
         answer.raise_for_status()
@@ -144,15 +144,17 @@ def _setup(args: argparse.Namespace) -> int:
         model = choose_model(served, args.model)
     except ValueError as error:
         raise ConfigError(f"setup: {error}") from None
-    print(PROGRAMS[args.program](url, model, _KEY if key else ""), end="")
+    print(PROGRAMS[args.program](url, model, _KEY if headers else ""), end="")
     return 0
 
 
 def _conform(args: argparse.Namespace) -> int:
     import httpx
 
+    from smg_core.admin_client import bearer_of
     from smg_core.conform.asking import look_at
 
+    bearer_of(args.key, "--key")
     try:
         report = look_at(args.url, args.model, apis=args.api, key=args.key, timeout=args.timeout)
     except (httpx.HTTPError, httpx.InvalidURL) as error:

@@ -13,8 +13,10 @@ import yaml
 from tests.gateway.conftest import CHAT, body, in_process
 from tests.gateway.test_plugins import GUESTS, PACED, component, listed, recorder
 
+from smg_core.hooks import PluginCounted
 from smg_core.middleware.base import CONTINUE, HeadVerdict, Reject, RequestHead
 from smg_core.middleware.python import PythonPlugin
+from smg_core.wasm.told import GuestSaid
 
 pytestmark = pytest.mark.anyio
 
@@ -212,3 +214,18 @@ async def test_a_file_that_cannot_be_read_changes_nothing_and_the_next_one_is_ta
     assert kept == still == ["guard"]
     assert after == ["recorder"]
     assert caplog.text.count("the plugins stay as they are") == 2
+
+
+async def test_no_sum_of_what_a_component_counts_breaks_the_metrics(tmp_path: Path) -> None:
+    file = tmp_path / "mine.wasm"
+    shutil.copy(ATTACKS, file)
+    async with in_process(PACED, config=listed(tmp_path, component(file), follow=False)) as house:
+        plugins = house.gateway.plugins
+        for _ in range(3):
+            plugins._hear("mine", GuestSaid(counts={"big": 2.0**52}))
+        state = plugins.states["mine"]
+        counted = [each.by for each in house.observer.of(PluginCounted)]
+
+    assert state.counters["big"] == 2.0**53
+    assert state.counts["not_told"] == 1
+    assert counted == [2.0**52] * 2

@@ -27,7 +27,7 @@ class PolicyFailures:
         self._observer = observer
         self._repeats = Repeats(settings.repeat_s, settings.repeats)
 
-    def note(self, policy: str, call: str, error: Exception) -> None:
+    def note(self, policy: str, call: str, error: BaseException) -> None:
         """The method `call` of a policy has raised `error`. Called by the policies' table."""
         kind = type(error).__name__
         self._observer.report(PolicyFailed(policy, call, kind))

@@ -202,7 +202,7 @@ class Pick(Struct, frozen=True):
     def fault(self, count: int) -> str:
         """What cannot be in a pick of one of `count` candidates, "" where nothing is: policies are written by users, too."""
         rank, ranks = self.rank, self.worker.rank_count
-        if rank is not None and not (isinstance(rank, int) and rank >= 0 and (ranks == 1 or rank < ranks)):
+        if rank is not None and not (isinstance(rank, int) and 0 <= rank < ranks):
             return f"names no rank of its worker, for which {ranks} is known"  # 1 of one that does not tell
         if not isinstance(self.cached, int) or self.cached < 0:
             return "has no number of cached tokens"

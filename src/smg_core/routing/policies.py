@@ -21,7 +21,7 @@ from smg_core.routing.simple import LeastRequests
 __all__ = ["OnFault", "Policies", "PolicyChoice", "WrongPick"]
 
 T = TypeVar("T")
-OnFault = Callable[[str, str, Exception], None]
+OnFault = Callable[[str, str, BaseException], None]
 """Called with a policy's name, its method, and what that raised."""
 
 
@@ -88,9 +88,9 @@ class Policies:
             policy = self.of(model, role)
             pick = policy.pick(candidates, context)
             return PolicyChoice(policy.name, pick, _place(candidates, pick))
-        except SmgError:
+        except (SmgError, KeyboardInterrupt):
             raise
-        except Exception as error:  # noqa: BLE001  # users' code, which may raise anything
+        except BaseException as error:  # noqa: BLE001  # users' code, which may raise anything, also what ends a process
             name = _name(policy) or f"{model}/{role}"
             self._failed(name, "pick", error)
             instead = self._fall_back.pick(candidates, context)
@@ -102,11 +102,13 @@ class Policies:
         `on_fault`."""
         try:
             return tell()
-        except Exception as error:  # noqa: BLE001  # users' code, which may raise anything
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001  # users' code, which may raise anything, also what ends a process
             self._failed(_name(policy), call, error)
             return otherwise
 
-    def _failed(self, name: str, call: str, error: Exception) -> None:
+    def _failed(self, name: str, call: str, error: BaseException) -> None:
         if self.on_fault is not None:
             self.on_fault(name, call, error)
 

@@ -12,6 +12,7 @@ import logging
 from functools import partial
 
 from smg_core.errors import (
+    ClientGone,
     InternalError,
     MethodNotAllowed,
     NotFound,
@@ -26,7 +27,7 @@ from smg_core.server.endpoint import Endpoint, RouteTable, id_prefix_of
 from smg_core.server.envelopes import envelope_of, unknown_google_method
 from smg_core.server.exchange import Exchange, Header, Receive, Scope, Send
 from smg_core.server.identity import Identify, anonymous, permitted
-from smg_core.server.inference import internal_error
+from smg_core.server.inference import internal_error, take_back_cancellation
 from smg_core.server.plugging import Plugging, StepOfExchange
 from smg_core.server.proxies.forwarded import forwarding_of
 from smg_core.server.public_routes import public_table
@@ -50,6 +51,7 @@ EXPOSED = (
 """The response headers that SDKs read, beside the request's id. A browser hides headers that are not named here."""
 CANNOT_START = (SmgError, OSError, LookupError, ValueError)
 """The errors of a start with wrong settings, or in an environment where it cannot start."""
+_GONE = ClientGone("The client left before its request was answered.").outcome
 SHOWN = 200  # characters of a path that an answer or a log repeats
 
 
@@ -131,7 +133,23 @@ class App:
         return await self._told(exchange, self._answered_at_route)
 
     async def _told(self, exchange: Exchange, step: StepOfExchange) -> str:
-        """Take a step of an exchange, and tell the client of its errors; returns the outcome. Raises as `_answered`."""
+        """Take a step of an exchange, and tell the client of its errors; returns the outcome. Raises as `_answered`. A task that
+        is cancelled because its client has left, or because the gateway ends, ends the exchange and no more than that."""
+        try:
+            return await self._told_of_errors(exchange, step)
+        except asyncio.CancelledError:
+            if exchange.gone:
+                take_back_cancellation()
+                exchange.status = exchange.status or ClientGone.status
+                return _GONE
+            if exchange.started or not self._gateway.admission.draining:
+                raise
+            take_back_cancellation()
+        ended = self._gateway.admission.shut_down()
+        await self._error(exchange, ended)
+        return ended.outcome
+
+    async def _told_of_errors(self, exchange: Exchange, step: StepOfExchange) -> str:
         try:
             return await step(exchange)
         except SmgError as error:
@@ -210,10 +228,11 @@ class App:
 
     async def _permit(self, exchange: Exchange, needed: str) -> None:
         """Find the caller of a request. Raises AuthenticationFailed and PermissionDenied, and what plugins refuse it for."""
-        if self._plugging is not None and self._plugging.any:
-            await self._plugging.permit(exchange, needed, self._identified)
-        else:
-            await self._identified(exchange, needed)
+        with exchange.watched():
+            if self._plugging is not None and self._plugging.any:
+                await self._plugging.permit(exchange, needed, self._identified)
+            else:
+                await self._identified(exchange, needed)
 
     async def _identified(self, exchange: Exchange, needed: str) -> None:
         identify = self._identify or self._gateway.identify

@@ -2,12 +2,11 @@
 
 Speaks ASGI only; the protocols read what a body means. When the client leaves, the exchange's task is cancelled, wherever it
 waits, so every phase of a request is given up in the same way. Our own HTTP protocol reports a lost connection by a plain call;
-under other ASGI servers a task listens to `receive`. Above: server.app and the handlers. Below: bodies, framing.
+under other ASGI servers a task listens to `receive`. Above: server.app and the handlers. Below: bodies, framing, inflating.
 """
 
 import asyncio
 import re
-import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from io import BytesIO
@@ -21,7 +20,6 @@ from smg_core.errors import (
     ClientGone,
     HeadersTooLarge,
     InternalError,
-    InvalidRequest,
     PayloadTooLarge,
     SmgError,
     UnsupportedMedia,
@@ -36,6 +34,7 @@ from smg_core.request import Caller, GenerationRequest
 from smg_core.server.bodies import Held
 from smg_core.server.envelopes import takes_key_in_query
 from smg_core.server.framing import framing_fault, ignores_upgrade, without_user
+from smg_core.server.inflating import inflated
 
 __all__ = [
     "CERTIFICATE",
@@ -70,9 +69,7 @@ DISCONNECT = "smg.disconnect"
 _BINARY = ("2", "3")  # versions of HTTP without Transfer-Encoding; there the server checks the host
 _PLAIN = frozenset({"identity", ""})
 _CODINGS = _PLAIN | {"gzip", "x-gzip"}
-_INFLATED = 65536  # bytes that are inflated in one round of the event loop
 _WRITTEN = 1 << 18  # bytes of a whole response that are written at once
-_GZIP = 16 + zlib.MAX_WBITS
 
 _QUERY = "smg.query"
 """Key of the scope under which a query is kept that has a key in it."""
@@ -109,31 +106,6 @@ def hide_key(scope: Scope) -> None:
 
 def _too_large(limit: int) -> PayloadTooLarge:
     return PayloadTooLarge(f"The request body is over the limit of {limit} bytes.")
-
-
-async def _inflated(pieces: AsyncIterator[bytes], limit: int) -> AsyncIterator[bytes]:
-    """The gzip data `pieces` inflated, in slices small enough for the event loop. Raises InvalidRequest if they are not gzip, and
-    PayloadTooLarge after more than `limit` bytes of input, which may inflate to nothing."""
-    inflate, sent = zlib.decompressobj(_GZIP), 0
-    async for piece in pieces:
-        sent += len(piece)
-        if sent > limit:
-            raise PayloadTooLarge(f"The request body is over the limit of {limit} bytes.")
-        if piece and inflate.eof:
-            raise InvalidRequest("The request body goes on behind the end of its gzip.")
-        full = True  # the last slice was as long as possible, so there may be more
-        while piece or full:
-            try:
-                slice_ = inflate.decompress(piece, _INFLATED)
-            except zlib.error:
-                raise InvalidRequest("The request body is not valid gzip.") from None
-            piece, full = inflate.unconsumed_tail, len(slice_) == _INFLATED
-            yield slice_
-            await asyncio.sleep(0)
-        if inflate.unused_data:
-            raise InvalidRequest("The request body goes on behind the end of its gzip.")
-    if not inflate.eof:
-        raise InvalidRequest("The request body is not valid gzip.")
 
 
 class Disconnect:
@@ -471,7 +443,7 @@ class Exchange:
         coding = self._coding(limit)
         self._asked = True
         sent, size = self._pieces(await self._piece()), 0
-        async for piece in sent if coding in _PLAIN else _inflated(sent, limit):
+        async for piece in sent if coding in _PLAIN else inflated(sent, limit):
             size += len(piece)
             if size > limit:
                 raise _too_large(limit)
@@ -493,7 +465,7 @@ class Exchange:
         """A body that begins with `first` and comes in several pieces, or is coded."""
         whole, sent = BytesIO(), self._pieces(first)
         with self._giving_way(held):
-            async for piece in sent if coding in _PLAIN else _inflated(sent, limit):
+            async for piece in sent if coding in _PLAIN else inflated(sent, limit):
                 whole.write(piece)
                 size = whole.tell()
                 if size > limit:
@@ -543,10 +515,15 @@ class Exchange:
         """From now on, the current task is cancelled when the client leaves; `gone` is True then. Called after the body has been
         read. With our own HTTP protocol the connection is closed if the client reads nothing of its answer for `write_seconds`;
         another server has its own bound."""
+        disconnect = self.scope.get(DISCONNECT)
+        if disconnect is not None:
+            disconnect.write_seconds = write_seconds
+        self._watch()
+
+    def _watch(self) -> None:
         self._task = asyncio.current_task()
         disconnect = self._disconnect = self.scope.get(DISCONNECT)
         if disconnect is not None:
-            disconnect.write_seconds = write_seconds
             disconnect.tell(self._leave)
         else:
             self._listener = asyncio.ensure_future(self._listen())
@@ -559,6 +536,20 @@ class Exchange:
             self._disconnect = None
         if self._listener is not None:
             self._listener.cancel()
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Within, a client that leaves cancels the current task, as with `watch`: while others are asked about the request, such
+        as plugins, a key's issuer, the history. Where `watch` is on already nothing changes. Another server than ours tells of
+        it behind the body alone, so it is not noticed there before that was read."""
+        if self._task is not None or (self._more and DISCONNECT not in self.scope):
+            yield
+            return
+        self._watch()
+        try:
+            yield
+        finally:
+            self.unwatch()
 
     async def _listen(self) -> None:
         try:

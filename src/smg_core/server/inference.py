@@ -89,12 +89,15 @@ class Inference(Generic[D]):
             decoded = await with_generations(decoded, exchange.set_apart if apart else exchange.shown)
             timeouts = self._rules.of(decoded.generation, exchange.headers)
             if (memory := self._api.memory) is not None:
-                decoded = await memory.recall(decoded)
+                with exchange.watched():
+                    decoded = await memory.recall(decoded)
         except SmgError as error:
-            if not isinstance(error, ClientGone):
-                await self.refuse(exchange, error, request_id)
-            self._report(exchange, "", trace, None, error)
-            _forget_frames(error)
+            try:
+                if not isinstance(error, ClientGone):
+                    await self.refuse(exchange, error, request_id)
+            finally:  # its client may leave while plugins are shown the refusal
+                self._report(exchange, "", trace, None, error)
+                _forget_frames(error)
             return
         except asyncio.CancelledError:
             if exchange.gone:

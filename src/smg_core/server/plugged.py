@@ -161,7 +161,7 @@ class PluggedExchange(Exchange):
         except UnicodeDecodeError:
             chain.unseen(_OF_BODIES)
             return body
-        with self._counted():
+        with self._counted(), self.watched():
             text, head = await chain.request_body(text, self._model_of, self._head)
         self._take(head)
         return await self._worked(text.encode, len(text))
@@ -180,14 +180,16 @@ class PluggedExchange(Exchange):
     async def shown(self, request: GenerationRequest) -> GenerationRequest:
         if self._chain is None:
             return request
-        self._take(await self._chain.join_of_model(request.model, self._head))
-        request, head = await self._chain.request(request, self._head)
+        with self.watched():
+            self._take(await self._chain.join_of_model(request.model, self._head))
+            request, head = await self._chain.request(request, self._head)
         self._take(head or self._head)
         return request
 
     async def set_apart(self, request: GenerationRequest) -> GenerationRequest:
         if self._chain is not None:
-            self._take(await self._chain.join_of_model(request.model, self._head))
+            with self.watched():
+                self._take(await self._chain.join_of_model(request.model, self._head))
             self._chain.leave_model_open()
         return request
 
@@ -216,7 +218,7 @@ class PluggedExchange(Exchange):
         if not self._streams and chain.sees_wire and self.method != "HEAD":
             self._whole = status, headers, []
             return
-        with self._kept_refusal():
+        with self._kept_refusal(), self.watched():
             head = await chain.response_head(ResponseHead(status, shown))
         await super().start(head.status, [*self._left(head, headers), *framed])
 
@@ -306,7 +308,7 @@ class PluggedExchange(Exchange):
         if self._over:
             return  # the stream has told of it
         if self.refused is None:
-            with self._kept_refusal():
+            with self._kept_refusal(), self.watched():
                 status, body, headers = await self._responded(chain, status, body, headers)
         refused, self._chain = self.refused is not None, None  # what follows writes what the plugins have left
         try:
@@ -348,7 +350,8 @@ class PluggedExchange(Exchange):
         if self.refused is not None:
             return error
         failure = Failure(error.status, error.code or "", error.message)
-        return await self._chain.error(failure) or error
+        with self.watched():
+            return await self._chain.error(failure) or error
 
     def used(self, usage: Usage | None) -> None:
         self._usage = usage

@@ -41,6 +41,7 @@ KIND = "plugins"
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 _Seen = tuple[tuple[Entry, FilePrint], ...]
 """Plugins that are wanted, and their files: while neither changes, nothing is loaded."""
+_MOST_COUNTED = 2.0**53  # as wasm.told has it for one call
 _COUNTERS = 32
 """The counters of its own that a component may have."""
 
@@ -329,10 +330,11 @@ class Plugins:
             return
         dropped = said.dropped
         for counter, by in said.counts.items():
-            if counter not in state.counters and len(state.counters) >= _COUNTERS:
+            total = state.counters.get(counter, 0) + by
+            if (counter not in state.counters and len(state.counters) >= _COUNTERS) or total > _MOST_COUNTED:
                 dropped += 1
                 continue
-            state.counters[counter] = state.counters.get(counter, 0) + by
+            state.counters[counter] = total
             self._observer.report(PluginCounted(name, counter, by))
         if dropped:
             state.counts["not_told"] = state.counts.get("not_told", 0) + dropped

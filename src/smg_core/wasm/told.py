@@ -3,8 +3,6 @@
 Pure. Above: `running`, `plugin`, `server`. Below: nothing.
 """
 
-import math
-
 import attrs
 
 __all__ = ["GuestSaid"]
@@ -13,6 +11,7 @@ _LINE = 1000  # characters of a line that a guest logs
 _LINES_OF_CALL = 64  # lines that are kept of one call
 _NAME = 64  # characters of a counter's name
 _COUNTERS = 32  # names of counters that a plugin may have
+_MOST_COUNTED = 2.0**53  # what a counter may come to: numbers beyond it are not exact, and far beyond not finite
 
 
 @attrs.define
@@ -35,10 +34,11 @@ class GuestSaid:
         self.lines.append((level, "".join(each if each.isprintable() else " " for each in shown)))
 
     def count(self, name: str, by: float) -> None:
-        """Add to a counter. More names than a plugin may have, and what is no number, are left out."""
+        """Add to a counter. More names than a plugin may have, and what is no number or too large, are left out."""
         self.size += len(name)
         known = len(name) <= _NAME and (name in self.counts or len(self.counts) < _COUNTERS)
-        if known and math.isfinite(by) and by >= 0 and name.isidentifier():
-            self.counts[name] = self.counts.get(name, 0.0) + by
+        total = self.counts.get(name, 0.0) + by
+        if known and by >= 0 and total <= _MOST_COUNTED and name.isidentifier():  # neither holds for what is no number
+            self.counts[name] = total
         else:
             self.dropped += 1

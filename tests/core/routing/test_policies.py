@@ -1,9 +1,11 @@
 """Which policy chooses for whom, and who is told what."""
 
+import asyncio
 from collections.abc import Callable, Sequence
 
+import attrs
 import pytest
-from tests.core.routing.candidates import Seen, asking
+from tests.core.routing.candidates import Seen, asking, fleet
 
 from smg_core import Gateway
 from smg_core.engines.kv_events import KvCacheCleared, KvEvent
@@ -248,3 +250,54 @@ def test_a_policy_that_cannot_be_made_for_a_model_chooses_by_the_fewest_requests
 
     assert (choice.at, choice.policy) == (1, "m/regular")
     assert choice.pick.why == "the policy m/regular failed (OSError): the fewest requests"
+
+
+# ------------------------------------------------------------------------------------------------- what ends a process elsewhere
+
+
+class Odd(BaseException):
+    """What no `except Exception` catches, and what cannot be shown."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+class Raises(First, Observing):
+    """Raises an error wherever it is asked."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+    def pick(self, candidates: Sequence[Candidate], context: RoutingContext) -> Pick:
+        raise self.error
+
+    def worker_left(self, worker: str) -> None:
+        raise self.error
+
+
+ERRORS = [SystemExit(3), GeneratorExit(), asyncio.CancelledError(), StopIteration(), Odd(), ValueError()]
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+def test_whatever_a_policy_raises_harms_no_request(error: BaseException) -> None:
+    policies, faults = Policies(lambda: Raises(error)), list[tuple[str, str]]()
+    policies.on_fault = lambda name, call, found: faults.append((call, type(found).__name__))
+    chosen = policies.choose("m", "regular", fleet(3), asking())
+    policies.worker_left("w", ("m",))
+
+    assert chosen.at in range(3)
+    assert type(error).__name__ in chosen.pick.why
+    assert faults == [(call, type(error).__name__) for call in ("pick", "worker_left")]
+
+
+def test_an_operator_that_interrupts_the_process_is_heard() -> None:
+    with pytest.raises(KeyboardInterrupt):
+        Policies(lambda: Raises(KeyboardInterrupt())).choose("m", "regular", fleet(3), asking())
+
+
+@pytest.mark.parametrize(
+    ("ranks", "rank", "good"), [(1, 0, True), (1, 1, False), (1, 99, False), (4, 3, True), (4, 4, False)]
+)
+def test_a_rank_is_one_of_those_of_its_worker(ranks: int, rank: int, good: bool) -> None:
+    (worker,) = fleet(1)
+    assert bool(Pick(attrs.evolve(worker, rank_count=ranks), rank=rank).fault(1)) != good

@@ -7,6 +7,7 @@ turn. Pure. Above: server.metrics. Below: `series`, `metric`.
 
 from collections.abc import Iterator
 from itertools import accumulate
+from math import isfinite, isnan
 
 from smg_core.observability.metrics.metric import Labels, Metric
 from smg_core.observability.metrics.series import Exemplar, Sampled, SeriesTable
@@ -122,4 +123,6 @@ def _bound(value: float) -> str:
 
 
 def _number(value: float) -> str:
+    if not isfinite(value):
+        return "NaN" if isnan(value) else "+Inf" if value > 0 else "-Inf"
     return str(int(value)) if value == int(value) else repr(value)

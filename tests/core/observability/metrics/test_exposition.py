@@ -1,5 +1,6 @@
 """Metrics as text: the parsers of prometheus-client read back what was counted, in both formats."""
 
+import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -57,6 +58,22 @@ def recorded(*moments: ExchangeEnded) -> Exposition:
 
 def written(exposition: Exposition, content_type: str) -> str:
     return b"".join(exposition.pieces(content_type)).decode()
+
+
+@pytest.mark.parametrize(
+    ("content_type", "odd"),
+    # the parser of OpenMetrics takes no sum that is less than nothing, or no number
+    [
+        (OPENMETRICS, math.inf),
+        (OPENMETRICS, 1e308),
+        *[(PROMETHEUS, odd) for odd in (math.inf, -math.inf, math.nan, 1e308)],
+    ],
+)
+def test_a_number_that_is_not_finite_is_written_as_the_format_has_it(content_type: str, odd: float) -> None:
+    exposition = recorded(exchange("a", 1, odd))
+    families = {each.name: each for each in PARSERS[content_type](written(exposition, content_type))}
+    (total,) = [each.value for each in families["smg_b_seconds"].samples if each.name == "smg_b_seconds_sum"]
+    assert total == odd or (math.isnan(total) and math.isnan(odd))
 
 
 @pytest.mark.parametrize("content_type", PARSERS)
