@@ -221,6 +221,7 @@ EDGES: dict[str, frozenset[str]] = {
     "server.background_run": frozenset(),
     "server.background_store": frozenset(),
     "server.certificates": frozenset(),
+    "server.chain_times": frozenset(),
     "server.channel.local": frozenset(),
     "server.cpus": frozenset(),
     "server.channel.member": frozenset(),

@@ -447,6 +447,7 @@ CONSTANTS: dict[str, str] = {
     "server.background_store._FIELDS": COST,
     "server.background_store._PAGE": PACE,
     "server.following._PAGE": PACE,
+    "server.chain_times._PARTS": PACE,
     "server.conversation_locks._RENEWED": PACE,
     "pipeline.executor.INLINE": PACE,
     "server.loop_watch.SHOWN": SHOWN,

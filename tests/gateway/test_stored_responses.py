@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import threading
 import traceback
 from collections.abc import AsyncIterator
@@ -14,16 +15,18 @@ import openai
 import pytest
 from tests.gateway.conftest import House, eventually, in_process, over_http
 
-from smg_core import Config
+from smg_core import Config, Gateway
 from smg_core.config import LimitsConfig
 from smg_core.errors import StoreFailed
-from smg_core.history.base import Lease, LeaseLost, PutResponse
+from smg_core.history.base import ExtendExpiry, Lease, LeaseLost, PutResponse, StoredResponse
 from smg_core.history.memory import MemoryStore
+from smg_core.history.opening import guarded
 from smg_core.history.settings import HistoryConfig
 from smg_core.pipeline.settings import TimeoutsConfig
 from smg_core.protocols.base import Incoming
 from smg_core.protocols.responses import decode_responses
 from smg_core.request import Caller
+from smg_core.server import chain_times
 from smg_core.server.app import App
 from smg_core.server.identity import Head
 from smg_core.server.inprocess import async_client
@@ -606,3 +609,51 @@ async def test_the_reasoning_of_a_response_is_told_sealed_where_a_client_asks_fo
         kept = decode_responses(Incoming(json.dumps({"model": "sim", "input": again}).encode(), "r_1"))
         texts = [part.text for each in seals.opened(kept.generation)[0].messages for part in each.parts]  # type: ignore[union-attr]
         assert [text.strip() for text in texts] == ["Hello", "I think so."]
+
+
+@pytest.mark.parametrize("background", [False, True])
+@pytest.mark.parametrize("api", ["responses", "interactions"])
+async def test_all_that_an_answer_continues_is_kept_for_as_long_as_the_answer(
+    api: str, background: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chain_times, "chain_is_due", lambda *times: True)
+    config = Config(history=HistoryConfig(responses_s=1000.0, events_s=600.0), responses=ResponsesConfig(poll_s=0.02))
+    async with in_process(SIMULATOR, config=config) as house:
+        ids: list[str] = []
+        name = "previous_response_id" if api == "responses" else "previous_interaction_id"
+        for number in range(4):
+            body = {
+                "model": "sim",
+                "input": f"Turn {number}.",
+                name: ids[-1] if ids else None,
+                "background": background,
+            }
+            answer = await house.http.post(f"/v1/{api}", json={**body, "stream": True})
+            assert answer.status_code == 200
+            ids.append(re.findall(r'"id": ?"((?:resp|v1)_\w+)"', answer.text)[0])
+            kept = [await house.gateway.history.response("", id) for id in ids]
+            until = [each.expires_at for each in kept if each is not None and each.expires_at is not None]
+            assert len(until) == len(ids)
+            assert min(until) == until[-1]
+
+
+async def test_a_store_that_keeps_nothing_longer_does_not_cost_the_answer(caplog: pytest.LogCaptureFixture) -> None:
+    class Stubborn(MemoryStore):
+        async def write(self, tenant: str, operations: Any, **more: Any) -> None:
+            if all(isinstance(each, ExtendExpiry) for each in operations):
+                raise StoreFailed("failed", "it is read alone")
+            await super().write(tenant, operations, **more)
+
+    clock = FakeClock()
+    store = Stubborn(clock, most_bytes=1 << 24, most_links=10, most_link_bytes=1 << 20, most_page_bytes=1 << 20)
+    gateway = Gateway(config=Config(history=HistoryConfig(responses_s=16.0)), clock=clock)
+    gateway.history = guarded(store, gateway.config.history, clock)
+    kept = StoredResponse(
+        id="resp_1", body=b"{}", created_at=clock.time(), input=b"[]", output=b"[]", status="completed", model="sim"
+    )
+    await gateway.history.write("", [PutResponse(kept)])
+    clock.advance(8)
+    chain = await gateway.history.chain("", "resp_1")
+    assert chain is not None
+    await chain_times.ChainTimes(gateway).keep("", "", chain)
+    assert "what leads to resp_1 could not be kept longer: it is read alone" in caplog.text

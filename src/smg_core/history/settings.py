@@ -45,7 +45,7 @@ class HistoryConfig:
     )
     responses_s: float | None = option(
         30 * DAY,
-        "Seconds that responses are kept after they were last written; null keeps them.",
+        "Seconds that responses are kept after they were last written, or continued; null keeps them.",
         at_least=1,
         at_most=CENTURY,
     )

@@ -18,6 +18,7 @@ from smg_core.request import GenerationRequest
 from smg_core.server.background_api import BackgroundApi
 from smg_core.server.background_states import KeptRequest, marks, pending_until
 from smg_core.server.background_store import kept_until
+from smg_core.server.chain_times import continued_kept
 from smg_core.server.exchange import Exchange
 from smg_core.server.runtime import Runtime
 
@@ -59,6 +60,7 @@ async def _kept(gateway: Runtime, api: BackgroundApi[D], exchange: Exchange, dec
     request = KeptRequest(api.body(decoded).decode(), headers, exchange.caller.principal, exchange.caller.grants)
     operations: list[StoreOperation] = [PutResponse(kept, if_version=0)]
     operations += marks(id, request, now, until)
+    operations += continued_kept(gateway, kept.previous_id)
     if generation.stream:
         events = tuple(StoredEvent(number, data) for number, data in enumerate(opening))
         operations.append(AppendEvents(id, events, until))

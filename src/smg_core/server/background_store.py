@@ -46,6 +46,7 @@ from smg_core.server.background_states import (
     pending_until,
     unmarks,
 )
+from smg_core.server.chain_times import continued_kept
 from smg_core.server.long_work import worked
 from smg_core.server.news import Key, News
 from smg_core.server.runtime import Runtime
@@ -206,9 +207,9 @@ class PendingResponse(Generic[D]):
         def written() -> tuple[list[StoreOperation], list[AppendItems]]:
             kept = attrs.evolve(api.stored(decoded, response, False), expires_at=until)
             events = self._events(api.words.events(frames), last=True)
-            return [PutResponse(kept, if_version=found.version), *unmarks(self.id), *events], api.turn(
-                decoded, response
-            )
+            before = continued_kept(self._gateway, kept.previous_id)
+            operations = [PutResponse(kept, if_version=found.version), *before, *unmarks(self.id), *events]
+            return operations, api.turn(decoded, response)
 
         operations, turn = await self._worked(decoded.generation.size + kept_bytes(found) + len(frames), written)
         try:

@@ -24,6 +24,7 @@ from smg_core.protocols.interactions_encode import InteractionStreamEncoder, Int
 from smg_core.protocols.interactions_resume import interaction_events
 from smg_core.protocols.interactions_steps import PREVIOUS
 from smg_core.protocols.json_bounds import NestedJson
+from smg_core.server.chain_times import ChainTimes, continued_kept
 from smg_core.server.interactions_records import INTERACTION_PREFIX, interaction_bytes, stored_interaction
 from smg_core.server.long_work import worked
 from smg_core.server.runtime import Runtime
@@ -40,6 +41,7 @@ class InteractionMemory:
 
     def __init__(self, gateway: Runtime) -> None:
         self._gateway = gateway
+        self._chains = ChainTimes(gateway)
         self._failures = Repeats(gateway.config.observability.repeat_s, gateway.config.observability.repeats)
 
     async def recall(self, decoded: InteractionRequest) -> InteractionRequest:
@@ -53,7 +55,7 @@ class InteractionMemory:
         previous = generation.history.previous_id
         if previous is None:
             return decoded
-        texts = await self._chain(caller.tenant, previous)
+        texts = await self._chain(decoded, previous)
 
         def whole() -> InteractionRequest:
             bounds = NestedJson(self._gateway.limits, "the steps before this request", own=OWN_LEVELS)
@@ -63,15 +65,17 @@ class InteractionMemory:
 
         return await worked(self._gateway, caller.tenant, generation.size + sum(map(len, texts)), whole)
 
-    async def _chain(self, tenant: str, previous: str) -> list[bytes]:
-        known = previous.startswith(INTERACTION_PREFIX)
-        chain = await self._gateway.history.chain(tenant, previous) if known else None
+    async def _chain(self, decoded: InteractionRequest, previous: str) -> list[bytes]:
+        caller, known = decoded.generation.caller, previous.startswith(INTERACTION_PREFIX)
+        chain = await self._gateway.history.chain(caller.tenant, previous) if known else None
         if chain is None or chain.missing is not None:
             missing = (chain.missing if chain else previous) or ""
             raise NotFound(f"Interaction not found: {missing[:100]}", param=PREVIOUS)
         if chain.links[-1].status in _PENDING:
             after = self._gateway.admission.retry_after
             raise Conflict(f"The interaction {previous} is not complete yet.", param=PREVIOUS, retry_after=after)
+        if decoded.store:
+            await self._chains.keep(caller.tenant, caller.principal, chain)
         return [text for link in chain.links for text in (link.input, link.output)]
 
     async def keep(
@@ -95,6 +99,7 @@ class InteractionMemory:
     async def _write(self, decoded: InteractionRequest, found: JsonObject, frames: bytes) -> None:
         caller, size = decoded.generation.caller, interaction_bytes(decoded, found) + len(frames)
         operations = await worked(self._gateway, caller.tenant, size, lambda: _operations(decoded, found, frames))
+        operations += continued_kept(self._gateway, decoded.generation.history.previous_id)
         try:
             await self._gateway.history.write(caller.tenant, operations, principal=caller.principal)
         except SmgError as error:

@@ -33,6 +33,7 @@ from smg_core.protocols.json_bounds import NestedJson
 from smg_core.protocols.responses import ResponsesRequest, continued
 from smg_core.protocols.responses_encode import ResponsesStreamEncoder, ResponsesWholeEncoder
 from smg_core.protocols.stored_items import item_type
+from smg_core.server.chain_times import ChainTimes, continued_kept
 from smg_core.server.conversation_locks import LOCKED, ConversationLocks
 from smg_core.server.long_work import worked
 from smg_core.server.responses_records import PREFIX, answer_bytes, stored_response, turn_of
@@ -67,6 +68,7 @@ class ResponseMemory:
     def __init__(self, gateway: Runtime) -> None:
         self._gateway = gateway
         self._failures = Repeats(gateway.config.observability.repeat_s, gateway.config.observability.repeats)
+        self._chains = ChainTimes(gateway)
         self._locks = ConversationLocks(lambda: gateway.history, gateway.call_later)
 
     # ------------------------------------------------------------------------------------------------------------ before
@@ -91,9 +93,9 @@ class ResponseMemory:
         reference, tenant = decoded.history, decoded.generation.caller.tenant
         texts: list[bytes] = []
         if earlier is not None:
-            texts = [*(await self._chain(tenant, earlier.root) if earlier.root is not None else ()), *earlier.texts]
+            texts = [*(await self._chain(decoded, earlier.root) if earlier.root is not None else ()), *earlier.texts]
         elif reference.previous_id is not None:
-            texts = await self._chain(tenant, reference.previous_id)
+            texts = await self._chain(decoded, reference.previous_id)
         elif reference.conversation_id is not None:
             await self._lock(decoded, reference.conversation_id)
             texts = [b"[" + b",".join(await self._conversation(tenant, reference.conversation_id)) + b"]"]
@@ -116,9 +118,9 @@ class ResponseMemory:
         for text in texts:
             bounds.check(text, param)
 
-    async def _chain(self, tenant: str, previous: str) -> list[bytes]:
-        known = previous.startswith(PREFIX)
-        chain = await self._gateway.history.chain(tenant, previous) if known else None
+    async def _chain(self, decoded: ResponsesRequest, previous: str) -> list[bytes]:
+        caller, known = decoded.generation.caller, previous.startswith(PREFIX)
+        chain = await self._gateway.history.chain(caller.tenant, previous) if known else None
         if chain is None or chain.missing is not None:
             raise InvalidRequest(
                 f"Previous response with id '{(chain.missing if chain else previous) or ''}' not found.",
@@ -131,6 +133,8 @@ class ResponseMemory:
                 param="previous_response_id",
                 code="previous_response_not_complete",
             )
+        if decoded.store:
+            await self._chains.keep(caller.tenant, caller.principal, chain)
         return [text for link in chain.links for text in (link.input, link.output)]
 
     async def _conversation(self, tenant: str, id: str) -> list[bytes]:
@@ -232,11 +236,12 @@ class ResponseMemory:
         def operations() -> tuple[StoreOperation, list[AppendItems]]:
             return PutResponse(stored_response(decoded, response)), turn_of(decoded, response)
 
+        before = continued_kept(gateway, decoded.history.previous_id)
         put, turn = await worked(gateway, caller.tenant, answer_bytes(decoded, response), operations)
         write = partial(gateway.history.write, caller.tenant, principal=caller.principal)
         try:
             try:
-                await write([put, *turn], lease=self._locks.lease(id))
+                await write([put, *before, *turn], lease=self._locks.lease(id))
             except (LeaseLost, NoConversation, ItemExists) as error:  # the conversation is another's now, or is gone
                 self._tell(id, error)
                 await write([put])
