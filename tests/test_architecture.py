@@ -97,6 +97,7 @@ EDGES: dict[str, frozenset[str]] = {
     "engines.certificates": frozenset(),
     "engines.credentials": frozenset(),
     "engines.http.client": frozenset(),
+    "engines.http.gathering": frozenset(),
     "engines.http.opening": frozenset(),
     "engines.http.transport": frozenset(),
     "engines.openai.engine": frozenset(),

@@ -498,6 +498,7 @@ CONSTANTS: dict[str, str] = {
     "server.model_media._LONGEST_ADDRESS": PACE,
     "pipeline.media._LONGEST_ADDRESS": PACE,
     "engines.h2.stream._FIRST": PACE,
+    "engines.h2.waiting._FEW": "the share of few streams that is kept for questions; the setting question_calls comes after it",
     "engines.tensors._COPIED_AT_ONCE": PACE,
     "server.exchange._WRITTEN": PACE,
     "server.front_page.NAMED": SHOWN,

@@ -12,7 +12,7 @@ from tests.gateway.conftest import CHAT, House, body, eventually, settled
 from tests.gateway.fleet import Member, Prefer, fleet
 
 from smg_core import Config
-from smg_core.config import RoutingConfig, WorkersConfig
+from smg_core.config import EnginesConfig, RoutingConfig, WorkersConfig
 from smg_core.hooks import AttemptEnded
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.faults import Fault
@@ -156,3 +156,23 @@ async def test_pooled_calls_of_a_lost_worker_are_moved_and_left_where_nobody_can
             assert not house.engines[0].counters["cancelled"]
             asked.cancel()
         await settled(house)
+
+
+async def test_an_engine_all_of_whose_streams_are_in_use_passes_its_health_checks() -> None:
+    calm = settings().workers
+    config = Config(workers=attrs.evolve(calm, probe_timeout_s=30.0), engines=EnginesConfig(streams=8))
+    async with fleet(Member("a"), Member("b"), config=config, policy=Prefer("a")) as house:
+        held(house.engines[0])
+        asked = ask_many(house)
+        await eventually(lambda: house.engines[0].active == 7)  # one stream is kept
+        worker = house.gateway.registry.get("a")
+        assert worker is not None
+        before = len(house.engines[0].probed_by)
+        house.gateway.monitor.wake(worker)
+        await eventually(lambda: len(house.engines[0].probed_by) > before)
+        assert worker.state == "ready"
+        house.engines[0].clockwork.pausing.resume()
+        answers = await asyncio.gather(*asked)
+
+    assert Counter(answer.status_code for answer in answers) == {200: MANY}
+    assert outcomes(house) == {"ok": MANY}

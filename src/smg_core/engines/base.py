@@ -572,9 +572,17 @@ class Transport(Protocol):
         ...
 
     async def unary(
-        self, path: str, message: bytes, *, metadata: Sequence[tuple[str, str]] = (), timeout: float | None = None
+        self,
+        path: str,
+        message: bytes,
+        *,
+        metadata: Sequence[tuple[str, str]] = (),
+        timeout: float | None = None,
+        work: bool = False,
     ) -> bytes:
-        """One message in, one message out."""
+        """One message in, one message out. Without `work` it is a question about the engine, for which room is kept on a
+        connection that is full of calls (`EnginesConfig.question_calls`). Raises WorkerBusy where it could not even be sent, and
+        the engine was answering others meanwhile."""
         ...
 
     async def close(self) -> None:

@@ -218,7 +218,7 @@ class EngineClient:
             asked = self.codec.embed(call.id, ids, types) if types else self.codec.embed(call.id, ids)
             if asked is None:
                 raise UnsupportedParameter("This engine makes no embeddings.", param="model")
-            made = await self._ask(asked, timeout, metadata)
+            made = await self._ask(asked, timeout, metadata, work=True)
             if call.kind == "score" and len(made.values) != 1:
                 raise EngineGarbled("The engine sent several numbers as the score of a pair.")
             found.append(made if call.kind == "embed" or call.activation is False else activated(made))
@@ -250,7 +250,7 @@ class EngineClient:
         """Have an encode worker make the embeddings of one item of `media`. Returns when it has accepted that."""
         codec: EncodeCodec = self.codec  # type: ignore[assignment]  # no worker of another dialect has this role
         asked = await asyncio.to_thread(codec.encode, request_id, media, item)
-        await self._ask(asked, timeout, metadata)
+        await self._ask(asked, timeout, metadata, work=True)
 
     async def tokenizer(self) -> tuple[bytes, str] | None:
         """The tokenizer's files as a zip archive of at most `limits.tokenizer_bytes`, and its sha256 as hex, which was
@@ -275,7 +275,7 @@ class EngineClient:
             return None
         wait = asked.wait_s if isinstance(asked, FlushCache) else 0.0
         try:
-            return await self._ask(call, self._limits.upkeep_timeout_s + wait)
+            return await self._ask(call, self._limits.upkeep_timeout_s + wait, work=True)
         except SmgError as error:
             if not_offered(error):
                 return None
@@ -298,9 +298,16 @@ class EngineClient:
             telling.cancel()
         await self.transport.close()
 
-    async def _ask(self, call: Unary[T], timeout: float | None = None, metadata: Sequence[tuple[str, str]] = ()) -> T:
+    async def _ask(
+        self,
+        call: Unary[T],
+        timeout: float | None = None,
+        metadata: Sequence[tuple[str, str]] = (),
+        *,
+        work: bool = False,
+    ) -> T:
         limit = timeout or self._limits.question_timeout_s
-        answer = await self.transport.unary(call.path, call.message, metadata=metadata, timeout=limit)
+        answer = await self.transport.unary(call.path, call.message, metadata=metadata, timeout=limit, work=work)
         return call.parse(answer)
 
 

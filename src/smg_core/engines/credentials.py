@@ -43,11 +43,17 @@ class WithHeaders:
             raise self._headers.hide(error) from None
 
     async def unary(
-        self, path: str, message: bytes, *, metadata: Sequence[tuple[str, str]] = (), timeout: float | None = None
+        self,
+        path: str,
+        message: bytes,
+        *,
+        metadata: Sequence[tuple[str, str]] = (),
+        timeout: float | None = None,
+        work: bool = False,
     ) -> bytes:
         sent = (*self._headers.fields, *metadata)
         try:
-            return await self._transport.unary(path, message, metadata=sent, timeout=timeout)
+            return await self._transport.unary(path, message, metadata=sent, timeout=timeout, work=work)
         except SmgError as error:
             raise self._headers.hide(error) from None
 

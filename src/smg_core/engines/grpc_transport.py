@@ -150,9 +150,15 @@ class GrpcioTransport:
         return running
 
     async def unary(
-        self, path: str, message: bytes, *, metadata: Sequence[tuple[str, str]] = (), timeout: float | None = None
+        self,
+        path: str,
+        message: bytes,
+        *,
+        metadata: Sequence[tuple[str, str]] = (),
+        timeout: float | None = None,
+        work: bool = False,
     ) -> bytes:
-        """See `Transport.unary`."""
+        """See `Transport.unary`. grpcio queues calls for a free stream itself: no room is kept for questions."""
         call = (await self._method(path, metadata))(message, metadata=tuple(metadata), timeout=timeout)
         try:
             messages = [message async for message in call]

@@ -47,6 +47,13 @@ class EnginesConfig:
     waiting_calls: int = option(
         1024, "Most calls that wait for room on a connection; more are tried elsewhere.", at_least=0, at_most=1 << 20
     )
+    question_calls: int = option(
+        4,
+        "Calls at once for which room is kept at an engine that is full of requests: health checks, questions after its load "
+        "and what it serves, and aborts. Where it takes few calls on a connection, at most an eighth of them.",
+        at_least=0,
+        at_most=1024,
+    )
     idle_frames: int = option(
         10_000,
         "Frames in a row without a message or progress, after which the connection is closed.",

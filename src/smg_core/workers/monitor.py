@@ -15,7 +15,7 @@ from smg_core.clock import CallLater, Clock, SystemClock
 from smg_core.engines.base import CountsConnections, Engine, EngineFacts, Loads, ProcessFacts
 from smg_core.engines.openai.answers import serves_others
 from smg_core.engines.status import not_offered
-from smg_core.errors import EngineStalled, SmgError, WorkerGone
+from smg_core.errors import EngineStalled, SmgError, WorkerBusy, WorkerGone
 from smg_core.hooks import BreakerChanged, JoinEnded, Observer, WorkerStateChanged
 from smg_core.workers.health import HealthTracker, IdentityTracker, Outcome
 from smg_core.workers.polls import Learned, loads_of, packed_loads
@@ -482,6 +482,8 @@ class Monitor:
             healthy = await engine.health(self._settings.probe_timeout_s)
         except WorkerGone as error:
             return "refused", str(error)
+        except WorkerBusy as error:  # so it answers: it is no less well than full
+            return "ok", str(error)
         except SmgError as error:
             return "unknown" if not_offered(error) else "failed", str(error)
         return ("ok", "answers") if healthy else ("failed", "says that it is not healthy")

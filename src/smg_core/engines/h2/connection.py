@@ -14,7 +14,6 @@ frame, `waiting_calls` calls that wait for a free stream; and frames that bring 
 """
 
 import struct
-from collections import deque
 from collections.abc import Callable, Sequence
 
 from smg_core.engines.base import Receiver
@@ -24,9 +23,10 @@ from smg_core.engines.h2.headers import HeadDecoder, RequestHeads, check_metadat
 from smg_core.engines.h2.keepalive import KeepAlive, KeepaliveAction
 from smg_core.engines.h2.sender import Sender
 from smg_core.engines.h2.stream import H2Stream, outcome, protocol_broken
+from smg_core.engines.h2.waiting import WaitingCalls
 from smg_core.engines.settings import EnginesConfig
 from smg_core.engines.status import error_from_http, error_from_reset
-from smg_core.errors import EngineGarbled, SmgError, WorkerBusy, WorkerGone
+from smg_core.errors import EngineGarbled, SmgError, WorkerGone
 
 __all__ = ["Connection", "H2Stream"]
 
@@ -57,12 +57,13 @@ class Connection:
         self.failure: SmgError | None = None  # set once the connection is over
         self.draining = False  # the peer takes no new calls
         self.greeted = False  # the peer's SETTINGS have arrived
+        self.answers = 0  # reads that brought messages
         self.sender = Sender()
         self.out = self.sender.out
         self._wants_write = wants_write
         self._requests = RequestHeads(scheme, authority, user_agent)
         self._streams: dict[int, H2Stream] = {}
-        self._waiting: deque[H2Stream] = deque()
+        self._waiting = WaitingCalls(limits)
         self._max_streams = limits.streams
         self._next_id = 1
         self._ready: list[H2Stream] = []  # those with messages of the present read
@@ -120,8 +121,10 @@ class Connection:
         *,
         metadata: Sequence[tuple[str, str]] = (),
         timeout: float | None = None,
+        question: bool = False,
     ) -> H2Stream:
-        """A new call with its whole request. When no stream is free it waits (`id` 0) in a bounded queue.
+        """A new call with its whole request. When no stream is free it waits (`id` 0) in a bounded queue. A `question` goes
+        before other calls, and has streams that are kept for questions.
 
         Raises WorkerGone when the connection takes no new calls, WorkerBusy when the queue is full, InternalError for
         metadata that may not be sent.
@@ -130,13 +133,11 @@ class Connection:
             raise self.failure or WorkerGone("The engine is shutting down.", detail="GOAWAY received")
         if metadata:
             check_metadata(metadata, self.limits.metadata_bytes)
-        stream = H2Stream(self, receiver, self._requests.block(path, metadata, timeout), message)
-        if len(self._streams) < self._max_streams and not self._waiting:
+        stream = H2Stream(self, receiver, self._requests.block(path, metadata, timeout), message, question)
+        if self._waiting.sends_now(stream, len(self._streams), self._max_streams):
             self._send_request(stream)
-        elif len(self._waiting) >= self.limits.waiting_calls:
-            raise WorkerBusy("The engine has no room for the request.", detail="too many calls wait for a free stream")
         else:
-            self._waiting.append(stream)
+            self._waiting.add(stream)
         return stream
 
     def cancel(self, stream: H2Stream) -> None:
@@ -173,6 +174,11 @@ class Connection:
         """Tell the peer that no more calls come."""
         self.draining = True
         self.out.append(wire.frame(wire.GOAWAY, 0, 0, bytes(8)))
+
+    def retire(self) -> None:
+        """Take no more calls. Those under way go on; those that wait are told that they are to go over another connection."""
+        self.goodbye()
+        self._drop_waiting(WorkerGone("The engine is not available.", detail="nothing comes over the connection"))
 
     def tick(self, now: float) -> float:
         """Keep-alive: to be called after the seconds that the last call returned; `now` is in seconds of any steady clock.
@@ -246,6 +252,7 @@ class Connection:
     def _flush(self) -> None:
         """Push the messages of this read, with one call per receiver."""
         ready, self._ready = self._ready, []
+        self.answers += 1
         self._idle = 0
         self._alive.quiet_pings = 0
         for stream in ready:
@@ -318,7 +325,7 @@ class Connection:
         size = end - at
         self._use_window(size)
         if flags & wire.PADDED:
-            at, end = _unpad(data, at, end)
+            at, end = wire.unpad(data, at, end)
         if at == end and not flags & wire.END_STREAM:
             self._count_idle_frame()
         if stream is None:
@@ -349,7 +356,7 @@ class Connection:
 
     def _on_headers(self, number: int, flags: int, data: bytes, at: int, end: int) -> None:
         if flags & wire.PADDED:
-            at, end = _unpad(data, at, end)
+            at, end = wire.unpad(data, at, end)
         if flags & wire.PRIORITY_FLAG:
             at += 5
         if at > end:
@@ -426,7 +433,7 @@ class Connection:
         del self._streams[stream.id]
         self.sender.forget(stream)
         stream.renew()
-        self._waiting.appendleft(stream)
+        self._waiting.add_again(stream)
         self._admit()
 
     def _on_settings(self, number: int, flags: int, data: bytes, at: int, end: int) -> None:
@@ -542,7 +549,7 @@ class Connection:
                 code = Code.CANCEL if reset is None else reset
                 self._owed = min(self._owed + max(stream.window, 0), 2 * self._full_window)
                 self.out.append(wire.frame(wire.RST_STREAM, 0, stream.id, _U32.pack(code)))
-        elif stream in self._waiting:
+        else:
             self._waiting.remove(stream)
         if stream.on_end is not None:
             stream.on_end()
@@ -550,9 +557,8 @@ class Connection:
             self._admit()
 
     def _admit(self) -> None:
-        """Send calls that waited for a stream, oldest first."""
-        while self._waiting and len(self._streams) < self._max_streams and self.usable:
-            stream = self._waiting.popleft()
+        """Send calls that waited for a stream: questions, then others, the oldest first."""
+        while self.usable and (stream := self._waiting.next(len(self._streams), self._max_streams)) is not None:
             self._send_request(stream)
             if stream.on_sent is not None:
                 tell, stream.on_sent = stream.on_sent, None
@@ -560,8 +566,7 @@ class Connection:
 
     def _drop_waiting(self, error: SmgError) -> None:
         """Drop the calls that wait for a stream. Nothing of them was sent, so their receivers are told nothing."""
-        waiting, self._waiting = self._waiting, deque()
-        for stream in waiting:
+        for stream in self._waiting.drain():
             if stream.refusals:  # it was sent once, and its receiver waits
                 self._finish(stream, error)
                 continue
@@ -591,10 +596,3 @@ _HANDLERS: dict[int, Callable[[Connection, int, int, bytes, int, int], None]] = 
     wire.WINDOW_UPDATE: Connection._on_window_update,
     wire.CONTINUATION: Connection._on_continuation,
 }
-
-
-def _unpad(data: bytes, at: int, end: int) -> tuple[int, int]:
-    """Where the content of a padded frame begins and ends."""
-    if at == end or data[at] > end - at - 1:
-        raise ProtocolError(Code.PROTOCOL_ERROR, "padding longer than its frame")
-    return at + 1, end - data[at]

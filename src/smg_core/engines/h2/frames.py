@@ -32,6 +32,7 @@ __all__ = [
     "frame",
     "frame_head",
     "settings",
+    "unpad",
     "window_update",
 ]
 
@@ -102,3 +103,10 @@ def window_update(stream: int, increment: int) -> bytes:
 def settings(values: Iterable[tuple[int, int]]) -> bytes:
     """A SETTINGS frame of `(identifier, value)` pairs."""
     return frame(SETTINGS, 0, 0, b"".join(_SETTING.pack(*value) for value in values))
+
+
+def unpad(data: bytes, at: int, end: int) -> tuple[int, int]:
+    """Where the content of a padded frame begins and ends."""
+    if at == end or data[at] > end - at - 1:
+        raise ProtocolError(Code.PROTOCOL_ERROR, "padding longer than its frame")
+    return at + 1, end - data[at]

@@ -50,7 +50,8 @@ class H2Stream:
     """One call; it is the `Call` that a transport hands out. `id` is 0 while it waits for a free stream.
 
     `on_sent` is called once for a call that had to wait: with None when its request went out, with the error when it
-    never will. `on_end` is called when a call that was sent is over, however it ended.
+    never will. `on_end` is called when a call that was sent is over, however it ended. A `question` about the engine has
+    streams kept for it.
     """
 
     __slots__ = (
@@ -69,6 +70,7 @@ class H2Stream:
         "paused",
         "plain",
         "push",
+        "question",
         "receiver",
         "refusals",
         "rest",
@@ -76,8 +78,9 @@ class H2Stream:
         "window",
     )
 
-    def __init__(self, owner: Owner, receiver: Receiver, head: bytes, message: bytes) -> None:
+    def __init__(self, owner: Owner, receiver: Receiver, head: bytes, message: bytes, question: bool = False) -> None:
         self._owner = owner
+        self.question = question
         self.id = 0
         self.receiver = receiver
         self.push = receiver.messages

@@ -3,9 +3,10 @@
 An edge: it opens sockets, keeps the deadline and keep-alive timers, and moves bytes between socket and connection. Above:
 `engines.client`. It knows nothing of frames. Works on asyncio's own loop and on uvloop.
 
-There is one connection for each engine, made on first use. Calls that start while it is being made share the attempt; if it
-fails, all of them fail, and the next call tries again at once: how long a failing worker is left alone is not decided here. A
-connection that got GOAWAY finishes its calls while a new one takes the next calls. Starting a call creates no task.
+There is one connection for each engine, made on first use, and a new one after a question to which nothing came. Calls that start
+while it is being made share the attempt; if it fails, all of them fail, and the next call tries again at once: how long a failing
+worker is left alone is not decided here. A connection that got GOAWAY finishes its calls while a new one takes the next calls.
+Starting a call creates no task.
 """
 
 import asyncio
@@ -18,7 +19,7 @@ from smg_core.engines.certificates import tls_context
 from smg_core.engines.h2.connection import Connection, H2Stream
 from smg_core.engines.settings import EnginesConfig
 from smg_core.engines.target import Target
-from smg_core.errors import EngineGarbled, EngineTimeout, SmgError, WorkerGone
+from smg_core.errors import EngineGarbled, EngineTimeout, SmgError, WorkerBusy, WorkerGone
 
 __all__ = ["H2Transport"]
 
@@ -201,12 +202,17 @@ class H2Transport:
         metadata: Sequence[tuple[str, str]] = (),
         timeout: float | None = None,
         connect_timeout: float | None = None,
+        question: bool = False,
     ) -> H2Stream:
         """See `Transport.start`. Raises WorkerGone when no connection can be made, WorkerBusy when too many calls wait,
-        EngineTimeout when `timeout` passes before the request has left."""
+        EngineTimeout when `timeout` passes before the request has left, WorkerBusy if others were answered meanwhile. `question`:
+        it may use what is kept for questions."""
         link = self._link
+        answers = link.connection.answers if link is not None else 0
         if link is not None and link.connection.usable:
-            stream = link.connection.request(path, message, receiver, metadata=metadata, timeout=timeout)
+            stream = link.connection.request(
+                path, message, receiver, metadata=metadata, timeout=timeout, question=question
+            )
             if stream.id:
                 link.write()
                 if timeout is not None:
@@ -217,14 +223,22 @@ class H2Transport:
         deadline = None if timeout is None else loop.time() + timeout
         try:
             async with asyncio.timeout_at(deadline):
-                stream = await self._start_slowly(path, message, receiver, metadata, deadline, connect_timeout)
+                stream = await self._start_slowly(
+                    path, message, receiver, metadata, deadline, connect_timeout, question=question
+                )
         except TimeoutError:
-            raise EngineTimeout(
-                "The engine did not answer in time.", detail=f"{self.target}: not even started"
-            ) from None
+            raise self._not_started(link, answers) from None
         if deadline is not None and not stream.done:
             _set_deadline(stream, deadline - loop.time())
         return stream
+
+    def _not_started(self, link: _Link | None, answers: int) -> SmgError:
+        """The error of a call for which no stream became free in its time: the engine is busy if `link`, which had brought so
+        many `answers` before, has brought more meanwhile."""
+        if link is not None and link is self._link and link.connection.answers > answers:
+            detail = f"{self.target}: no stream became free in time"
+            return WorkerBusy("The engine has no room for the request.", detail=detail)
+        return EngineTimeout("The engine did not answer in time.", detail=f"{self.target}: not even started")
 
     async def _start_slowly(
         self,
@@ -234,6 +248,8 @@ class H2Transport:
         metadata: Sequence[tuple[str, str]],
         deadline: float | None,
         connect_timeout: float | None,
+        *,
+        question: bool,
     ) -> H2Stream:
         """Connect if need be and wait for a free stream; a call that never left moves to the next connection."""
         loop = asyncio.get_running_loop()
@@ -242,7 +258,9 @@ class H2Transport:
             link = await self._connected(connect_timeout)
             left = None if deadline is None else deadline - loop.time()
             try:
-                stream = link.connection.request(path, message, receiver, metadata=metadata, timeout=left)
+                stream = link.connection.request(
+                    path, message, receiver, metadata=metadata, timeout=left, question=question
+                )
                 if stream.id:
                     link.write()
                 else:
@@ -254,15 +272,36 @@ class H2Transport:
         raise error
 
     async def unary(
-        self, path: str, message: bytes, *, metadata: Sequence[tuple[str, str]] = (), timeout: float | None = None
+        self,
+        path: str,
+        message: bytes,
+        *,
+        metadata: Sequence[tuple[str, str]] = (),
+        timeout: float | None = None,
+        work: bool = False,
     ) -> bytes:
         """See `Transport.unary`."""
-        answer = UnaryReceiver()
-        stream = await self.start(path, message, answer, metadata=metadata, timeout=timeout)
+        answer, link = UnaryReceiver(), self._link
+        answers = link.connection.answers if link is not None else 0
+        stream: H2Stream | None = None
         try:
+            stream = await self.start(path, message, answer, metadata=metadata, timeout=timeout, question=not work)
             return await answer.future
+        except EngineTimeout:
+            if not work and link is not None and link.connection.answers == answers:
+                self._leave(link)
+            raise
         finally:
-            stream.cancel()
+            if stream is not None:
+                stream.cancel()
+
+    def _leave(self, link: _Link) -> None:
+        """Make the next call over a new connection: a question was not answered over `link`, and no other call was. Its path may
+        have gone dead without a word, which TCP notices after minutes. The calls on it go on: the engine may only be late."""
+        if link is self._link and link.connection.usable:
+            self._link = None
+            link.connection.retire()
+            link.write()
 
     async def close(self) -> None:
         """See `Transport.close`. Idempotent."""

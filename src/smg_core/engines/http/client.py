@@ -17,6 +17,7 @@ from typing import cast
 from smg_core.engines.certificates import TlsContexts
 from smg_core.engines.http.address import HttpAddress
 from smg_core.engines.http.answer import AnswerReader, HttpReceiver, HttpReply
+from smg_core.engines.http.gathering import GatheredReply
 from smg_core.engines.http.request import request_head
 from smg_core.engines.secrets import SecretHeaders
 from smg_core.engines.settings import EnginesConfig
@@ -38,7 +39,8 @@ class HttpClient:
     """Calls of the server at `url`. `headers` are sent with every call and are kept out of errors. `tls` is for https, where the
     system's certificates do not do. `connect_timeout` in seconds is for a connection: to be made, to become free, and to take
     more of a request that it has stopped reading. At most `limits.http_connections` calls are in flight; `limits.waiting_calls`
-    more wait for a connection. `connections` counts those that were made so far."""
+    more wait for a connection; `limits.question_calls` beside those are for questions alone. `connections` counts those that were
+    made so far."""
 
     def __init__(
         self,
@@ -60,6 +62,7 @@ class HttpClient:
         self._idle: list[_Link] = []  # the one used last is last
         self._links: set[_Link] = set()
         self._places = limits.http_connections  # for connections that may still be made
+        self._kept_places = limits.question_calls  # beside those, for questions
         self._waiting: deque[asyncio.Future[_Link | None]] = deque()
         self._calls: set[HttpCall] = set()
         self._closed = False
@@ -80,9 +83,11 @@ class HttpClient:
         timeout: float | None = None,
         connect_timeout: float | None = None,
         repeatable: bool = True,
+        question: bool = False,
     ) -> "HttpCall":
         """Send a request; its answer is pushed into `receiver`. `timeout` in seconds covers the whole call, `connect_timeout` the
-        wait for a connection (None: the client's). `repeatable`: the request may reach the server twice. Raises what kept the
+        wait for a connection (None: the client's). `repeatable`: the request may reach the server twice. `question`: it does not
+        wait for a connection where all are in use, as long as fewer than `limits.question_calls` do so. Raises what kept the
         request from being sent, in which case nothing is pushed: WorkerGone, WorkerBusy, EngineTimeout, InternalError."""
         head = request_head(method, path, self.address.authority, len(body), (*self.headers.fields, *headers))
         call = HttpCall(self, receiver, head, body, repeatable)
@@ -94,7 +99,7 @@ class HttpClient:
                 call.send_on(self._idle.pop())
             else:
                 async with asyncio.timeout(timeout):
-                    call.send_on(await self._link(connect_timeout))
+                    call.send_on(await self._link(connect_timeout, question=question))
         except TimeoutError:
             call.cancel()
             raise EngineTimeout(_LATE, detail=f"{self.address}: not even started") from None
@@ -113,11 +118,21 @@ class HttpClient:
         headers: Sequence[tuple[str, str]] = (),
         repeatable: bool = True,
         most: int | None = None,
+        question: bool = False,
     ) -> HttpReply:
         """One request with its whole answer, whatever its status. Of the body at most `most` bytes are read (None: as many as
         `limits.http_body_bytes`). `timeout` in seconds covers all of it. Raises as `start` does, and what ended the answer."""
-        gathering = _Gathering(self.limits.http_body_bytes if most is None else most)
-        call = await self.start(method, path, body, gathering, headers=headers, timeout=timeout, repeatable=repeatable)
+        gathering = GatheredReply(self.limits.http_body_bytes if most is None else most)
+        call = await self.start(
+            method,
+            path,
+            body,
+            gathering,
+            headers=headers,
+            timeout=timeout,
+            repeatable=repeatable,
+            question=question,
+        )
         try:
             return await gathering.done
         finally:
@@ -152,7 +167,10 @@ class HttpClient:
         return await self._link(connect_timeout)
 
     def give_back(self, link: "_Link") -> None:
-        """Keep a connection whose call is over."""
+        """Keep a connection whose call is over, unless it was made for a question beside all others."""
+        if link.kept_place:
+            link.abort()
+            return
         while self._waiting:
             waiter = self._waiting.popleft()
             if not waiter.done():
@@ -173,13 +191,16 @@ class HttpClient:
 
     # ------------------------------------------------------------------------------------------------------ connecting
 
-    async def _link(self, connect_timeout: float | None) -> "_Link":
+    async def _link(self, connect_timeout: float | None, *, question: bool = False) -> "_Link":
         if self._closed:
             raise self.gone("closed by us")
         seconds = self.connect_timeout if connect_timeout is None else connect_timeout
         if self._places:
             self._places -= 1
             return await self._connect(seconds)
+        if question and self._kept_places:
+            self._kept_places -= 1
+            return await self._connect(seconds, kept_place=True)
         if len(self._waiting) >= self.limits.waiting_calls:
             raise WorkerBusy("The engine has no room for the request.", detail=f"{self.address}: too many calls wait")
         waiter: asyncio.Future[_Link | None] = asyncio.get_running_loop().create_future()
@@ -212,7 +233,10 @@ class HttpClient:
     def _free_place_of(self, link: "_Link") -> None:
         if link.has_place:
             link.has_place = False
-            self._free_place()
+            if link.kept_place:
+                self._kept_places += 1
+            else:
+                self._free_place()
 
     def _free_place(self) -> None:
         while self._waiting:
@@ -222,9 +246,9 @@ class HttpClient:
                 return
         self._places += 1
 
-    async def _connect(self, seconds: float) -> "_Link":
-        """A new connection, for which there is a place."""
-        link = _Link(self, self._buffer)
+    async def _connect(self, seconds: float, *, kept_place: bool = False) -> "_Link":
+        """A new connection, for which there is a place; `kept_place`: one of those that are kept for questions."""
+        link = _Link(self, self._buffer, kept_place)
         try:
             async with asyncio.timeout(seconds):
                 await self._open_socket(link)
@@ -403,7 +427,8 @@ class HttpCall:
 class _Link(asyncio.BufferedProtocol):
     """One socket, with at most one call on it."""
 
-    def __init__(self, client: HttpClient, buffer: bytearray) -> None:
+    def __init__(self, client: HttpClient, buffer: bytearray, kept_place: bool = False) -> None:
+        self.kept_place = kept_place  # it is one of those for questions
         self.unused = True  # has carried no call yet
         self.has_place = True  # of the client's `http_connections`
         self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -564,32 +589,3 @@ class _Link(asyncio.BufferedProtocol):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-
-
-class _Gathering:
-    """Receives one whole answer, up to `most` bytes of its body; `done` is the answer, or the error."""
-
-    def __init__(self, most: int) -> None:
-        self.done: asyncio.Future[HttpReply] = asyncio.get_running_loop().create_future()
-        self._most = most
-        self._status = 0
-        self._headers: dict[str, str] = {}
-        self._body = bytearray()
-
-    def head(self, status: int, headers: dict[str, str]) -> None:
-        self._status, self._headers = status, headers
-
-    def body(self, piece: bytes) -> None:
-        self._body += piece
-        if len(self._body) > self._most:
-            self._set(cut=True)
-
-    def closed(self, error: SmgError | None) -> None:
-        if error is None:
-            self._set(cut=False)
-        elif not self.done.done():
-            self.done.set_exception(error)
-
-    def _set(self, *, cut: bool) -> None:
-        if not self.done.done():
-            self.done.set_result(HttpReply(self._status, self._headers, bytes(self._body[: self._most]), cut))

@@ -57,7 +57,13 @@ class HttpTransport:
         return call
 
     async def unary(
-        self, path: str, message: bytes, *, metadata: Sequence[tuple[str, str]] = (), timeout: float | None = None
+        self,
+        path: str,
+        message: bytes,
+        *,
+        metadata: Sequence[tuple[str, str]] = (),
+        timeout: float | None = None,
+        work: bool = False,
     ) -> bytes:
         """See `Transport.unary`. Only what asks for something is sent twice if its connection turns out to be gone."""
         method, _, place = path.partition(" ")
@@ -66,7 +72,7 @@ class HttpTransport:
         headers = (*(_JSON if message else ()), *metadata)
         place = self._client.address.root + place
         reply = await self._client.ask(
-            method, place, message, timeout=seconds, headers=headers, repeatable=method == "GET"
+            method, place, message, timeout=seconds, headers=headers, repeatable=method == "GET", question=not work
         )
         if reply.status != 200:
             raise self._client.headers.hide(_error_of(reply))

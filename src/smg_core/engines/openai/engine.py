@@ -199,7 +199,7 @@ class OpenAiEngine:
         raise self._http.headers.hide(error_from_http_status(answer.status, answer.body, wait))
 
     async def _get(self, path: str, timeout: float) -> HttpReply:
-        return await self._http.ask("GET", path, timeout=timeout)
+        return await self._http.ask("GET", path, timeout=timeout, question=True)
 
     async def _speaks_http2(self) -> bool:
         """Whether the server takes HTTP/2 without TLS, as engines that speak gRPC do."""

@@ -108,7 +108,8 @@ class PooledWork:
         return found
 
     async def _get(self, path: str) -> HttpReply:
-        return await self._http.ask("GET", f"{self._root}{path}", timeout=self._limits.question_timeout_s)
+        seconds = self._limits.question_timeout_s
+        return await self._http.ask("GET", f"{self._root}{path}", timeout=seconds, question=True)
 
     async def _post(
         self, path: str, body: bytes, call: PoolCall, metadata: Metadata, timeout: float | None

@@ -775,6 +775,54 @@ def test_the_queue_of_waiting_calls_is_bounded() -> None:
         server.call()
 
 
+@pytest.mark.parametrize(("streams", "kept"), [(7, 0), (8, 1), (20, 2), (100, 4), (4096, 4)])
+def test_a_few_streams_are_kept_for_questions(streams: int, kept: int) -> None:
+    server = Server(EnginesConfig(waiting_calls=8), (3, streams))
+    calls = [server.call()[0] for _ in range(streams + 1 - kept)]
+    questions = [server.call(question=True)[0] for _ in range(kept + 1)]
+
+    assert [bool(call.id) for call in calls] == [True] * (streams - kept) + [False]
+    assert [bool(each.id) for each in questions] == [True] * kept + [False]
+    calls[0].cancel()
+    assert [bool(each.id) for each in (questions[-1], calls[-1])] == [True, False]  # questions go first
+    calls[1].cancel()
+    assert bool(calls[-1].id) is (kept == 0 and streams > 1)
+    for each in questions:
+        each.cancel()
+    assert bool(calls[-1].id) is True
+
+
+def test_questions_wait_in_order_before_all_other_calls_and_have_a_bound_of_their_own() -> None:
+    server = Server(EnginesConfig(waiting_calls=2), (3, 1))
+    first, *waiting = [server.call()[0] for _ in range(3)]
+    questions = [server.call(question=True)[0] for _ in range(2)]
+    with pytest.raises(WorkerBusy):
+        server.call(question=True)
+    with pytest.raises(WorkerBusy):
+        server.call()
+    order = []
+    for each in (first, *questions, *waiting):
+        assert each.id
+        order.append(each.id)
+        each.cancel()
+
+    assert order == sorted(order)
+
+
+def test_a_refused_call_waits_behind_the_questions() -> None:
+    server = Server(None, (3, 8))
+    calls = [server.call()[0] for _ in range(7)]
+    questions = [server.call(question=True)[0] for _ in range(2)]
+    assert [bool(each.id) for each in questions] == [True, False]
+    server.say(settings((3, 1)), frame(RST, 0, calls[0].id, u32(REFUSED)))
+    for each in (*calls[1:], questions[0]):
+        each.cancel()
+
+    assert (bool(questions[1].id), calls[0].id) == (True, 0)
+    questions[1].cancel()
+    assert calls[0].id
+
+
 def test_a_waiting_call_that_is_cancelled_leaves_the_queue() -> None:
     server = Server(None, (3, 1))
     first, _ = server.call()

@@ -8,13 +8,14 @@ from typing import Any
 import attrs
 import pytest
 from hpack import Encoder
-from tests.core.engines.h2.wire import GOAWAY, OK_HEAD, PING, RST, UPDATE, frame, message
+from tests.core.engines.h2.wire import GOAWAY, HEADERS, OK_HEAD, PING, RST, UPDATE, frame, message
+from tests.gateway.conftest import eventually
 from tests.peers import stop
 
 from smg_core.engines.h2.connection import H2Stream
 from smg_core.engines.h2.transport import H2Transport, _expire, _Link
 from smg_core.engines.settings import EnginesConfig
-from smg_core.errors import EngineGarbled, SmgError, WorkerGone
+from smg_core.errors import EngineGarbled, EngineTimeout, SmgError, WorkerBusy, WorkerGone
 
 pytestmark = pytest.mark.anyio
 
@@ -199,6 +200,60 @@ async def test_a_cancelled_start_takes_its_call_back(server: RawServer, connect:
     reader, _ = await server.peers.get()
     data = await read_until(reader, lambda data: b"three" in data)
     assert b"two" not in data
+
+
+async def test_a_question_without_an_answer_has_the_next_call_made_over_a_new_connection_and_ends_no_call(
+    server: RawServer, connect: Callable[..., H2Transport]
+) -> None:
+    transport, ear = connect(server.url), Ear()
+    first = await transport.start(PATH, b"one", ear)
+    _, writer = await server.peers.get()
+    for _ in range(2):  # the path that answers nothing is left at once, however often that happens
+        with pytest.raises(EngineTimeout):
+            await transport.unary(PATH, b"how are you", timeout=0.05)
+        second = await transport.start(PATH, b"two", Ear())
+        await server.peers.get()
+        second.cancel()
+    assert transport.connections == 3
+    assert not ear.over.done()
+    encoder = Encoder()  # what was only late comes all the same
+    writer.write(frame(HEADERS, 4, first.id, encoder.encode(OK_HEAD)) + message(first.id, b"a token"))
+    await eventually(lambda: ear.got == [b"a token"])
+    first.cancel()
+
+
+async def test_a_question_that_is_late_while_others_are_answered_leaves_no_connection(
+    server: RawServer, connect: Callable[..., H2Transport]
+) -> None:
+    transport, ear = connect(server.url), Ear()
+    first = await transport.start(PATH, b"one", ear)
+    _, writer = await server.peers.get()
+    asked = asyncio.ensure_future(transport.unary(PATH, b"how are you", timeout=0.3))
+    await asyncio.sleep(0)
+    writer.write(frame(HEADERS, 4, first.id, Encoder().encode(OK_HEAD)) + message(first.id, b"a token"))
+    with pytest.raises(EngineTimeout):
+        await asked
+    (await transport.start(PATH, b"two", Ear())).cancel()
+    first.cancel()
+    assert transport.connections == 1
+
+
+@pytest.mark.parametrize("others", [False, True])
+async def test_a_call_that_gets_no_stream_in_its_time_is_late_unless_others_are_answered_meanwhile(
+    server: RawServer, connect: Callable[..., H2Transport], others: bool
+) -> None:
+    transport, ear = connect(server.url, limits=EnginesConfig(streams=1)), Ear()
+    first = await transport.start(PATH, b"one", ear)
+    _, writer = await server.peers.get()
+    encoder = Encoder()
+    writer.write(frame(HEADERS, 4, first.id, encoder.encode(OK_HEAD)))
+    asked = asyncio.ensure_future(transport.unary(PATH, b"how are you", timeout=0.3))
+    await asyncio.sleep(0)
+    if others:
+        writer.write(message(first.id, b"a token"))
+    with pytest.raises(WorkerBusy if others else EngineTimeout):
+        await asked
+    first.cancel()
 
 
 async def test_what_comes_at_once_is_read_in_pieces_between_which_others_have_their_turn(

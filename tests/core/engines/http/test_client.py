@@ -217,6 +217,28 @@ async def test_a_call_that_gets_no_connection_in_its_time_is_refused_as_busy() -
         assert not client.in_flight
 
 
+async def test_questions_have_connections_of_their_own_where_all_are_in_use() -> None:
+    bounds = {"http_connections": 1, "question_calls": 2}
+    async with talking(hang, say(OK), hang, bounds=bounds) as (peer, client):
+        call = await client.start("POST", "/", b"", Heard())
+        await eventually(lambda: len(peer.requests) == 1)
+        for _ in range(3):
+            peer.answers = [say(OK)]
+            assert (await client.ask("GET", "/health", timeout=PATIENCE, question=True)).body == b"ok"
+            await eventually(lambda: peer.connections - peer.gone == 1)  # those are not kept
+        peer.answers = [hang]
+        hung = [asyncio.ensure_future(client.ask("GET", "/", timeout=PATIENCE, question=True)) for _ in range(2)]
+        await eventually(lambda: peer.connections - peer.gone == 3)
+        with pytest.raises(EngineTimeout):
+            await client.ask("GET", "/health", timeout=0.01, question=True)
+        for each in hung:
+            each.cancel()
+        await asyncio.gather(*hung, return_exceptions=True)
+        peer.answers = [say(OK)]
+        assert (await client.ask("GET", "/health", timeout=PATIENCE, question=True)).body == b"ok"
+        call.cancel()
+
+
 async def test_no_more_calls_wait_than_may() -> None:
     async with talking(hang, bounds={"http_connections": 1, "waiting_calls": 0}) as (_, client):
         call = await client.start("POST", "/", b"", Heard())
