@@ -277,20 +277,44 @@ async def test_a_cache_of_another_prompt_is_not_decoded(way: Way) -> None:
         assert engine(house, "d").counters["refused"] == 1
 
 
-async def test_a_prefill_engine_that_dies_after_it_handed_over_ends_the_request_or_is_replaced(way: Way) -> None:
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_prefill_engine_that_dies_before_its_cache_is_read_is_replaced_by_another_one(
+    way: Way, stream: bool
+) -> None:
     async with pools(way, prefill=("p0", "p1")) as house:
         dying = engine(house, "p0")
         dying.exchange.withheld = True
-        asked = asyncio.create_task(ask(house, max_tokens=5))
+        asked = asyncio.create_task(ask(house, max_tokens=5, stream=stream))
         await eventually(lambda: engine(house, "d").exchange.counters["waiting"])
         await dying.stop()
         answer = await asked
+        await eventually(lambda: house.gateway.registry.get("p0").state == "unreachable")  # type: ignore[union-attr]
         await idle(house)
 
-        assert (
-            answer.status_code == 500
-        )  # the decode engine says so at once; a failure of its own is not tried elsewhere
-        assert [each for each in calls(house) if each[1] == "decode"] == [("d", "decode", "EngineFailed")]
+        assert answer.status_code == 200  # the decode engine says no more than that it failed
+        assert "error" not in answer.text
+        assert [each for each in calls(house) if each[1] == "decode"] == [
+            ("d", "decode", "EngineFailed"),
+            ("d", "decode", "ok"),
+        ]
+        assert [each for each in calls(house) if each[1] == "prefill"] == [
+            ("p0", "prefill", "ok"),
+            ("p1", "prefill", "ok"),
+        ]
+        assert house.gateway.registry.breakers.state("d") == "closed"
+
+
+async def test_an_engine_that_fails_by_itself_while_it_waits_for_a_cache_has_a_bounded_number_of_tries(
+    way: Way,
+) -> None:
+    async with pools(way, prefill=("p0", "p1", "p2", "p3", "p4")) as house:
+        for name in ("p0", "p1", "p2", "p3", "p4"):
+            engine(house, name).exchange.spoiled = True
+        answer = await ask(house, max_tokens=5)
+        await idle(house)
+
+        assert answer.status_code == 500
+        assert [each[2] for each in calls(house) if each[1] == "decode"] == ["EngineFailed"] * 4
 
 
 async def test_a_client_that_leaves_ends_both_engines_work(way: Way) -> None:

@@ -237,6 +237,11 @@ class EngineCall:
         """Of two workers, the name of the one that failed; None where one does it all."""
         return None if self.pairing is None or self.attempt.error is None else self.pairing.failed
 
+    @property
+    def handed_nothing(self) -> bool:
+        """Whether the engine that answers failed while it waited for the cache that the other one had made."""
+        return self.pairing is not None and self.attempt.error is not None and self.pairing.handed_nothing
+
     def needs(self, worker: str) -> bool:
         """Whether the call cannot go on without the worker of that name, which is one of its own."""
         return self.pairing is None or self.pairing.needs(worker)
@@ -258,5 +263,6 @@ class EngineCall:
             transcript=self.transcript,
             cut_short=ids is not None and ids.cut_short,
             begun=attempt.pushes > 0,
+            handed_nothing=self.handed_nothing,
             received=ids.tokens_received if ids is not None else 0,
         )

@@ -144,7 +144,8 @@ class Doing(Protocol):
 class Legs:
     """The `AnswerCall` of all legs, whose outputs go to `sink`. `together`: both engines are asked at once; `encodes`: encode
     workers too, which takes engines that are asked at once. `failed` is the leg whose engine is to blame when the call was not
-    completed; `error` is what that engine ended with, None where it was only given up."""
+    completed; `error` is what that engine ended with, None where it was only given up. `handed_nothing`: the engine that answers
+    failed before it had said anything, while it waited for the cache of the other."""
 
     def __init__(self, sink: EngineSink[EngineOutput], doing: Doing, *, together: bool, encodes: bool = False) -> None:
         self.state: LegState = "encode" if encodes else "both" if together else "prefill"
@@ -156,6 +157,7 @@ class Legs:
         self._calls: dict[Leg, AnswerCall] = {}
         self._paused = False
         self.error: SmgError | None = None
+        self.handed_nothing = False
         self._held: list[EngineOutput] = []
         self._held_end = False
         self._cached: int | None = None
@@ -285,6 +287,9 @@ class Legs:
         if self.state == "over" or (leg == "prefill" and self.state in ("transfer", "decode")):
             return
         self.failed, self.error = leg, error
+        if leg == "decode" and self.state == "transfer" and isinstance(error, EngineFailed):
+            # Engines say no more than that they failed, also where the one that has the cache is gone.
+            self.failed, self.handed_nothing = "prefill", True
         self._doing.ended(leg, error)
         self._happened("prefill_failed" if leg == "prefill" else "decode_failed")
 

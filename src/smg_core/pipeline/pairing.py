@@ -167,6 +167,11 @@ class Pairing:
         chosen = pair.encoding.to_blame if pair.legs.failed == "encode" else self.chosen[pair.legs.failed]
         return chosen.worker.name
 
+    @property
+    def handed_nothing(self) -> bool:
+        """Whether the call failed at the engine that answers, for want of the cache that the other one had made."""
+        return any(pair.legs.handed_nothing for pair in self._pairs)
+
     def needs(self, worker: str) -> bool:
         """Whether the answer cannot be made, or not be made on, without the worker of that name."""
         legs = [leg for leg, chosen in self.chosen.items() if chosen.worker.name == worker] or ["encode"]

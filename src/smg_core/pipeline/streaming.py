@@ -162,12 +162,17 @@ class Streaming:
         worker, seconds = step.chosen.worker, now - call.began
         detail = said = ""
         outcome: str = "ok" if attempt.state == "complete" else run.given_up
-        error = attempt.error if call.failed in (None, worker.name) else None  # the prefill worker's is told already
+        handed_nothing = call.handed_nothing and step.prefill is not None
+        # that of the prefill worker is told already
+        error = attempt.error if handed_nothing or call.failed in (None, worker.name) else None
         if error is not None:
             outcome, detail, said = type(error).__name__, error.detail or error.message, error.said
-        told = None if run.timeouts.impatient(error) else error
+        told = None if handed_nothing or run.timeouts.impatient(error) else error
         answered = attempt.state == "complete" or attempt.pushes > 0 or says_something(told)
         self._on_outcome(step.chosen, told, seconds, answered and outcome != "outrun")
+        if handed_nothing and step.prefill is not None:  # which is probed for that
+            gone = WorkerGone("The engine is not available.", detail=f"{worker.name} did not get its cache")
+            self._on_outcome(step.prefill, gone, seconds, True)
         finishes = attempt.reader.finishes[call.finishes_before :]
         for each in finishes:
             if each.violation is not None:

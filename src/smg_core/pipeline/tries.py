@@ -8,7 +8,8 @@
 
 "Can go on" needs the ids of the tokens, which engines that speak chat do not give, and a migration that is left. A rest that
 could differ (`continuing.inexact`) is begun again while the client has seen nothing; after that a setting says whether it goes
-on. An error that another worker would give too ends the turn whatever came of it.
+on. An error that another worker would give too ends the turn whatever came of it, unless the engine may have failed for want of
+the cache that another one was to hand over (`Turn.handed_nothing`).
 
 A try from the beginning takes a retry from the budget of all turns, unless the worker was lost with all the calls that it had
 (`Turn.lost`): these are as many as the load was, however often anything fails, so they are no storm. Pure. Above: pipeline.flow.
@@ -116,7 +117,7 @@ class Tries:
             self.tried |= names
 
     def _follows(self, turn: Turn, error: SmgError, *, committed: bool) -> Follows:
-        if not error.another_worker_may_do:
+        if not error.another_worker_may_do and not turn.handed_nothing:
             return "end"
         came = turn.begun or turn.received > 0
         if turn.reader is not None and came and (self._migrations if turn.begun else self._retries):

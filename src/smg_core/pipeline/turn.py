@@ -54,7 +54,9 @@ class Turn(Struct, frozen=True):
     `Finished` events were not sent to the client. If the turn was kept, another call can continue it (`Stream.continues`) with
     its `reader`, and `transcript` collects its outputs; `received` is how many tokens of the turn have come, of all its calls.
     `begun`: this call of an engine has brought something. `cut_short`: the budget of reasoning is used up, so another call must
-    continue the turn. `lost`: the worker was lost, with all the calls that it had."""
+    continue the turn. `lost`: the worker was lost, with all the calls that it had.
+    `handed_nothing`: the engine failed before it had said anything, and the one to blame may be that which read the prompt for
+    it, so that another pair may do what the error says that no other worker can."""
 
     finishes: tuple[Finished, ...]
     usage: Usage
@@ -69,6 +71,7 @@ class Turn(Struct, frozen=True):
     begun: bool = False
     received: int = 0
     lost: bool = False
+    handed_nothing: bool = False
 
     @property
     def output(self) -> TurnOutput:

@@ -286,6 +286,18 @@ def test_a_call_that_was_lost_with_all_others_of_its_worker_takes_no_retry_from_
         play([PROMPTED, on("a"), lost, on("b"), LOST], budgets=budgets)
 
 
+def test_an_engine_that_failed_for_want_of_a_cache_is_tried_with_another_pair_without_the_one_that_read_the_prompt() -> (
+    None
+):
+    failed = replace(turn(EngineFailed("no")), failed="p0", handed_nothing=True)
+    played = play([PROMPTED, on("p0", "d"), failed, on("p1", "d"), turn()])
+    assert played.asked[3].exclude == {"p0"}
+    with pytest.raises(EngineFailed):
+        play([PROMPTED, on("p0", "d"), failed, NoWorker("none")])
+    with pytest.raises(EngineFailed):
+        play([PROMPTED, on("p0", "d"), failed], commitment=Commitment(committed=True), attempts=1)
+
+
 def test_a_call_is_told_what_may_follow_it() -> None:
     played = play([PROMPTED, on("a"), LOST, on("b"), turn()], attempts=2)
     first, second = (step.after for step in played.asked if isinstance(step, Stream))
