@@ -347,7 +347,8 @@ CONSTANTS: dict[str, str] = {
     **dict.fromkeys((f"observability.metrics.dashboard.{name}" for name in ("_ACROSS", "_HEIGHT", "_WIDTH")), SHOWN),
     "observability.metrics.exposition._PIECE": PACE,
     **dict.fromkeys(
-        (f"observability.metrics.series.{name}" for name in ("_ENTRY", "_EXEMPLAR", "_HALF", "_HEAD", "_KEY")), FORMAT
+        (f"observability.metrics.series.{name}" for name in ("_ENTRY", "_EXEMPLAR", "_HALF", "_HASH", "_HEAD", "_KEY")),
+        FORMAT,
     ),
     "observability.metrics.series._CELLS_EACH": COST,
     "observability.access_lines.LONGEST_WORD": SHOWN,

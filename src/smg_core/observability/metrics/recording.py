@@ -17,7 +17,7 @@ from msgspec.structs import astuple
 
 from smg_core.hooks import Moment, ProcessSampled, Reporter
 from smg_core.observability.metrics.metric import OTHER, WORKER, Amount, FromFields, Labels, Metric, one
-from smg_core.observability.metrics.series import SeriesTable
+from smg_core.observability.metrics.series import SeriesTable, label_forms
 from smg_core.observability.metrics.shapes import SHAPES
 
 __all__ = ["MetricsRecorder", "with_tenant"]
@@ -133,6 +133,7 @@ class MetricsRecorder:
         "_batch",
         "_gathered",
         "_kinds",
+        "_most_labels",
         "_most_tenants",
         "_now",
         "_of_workers",
@@ -157,8 +158,10 @@ class MetricsRecorder:
                 kind.tenant = kind.names.index(_TENANT)
         self._gathered = [kind for kind in self._kinds.values() if kind.gathers]
         self.hears = frozenset(self._kinds)
+        self._most_labels = max([1, *(len(each.labels) for each in table.metrics)])
         for number, labels in table.known():
             self._cell(self._rows[number], labels)
+        self._learn_tenants()
 
     def report(self, moment: Moment) -> None:
         """Record a moment, or gather it with others."""
@@ -335,15 +338,29 @@ class MetricsRecorder:
         return first
 
     def _tenant(self, name: str) -> str:
-        """The label of a tenant: the first ones have their own names, the others share one."""
-        if name not in self._tenants:
-            if len(self._tenants) >= self._most_tenants:
-                return OTHER
-            self._tenants.add(name)
+        """The label of a tenant: the first ones of all processes have their own names, the others share one."""
+        if name in self._tenants:
+            return name
+        if len(self._tenants) < self._most_tenants:
+            self._learn_tenants()
+        if not self._tenants.isdisjoint(label_forms(name, self._most_labels)):
+            return name
+        if len(self._tenants) >= self._most_tenants:
+            return OTHER
+        self._tenants.add(name)
         return name
+
+    def _learn_tenants(self) -> None:
+        """Learn which tenants have series of their own: those of all processes, also of those before this one."""
+        if not self._most_tenants:
+            return
+        for number, labels in self._table.everywhere():
+            if self._rows[number].metric.by_tenant and labels[-1] != OTHER:
+                self._tenants.add(labels[-1])
 
     def _forget_workers(self, there: frozenset[str]) -> None:
         """Give up the series of workers that two samples in a row did not have: what was under way there has ended."""
+        there = frozenset[str]().union(*(label_forms(name, self._most_labels) for name in there))
         away = frozenset([name for name in self._of_workers if name not in there])
         for name in away & self._away:
             for number, labels in self._of_workers.pop(name):
@@ -352,6 +369,7 @@ class MetricsRecorder:
             for kind in self._kinds.values():
                 kind.plans.clear()  # they have cells that are now free
         self._away = away
+        self._table.settle()
 
 
 def _buckets(bounds: Sequence[float], ordered: Sequence[float]) -> Iterator[tuple[int, int, int]]:

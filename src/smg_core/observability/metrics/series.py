@@ -10,23 +10,31 @@ gauge has one cell; a histogram has one for each bucket and one for the sum, the
 the trace's id in two halves, the value and the time. A reader may see a number that is a moment old, never half of one: a cell
 is eight aligned bytes.
 
+A counter or a histogram that one process gives up, as that of a worker that is gone, is not read before all have given it up:
+what the others have of it would be a number that went down. Values of labels that an entry has no room for are shortened, with
+a hash at their end, so that two long ones stay two.
+
 Pure: the memory is an argument. Above: `recording` writes, `exposition` reads. Below: `metric`.
 """
 
 import struct
 from collections.abc import Iterator, Sequence
+from hashlib import blake2b
 
 import attrs
 from msgspec import Struct
 
 from smg_core.observability.metrics.metric import Labels, Metric
 
-__all__ = ["Exemplar", "Sampled", "SeriesTable"]
+__all__ = ["Exemplar", "Sampled", "SeriesTable", "label_forms"]
 
 _HEAD = 64  # bytes
 _ENTRY = 256
 _KEY = 240  # bytes of an entry for the values of the labels
-_FIELDS = struct.Struct("=iiii")  # the metric's number from 1 (0: free), first cell, cells, bytes of the key
+_FIELDS = struct.Struct(
+    "=iiii"
+)  # the metric's number from 1 (0: free, negative: given up), first cell, cells, bytes of the key
+_HASH = 8  # bytes of the hash at the end of a shortened value, in hexadecimal digits twice as many
 _CELLS_EACH = 32  # cells for each entry that a column has room for: about what all series need on average
 _EXEMPLAR = 4  # cells of one exemplar
 _USED, _CELLS, _DROPPED, _CHANGES = range(4)  # places in the head, of eight bytes each
@@ -64,13 +72,13 @@ class _Column:
         self.values = memory[cells : cells + series * _CELLS_EACH * 8].cast("d")
         self.words = memory[cells : cells + series * _CELLS_EACH * 8].cast("Q")
 
-    def used(self) -> Iterator[tuple[int, int, bytes]]:
-        """The metric's number, the first cell and the key of each entry that is in use."""
+    def used(self) -> Iterator[tuple[int, int, bytes, bool]]:
+        """The metric's number, the first cell and the key of each entry that is in use, and whether it was given up."""
         entries = bytes(self.entries[: self.head[_USED] * _ENTRY])
         for at in range(_FIELDS.size, len(entries), _ENTRY):
             number, first, _, size = _FIELDS.unpack_from(entries, at - _FIELDS.size)
             if number:
-                yield number - 1, first, entries[at : at + size]
+                yield abs(number) - 1, first, entries[at : at + size], number < 0
 
 
 class SeriesTable:
@@ -87,6 +95,7 @@ class SeriesTable:
         self._series = series
         self._widths = [_width(metric) for metric in metrics]
         self._found: dict[tuple[int, Labels], tuple[int, int]] = {}  # to place and first cell
+        self._given_up: dict[tuple[int, Labels], tuple[int, int]] = {}  # as `_found`: those that others still have
         self._free: dict[int, list[tuple[int, int]]] = {}  # by width, places and first cells to be used again
         self._changes: list[int] = []
         self._parts: list[tuple[int, Labels, list[tuple[_Column, int]]]] = []
@@ -103,11 +112,13 @@ class SeriesTable:
         for place in range(self._mine.head[_USED]):
             at = place * _ENTRY
             number, first, cells, size = _FIELDS.unpack_from(self._mine.entries, at)
-            if not number or self.metrics[number - 1].kind == "gauge":
+            metric = self.metrics[abs(number) - 1]
+            if not number or metric.kind == "gauge":
                 self._give_back(place, first, cells)
             else:
                 key = bytes(self._mine.entries[at + _FIELDS.size : at + _FIELDS.size + size])
-                self._found[number - 1, _labels(self.metrics[number - 1], key)] = place, first
+                found = self._found if number > 0 else self._given_up
+                found[abs(number) - 1, _labels(metric, key)] = place, first
 
     @property
     def most(self) -> int:
@@ -131,9 +142,14 @@ class SeriesTable:
         return self._made(number, labels, recordings) if found is None else found[1]
 
     def _made(self, number: int, labels: Labels, recordings: int) -> int:
+        labels = _fitted(labels)
+        if (number, labels) in self._found:
+            return self._found[number, labels][1]
+        if (number, labels) in self._given_up:
+            return self._take_back(number, labels)
         key = _key(labels)
         place, first = self._room(self._widths[number])
-        if len(key) > _KEY or place < 0:
+        if place < 0:
             self._mine.head[_DROPPED] += recordings
             return -1
         at = place * _ENTRY + _FIELDS.size
@@ -166,10 +182,42 @@ class SeriesTable:
         self.values[cell + 2], self.values[cell + 3] = value, at
 
     def forget(self, number: int, labels: Labels) -> None:
-        """Give back the room of a series whose worker is gone. Its counts end here."""
+        """Give up a series whose worker is gone. Its room is given back once no other process has it."""
+        labels = _fitted(labels)
         found = self._found.pop((number, labels), None)
-        if found is not None:
+        if found is None:
+            return
+        if self.metrics[number].kind == "gauge":
             self._give_back(*found, self._widths[number])
+            return
+        self._given_up[number, labels] = found
+        self._mark(found[0], -number - 1)
+
+    def settle(self) -> None:
+        """Give back the room of series that were given up and that no other process has any more. Called now and then."""
+        if not self._given_up:
+            return
+        others = {
+            (number, key)
+            for column in self._columns
+            if column is not self._mine
+            for number, _, key, given_up in column.used()
+            if not given_up
+        }
+        for (number, labels), found in list(self._given_up.items()):
+            if (number, _key(labels)) not in others:
+                del self._given_up[number, labels]
+                self._give_back(*found, self._widths[number])
+
+    def _take_back(self, number: int, labels: Labels) -> int:
+        """Go on with a series that was given up, from what it had; returns its first cell."""
+        place, first = self._found[number, labels] = self._given_up.pop((number, labels))
+        self._mark(place, number + 1)
+        return first
+
+    def _mark(self, place: int, number: int) -> None:
+        struct.pack_into("=i", self._mine.entries, place * _ENTRY, number)
+        self._mine.head[_CHANGES] += 1
 
     def _give_back(self, place: int, first: int, width: int) -> None:
         struct.pack_into("=i", self._mine.entries, place * _ENTRY, 0)
@@ -181,6 +229,10 @@ class SeriesTable:
     def known(self) -> list[tuple[int, Labels]]:
         """The series of this process: metrics' numbers and values of labels."""
         return list(self._found)
+
+    def everywhere(self) -> Iterator[tuple[int, Labels]]:
+        """The series of all processes that are read."""
+        return ((number, labels) for number, labels, _ in self._known_parts())
 
     def read(self, *, exemplars: bool = True) -> Iterator[tuple[int, Sampled]]:
         """Every series with the number of its metric, by that number, merged over all processes."""
@@ -198,9 +250,14 @@ class SeriesTable:
         if changes == self._changes:
             return self._parts
         merged: list[dict[bytes, list[tuple[_Column, int]]]] = [{} for _ in self.metrics]
+        hidden = set[tuple[int, bytes]]()
         for column in self._columns:
-            for number, first, key in column.used():
+            for number, first, key, given_up in column.used():
                 merged[number].setdefault(key, []).append((column, first))
+                if given_up:
+                    hidden.add((number, key))
+        for number, key in hidden:
+            del merged[number][key]
         self._changes = changes
         self._parts = [
             (number, _labels(self.metrics[number], key), parts)
@@ -247,6 +304,35 @@ def _exemplars(metric: Metric, parts: list[tuple[_Column, int]]) -> Iterator[Exe
 
 def _key(labels: Labels) -> bytes:
     return _SEPARATOR.join([each.replace(_SEPARATOR, "") for each in labels]).encode("utf-8", "replace")
+
+
+def _fitted(labels: Labels) -> Labels:
+    """The values of labels as an entry has them: those that are too long for it together are shortened."""
+    if len(_key(labels)) <= _KEY:
+        return labels
+    most = _share(len(labels))
+    return tuple([_shortened(each, most) for each in labels])
+
+
+def _share(labels: int) -> int:
+    """The bytes that each value of so many labels may have, where they are too long together."""
+    return (_KEY - labels + 1) // labels
+
+
+def _shortened(value: str, most: int) -> str:
+    """A value of at most so many bytes: a longer one with a hash of the whole in place of its end."""
+    data = value.encode("utf-8", "replace")
+    if len(data) <= most:
+        return value
+    end = f"~{blake2b(data, digest_size=_HASH).hexdigest()}"
+    return data[: most - len(end)].decode("utf-8", "ignore") + end
+
+
+def label_forms(value: str, most_labels: int) -> frozenset[str]:
+    """The forms in which a value may stand in series with at most so many labels: whole, and shortened."""
+    if len(value) * 4 <= _share(most_labels):
+        return frozenset((value,))
+    return frozenset([value, *(_shortened(value, _share(labels)) for labels in range(1, most_labels + 1))])
 
 
 def _labels(metric: Metric, key: bytes) -> Labels:

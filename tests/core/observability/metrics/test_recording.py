@@ -278,3 +278,96 @@ def test_each_recording_without_room_is_counted_as_dropped() -> None:
     recorder.flush()
 
     assert (before, table.dropped) == (0, 5)
+
+
+def shared_columns(processes: int) -> memoryview:
+    return memoryview(bytearray(SeriesTable.size(512, processes)))
+
+
+def recorder_of(shared: memoryview, processes: int, own: int, tenants: int = 0) -> tuple[SeriesTable, MetricsRecorder]:
+    metrics = with_tenant(METRICS) if tenants else METRICS
+    table = SeriesTable(metrics, shared, series=512, columns=processes, own=own)
+    return table, MetricsRecorder(table, lambda: 0.0, tenants=tenants)
+
+
+def answered(tenant: str) -> RequestFinished:
+    return RequestFinished("r", "chat", "m", "ok", 200, 1, 1, 0, 1.0, served="m", tenant=tenant)
+
+
+def named(table: SeriesTable) -> set[str]:
+    """The tenants that have series of their own."""
+    return {labels[-1] for number, labels in table.everywhere() if table.metrics[number].by_tenant} - {OTHER}
+
+
+LONG_TENANTS = [f"spiffe://somewhere/{'x' * 200}/{number}" for number in range(4)]
+
+
+@pytest.mark.parametrize("tenants", [["a", "b", "c", "d"], LONG_TENANTS], ids=["short", "long"])
+def test_so_many_tenants_have_series_over_all_processes_and_those_that_replace_them(tenants: list[str]) -> None:
+    shared = shared_columns(2)
+    for turn in range(3):
+        for own in (0, 1):
+            table, recorder = recorder_of(shared, 2, own, tenants=2)
+            for at in range(4):
+                recorder.report(answered(tenants[(at + turn + own) % 4]))
+            recorder.flush()
+    requests = sum(
+        series.numbers[0] for number, series in table.read() if table.metrics[number].name == "smg_router_requests"
+    )
+
+    assert len(named(table)) == 2
+    assert requests == 3 * 2 * 4, "each is counted, for itself or among the others"
+
+
+def test_a_tenant_keeps_its_series_in_a_process_that_replaces_another() -> None:
+    shared = shared_columns(1)
+    for _ in range(2):
+        table, recorder = recorder_of(shared, 1, 0, tenants=1)
+        recorder.report(answered("a"))
+        recorder.flush()
+
+    assert named(table) == {"a"}
+    assert OTHER not in {labels[-1] for _, labels in table.everywhere() if labels}
+
+
+@pytest.mark.parametrize("name", ["w", "grpc://a-worker-" + "x" * 400])
+def test_no_counter_goes_down_while_processes_learn_one_after_the_other_that_a_worker_is_gone(name: str) -> None:
+    shared, seen = shared_columns(2), dict[Any, float]()
+    both = [recorder_of(shared, 2, own) for own in (0, 1)]
+
+    def look() -> bool:
+        """Whether there is a series of the worker; none has gone down."""
+        there = False
+        for number, series in both[0][0].read():
+            metric = METRICS[number]
+            if metric.kind == "gauge":
+                continue
+            for at, value in enumerate(series.numbers):
+                key = number, series.labels, at
+                assert value >= seen.get(key, 0.0), (metric.name, series.labels)
+                seen[key] = value
+            there = there or metric.of_worker
+        return there
+
+    for _, recorder in both:
+        recorder.report(ended(name))
+        recorder.report(sampled(name))
+    assert look()
+    for own in (0, 0, 1, 0, 1, 0, 1):
+        both[own][1].report(sampled())
+        last = look()
+    assert not last, "it is given up in the end"
+    assert not [labels for number, labels in both[0][0].everywhere() if METRICS[number].of_worker]
+
+
+def test_a_worker_with_a_long_name_keeps_its_series_in_a_process_that_replaces_another() -> None:
+    shared, name = shared_columns(1), "grpc://a-worker-" + "x" * 400
+    for _ in range(2):
+        table, recorder = recorder_of(shared, 1, 0)
+        for _ in range(3):
+            recorder.report(sampled(name))
+            recorder.report(ended(name))
+        recorder.flush()
+    calls = [s.numbers[0] for number, s in table.read() if METRICS[number].name == "smg_worker_calls"]
+
+    assert calls == [6.0]
