@@ -38,6 +38,7 @@ SCHEMA = (
 MODEL = "a fact of a model's own processor, by which its engine counts too"
 CHECK = "how thorough a check of parsers in tests is; no gateway runs it"
 GUEST = "what one call of a component may have or say; its entry sets the time, the memory and the stack that come before it"
+TYPED = "far above what an operator means with a flag of a command: what is beyond it is a slip, or no number"
 BACKSTOP = "far above what files that are in use have; the settings of the section media come before it"
 
 # Rooms whose numbers are no limits of a gateway.
@@ -485,6 +486,8 @@ CONSTANTS: dict[str, str] = {
     ),
     "server.proxies.forwarded.ELEMENT": COST,
     "admin_client.HTTP_ERRORS": FORMAT,
+    **dict.fromkeys((f"admin_client.{name}" for name in ("_LAST_DATE", "_MOST", "_YEAR_S")), TYPED),
+    **dict.fromkeys(("fleet_command._MOST", "simulator_commands._MOST", "top.command.MOST_ROWS"), TYPED),
     "top.command.LONGEST_INTERVAL": ASKED,
     "top.command.WIDTH": SHOWN,
     "server.admin.descriptions._CENTURY": "longer than any overlap, so that a number that is none is refused",

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from smg_core.settings import ConfigError
+from smg_core.settings import ConfigError, number_flag
 
 if TYPE_CHECKING:
     import httpx
@@ -67,20 +67,25 @@ def keys_flags(parser: argparse.ArgumentParser) -> None:
     create.add_argument("--model", action="append", default=[], help="a model that it may use, may be repeated")
     tool = "a tool of an MCP server that it may use, SERVER.TOOL, may be repeated"
     create.add_argument("--tool", action="append", default=[], help=tool)
-    create.add_argument("--expires-at", type=float, help="when it expires, in seconds since 1970")
+    create.add_argument("--expires-at", type=_DATE, help="when it expires, in seconds since 1970")
     _common(create, _create)
     rotate = _of_key(commands, "rotate", "give a key a new secret, which is printed")
-    rotate.add_argument("--overlap", type=float, default=0.0, help="seconds for which the earlier secret stays good")
+    rotate.add_argument(
+        "--overlap",
+        type=_SECONDS,
+        default=0.0,
+        help="seconds for which the earlier secret stays good",
+    )
     _common(rotate, lambda args: ("POST", f"{_path(args)}/rotate", {"overlap_s": args.overlap}))
     expire = _of_key(commands, "expire", "say when a key expires")
-    expire.add_argument("--at", type=float, help="in seconds since 1970; without it, never")
+    expire.add_argument("--at", type=_DATE, help="in seconds since 1970; without it, never")
     _common(expire, lambda args: ("POST", f"{_path(args)}/expire", {"expires_at": args.at}))
     revoke = _of_key(commands, "revoke", "end a key, in every process")
     _common(revoke, lambda args: ("POST", f"{_path(args)}/revoke", {}))
     show = _of_key(commands, "show", "print what is known of a key")
     _common(show, lambda args: ("GET", _path(args), None))
     listed = commands.add_parser("list", help="print the keys, newest first", allow_abbrev=False)
-    listed.add_argument("--limit", type=int, default=100, help="how many (default: %(default)s)")
+    listed.add_argument("--limit", type=_COUNT, default=100, help="how many (default: %(default)s)")
     listed.add_argument("--after", default="", help="those behind this one")
     _common(listed, _list)
 
@@ -96,11 +101,16 @@ def workers_flags(parser: argparse.ArgumentParser) -> None:
     loads = _of_workers(commands, "loads", "print the load of engines, as they say it now")
     _common(loads, lambda args: ("GET", f"/admin/workers/loads{_named(args.worker)}", None), _all_done)
     flush = _of_workers(commands, "flush-cache", "empty engines' KV caches")
-    flush.add_argument("--wait", type=float, default=0.0, help="seconds that engines wait for their requests to end")
+    flush.add_argument(
+        "--wait",
+        type=_SECONDS,
+        default=0.0,
+        help="seconds that engines wait for their requests to end",
+    )
     _upkeep(flush, "flush_cache", lambda args: {"wait_s": args.wait})
     start = _of_workers(commands, "start-profile", "have engines take a profile of themselves")
     start.add_argument("--output-dir", default="", help="where they write it, on their own machines")
-    start.add_argument("--steps", type=int, help="how many forward steps (default: until it is stopped)")
+    start.add_argument("--steps", type=_COUNT, help="how many forward steps (default: until it is stopped)")
     start.add_argument("--activity", action="append", default=[], help="CPU, GPU or MEM, may be repeated")
     _upkeep(start, "start_profile", _profile)
     _upkeep(_of_workers(commands, "stop-profile", "end the profiles"), "stop_profile", lambda args: {})
@@ -138,7 +148,7 @@ def _weights_flags(commands: "argparse._SubParsersAction[argparse.ArgumentParser
 
 def drain_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of `smg-gateway drain`."""
-    parser.add_argument("--wait", type=float, default=0.0, help="seconds to wait until no request is left")
+    parser.add_argument("--wait", type=_SECONDS, default=0.0, help="seconds to wait until no request is left")
     _common(parser, lambda args: ("POST", "/admin/drain", {"wait_s": args.wait}), _none_left)
 
 
@@ -157,7 +167,10 @@ def log_level_flags(parser: argparse.ArgumentParser) -> None:
     levels = ("debug", "info", "warning", "error")
     parser.add_argument("level", nargs="?", choices=levels, help="the new level (default: print the present one)")
     parser.add_argument(
-        "--for", dest="seconds", type=float, help="seconds after which that of the settings counts again"
+        "--for",
+        dest="seconds",
+        type=_SECONDS,
+        help="seconds after which that of the settings counts again",
     )
     _common(parser, _log_level)
 
@@ -187,7 +200,7 @@ def roster_flags(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     add = commands.add_parser("add", help="add a worker", allow_abbrev=False)
     add.add_argument("url", metavar="URL", help="where its engine is")
     add.add_argument("--name", default="", help="what it is called (default: its URL)")
-    add.add_argument("--rank", type=int, help="it is this data-parallel rank of its engine")
+    add.add_argument("--rank", type=_NUMBER, help="it is this data-parallel rank of its engine")
     _spec_flags(add)
     _common(
         add, lambda args: ("POST", "/admin/workers", {"name": args.name, **_given(args, "url", "rank"), **_spec(args)})
@@ -198,7 +211,7 @@ def roster_flags(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     _common(update, lambda args: ("PATCH", _worker(args), {**_given(args, "url"), **_spec(args)}))
     drain = _of_worker(commands, "drain", "send a worker no new requests")
     drain.add_argument("--move", action="store_true", help="let its requests go on with other workers now")
-    drain.add_argument("--wait", type=float, default=0.0, help="seconds to wait until it has none left")
+    drain.add_argument("--wait", type=_SECONDS, default=0.0, help="seconds to wait until it has none left")
     drain.add_argument("--remove", action="store_true", help="remove it when it has none left")
     _common(drain, _drain_worker, _none_left)
     undrain = _of_worker(commands, "undrain", "let a worker that drains have requests again")
@@ -233,7 +246,9 @@ def _spec_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--role", choices=("regular", "prefill", "decode", "encode"), help="what it computes")
     parser.add_argument("--dialect", help="the contract of its engine")
     parser.add_argument("--model", help="the name of its model, in place of the one that its engine says")
-    parser.add_argument("--weight", type=float, help="its share of requests, compared with others")
+    parser.add_argument(
+        "--weight", type=number_flag(float, 0, _MOST), help="its share of requests, compared with others"
+    )
     parser.add_argument("--label", action="append", default=[], metavar="NAME=VALUE", help="a label, may be repeated")
     parser.add_argument("--engine-key-file", metavar="FILE", help="file with the API key of its engine")
 
@@ -326,7 +341,12 @@ def door_flags(parser: argparse.ArgumentParser) -> None:
         help="file with the API key of an admin; without it, SMG_ADMIN_KEY has the key itself",
     )
     parser.add_argument("--tls-ca", metavar="FILE", help="certificates (PEM) that the door is checked against")
-    parser.add_argument("--timeout", type=float, default=30, help="seconds that it may take (default: %(default)s)")
+    parser.add_argument(
+        "--timeout",
+        type=_TIMEOUT,
+        default=30,
+        help="seconds that it may take (default: %(default)s)",
+    )
 
 
 def _path(args: argparse.Namespace) -> str:
@@ -354,6 +374,17 @@ def _list(args: argparse.Namespace) -> Request:
         f"/admin/keys?limit={args.limit}" + (f"&after={quote(args.after, safe='')}" if args.after else ""),
         None,
     )
+
+
+_YEAR_S = 365 * 86400.0
+_LAST_DATE = 253402300799.0  # the end of the year 9999, in seconds since 1970
+_MOST = 1_000_000_000
+_SECONDS, _TIMEOUT, _DATE = (
+    number_flag(float, 0, _YEAR_S),
+    number_flag(float, 0.001, _YEAR_S),
+    number_flag(float, 0, _LAST_DATE),
+)
+_COUNT, _NUMBER = number_flag(int, 1, _MOST), number_flag(int, 0, _MOST)
 
 
 class DoorRefused(Exception):

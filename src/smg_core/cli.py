@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from smg_core.config import Config, Resolved, describe, to_yaml
-from smg_core.settings import ConfigError, Setting, closest, nearest
+from smg_core.settings import ConfigError, Setting, closest, nearest, number_flag
 from smg_core.simulator_commands import faults_flags, fleet_flags, simulate_flags
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 WRONG_USAGE = 2
+_TIMEOUT, _PORT = number_flag(float, 0.001, 86400), number_flag(int, 0, 65535)
+_FOR_KEYS = frozenset({401, 403})  # what a server answers to a request without a good key
 _KEY = "SMG_API_KEY"
 AUDIT_USAGE = "smg-gateway audit [--config FILE] [settings as below]"
 PACKAGE_EXTRAS = {"uvicorn": "server", "httptools": "server", "grpc": "server", "rich": "top"}
@@ -137,6 +139,10 @@ def _setup(args: argparse.Namespace) -> int:
         answer = httpx.get(f"{url}/v1/models", headers=headers, timeout=args.timeout, follow_redirects=True)
         answer.raise_for_status()
         served = served_models(msgspec.json.decode(answer.content))
+    except httpx.HTTPStatusError as error:
+        wants = f"; give its API key in {_KEY}" if error.response.status_code in _FOR_KEYS else ""
+        print(f"smg-gateway: {url} does not say which models it serves: {error}{wants}", file=sys.stderr)
+        return 1
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
         print(f"smg-gateway: {url} does not say which models it serves: {error}", file=sys.stderr)
         return 1
@@ -357,7 +363,12 @@ def _admin_commands(commands: "argparse._SubParsersAction[_Parser]") -> None:
 def _demo_flags(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=_demo)
     parser.add_argument("--prompt", default="What does a gateway do?", help="what to ask")
-    parser.add_argument("--port", type=int, default=0, help="port of the gateway; 0 (the default) takes a free one")
+    parser.add_argument(
+        "--port",
+        type=_PORT,
+        default=0,
+        help="port of the gateway; 0 (the default) takes a free one",
+    )
     parser.add_argument("--serve", action="store_true", help="keep serving until interrupted")
 
 
@@ -371,7 +382,10 @@ def _setup_flags(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--model", help="which of the gateway's models (default: the only one)")
     parser.add_argument(
-        "--timeout", type=float, default=10, help="seconds that the gateway may take (default: %(default)s)"
+        "--timeout",
+        type=_TIMEOUT,
+        default=10,
+        help="seconds that the gateway may take (default: %(default)s)",
     )
 
 
@@ -385,7 +399,10 @@ def _conform_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--api", action="append", choices=APIS, default=[], help=text)
     parser.add_argument("--key", default="", help="API key, sent as a bearer token")
     parser.add_argument(
-        "--timeout", type=float, default=300, help="seconds that an answer may take (default: %(default)s)"
+        "--timeout",
+        type=_TIMEOUT,
+        default=300,
+        help="seconds that an answer may take (default: %(default)s)",
     )
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import attrs
 
 from smg_core.routing import POLICIES, UnknownPolicy, policy
-from smg_core.settings import ConfigError
+from smg_core.settings import ConfigError, number_flag
 from smg_core.simulator.fleet.engine import EngineSpeed, FleetEngine
 from smg_core.simulator.fleet.formats import read_trace
 from smg_core.simulator.fleet.generated import GENERATORS, Load, generated
@@ -26,6 +26,9 @@ from smg_core.simulator.fleet.view import Chooser, PolicyChooser
 
 __all__ = ["comparing_flags"]
 
+_MOST = 1_000_000_000
+_FACTOR, _COUNT, _NUMBER = number_flag(float, 1e-6, _MOST), number_flag(int, 1, _MOST), number_flag(int, 0, _MOST)
+_SEED = number_flag(int, -_MOST, _MOST)
 ORACLE = "greedy"
 """The name of the chooser that sees the engines' true state."""
 
@@ -35,37 +38,69 @@ def comparing_flags(parser: argparse.ArgumentParser) -> None:
     trace = parser.add_argument_group("the trace")
     kinds = ", ".join(GENERATORS)
     trace.add_argument("--trace", required=True, help=f"a file of Mooncake, Azure or BurstGPT, or one of: {kinds}")
-    trace.add_argument("--requests", type=int, default=10_000, help="how many at most (default: %(default)s)")
+    trace.add_argument("--requests", type=_COUNT, default=10_000, help="how many at most (default: %(default)s)")
     trace.add_argument(
-        "--rate", type=float, default=20.0, help="of a generated trace: requests a second (default: %(default)s)"
+        "--rate",
+        type=_FACTOR,
+        default=20.0,
+        help="of a generated trace: requests a second (default: %(default)s)",
     )
     trace.add_argument(
-        "--block", type=int, default=16, help="of a generated trace: tokens of a block (default: %(default)s)"
+        "--block",
+        type=_COUNT,
+        default=16,
+        help="of a generated trace: tokens of a block (default: %(default)s)",
     )
-    trace.add_argument("--scale", type=float, default=1.0, help="of a generated trace: multiplies all lengths")
-    trace.add_argument("--faster", type=float, default=1.0, help="of a recorded trace: in a time so many times shorter")
+    trace.add_argument(
+        "--scale",
+        type=_FACTOR,
+        default=1.0,
+        help="of a generated trace: multiplies all lengths",
+    )
+    trace.add_argument(
+        "--faster",
+        type=_FACTOR,
+        default=1.0,
+        help="of a recorded trace: in a time so many times shorter",
+    )
     fleet = parser.add_argument_group("the fleet")
-    fleet.add_argument("--engines", type=int, default=8, help="how many (default: %(default)s)")
-    fleet.add_argument("--prefill", type=int, default=0, help="further engines that compute prompts for the others")
+    fleet.add_argument("--engines", type=_COUNT, default=8, help="how many (default: %(default)s)")
     fleet.add_argument(
-        "--factor", type=float, action="append", help="how much faster an engine is, repeated over the fleet"
+        "--prefill",
+        type=number_flag(int, 0, _MOST),
+        default=0,
+        help="further engines that compute prompts for the others",
     )
-    fleet.add_argument("--replicas", type=int, default=1, help="gateways that do not see each other's requests")
+    fleet.add_argument(
+        "--factor",
+        type=_FACTOR,
+        action="append",
+        help="how much faster an engine is, repeated over the fleet",
+    )
+    fleet.add_argument("--replicas", type=_COUNT, default=1, help="gateways that do not see each other's requests")
     fleet.add_argument("--events", choices=EVENTS, default="on_time", help="how KV events come (default: %(default)s)")
     fleet.add_argument(
         "--outage", type=_outage, action="append", default=[], metavar="ENGINE:FROM:UNTIL", help="in seconds"
     )
-    for field in attrs.fields(EngineSpeed):
-        flag = f"--{field.name.replace('_', '-')}"
-        fleet.add_argument(
-            flag, type=type(field.default), default=field.default, help="of each engine (default: %(default)s)"
-        )
+    _speed_flags(fleet)
     run = parser.add_argument_group("the run")
     names = ", ".join([*POLICIES, ORACLE])
     run.add_argument("--policy", action="append", default=[], help=f"may be repeated; installed ones, and {names}")
-    run.add_argument("--seed", type=int, default=0, help="of everything that is random (default: %(default)s)")
+    run.add_argument("--seed", type=_SEED, default=0, help="of everything that is random (default: %(default)s)")
     run.add_argument("--report", type=Path, help="write an HTML page with charts here")
     parser.set_defaults(run=_run)
+
+
+def _speed_flags(fleet: "argparse._ArgumentGroup") -> None:
+    """Flags of how fast each engine is."""
+    for field in attrs.fields(EngineSpeed):
+        flag = f"--{field.name.replace('_', '-')}"
+        fleet.add_argument(
+            flag,
+            type=number_flag(int if isinstance(field.default, int) else float, 0, _MOST),
+            default=field.default,
+            help="of each engine (default: %(default)s)",
+        )
 
 
 def _run(args: argparse.Namespace) -> int:

@@ -8,6 +8,7 @@ import argparse
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -120,7 +121,7 @@ def _new(args: argparse.Namespace) -> int:
             (folder / name).write_text((_SDK / name).read_text())
     except OSError as error:
         raise ConfigError(f"{error.filename}: {error.strerror}") from None
-    print(f"{folder}/first.c is a plugin. Build it with: smg-gateway plugin build {folder}/first.c")
+    print(f"{folder}/first.c is a plugin. Build it with: smg-gateway plugin build {shlex.quote(f'{folder}/first.c')}")
     return 0
 
 
@@ -136,6 +137,8 @@ def _build(args: argparse.Namespace) -> int:
         hooks = [] if args.wit else hooks_of(source.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"{source}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{source}: is no UTF-8: {error.reason} at byte {error.start}") from None
     jco = Path(args.jco).resolve()
     if not any((each / _TRANSPILER).is_dir() for each in (jco, *jco.parents)):
         raise ConfigError(
@@ -159,6 +162,8 @@ def _build_js(source: Path, out: Path, folder: Path) -> int:
         hooks = exports_of(source.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"{source}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{source}: is no UTF-8: {error.reason} at byte {error.start}") from None
     with tempfile.TemporaryDirectory() as name:
         wit = Path(name) / "plugin.wit"
         wit.write_text(_world((_SDK / "plugin.wit").read_text(), hooks), encoding="utf-8")

@@ -10,7 +10,7 @@ import json
 import math
 import types
 import typing
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeVar
 
 import attrs
@@ -27,7 +27,9 @@ __all__ = [
     "from_override",
     "from_text",
     "nearest",
+    "number_flag",
     "option",
+    "port_of",
     "shape_of",
 ]
 
@@ -35,6 +37,35 @@ Value = str | int | float | bool | tuple[str, ...] | None
 T = TypeVar("T")
 MIB = 1 << 20  # bytes
 SHOWN = 60  # characters of a wrong value that a message repeats
+
+
+def number_flag(kind: type[int] | type[float], least: float, most: float) -> Callable[[str], float]:
+    """The type of a command's flag for argparse: a number from `least` to `most`. What is no number, NaN and infinity are none
+    either."""
+
+    def read(text: str) -> float:
+        try:
+            value = kind(text)
+        except ValueError:
+            value = math.nan
+        if not least <= value <= most:
+            import argparse  # whoever calls this has it loaded
+
+            words = "whole number" if kind is int else "number"
+            raise argparse.ArgumentTypeError(f"{text[:SHOWN]!r} is no {words} from {least:g} to {most:g}")
+        return value
+
+    return read
+
+
+def port_of(place: str, flag: str, expected: str = "HOST:PORT") -> int:
+    """The port of a flag's HOST:PORT. Raises ConfigError, which says what was `expected`, where there is none to listen at."""
+    port = place.rpartition(":")[2]
+    if ":" not in place or not (port.isascii() and port.isdecimal()):
+        raise ConfigError(f"{flag}: {place[:SHOWN]}: expected {expected}")
+    if len(port) > 5 or int(port) >= 1 << 16:
+        raise ConfigError(f"{flag}: {place[:SHOWN]}: a port is from 0 to 65535")
+    return int(port)
 
 
 class ConfigError(ValueError):

@@ -5,14 +5,18 @@ Decides which flags these commands have. What they do is imported when one is ru
 
 import argparse
 import sys
-from typing import TYPE_CHECKING, cast
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
-from smg_core.settings import ConfigError, nearest
+from smg_core.settings import ConfigError, nearest, number_flag, port_of
 
 if TYPE_CHECKING:
     from smg_core.simulator.faults import FaultKind
 
 __all__ = ["faults_flags", "fleet_flags", "simulate_flags"]
+
+_MOST = 1_000_000_000_000
 
 SIMULATED_TIMING: dict[str, tuple[type, str]] = {
     "prefill_rate": (float, "prompt tokens a second, all requests together (default: at once)"),
@@ -51,7 +55,12 @@ def simulate_flags(parser: argparse.ArgumentParser) -> None:
     for name, (kind, text) in {**SIMULATED_ENGINE, **SIMULATED_TIMING}.items():
         flag = "--" + name.replace("_", "-")
         parser.add_argument(
-            flag, dest=name, type=kind, default=argparse.SUPPRESS, metavar=kind.__name__.upper(), help=text
+            flag,
+            dest=name,
+            type=_flag_type(name, kind),
+            default=argparse.SUPPRESS,
+            metavar=kind.__name__.upper(),
+            help=text,
         )
     parser.add_argument(
         "--fault",
@@ -98,9 +107,18 @@ def _fault(text: str) -> tuple[str, float]:
     kind, _, share = text.partition("=")
     _fault_kind(kind)
     try:
-        return kind, float(share)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{share!r} is no share of requests, such as 0.05") from None
+        return kind, number_flag(float, 0, 1)(share)
+    except argparse.ArgumentTypeError:
+        raise argparse.ArgumentTypeError(
+            f"{share[:60]!r} is no share of requests, which is from 0 to 1, such as 0.05"
+        ) from None
+
+
+def _flag_type(name: str, kind: type) -> Callable[[str], Any]:
+    """The type of a flag of the engine: a text, or a number that is finite and no smaller than it can be."""
+    if kind is str:
+        return str
+    return number_flag(kind, -_MOST if name == "seed" else 0, _MOST)
 
 
 def _simulate(args: argparse.Namespace) -> int:
@@ -120,11 +138,12 @@ def _simulate(args: argparse.Namespace) -> int:
         config = SimulatorConfig(timing=timing, fault_rates=rates, **own)
     except ValueError as error:
         raise ConfigError(f"simulate: {error}") from None
-    if not args.listen.startswith("unix:") and not args.listen.rpartition(":")[2].isdecimal():
-        raise ConfigError(f"--listen: {args.listen}: expected HOST:PORT or unix:///PATH")
-
-    if args.listen_http is not None and not args.listen_http.rpartition(":")[2].isdecimal():
-        raise ConfigError(f"--listen-http: {args.listen_http}: expected HOST:PORT")
+    if not args.listen.startswith("unix:"):
+        port_of(args.listen, "--listen", "HOST:PORT or unix:///PATH")
+    if args.listen_http is not None:
+        port_of(args.listen_http, "--listen-http")
+    if "model_folder" in own and not Path(own["model_folder"]).expanduser().is_dir():
+        raise ConfigError(f"--model-folder: there is no folder {own['model_folder']}")
 
     from smg_core.engines.http.dialects import HTTP_DIALECTS
 

@@ -89,6 +89,7 @@ async def test_where_the_gateway_asks_for_a_key_it_is_taken_from_the_environment
             printed[program] = capsys.readouterr().out
 
     assert "401" in refused
+    assert "SMG_API_KEY" in refused
     assert tomllib.loads(printed["codex"])["model_providers"]["smg"]["env_key"] == "SMG_API_KEY"
     assert 'export ANTHROPIC_AUTH_TOKEN="$SMG_API_KEY"\n' in printed["claude-code"]
     assert not any(key in each for each in printed.values())

@@ -83,6 +83,8 @@ class Reaching:
     def check(self, spec: WorkerSpec) -> None:
         """Raise ValueError for an invalid URL, and UnknownDialect for an unknown dialect."""
         check_url(spec.url)
+        if not spec.name.isprintable():
+            raise ValueError("the name of a worker has printable characters alone")
         KvAddress(spec.kv_events, spec.kv_events_replay, spec.kv_events_topic).check()
         if door(spec.url) == "chat" and spec.role not in (None, "regular"):
             raise ValueError(f"worker {spec.label!r} is an HTTP server, which cannot be a {spec.role} worker")

@@ -136,9 +136,13 @@ class SimulatedEngine:
         """Start to listen. Raises OSError when the address is taken."""
         server = GrpcListener(_Handlers(self), self.config)
         port = await server.start(self._listen)
-        if self._doors is not None:
-            await self._doors.start()
-        await self.exchange.start()
+        try:
+            if self._doors is not None:
+                await self._doors.start()
+            await self.exchange.start()
+        except BaseException:
+            await server.stop(None)
+            raise
         if not self._listen.startswith("unix:"):
             self._listen = f"{self._listen.rpartition(':')[0]}:{port}"
         self._server = server

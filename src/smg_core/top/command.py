@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from smg_core.admin_client import AdminDoor, DoorRefused, door_flags, opened_door
 from smg_core.json_types import Json
-from smg_core.settings import ConfigError
+from smg_core.settings import number_flag
 from smg_core.top.figures import MetricsReading, figures_between, read_metrics
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ __all__ = ["top_flags"]
 
 WIDTH = 110  # columns, where the output is no terminal
 LONGEST_INTERVAL = 3600.0
+MOST_ROWS = 1_000_000
 
 
 def top_flags(parser: argparse.ArgumentParser) -> None:
@@ -30,18 +31,16 @@ def top_flags(parser: argparse.ArgumentParser) -> None:
     door_flags(parser)
     parser.add_argument("--once", action="store_true", help="print one frame as text and end")
     text = "seconds between two frames, over which rates are taken (default: %(default)s)"
-    parser.add_argument("--interval", type=float, default=2.0, metavar="SECONDS", help=text)
+    parser.add_argument(
+        "--interval", type=number_flag(float, 0.001, LONGEST_INTERVAL), default=2.0, metavar="SECONDS", help=text
+    )
     text = "most models and most workers that are shown (default: %(default)s)"
-    parser.add_argument("--rows", type=int, default=30, help=text)
+    parser.add_argument("--rows", type=number_flag(int, 1, MOST_ROWS), default=30, help=text)
     parser.set_defaults(run=_top)
 
 
 def _top(args: argparse.Namespace) -> int:
     """Show frames; the exit status. Raises ConfigError, and ModuleNotFoundError where rich is missing."""
-    if not 0 < args.interval <= LONGEST_INTERVAL:
-        raise ConfigError(f"--interval: a number of seconds above 0, at most {LONGEST_INTERVAL:g}")
-    if args.rows < 1:
-        raise ConfigError("--rows: at least 1")
     from rich.console import Console
     from rich.live import Live
 
