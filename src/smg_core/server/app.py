@@ -228,8 +228,12 @@ class App:
 
     async def _permit(self, exchange: Exchange, needed: str) -> None:
         """Find the caller of a request. Raises AuthenticationFailed and PermissionDenied, and what plugins refuse it for."""
+        plugged = self._plugging is not None and self._plugging.any
+        if not plugged and not self._asks_everybody:
+            await self._identified(exchange, needed)  # which waits for nobody
+            return
         with exchange.watched():
-            if self._plugging is not None and self._plugging.any:
+            if self._plugging is not None and plugged:
                 await self._plugging.permit(exchange, needed, self._identified)
             else:
                 await self._identified(exchange, needed)
