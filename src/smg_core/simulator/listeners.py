@@ -9,7 +9,7 @@ import grpc.aio
 
 from smg_core.simulator.engine import SimulatorConfig
 
-__all__ = ["GrpcListener", "take_no_more"]
+__all__ = ["GrpcListener", "Witness", "take_no_more"]
 
 _MOST_RECEIVED = 512 * 1024 * 1024
 _ROUNDS = 5  # of the event loop, from an accepted socket to a connection
@@ -28,6 +28,29 @@ async def take_no_more(server: asyncio.Server) -> None:
     server.close()
 
 
+class Witness:
+    """Notices that all tasks of the event loop were cancelled, as `asyncio.run` does at its end: it waits for nothing else."""
+
+    def __init__(self) -> None:
+        self._task: asyncio.Task[bool] | None = None
+
+    def begin(self) -> None:
+        """Watch, if it does not yet."""
+        if self._task is None:
+            self._task = asyncio.create_task(asyncio.Event().wait(), name="the embedded engine's witness")
+
+    def end(self) -> None:
+        """Watch no more."""
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
+
+    @property
+    def all_cancelled(self) -> bool:
+        """Whether all tasks were cancelled while it watched."""
+        return self._task is not None and self._task.cancelling() > 0
+
+
 class GrpcListener:
     """A server of gRPC that also stops well when the event loop ends.
 
@@ -37,13 +60,12 @@ class GrpcListener:
     ends.
     """
 
-    def __init__(self, handlers: grpc.GenericRpcHandler, config: SimulatorConfig) -> None:
-        self._config = config
+    def __init__(self, handlers: grpc.GenericRpcHandler, config: SimulatorConfig, witness: Witness) -> None:
+        self._config, self._witness = config, witness
         self._server = grpc.aio.server(
             handlers=[handlers],
             options=[("grpc.so_reuseport", 0), ("grpc.max_receive_message_length", _MOST_RECEIVED)],
         )
-        self._witness: asyncio.Task[bool] | None = None  # waits for ever: is cancelled only together with all tasks
 
     async def start(self, listen: str) -> int:
         """Start to listen, and return the port. Raises OSError when the address is taken."""
@@ -54,18 +76,16 @@ class GrpcListener:
                 port = self._server.add_insecure_port(listen)
         except RuntimeError as error:
             raise OSError(f"the embedded engine cannot listen on {listen}") from error
-        self._witness = asyncio.create_task(asyncio.Event().wait(), name="the embedded engine's listener")
+        self._witness.begin()
         await self._server.start()
         return port
 
     async def stop(self, grace: float | None = None) -> None:
         """Stop listening; calls in flight get `grace` seconds to finish, then they are cut."""
-        if self._witness is not None and self._witness.cancelling():
+        if self._witness.all_cancelled:
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._server))  # where its memory is freed it shuts down too
-            return
-        await self._server.stop(grace)
-        if self._witness is not None:
-            self._witness.cancel()
+        else:
+            await self._server.stop(grace)
 
 
 def _credentials(config: SimulatorConfig) -> grpc.ServerCredentials:

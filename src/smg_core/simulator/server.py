@@ -32,7 +32,7 @@ from smg_core.simulator.engine import EngineCore, Plan, SimulatorConfig
 from smg_core.simulator.faults import Fault, Faults
 from smg_core.simulator.kv_exchange import KvExchange
 from smg_core.simulator.kv_feed import Changes, CursorLost, KvFeed
-from smg_core.simulator.listeners import GrpcListener
+from smg_core.simulator.listeners import GrpcListener, Witness
 from smg_core.simulator.model_folder import MODEL_FOLDER, read_vocabulary, tokenizer_archive
 from smg_core.simulator.replies import Reply
 from smg_core.simulator.server_codec import EngineState, FullServerCodec, ServerCodec
@@ -119,6 +119,7 @@ class SimulatedEngine:
         self._doors = None if doors is None else doors(self)
         self._runs: dict[_GenerateCall, None] = {}
         self._server: GrpcListener | None = None
+        self._witness = Witness()
         self.restarts = Restarts()
         self._news = asyncio.Event()
         self._embedding = Embedding(self)
@@ -134,7 +135,7 @@ class SimulatedEngine:
 
     async def start(self) -> None:
         """Start to listen. Raises OSError when the address is taken."""
-        server = GrpcListener(_Handlers(self), self.config)
+        server = GrpcListener(_Handlers(self), self.config, self._witness)
         port = await server.start(self._listen)
         try:
             if self._doors is not None:
@@ -157,6 +158,7 @@ class SimulatedEngine:
             await server.stop(grace)
             await self.exchange.stop()
             await self.restarts.over()  # of a call that has met its fault meanwhile
+        self._witness.end()
 
     async def restart(self, away: float = 0.0) -> None:
         """Drop every connection, and come back on the same address after `away` seconds with an empty cache, unless it is stopped
