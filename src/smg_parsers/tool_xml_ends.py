@@ -31,7 +31,8 @@ tag, or something that can only follow the value."""
 _MISSPELLING: Final = 16
 """The most surplus characters of a misspelt end tag."""
 _CLOSING_TAGS: Final = 4
-_NAME_GOES_ON: Final = re.compile(r"[\w.-]")
+_NAME_GOES_ON: Final = re.compile(r"[^\W\d]|[.-]")
+"""A number behind a name is a misspelling (`</city1>`); letters make it another name."""
 _JSON_CALL: Final = re.compile(r'\{\s{0,64}"name"\s{0,64}:\s{0,64}"([^"]*)"')
 _JSON_BEGUN: Final = re.compile(r'\{\s{0,64}("(n(a(m(e("\s{0,64}(:\s{0,64}("[^"]*)?)?)?)?)?)?)?)?')
 

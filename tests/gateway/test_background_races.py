@@ -77,7 +77,11 @@ class Races(RuleBasedStateMachine):
             return
         try:
             worker = await self.waiting.taken(pending)
-        except (LeaseLost, StaleVersion):
+        except (
+            LeaseLost,
+            StaleVersion,
+            StoreFailed,
+        ):  # what is kept for longer could not be written: it is tried again
             worker = None
         if worker is None:
             await pending.clear()

@@ -128,8 +128,8 @@ def test_a_tagged_call_that_is_cut_off_keeps_what_was_written_of_its_value() -> 
 
 
 def test_arguments_that_stop_being_json_leave_the_call_open_and_the_rest_is_text() -> None:
-    pieces = parse("qwen3", call("f", '{"a": oops}'), in_reasoning=False)
-    assert pieces[:2] == [CallStart(0, "call_0", "f"), CallArguments(0, '{"a": ')]
+    pieces = parse("qwen3", call("f", '{"a": "b" oops}'), in_reasoning=False)
+    assert pieces[:2] == [CallStart(0, "call_0", "f"), CallArguments(0, '{"a": "b" ')]
     assert isinstance(pieces[2], Text)
     assert pieces[2].text.startswith("oops}")
 

@@ -145,7 +145,8 @@ class Streaming:
 
     def move_all(self, worker: Worker) -> None:
         """Called when a worker is to be left: ends those of its calls that can go on elsewhere, so that they do."""
-        taken, detail = Taken(), f"{worker.name} is {worker.reason}"
+        taken = Taken()
+        detail = f"{worker.name} is {worker.reason}"
         for move in list(self._running.get(worker.name, ())):
             movable = not move.attempt.pushes or move.resumable
             if movable and self._moving.may(move, worker, taken):

@@ -276,7 +276,7 @@ def _prefilled(messages: list[Message], body: wire.CountBody, settings: Messages
         return False
     if _paused(body):
         return False
-    if not isinstance(body, wire.MessagesBody) and not _could_go_on(body, last, settings):
+    if not isinstance(body, wire.MessagesBody) and not _could_go_on(body, last):
         return False  # a slice of a history, to be counted
     if settings.prefill == "refuse":
         raise UnsupportedParameter(
@@ -294,11 +294,11 @@ def _prefilled(messages: list[Message], body: wire.CountBody, settings: Messages
     return True
 
 
-def _could_go_on(body: wire.CountBody, last: Message, settings: MessagesConfig) -> bool:
+def _could_go_on(body: wire.CountBody, last: Message) -> bool:
     """Whether an answer could go on with the last turn, which is the assistant's."""
     final = last.parts[-1]
     whole = isinstance(final, Text) and final.text == final.text.rstrip()
-    return whole and not _thinks(body) and settings.prefill != "refuse"
+    return whole and not _thinks(body)
 
 
 def _thinks(body: wire.CountBody) -> bool:
