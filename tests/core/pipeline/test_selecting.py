@@ -26,9 +26,9 @@ from smg_core.workers.registry import Registry
 from smg_core.workers.settings import WorkersConfig
 from smg_core.workers.worker import LocalBoard, Worker, WorkerRole, WorkerSpec
 
-ABLE = EngineFacts("vllm")
-ONE_AT_A_TIME = EngineFacts("vllm", n=False)
-SHORT = EngineFacts("vllm", context_length=5)
+ABLE = EngineFacts("vllm", ranks=4)
+ONE_AT_A_TIME = EngineFacts("vllm", n=False, ranks=4)
+SHORT = EngineFacts("vllm", context_length=5, ranks=4)
 
 
 class Watching:
