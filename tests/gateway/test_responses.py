@@ -7,7 +7,7 @@ from typing import Any
 import openai
 import pytest
 from pydantic import BaseModel
-from tests.gateway.conftest import House, in_process, over_http
+from tests.gateway.conftest import House, in_process, over_http, settled
 
 from smg_core.protocols.responses_grammar import check_stream
 from smg_core.simulator.engine import SimulatorConfig
@@ -53,6 +53,7 @@ async def test_a_prewarm_fills_the_cache_and_says_nothing(house: House, stream: 
     prewarm = {"prewarm": True, "comparison_response_id": "resp_0"}
     body = {**asked, "prompt_cache_options": prewarm, "stream": stream}
     warm = await house.http.post("/v1/responses", json=body)
+    await settled(house)  # the engine counts a token when it has sent it
     made = house.engine.counters["tokens"]
     async with sdk(house) as client:
         answered = await client.responses.create(**asked)

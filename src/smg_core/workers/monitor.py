@@ -298,7 +298,7 @@ class Monitor:
             async with asyncio.TaskGroup() as group:
                 others = [group.create_task(self._watch_loads(worker, engine))]
                 if self._beside is not None:
-                    others.append(group.create_task(_run(self._beside, worker, engine)))
+                    others.append(group.create_task(_run(self._beside, worker, engine), name=f"beside {worker.name}"))
                 await self._watch_health(worker, engine)
                 for each in others:
                     each.cancel()
