@@ -120,7 +120,8 @@ class WorkerPicked(Struct, frozen=True):
 
 
 class FirstToken(Struct, frozen=True):
-    """The first output came, `seconds` after the request started. Reported once per request, whatever the number of attempts."""
+    """The first output came, `seconds` after the request started. Reported once per request, whatever the number of attempts, and
+    not where the engine was asked for its answer in one piece."""
 
     request_id: str
     worker: str
@@ -196,10 +197,10 @@ class AttemptEnded(Struct, frozen=True):
     shuts down), "outrun" (another call for the same answer was faster) or the error's class name; `detail` says why, for the
     operator alone, and `said` is the part of it that is the engine's own text, which may repeat what it was sent; `finish` has
     the reason of each choice, in the order in which they ended; `first_seconds` is the time from the call's start to its first
-    output, None without output. `client_id` is the client's own name for the request, "" when it gave none. `role` and `model` as
-    in WorkerPicked: a turn of two workers has two such moments. `transport` is how the engine was called, "grpc" or "http",
-    `dialect` the engine's. `span_id` is that of the call in a trace that is recorded, "" without one; `trace_id` that of the
-    trace of the request."""
+    output, None without output and where the engine was asked for its answer in one piece. `client_id` is the client's own name
+    for the request, "" when it gave none. `role` and `model` as in WorkerPicked: a turn of two workers has two such moments.
+    `transport` is how the engine was called, "grpc" or "http", `dialect` the engine's. `span_id` is that of the call in a trace
+    that is recorded, "" without one; `trace_id` that of the trace of the request."""
 
     request_id: str
     worker: str
@@ -248,13 +249,13 @@ class ToolCalled(Struct, frozen=True):
 
 
 class RequestFinished(Struct, frozen=True):
-    """The response ended. `outcome` is "ok", "client_gone", the error's class name, or "error" for an unexpected exception in the
-    gateway; token counts are those of the whole response. `worker` is the last one that was called ("" when none was),
-    `attempts` the number of engine calls, `first_seconds` the time to the first output (None without output), `finish` the
-    reason of each choice, in the order in which they ended, `violations` the number of choices that broke their format,
-    mended ones included. `served` is the first name of the served model that `model` means, "" where the gateway serves none for
-    this caller: unlike `model`, which is text from the client, there are few of them. `transport` is how the engine was called
-    ("grpc", "http", "" when none was). `tenant` is the caller's."""
+    """The response ended. `outcome` is "ok", "client_gone", the error's class name, or "error" for an unexpected exception in
+    the gateway; token counts are those of the whole response. `worker` is the last one that was called ("" when none was),
+    `attempts` the number of engine calls, `first_seconds` the time to the first output (None where no FirstToken was reported),
+    `finish` the reason of each choice, in the order in which they ended, `violations` the number of choices that broke their
+    format, mended ones included. `served` is the first name of the served model that `model` means, "" where the gateway serves
+    none for this caller: unlike `model`, which is text from the client, there are few of them. `transport` is how the engine was
+    called ("grpc", "http", "" when none was). `tenant` is the caller's."""
 
     request_id: str
     api: str

@@ -10,6 +10,7 @@ import pytest
 from tests.gateway.conftest import House, body, eventually, held_back, over_http, settled
 from tests.gateway.fleet import CALM, Member, Prefer, Watching, fleet
 from tests.gateway.test_failures import taken_apart
+from tests.gateway.test_model_choice import GENERATING
 from tests.shared import PATIENCE
 
 from smg_core import Config
@@ -183,8 +184,22 @@ async def test_a_finished_request_says_its_worker_its_tries_its_first_output_and
 
     assert (ended.worker, ended.attempts, ended.outcome, ended.status) == ("b", 2, "ok", 200)
     assert ended.finish == ("stop", "stop")
-    assert ended.first_seconds is not None
-    assert 0 <= ended.first_seconds <= ended.seconds
+    assert (ended.first_seconds is not None) is streaming  # in one piece: its time says how long all of it took
+    assert 0 <= (ended.first_seconds or 0) <= ended.seconds
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_on_every_api_the_time_to_the_first_output_is_that_of_streams_alone(stream: bool) -> None:
+    async with fleet(Member("a", engine=SAYS)) as house:
+        for path, fields in GENERATING:
+            body = fields if "{model}" in path else {"model": "sim", **fields}
+            if stream and "{model}" in path:
+                path = path.replace("generateContent", "streamGenerateContent")
+            elif stream:
+                body = {**body, "stream": True}
+            assert (await house.http.post(path.format(model="sim"), json=body)).status_code == 200
+            for ended in (house.observer.of(RequestFinished)[-1], house.observer.of(AttemptEnded)[-1]):
+                assert (ended.first_seconds is not None) is stream, (path, ended)
 
 
 @pytest.mark.parametrize(("fields", "finish"), [({"max_tokens": 2}, "length"), ({"stop": ["three"]}, "stop")])
@@ -244,7 +259,7 @@ async def test_the_explain_header_says_no_number_that_is_not_known(streaming: bo
     assert told.get("cached_tokens", ended.cached_tokens) == ended.cached_tokens
     if streaming:
         assert "completion_tokens" not in told
-    assert "first_token" in told["phases_ms"]
+    assert list(told["phases_ms"])[-1] == ("first_token" if streaming else "generate")
 
 
 async def test_the_explain_header_counts_the_tries_and_names_the_last_worker() -> None:

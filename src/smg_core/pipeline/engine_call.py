@@ -33,8 +33,9 @@ __all__ = ["EngineCall"]
 class EngineCall:
     """One engine call, from the step to the engine's requests and to the turn. `engine` is the client of its engine; `ids` are
     those of its requests there; `outgoing` is what it is sent of the request's trace; `pairing` has the engines where several
-    share the call. `on_output` is called at the first output, `first_seconds` is how long that took; `tokens_before` and
-    `finishes_before` count what the turn had before this call."""
+    share the call. `on_output` is called at the first output; `first_seconds` is how long that took, None also of an
+    engine that was asked for its answer in one piece; `tokens_before` and `finishes_before` count what the turn had before this
+    call."""
 
     def __init__(self, step: Stream, run: Run, now: Callable[[], float], chat: ChatCalls) -> None:
         self.step = step
@@ -72,10 +73,12 @@ class EngineCall:
         receiver = Noting(run.trace.content, receiver) if run.trace.content is not None else receiver
 
         def on_first() -> None:
-            at = now()
-            self.first_seconds = at - self.began
             if self.on_output is not None:
                 self.on_output()
+            if not self._fit.request.stream:
+                return  # the first output is the whole of it: the time says how long the answer took
+            at = now()
+            self.first_seconds = at - self.began
             if run.trace.first is None:
                 name = step.chosen.worker.name
                 run.trace.report(FirstToken(step.prompted.request.id, name, at - run.trace.started, at))

@@ -46,6 +46,11 @@ _PHASES: Mapping[type, str] = {
 _PART_PHASES: Mapping[str, str] = {"prefill": "prefill", "encode": "media_encode"}
 """The phase that ends when a worker in this role has done its part for the one that answers."""
 
+_WHOLE = "generate"
+"""The phase that ends with an answer that comes in one piece: there is no first output before it."""
+
+_LAST = frozenset({"first_token", _WHOLE})
+
 _NOTED = frozenset({RequestStarted, FirstToken, AttemptEnded, FormatViolation})
 """The moments that are needed for every request, and are noted when they are reported."""
 
@@ -159,8 +164,8 @@ class Trace:
         return [moment for moment in self.moments if isinstance(moment, Migrating)]
 
     def phases(self) -> list[tuple[str, float]]:
-        """The phases up to the first output that are over, in order, with the seconds that each took. A phase that was repeated
-        for another attempt has the sum."""
+        """The phases up to the first output (`generate`: up to the answer that came in one piece) that are over, in order, with
+        the seconds that each took. A phase that was repeated for another attempt has the sum."""
         found: dict[str, float] = {}
         before = self.started
         for moment in self.moments:
@@ -168,13 +173,14 @@ class Trace:
                 name = _part_of(moment) or _PHASES[type(moment)]
                 found[name] = found.get(name, 0.0) + moment.at - before
                 before = moment.at
-            if isinstance(moment, FirstToken):
-                break
+                if name in _LAST:
+                    break
         return list(found.items())
 
 
 def _part_of(moment: Moment) -> str | None:
-    """The phase that ends with a call of an engine that did its part for another one; None for any other moment."""
+    """The phase that ends with an engine's call that succeeded: its part for another engine, or the answer; None for any other
+    moment."""
     if isinstance(moment, AttemptEnded) and moment.outcome == "ok":
-        return _PART_PHASES.get(moment.role)
+        return _PART_PHASES.get(moment.role, _WHOLE)
     return None

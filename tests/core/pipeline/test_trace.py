@@ -106,6 +106,14 @@ def test_the_parts_end_with_the_first_output_whatever_attempts_and_turns_follow(
     assert traced(*beginning, *later).phases() == traced(*beginning).phases()
 
 
+def test_an_answer_in_one_piece_has_a_part_of_its_own_and_no_time_to_the_first_output() -> None:
+    beginning = [rendered(101.0), picked("a", 1, 102.0), ended("a", 1, 104.0, "WorkerGone"), picked("b", 2, 105.0)]
+    trace = traced(*beginning, ended("b", 2, 109.0), rendered(120.0), picked("a", 3, 121.0))
+
+    assert trace.phases() == [("render", 1.0), ("select", 2.0), ("failed_attempts", 2.0), ("generate", 4.0)]
+    assert trace.first is None
+
+
 def test_every_moment_is_passed_on_in_order() -> None:
     observer = MemoryObserver()
     trace = Trace(0.0, observer)

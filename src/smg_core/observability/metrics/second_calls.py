@@ -35,7 +35,7 @@ SECOND_CALLS = (
     Metric(
         "smg_router_shadow_time_to_first_token_seconds",
         "histogram",
-        "Time from the start of a copy to its first output.",
+        "Time from the start of a copy to its first output, where that comes in pieces.",
         "router",
         Shadowed,
         ("model", "shadow"),

@@ -277,7 +277,7 @@ WORKERS = (
     Metric(
         "smg_worker_time_to_first_token_seconds",
         "histogram",
-        "Time from an engine's call to its first output.",
+        "Time from an engine's call to its first output, of calls whose output comes in pieces.",
         "worker",
         AttemptEnded,
         ("worker",),
@@ -351,7 +351,7 @@ INFERENCE = (
     Metric(
         "smg_inference_time_to_first_token_seconds",
         "histogram",
-        "Time from a request to its first output.",
+        "Time from a request to its first output, of requests whose output comes from the engine in pieces.",
         "inference",
         RequestFinished,
         _CALLED,
@@ -364,7 +364,7 @@ INFERENCE = (
     Metric(
         "smg_inference_time_per_output_token_seconds",
         "histogram",
-        "Mean time between two tokens of a request's output.",
+        "Mean time between two tokens of a request's output, where it comes from the engine in pieces.",
         "inference",
         RequestFinished,
         _CALLED,
