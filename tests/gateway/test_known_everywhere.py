@@ -1,5 +1,6 @@
 """Who makes a change at the admin door is answered when every process has made it, or told that this is not known."""
 
+import json
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -17,6 +18,7 @@ from smg_core.server.admin.app import AdminApp, admin_table
 from smg_core.server.channel.local import LocalChannel
 from smg_core.server.config_source import ConfigSource
 from smg_core.server.control import Control
+from smg_core.server.plugins import KIND
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.server import SimulatedEngine
 from smg_core.workers.worker import WorkerSpec
@@ -162,3 +164,13 @@ async def test_a_process_that_takes_no_more_requests_has_said_how_many_it_has(tm
         door.gateway.admission.leave()
 
     assert said == counted == 1
+
+
+async def test_a_gateway_that_closes_gives_up_the_plugin_that_it_has_just_been_told_of(tmp_path: Path) -> None:
+    async with opened(tmp_path) as door:
+        plugins = door.gateway.plugins
+        told = {"name": "p", "entry": json.dumps({"source": str(GUEST), "name": "p"})}
+        await door.channel.publish(KIND, json.dumps(told).encode(), key="p")
+        assert plugins.changes
+
+    assert (plugins.changes, plugins.states) == (False, {})

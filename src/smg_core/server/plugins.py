@@ -109,6 +109,7 @@ class Plugins:
         self._changing = asyncio.Lock()
         self._code = PluginCode(config.middleware, self._hear)
         self._pending: set[asyncio.Task[None]] = set()
+        self._closing = False
         self.standing = 0
 
     @contextlib.contextmanager
@@ -251,7 +252,7 @@ class Plugins:
                     state = await self._state(entry, self.states.get(entry.name))
                     if state is not None:
                         states[entry.name] = state
-            except ConfigError:
+            except (ConfigError, asyncio.CancelledError):
                 self._dispose(states, self.states)
                 raise
             before, self.states, self._listed = self.states, states, listed
@@ -346,6 +347,8 @@ class Plugins:
 
     def _receive(self, message: Notice) -> None:
         """A process, this one too, tells of a change."""
+        if self._closing:
+            return
         change = msgspec.json.decode(message.body, type=_Change)
         try:
             entries = parse_entries([json.loads(change.entry)], "the admin door") if change.entry else (None,)
@@ -365,6 +368,10 @@ class Plugins:
             self._complain(error)
 
     async def _close(self) -> None:
+        """Leave every plugin. A change that was told of last may still be loading one: it is given up first, and none begins."""
+        self._closing = True
+        changing = [task for task in self._pending if task.cancel()]
+        await asyncio.gather(*changing, return_exceptions=True)
         self._dispose(self.states, {})
         self.states, self.plan = {}, attrs.evolve(self.plan, links=())
         await self._code.close()
