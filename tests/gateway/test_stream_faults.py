@@ -314,7 +314,9 @@ async def test_whatever_an_engine_does_at_any_token_the_stream_ends_once(
         for fault in (fault for fault in FAULTS if fault.after in places):
             house.engine.inject(fault)
             ends[fault] = await ended(house, api)
-            await settled(house)  # a stalled call that the engine has not let go of yet would pass for the next request's
+            await settled(
+                house
+            )  # a stalled call that the engine has not let go of yet would pass for the next request's
             await eventually(lambda: all(worker.state == "ready" for worker in house.gateway.registry))
         passing.cancel()
         last = await ended(house, api)
