@@ -279,7 +279,8 @@ async def test_one_request_is_recorded_once_in_every_metric_of_requests() -> Non
 async def test_the_trace_of_a_request_is_an_exemplar_and_in_the_access_log(caplog: pytest.LogCaptureFixture) -> None:
     trace = "0af7651916cd43dd8448eb211c80319c"
     async with in_process(SimulatorConfig(rules=QUICK.rules)) as house:
-        await house.http.post(CHAT, json=body(), headers={"traceparent": f"00-{trace}-b7ad6b7169203331-01"})
+        asked = body(stream=True)
+        await house.http.post(CHAT, json=asked, headers={"traceparent": f"00-{trace}-b7ad6b7169203331-01"})
         meter, log = meter_of(), AccessLog()
         with caplog.at_level(logging.INFO, logger="smg.access"):
             for moment in house.observer.moments:

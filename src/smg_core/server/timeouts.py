@@ -28,7 +28,11 @@ HEADERS: Mapping[str, str] = {
 }
 """Header to time-out; its value is in seconds."""
 
-_NAMES = frozenset(HEADERS)
+SERVER_TIMEOUT = "x-server-timeout"
+"""How many seconds a client waits for all of the answer: Google's clients send it where they were given a time-out. It can only
+shorten, so it needs no permission and no bound."""
+
+_NAMES = frozenset((*HEADERS, SERVER_TIMEOUT))
 _SECONDS = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 _HELD_AGAINST_WORKERS = ("connect", "first_token", "token")
 
@@ -51,8 +55,9 @@ class TimeoutRules:
         """The time-outs of `request`. Raises InvalidRequest for a header with an invalid or forbidden value."""
         usual = (self._of_model(request.model, request.caller.tenant) or self._general)[request.stream]
         found = usual if _NAMES.isdisjoint(headers) else self._asked(usual, headers)
-        if request.deadline_s is not None and (found.request is None or request.deadline_s < found.request):
-            found = replace(found, request=request.deadline_s)
+        for waits in (request.deadline_s, None if request.background else _waited_by(headers)):
+            if waits is not None and (found.request is None or waits < found.request):
+                found = replace(found, request=waits)
         return found
 
     def _of_model(self, name: str, tenant: str) -> tuple[Timeouts, Timeouts] | None:
@@ -118,6 +123,16 @@ def _of(settings: TimeoutsConfig) -> tuple[Timeouts, Timeouts]:
         write=settings.write_s,
     )
     return whole, replace(whole, request=settings.stream_s)
+
+
+def _waited_by(headers: Mapping[str, str]) -> float | None:
+    """How long the client waits, in seconds, as it says; None if it does not. Raises InvalidRequest."""
+    text = headers.get(SERVER_TIMEOUT)
+    if text is None:
+        return None
+    if _SECONDS.fullmatch(text) is None or not float(text):
+        raise InvalidRequest(f"The header {SERVER_TIMEOUT} takes a number of seconds.", param=SERVER_TIMEOUT)
+    return float(text)
 
 
 def _shorter(found: Timeouts, usual: Timeouts, name: str) -> bool:

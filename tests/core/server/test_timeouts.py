@@ -9,7 +9,7 @@ from smg_core.errors import InvalidRequest
 from smg_core.pipeline.served import ServedModel
 from smg_core.pipeline.timeouts import Timeouts
 from smg_core.request import GenerationRequest
-from smg_core.server.timeouts import HEADERS, TimeoutRules
+from smg_core.server.timeouts import HEADERS, SERVER_TIMEOUT, TimeoutRules
 
 NONSENSE = ["nan", "inf", "-1", "+1", "0", "0.01", "1e3", "1_0", " 5", "5 ", "5s", "", ".5", "5."]
 NONSENSE += ["0x5", "1,5", "\u0663", "²", "99999999", "9" * 400]
@@ -23,9 +23,10 @@ def timeouts(
     primary: str = "",
     stream: bool = False,
     deadline: float | None = None,
+    background: bool = False,
     settings: TimeoutsConfig | None = None,
 ) -> Timeouts:
-    request = GenerationRequest(id="r", model=model, stream=stream, deadline_s=deadline)
+    request = GenerationRequest(id="r", model=model, stream=stream, deadline_s=deadline, background=background)
     served = {model: ServedModel(name=model, tokenizer=None, primary=primary)}
     return TimeoutRules(settings or TimeoutsConfig(models=MODELS), served).of(request, headers or {})
 
@@ -104,3 +105,21 @@ def test_a_deadline_that_an_api_has_of_its_own_bounds_the_request_where_it_is_ne
     assert timeouts(deadline=3.0).request == 3.0
     assert timeouts(deadline=3.0, stream=True).request == 3.0
     assert timeouts({"x-smg-request-timeout": "2"}, deadline=3.0).request == 2.0
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_how_long_a_client_waits_can_only_shorten_the_request_and_bounds_nothing_else(stream: bool) -> None:
+    usual = timeouts(stream=stream)
+    shorter = timeouts({SERVER_TIMEOUT: "30"}, stream=stream)
+
+    assert (shorter.request, shorter.hasty) == (30.0, False)
+    assert (shorter.connect, shorter.first_token, shorter.token, shorter.write) == (5.0, 120.0, 60.0, 60.0)
+    assert timeouts({SERVER_TIMEOUT: "999999"}, settings=TimeoutsConfig(stream_s=50.0, request_s=50.0)).request == 50.0
+    assert timeouts({SERVER_TIMEOUT: "30", "x-smg-request-timeout": "2"}, stream=stream).request == 2.0
+    assert timeouts({SERVER_TIMEOUT: "30"}, stream=stream, background=True) == usual
+
+
+@pytest.mark.parametrize("text", [*(each for each in NONSENSE if each not in ("99999999", "0.01")), "0.0"])
+def test_how_long_a_client_waits_is_a_number(text: str) -> None:
+    with pytest.raises(InvalidRequest, match=SERVER_TIMEOUT):
+        timeouts({SERVER_TIMEOUT: text})

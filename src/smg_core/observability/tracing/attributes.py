@@ -14,7 +14,7 @@ STAGES: Mapping[str, str] = {
     "encode": "The prompt's text becomes tokens",
     "media": "Pictures, clips and recordings are fetched, processed and placed",
     "select": "A policy chooses a worker, for each role",
-    "first_token": "From the engine's call to its first output",
+    "first_token": "From the engine's call to its first output, of an answer that comes in pieces",
     "decode": "From the first output to the end of the call",
     "store": "One call of the history",
     "execute_tool": "One call of a tool that runs in the gateway",
