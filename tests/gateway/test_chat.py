@@ -515,3 +515,19 @@ async def test_a_request_id_that_is_no_plain_name_is_replaced(named: str) -> Non
         answer = await house.http.post("/v1/chat/completions", json=body(), headers={"x-request-id": named})
 
     assert answer.headers["x-request-id"] == answer.json()["id"]
+
+
+@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+@pytest.mark.parametrize("name", ["thinking_budget", "thinking_token_budget"])
+async def test_reasoning_ends_at_its_budget_and_the_answer_follows(name: str, stream: bool) -> None:
+    replies = Reply("never said", " ".join(["word"] * 100)), Reply("The answer.")
+    async with in_process(SimulatorConfig(replies=replies, seed=1)) as house:
+        options = {"stream_options": {"include_usage": True}} if stream else {}
+        answer = await house.chat(stream=stream, **{name: 16}, **options)
+    lines = [line.removeprefix("data: ") for line in answer.text.splitlines() if line.startswith("data: ")]
+    told = [json.loads(line) for line in lines[:-1]] if stream else [answer.json()]
+
+    said = [choice["delta" if stream else "message"] for each in told for choice in each["choices"]]
+    assert "".join(each.get("content") or "" for each in said).strip() == "The answer."
+    assert 0 < len("".join(each.get("reasoning_content") or "" for each in said).split()) <= 16
+    assert told[-1]["usage"]["completion_tokens_details"]["reasoning_tokens"] == 16

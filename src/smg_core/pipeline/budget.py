@@ -24,8 +24,9 @@ from smg_parsers.reasoning import left_at, marks_of
 
 __all__ = ["Budget", "BudgetedProcessor", "budget_of"]
 
-_KEPT = frozenset({"messages", "generate_content"})
-"""The APIs whose budget is a ceiling that the gateway keeps. That of Chat Completions is told to the model's template."""
+_KEPT = frozenset({"messages", "generate_content", "chat"})
+"""The APIs whose budget is a ceiling that the gateway keeps. That of Chat Completions is told to the model instead, where its chat
+template has a word for it."""
 
 
 class Budget(Struct, frozen=True):
@@ -50,7 +51,8 @@ def budget_of(
     case where the deployment wants that, and for an answer of several choices: an engine makes them in one call, which cannot
     end for one of them alone."""
     tokens = request.reasoning.budget_tokens
-    if tokens is None or request.origin is None or request.origin.api not in _KEPT:
+    api = "" if request.origin is None else request.origin.api
+    if tokens is None or api not in _KEPT or (api == "chat" and model.tells_budget):
         return None
     closes = model.parser.thinking.closes if model.parser is not None else ()
     if closes and request.sampling.n > 1:
@@ -62,7 +64,7 @@ def budget_of(
         thinking = model.parser.thinking
         marker = dict(marks_of(thinking)).get(left_at(prompt, thinking)[0] or "", closes[0])
         return Budget(tokens, marker, tuple(tokenizer.encode(marker)), constraint)
-    if model.refuses_budget:
+    if model.refuses_budget and api != "chat":
         raise UnsupportedParameter(
             "The reasoning of this model cannot be closed by the gateway, so it takes no budget.",
             param="reasoning.budget_tokens",

@@ -20,13 +20,11 @@ THOUGHT = "one two three four five six"
 
 
 def budget(api: str, name: str = "qwen3", n: int = 1, **changes: Any) -> Budget | None:
-    request = asking(
-        origin=Origin(api), reasoning=ReasoningSettings(budget_tokens=3), sampling=Sampling(n=n), **changes
-    )
-    return budget_of(request, model(parser=family(name)), tokenizer())
+    request = asking(origin=Origin(api), reasoning=ReasoningSettings(budget_tokens=3), sampling=Sampling(n=n))
+    return budget_of(request, model(parser=family(name), **changes), tokenizer())
 
 
-@pytest.mark.parametrize("api", ["messages", "generate_content"])
+@pytest.mark.parametrize("api", ["messages", "generate_content", "chat"])
 def test_the_budget_of_an_api_that_promises_one_is_kept(api: str) -> None:
     made = budget(api)
     assert made is not None
@@ -34,7 +32,8 @@ def test_the_budget_of_an_api_that_promises_one_is_kept(api: str) -> None:
 
 
 def test_what_has_no_budget_to_keep_is_left_alone() -> None:
-    assert budget("chat") is None  # its budget is told to the template
+    assert budget("chat", tells_budget=True) is None  # its budget is told to the template
+    assert budget("chat", "qwen25", refuses_budget=True) is None  # that is a setting of Messages
     assert budget("generate_content", "qwen25") is None
     assert budget("generate_content", "qwen25", n=2) is None
 
