@@ -25,8 +25,8 @@ from smg_parsers.reasoning import left_at, marks_of
 __all__ = ["Budget", "BudgetedProcessor", "budget_of"]
 
 _KEPT = frozenset({"messages", "generate_content", "chat"})
-"""The APIs whose budget is a ceiling that the gateway keeps. That of Chat Completions is told to the model instead, where its chat
-template has a word for it."""
+"""The APIs whose budget is a ceiling that the gateway keeps. That of Chat Completions is told to the model instead, where its
+chat template has a word for it."""
 
 
 class Budget(Struct, frozen=True):
