@@ -24,6 +24,8 @@ from smg_core.workers.worker import WorkerSpec
 pytest.importorskip("zmq", reason="needs the extra kv-events")
 pytestmark = pytest.mark.anyio
 
+NOTHING = b"\x92\xcb" + b"\x00" * 8 + b"\x90"
+"""A batch without events: its time, and a list."""
 QUICK = attrs.evolve(
     CALM,
     workers=WorkersConfig(health_interval_s=3600.0, join_interval_s=0.05),
@@ -115,6 +117,25 @@ async def test_a_batch_that_was_missed_is_asked_for_again() -> None:
         await here.ask("y" + LONG)
         await eventually(lambda: here.publisher.replays > before)
         await eventually(lambda: len(here.heard.changes) >= here.publisher.number)
+        decision = await asked(here.house, "x" + LONG)
+
+    assert (decision.basis, decision.cached > 0) == ("exact", True)
+    assert here.heard.known == [("own", 0, "nothing"), ("own", 0, "all")]  # of the first batch
+
+
+async def test_a_batch_that_was_sent_again_before_it_came_is_no_new_beginning() -> None:
+    async with site() as here:
+        await here.ask()
+        await here.known()
+        before, first = here.publisher.replays, here.publisher.number
+        here.publisher.lost, here.publisher.late = {first}, {first + 2, first + 3}
+        for _ in range(3):
+            here.publisher.send(NOTHING)
+        await eventually(lambda: here.publisher.replays > before)
+        await here.ask("x" + LONG)
+        changes = len(here.heard.changes)
+        here.publisher.tell_late()
+        await eventually(lambda: len(here.heard.changes) > changes)
         decision = await asked(here.house, "x" + LONG)
 
     assert (decision.basis, decision.cached > 0) == ("exact", True)

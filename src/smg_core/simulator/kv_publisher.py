@@ -19,16 +19,19 @@ _END = (-1).to_bytes(8, "big", signed=True)
 
 class KvPublisher:
     """Publishes the batches of `feed` from now on, numbered from 0, as an async context. `events` and `replay` are where; `keep`
-    batches are sent again to who asks. `lost` are numbers that are not sent as they happen."""
+    batches are sent again to who asks. `lost` are numbers that are not sent as they happen, `late` those that are sent
+    when `tell_late` is called."""
 
     def __init__(
         self, feed: KvFeed, layout: EventLayout = "map", *, keep: int = 10_000, topic: str = "", rank: int = 0
     ) -> None:
         self.events = self.replay = ""
         self.lost: set[int] = set()
+        self.late: set[int] = set()
         self.replays = 0
         self._feed, self._layout, self._topic, self._rank = feed, layout, topic.encode(), rank
         self._kept: deque[tuple[int, bytes]] = deque(maxlen=keep)
+        self._waiting: deque[tuple[int, bytes]] = deque(maxlen=keep)
         self.number = 0  # of the next batch
         self._publish: Any = None
         self._router: Any = None
@@ -59,8 +62,18 @@ class KvPublisher:
         """Publish a payload under the next number, whatever it is."""
         number, self.number = self.number, self.number + 1
         self._kept.append((number, payload))
-        if number not in self.lost:
-            self._publish.send_multipart([self._topic, number.to_bytes(8, "big"), payload])
+        if number in self.late:
+            self._waiting.append((number, payload))
+        elif number not in self.lost:
+            self._tell(number, payload)
+
+    def tell_late(self) -> None:
+        """Publish what is `late`, which its replay socket had at once."""
+        while self._waiting:
+            self._tell(*self._waiting.popleft())
+
+    def _tell(self, number: int, payload: bytes) -> None:
+        self._publish.send_multipart([self._topic, number.to_bytes(8, "big"), payload])
 
     def begin_anew(self) -> None:
         """Number from 0 again and keep nothing, as an engine that was started again."""
