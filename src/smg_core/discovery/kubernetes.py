@@ -108,7 +108,7 @@ class KubernetesSource:
                 data = await calls.page(self._path, query)
             except Expired:  # no failure of the watch: there is no list to go on from
                 raise ServerRefused("the list of pods was gone before it was read to its end") from None
-            following = pods.page(await asyncio.to_thread(page_of, data))
+            following = pods.page(await asyncio.to_thread(page_of, data, self._rules))
             if not following:
                 return
             query["continue"] = following

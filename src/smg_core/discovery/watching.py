@@ -16,6 +16,9 @@ from smg_core.discovery.pods import Pod, PodRules, workers_of_pod
 
 __all__ = ["GONE", "Expired", "Garbled", "Lines", "PodPage", "PodSet", "ServerRefused", "page_of"]
 
+_Found = tuple[Wanted, ...] | str
+"""The workers of a pod, or what is wrong with it."""
+
 GONE = 410
 
 
@@ -58,7 +61,15 @@ class _ListMeta(Struct, rename="camel"):
 
 
 class PodPage(Struct):
-    """A page of a list of pods. `kind` tells it from what else may come with the status 200, such as an error in a `Status`."""
+    """A page of a list: what each of its pods means, where the next page goes on ("" after the last), and the list's version."""
+
+    found: dict[tuple[str, str], _Found]
+    following: str
+    version: str
+
+
+class _WirePage(Struct):
+    """A page as it is sent. `kind` tells it from what else may come with the status 200, such as an error in a `Status`."""
 
     metadata: _ListMeta
     kind: str = ""
@@ -71,7 +82,7 @@ _NAME_CHARACTERS = 253
 _EVENT = msgspec.json.Decoder(_Event)
 _POD = msgspec.json.Decoder(Pod)
 _STATUS = msgspec.json.Decoder(_Status)
-_PAGE = msgspec.json.Decoder(PodPage)
+_PAGE = msgspec.json.Decoder(_WirePage)
 
 
 class Lines:
@@ -94,8 +105,9 @@ class Lines:
         return [line for line in lines if line.strip()]
 
 
-def page_of(data: bytes | bytearray) -> PodPage:
-    """A page of a list. Raises Garbled for what is no list of pods: taken for an empty one it would drain all workers."""
+def page_of(data: bytes | bytearray, rules: PodRules) -> PodPage:
+    """A page of a list. Takes some milliseconds for hundreds of pods. Raises Garbled for what is no list of pods: taken for an
+    empty one it would drain all workers."""
     try:
         page = _PAGE.decode(data)
     except msgspec.MsgspecError as error:
@@ -104,9 +116,18 @@ def page_of(data: bytes | bytearray) -> PodPage:
         raise Garbled(f"a list of pods is of the kind {page.kind[:40]!r}")
     if not page.metadata.resource_version:
         raise Garbled("a list of pods does not say of which version it is")
+    found = {}
     for pod in page.items or ():
         _check(pod)
-    return page
+        found[pod.key] = _meaning(pod, rules)
+    return PodPage(found, page.metadata.following, page.metadata.resource_version)
+
+
+def _meaning(pod: Pod, rules: PodRules) -> _Found:
+    try:
+        return workers_of_pod(pod, rules)
+    except ValueError as error:
+        return str(error)
 
 
 def _check(pod: Pod) -> None:
@@ -127,7 +148,7 @@ class PodSet:
         self._most = most
         self._workers: dict[tuple[str, str], tuple[Wanted, ...]] = {}
         self._seen: WorkersSeen | None = None
-        self._pages: list[Pod] = []
+        self._listed: dict[tuple[str, str], _Found] = {}
         self.version = ""
         self.events = 0
         self.problems: dict[tuple[str, str], str] = {}
@@ -139,21 +160,21 @@ class PodSet:
 
     def begin(self) -> None:
         """A list is to be read from its beginning."""
-        self._pages = []
+        self._listed = {}
 
     def page(self, page: PodPage) -> str:
         """Take the next page of a list. Returns where the following one goes on, "" after the last: then the list holds. Raises
         Garbled for too many pods."""
-        self._pages += page.items or ()
-        self._bound(len(self._pages))
-        if page.metadata.following:
-            return page.metadata.following
-        listed, self._pages = {pod.key: pod for pod in self._pages}, []
-        for key in [key for key in self._workers if key not in listed]:
+        self._listed.update(page.found)
+        self._bound(len(self._listed))
+        if page.following:
+            return page.following
+        listed, self._listed = self._listed, {}
+        for key in [key for key in (*self._workers, *self.problems) if key not in listed]:
             self._forget(key)
-        for pod in listed.values():
-            self._take(pod)
-        self.version = page.metadata.resource_version
+        for key, found in listed.items():
+            self._take(key, found)
+        self.version = page.version
         return ""
 
     def event(self, line: bytes) -> None:
@@ -171,7 +192,7 @@ class PodSet:
         if event.type in ("ADDED", "MODIFIED"):
             new = pod.key not in self._workers and pod.key not in self.problems
             self._bound(len(self._workers) + len(self.problems) + new)
-            self._take(pod)
+            self._take(pod.key, _meaning(pod, self._rules))
         elif event.type == "DELETED":
             self._forget(pod.key)
         elif event.type != "BOOKMARK":
@@ -194,18 +215,16 @@ class PodSet:
         """The pods have to be listed again; until then those that are known hold."""
         self.version = ""
 
-    def _take(self, pod: Pod) -> None:
-        try:
-            workers = workers_of_pod(pod, self._rules)
-        except ValueError as error:
-            self._forget(pod.key)
-            self.problems[pod.key] = str(error)
+    def _take(self, key: tuple[str, str], found: _Found) -> None:
+        if isinstance(found, str):
+            self._forget(key)
+            self.problems[key] = found
             return
-        self.problems.pop(pod.key, None)
-        if not workers:
-            self._forget(pod.key)
-        elif self._workers.get(pod.key) != workers:
-            self._workers[pod.key] = workers
+        self.problems.pop(key, None)
+        if not found:
+            self._forget(key)
+        elif self._workers.get(key) != found:
+            self._workers[key] = found
             self._seen = None
 
     def _forget(self, key: tuple[str, str]) -> None:

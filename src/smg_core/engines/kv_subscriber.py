@@ -27,8 +27,8 @@ __all__ = ["KvAddress", "KvSubscriber"]
 _FRAMES = 3
 _NUMBER_BYTES = 8
 _HIGHEST_PORT = 65535
-_AT_ONCE = 16 * 1024
-"""A payload of so many bytes is read in a small part of a millisecond, so on the event loop."""
+_AT_ONCE = 4 * 1024
+"""A payload of so many bytes is read in at most half a millisecond, however small its events are, so on the event loop."""
 
 
 @attrs.frozen
