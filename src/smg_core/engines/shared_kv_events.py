@@ -7,6 +7,7 @@ come from the package smg-grpc-proto.
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
+from msgspec.structs import replace
 from smg_grpc_proto.generated import common_pb2 as common
 
 from smg_core.engines.answers import parse
@@ -78,15 +79,84 @@ def _load(told: common.EngineLoad, rank: int) -> RankLoad:
 
 
 def _events(told: Sequence[common.KvCacheEvent]) -> Iterator[KvEvent]:
-    """The events in order, none of more than `PART` blocks. An event of a kind that is not known yet is left out."""
+    """The events in order, none of more than `PART` blocks. An event of a kind that is not known yet is left out. An engine whose
+    blocks are one token long tells of each by itself: of a chain of such blocks one event is made, for a third of the time."""
+    chain: _Chain | None = None
     for event in told:
         kind = event.WhichOneof("data")
+        if chain is not None:
+            if kind == "stored" and chain.goes_on(event.stored):
+                continue
+            yield chain.made()
+            chain = None
         if kind == "stored":
-            yield from _stored(event.stored)
+            chain = _Chain.begun(event.stored)
+            if chain is None:
+                yield from _stored(event.stored)
         elif kind == "removed":
             yield from _removed(event.removed)
         elif kind == "cleared":
             yield KvCacheCleared(event.cleared.ownership)
+    if chain is not None:
+        yield chain.made()
+
+
+class _Chain:
+    """Events of one block each, every one behind the block of the one before, and otherwise alike."""
+
+    __slots__ = ("_first", "_hashes", "_shape", "_tokens")
+
+    def __init__(self, first: common.KvBlocksStored, shape: tuple[object, ...]) -> None:
+        (block,) = first.blocks
+        self._first, self._shape = first, shape
+        self._hashes: list[int] = [block.block_hash]
+        self._tokens: list[int] = list(block.token_ids)
+
+    @classmethod
+    def begun(cls, told: common.KvBlocksStored) -> "_Chain | None":
+        """The chain that begins with an event; None where no chain does."""
+        shape = _shape_alone(told)
+        return None if shape is None else cls(told, shape)
+
+    def goes_on(self, told: common.KvBlocksStored) -> bool:
+        """Whether this event is the next of the chain, which has it then."""
+        hashes = self._hashes
+        if told.parent_block_hash != hashes[-1] or not told.HasField("parent_block_hash"):
+            return False
+        if len(hashes) == PART or _shape_alone(told) != self._shape:
+            return False
+        (block,) = told.blocks
+        hashes.append(block.block_hash)
+        self._tokens += block.token_ids
+        return True
+
+    def made(self) -> KvBlocksStored:
+        """All of it as one event."""
+        (event,) = _stored(self._first)
+        return replace(event, hashes=self._hashes, token_ids=self._tokens) if len(self._hashes) > 1 else event
+
+
+def _shape_alone(told: common.KvBlocksStored) -> tuple[object, ...] | None:
+    """What is equal in all events of a chain; None for an event that is in none."""
+    blocks = told.blocks
+    if len(blocks) != 1:
+        return None
+    block = blocks[0]
+    size = block.block_size
+    if block.extra_keys or len(block.token_ids) != size:
+        return None
+    return (
+        size,
+        block.lora_id,
+        block.cache_level,
+        told.lora_name,
+        told.cache_salt,
+        told.tier,
+        told.locality,
+        told.group_idx,
+        told.kv_cache_spec_kind,
+        told.ownership,
+    )
 
 
 def _stored(told: common.KvBlocksStored) -> Iterator[KvBlocksStored]:

@@ -297,6 +297,78 @@ def test_what_a_cache_does_is_read_as_it_was_meant(dialect_name: str, changes: l
     assert [batch.moment for batch in mirror.batches] == [5.0] * feed.last
 
 
+@st.composite
+def small_events(draw: st.DrawFn) -> common.KvEventBatch:
+    """Events of a block or two, most of them behind the one before, and unlike now and then."""
+    told = common.KvEventBatch(sequence_number=9)
+    last, rarely = 0, st.sampled_from([0] * 9 + [1])
+    for number in range(1, draw(st.integers(1, 40))):
+        if draw(rarely):
+            event = told.events.add()
+            if draw(rarely):
+                event.cleared.SetInParent()
+            else:
+                event.removed.block_hashes.append(last)
+            continue
+        stored = told.events.add().stored
+        if not draw(rarely):
+            stored.parent_block_hash = last + draw(rarely)
+        stored.lora_name = "a" * draw(rarely)
+        stored.group_idx = draw(rarely)
+        stored.tier = draw(rarely)
+        for _ in range(1 + draw(rarely)):
+            size = 1 + draw(rarely)
+            block = stored.blocks.add(block_hash=(last := 10 * number), block_size=size, cache_level=draw(rarely))
+            block.token_ids.extend(range(size - draw(rarely)))
+            if draw(rarely):
+                block.extra_keys.add().text = "salt"
+    return told
+
+
+def by_block(events: Iterator[KvEvent]) -> list[object]:
+    """What events say of each block, however they are put together."""
+    found: list[object] = []
+    for event in events:
+        if not isinstance(event, KvBlocksStored):
+            found.append(event)
+            continue
+        parents, size = [event.parent, *event.hashes], event.block_size
+        found += [
+            (
+                *(parents[at], each, list(event.token_ids[at * size : (at + 1) * size]), size, event.lora, event.salt),
+                *(event.tier, event.remote, event.group, event.attention, event.owner),
+                [text for block, text in event.other_keys if block == at],
+            )
+            for at, each in enumerate(event.hashes)
+        ]
+    return found
+
+
+@given(told=small_events())
+def test_events_of_one_block_that_are_joined_say_what_each_says_by_itself(told: common.KvEventBatch) -> None:
+    parse = kv_events_call("x", None).parse
+    together = [event for part in parse(told.SerializeToString()) for event in part.events]
+    apart = [
+        event
+        for each in told.events
+        for part in parse(common.KvEventBatch(sequence_number=9, events=[each]).SerializeToString())
+        for event in part.events
+    ]
+
+    assert by_block(iter(together)) == by_block(iter(apart))
+
+
+def test_a_chain_of_blocks_that_an_engine_tells_of_one_by_one_is_few_events() -> None:
+    told = common.KvEventBatch(sequence_number=9)
+    for number in range(1, 2 * PART + 1):
+        stored = told.events.add().stored
+        stored.parent_block_hash = number - 1
+        stored.blocks.add(block_hash=number, block_size=1, token_ids=[number])
+    events = [event for part in kv_events_call("x", None).parse(told.SerializeToString()) for event in part.events]
+
+    assert [len(event.hashes) for event in events if isinstance(event, KvBlocksStored)] == [PART, PART]
+
+
 @given(count=st.integers(1, 3 * PART), named=st.lists(st.integers(0, PART), max_size=8))
 def test_a_batch_is_cut_into_parts_that_are_short_and_lose_nothing(count: int, named: list[int]) -> None:
     block = common.KvBlock(block_hash=1, token_ids=[7] * 3, block_size=3)
