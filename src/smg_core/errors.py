@@ -426,9 +426,10 @@ class WorkerGone(WorkerError):
 
 
 class WorkerBusy(WorkerError):
-    """The engine has no room for one more request."""
+    """The engine has no room for one more request. `answers_others`: it was seen to answer others while this one waited here."""
 
     status = 503
+    answers_others = False
     responses_code = "server_is_overloaded"
     in_stream_code = "server_is_overloaded"
     anthropic_type = "overloaded_error"

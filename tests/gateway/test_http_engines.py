@@ -150,6 +150,17 @@ async def test_its_health_is_asked_and_its_key_is_brought(dialect: str) -> None:
             await worker.engine.health()
 
 
+@every
+async def test_an_engine_that_says_that_it_is_unwell_gets_no_requests_until_it_is_well(dialect: str) -> None:
+    config = Config(workers=WorkersConfig(health_interval_s=0.1, join_interval_s=0.05))
+    async with house_of(dialect, config=config) as house:
+        (worker,) = house.gateway.registry
+        house.engine.healthy = False
+        await eventually(lambda: worker.state == "unreachable")
+        house.engine.healthy = True
+        await eventually(lambda: worker.state == "ready")
+
+
 async def test_sglang_is_told_by_name_too() -> None:
     async with house_of("sglang-http", PACED) as house:
         (worker,) = house.gateway.registry

@@ -1,21 +1,26 @@
 """Engines that publish their KV events on ZeroMQ: their caches are known exactly, losses are repaired, and nothing that they send
 does harm."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import attrs
 import pytest
 from tests.gateway.conftest import House, eventually
 from tests.gateway.fleet import CALM, fleet, joined
 from tests.gateway.test_kv_listening import LONG, Heard, asked, asked_elsewhere
+from tests.shared import PATIENCE
 
 from smg_core import Config
 from smg_core.config import WorkersConfig
 from smg_core.engines import kv_subscriber
-from smg_core.engines.kv_subscriber import KvAddress
+from smg_core.engines.kv_subscriber import KvAddress, KvSubscriber
 from smg_core.engines.settings import EnginesConfig
+from smg_core.errors import SmgError
 from smg_core.server.reaching import Reaching
+from smg_core.simulator.kv_feed import KvFeed
 from smg_core.simulator.kv_publisher import KvPublisher
 from smg_core.simulator.published_events import EventLayout
 from smg_core.simulator.server import SimulatedEngine
@@ -229,3 +234,30 @@ def test_each_rank_of_an_engine_publishes_on_the_next_port() -> None:
 
     assert address.of_rank(0) == address
     assert address.of_rank(3) == KvAddress("tcp://[::1]:5560", "tcp://gpu-0:6003", "t")
+
+
+async def test_messages_that_wait_are_read_with_turns_of_the_event_loop_between_them() -> None:
+    taken: list[int] = []
+    turns: list[int] = []
+
+    class Sink:
+        def push(self, batches: Any) -> None:
+            taken.append(len(batches))
+
+        def closed(self, error: SmgError | None) -> None:
+            raise AssertionError(error)
+
+    async with KvPublisher(KvFeed(10)) as publisher:
+        for _ in range(200):
+            publisher.send(NOTHING)
+        address = KvAddress(publisher.events, publisher.replay)
+        call = await KvSubscriber(address, range(1), EnginesConfig()).subscribe_kv_events(Sink())
+        async with asyncio.timeout(PATIENCE):
+            while len(taken) < 200:
+                before = len(taken)
+                await asyncio.sleep(0)
+                turns.append(len(taken) - before)
+        assert call is not None
+        call.cancel()
+
+    assert max(turns) <= 2

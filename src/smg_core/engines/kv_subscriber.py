@@ -204,7 +204,7 @@ class _Rank:
             await self._push(number, payload)
 
     async def _push(self, number: int, payload: bytes) -> None:
-        """Push a batch in parts, with a turn of the event loop between two."""
+        """Push a batch in parts, with a turn of the event loop after each: while messages wait, receiving one gives none."""
         parts = published_batches(number, payload, self._rank, most_events=self._limits.kv_events_most)
         large = len(payload) > _AT_ONCE
         while True:
@@ -212,8 +212,7 @@ class _Rank:
             if part is None:
                 break
             self._sink.push([part])
-            if large:
-                await asyncio.sleep(0)
+            await asyncio.sleep(0)
         self._last = number
 
 

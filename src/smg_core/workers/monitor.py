@@ -482,8 +482,10 @@ class Monitor:
             healthy = await engine.health(self._settings.probe_timeout_s)
         except WorkerGone as error:
             return "refused", str(error)
-        except WorkerBusy as error:  # so it answers: it is no less well than full
-            return "ok", str(error)
+        except (
+            WorkerBusy
+        ) as error:  # one that answers others is no less well than full; one that says so itself is not well
+            return "ok" if error.answers_others else "failed", str(error)
         except SmgError as error:
             return "unknown" if not_offered(error) else "failed", str(error)
         return ("ok", "answers") if healthy else ("failed", "says that it is not healthy")

@@ -351,15 +351,19 @@ async def test_each_health_check_that_fails_is_told_whether_the_worker_is_ready_
     assert not worker.failing
 
 
-async def test_an_engine_that_says_that_it_is_full_is_well() -> None:
+@pytest.mark.parametrize("answers_others", [True, False])
+async def test_an_engine_that_answers_others_is_well_and_one_that_says_itself_that_it_is_full_is_not(
+    answers_others: bool,
+) -> None:
     async with site() as here:
         worker = here.add()
         await idle()
         here.peer.health_says = WorkerBusy("no stream became free")
+        here.peer.health_says.answers_others = answers_others
         await here.passes(60.0)
 
-    assert worker.state == "ready"
-    assert here.peer.probes >= 5
+    assert (worker.state == "ready") is answers_others
+    assert here.peer.probes >= 3
 
 
 async def test_one_good_answer_between_failures_begins_the_count_anew() -> None:

@@ -237,7 +237,9 @@ class H2Transport:
         many `answers` before, has brought more meanwhile."""
         if link is not None and link is self._link and link.connection.answers > answers:
             detail = f"{self.target}: no stream became free in time"
-            return WorkerBusy("The engine has no room for the request.", detail=detail)
+            busy = WorkerBusy("The engine has no room for the request.", detail=detail)
+            busy.answers_others = True
+            return busy
         return EngineTimeout("The engine did not answer in time.", detail=f"{self.target}: not even started")
 
     async def _start_slowly(

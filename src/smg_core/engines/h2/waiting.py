@@ -17,7 +17,8 @@ _FEW = 8
 
 
 class WaitingCalls:
-    """At most `limits.waiting_calls` calls in the order in which they are sent, and as many questions before them."""
+    """At most `limits.waiting_calls` calls in the order in which they are sent, and before them as many questions and
+    `limits.question_calls` more: one at least may wait, however few calls may."""
 
     __slots__ = ("_calls", "_limits")
 
@@ -35,7 +36,7 @@ class WaitingCalls:
     def add(self, call: H2Stream) -> None:
         """Let a new call wait. Raises WorkerBusy where too many do."""
         ahead = self._ahead_of(call)
-        if ahead >= self._limits.waiting_calls:
+        if ahead >= self._limits.waiting_calls + (max(1, self._limits.question_calls) if call.question else 0):
             raise WorkerBusy("The engine has no room for the request.", detail="too many calls wait for a free stream")
         self._calls.insert(ahead, call)
 

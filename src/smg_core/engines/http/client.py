@@ -40,7 +40,7 @@ class HttpClient:
     system's certificates do not do. `connect_timeout` in seconds is for a connection: to be made, to become free, and to take
     more of a request that it has stopped reading. At most `limits.http_connections` calls are in flight; `limits.waiting_calls`
     more wait for a connection; `limits.question_calls` beside those are for questions alone. `connections` counts those that were
-    made so far."""
+    made so far, `reads` what came of answers."""
 
     def __init__(
         self,
@@ -66,6 +66,7 @@ class HttpClient:
         self._waiting: deque[asyncio.Future[_Link | None]] = deque()
         self._calls: set[HttpCall] = set()
         self._closed = False
+        self.reads = 0  # that brought a part of an answer
 
     @property
     def in_flight(self) -> int:
@@ -92,6 +93,7 @@ class HttpClient:
         head = request_head(method, path, self.address.authority, len(body), (*self.headers.fields, *headers))
         call = HttpCall(self, receiver, head, body, repeatable)
         self._calls.add(call)
+        reads = self.reads
         if timeout is not None:
             call.expires_in(timeout)
         try:
@@ -102,6 +104,8 @@ class HttpClient:
                     call.send_on(await self._link(connect_timeout, question=question))
         except TimeoutError:
             call.cancel()
+            if question and self.reads > reads:
+                raise self._busy("no connection became free in time", reads) from None
             raise EngineTimeout(_LATE, detail=f"{self.address}: not even started") from None
         except BaseException:
             call.cancel()
@@ -201,10 +205,14 @@ class HttpClient:
         if question and self._kept_places:
             self._kept_places -= 1
             return await self._connect(seconds, kept_place=True)
-        if len(self._waiting) >= self.limits.waiting_calls:
-            raise WorkerBusy("The engine has no room for the request.", detail=f"{self.address}: too many calls wait")
+        reads = self.reads
+        if len(self._waiting) >= self.limits.waiting_calls + (max(1, self.limits.question_calls) if question else 0):
+            raise self._busy("too many calls wait", reads)
         waiter: asyncio.Future[_Link | None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(waiter)
+        if question:
+            self._waiting.appendleft(waiter)
+        else:
+            self._waiting.append(waiter)
         began = asyncio.get_running_loop().time()
         try:
             async with asyncio.timeout(seconds):
@@ -212,12 +220,17 @@ class HttpClient:
         except BaseException as error:
             self._leave_queue(waiter)
             if isinstance(error, TimeoutError):
-                busy = f"{self.address}: all connections in use for {seconds} s"
-                raise WorkerBusy("The engine has no room for the request.", detail=busy) from None
+                raise self._busy(f"all connections in use for {seconds} s", reads) from None
             raise
         if link is None:
             return await self._connect(max(seconds - (asyncio.get_running_loop().time() - began), 0.0))
         return link
+
+    def _busy(self, why: str, reads: int) -> WorkerBusy:
+        """The error of a call for which no connection became free; there were so many `reads` when it began to wait."""
+        error = WorkerBusy("The engine has no room for the request.", detail=f"{self.address}: {why}")
+        error.answers_others = self.reads > reads
+        return error
 
     def _leave_queue(self, waiter: "asyncio.Future[_Link | None]") -> None:
         """A caller waits no more; what it was given meanwhile is for the next."""
@@ -464,6 +477,7 @@ class _Link(asyncio.BufferedProtocol):
         if call is None:
             self.abort()  # whatever it says, nobody asked
             return
+        self._client.reads += 1
         body = reader.feed(bytes(self._view[:nbytes]))
         if not self._headed and reader.status:
             self._headed = True

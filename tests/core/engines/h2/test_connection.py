@@ -775,6 +775,18 @@ def test_the_queue_of_waiting_calls_is_bounded() -> None:
         server.call()
 
 
+@pytest.mark.parametrize("question_calls", [0, 2])
+def test_a_question_may_wait_though_no_call_may(question_calls: int) -> None:
+    server = Server(EnginesConfig(waiting_calls=0, question_calls=question_calls), (3, 1))
+    call, _ = server.call()
+    questions = [server.call(question=True)[0] for _ in range(max(1, question_calls))]
+    with pytest.raises(WorkerBusy):
+        server.call()
+    call.cancel()
+
+    assert [bool(each.id) for each in questions] == [True] + [False] * (len(questions) - 1)
+
+
 @pytest.mark.parametrize(("streams", "kept"), [(7, 0), (8, 1), (20, 2), (100, 4), (4096, 4)])
 def test_a_few_streams_are_kept_for_questions(streams: int, kept: int) -> None:
     server = Server(EnginesConfig(waiting_calls=8), (3, streams))
@@ -793,9 +805,9 @@ def test_a_few_streams_are_kept_for_questions(streams: int, kept: int) -> None:
 
 
 def test_questions_wait_in_order_before_all_other_calls_and_have_a_bound_of_their_own() -> None:
-    server = Server(EnginesConfig(waiting_calls=2), (3, 1))
+    server = Server(EnginesConfig(waiting_calls=2, question_calls=1), (3, 1))
     first, *waiting = [server.call()[0] for _ in range(3)]
-    questions = [server.call(question=True)[0] for _ in range(2)]
+    questions = [server.call(question=True)[0] for _ in range(3)]
     with pytest.raises(WorkerBusy):
         server.call(question=True)
     with pytest.raises(WorkerBusy):

@@ -93,6 +93,14 @@ async def hang(writer: asyncio.StreamWriter) -> None:
     """Says nothing."""
 
 
+async def drip(writer: asyncio.StreamWriter) -> None:
+    """An answer without an end, of which a little comes all the time."""
+    writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+    while not writer.is_closing():
+        writer.write(b".")
+        await asyncio.sleep(0.002)
+
+
 def then_closes(*pieces: bytes) -> Say:
     async def write(writer: asyncio.StreamWriter) -> None:
         await say(*pieces)(writer)
@@ -237,6 +245,20 @@ async def test_questions_have_connections_of_their_own_where_all_are_in_use() ->
         peer.answers = [say(OK)]
         assert (await client.ask("GET", "/health", timeout=PATIENCE, question=True)).body == b"ok"
         call.cancel()
+
+
+@pytest.mark.parametrize("others", [True, False])
+async def test_a_question_for_which_nothing_became_free_tells_whether_others_were_answered(others: bool) -> None:
+    bounds = {"http_connections": 1, "question_calls": 0, "waiting_calls": 0}
+    async with talking(drip if others else hang, bounds=bounds) as (peer, client):
+        call = await client.start("POST", "/", b"", Heard())
+        await eventually(lambda: len(peer.requests) == 1)
+        asking = asyncio.ensure_future(client.ask("GET", "/health", timeout=2.0, question=True))
+        with pytest.raises(WorkerBusy if others else EngineTimeout) as caught:
+            await asking
+        call.cancel()
+
+    assert getattr(caught.value, "answers_others", False) is others
 
 
 async def test_no_more_calls_wait_than_may() -> None:
