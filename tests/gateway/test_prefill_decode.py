@@ -304,6 +304,24 @@ async def test_a_prefill_engine_that_dies_before_its_cache_is_read_is_replaced_b
         assert house.gateway.registry.breakers.state("d") == "closed"
 
 
+@pytest.mark.parametrize("prefill", [("p0",), ("p0", "p1")], ids=len)
+async def test_a_decode_engine_that_always_fails_is_left_alone_and_no_prefill_engine_is_blamed(
+    way: Way, prefill: tuple[str, ...]
+) -> None:
+    async with pools(way, prefill=prefill, decode=("d0", "d1")) as house:
+        engine(house, "d0").inject(*[Fault("error")] * 200)
+        answers = [await ask(house, f"{number} {TEXT}", max_tokens=3) for number in range(30)]
+        await idle(house)
+        breakers = house.gateway.registry.breakers
+
+        assert {each.status_code for each in answers} == {200}
+        assert {name: breakers.state(name) for name in (*prefill, "d0", "d1")} == {
+            **dict.fromkeys((*prefill, "d1"), "closed"),
+            "d0": "open",
+        }
+        assert len([each for each in calls(house) if each[2] == "EngineFailed"]) < 10
+
+
 async def test_an_engine_that_fails_by_itself_while_it_waits_for_a_cache_has_a_bounded_number_of_tries(
     way: Way,
 ) -> None:

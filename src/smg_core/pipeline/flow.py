@@ -234,7 +234,7 @@ def _select(prompted: Prompted, tries: Tries, answer: Commitment) -> Flow[Placem
     """Where the next try is made. Raises the last failure where no worker is left: it says more."""
     received = tries.going_on.received if tries.going_on is not None and answer.committed else None
     try:
-        return (yield from ask(Select(prompted, tries.tried, tries.number, received=received)))
+        return (yield from ask(Select(prompted, tries.tried, tries.number, received=received, suspects=tries.suspects)))
     except (ClientGone, Draining):
         raise
     except SmgError:

@@ -137,8 +137,15 @@ async def _decided(first: "asyncio.Future[Turn]", second: "asyncio.Future[Turn]"
         done, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
         for each in done:
             error = each.exception() or each.result().error
-            if error is None or (each is first and not (isinstance(error, SmgError) and error.another_worker_may_do)):
+            if error is None or (each is first and not _others_may_do(each, error)):
                 return
+
+
+def _others_may_do(call: "asyncio.Future[Turn]", error: BaseException) -> bool:
+    """Whether another worker may do what this call has failed at."""
+    return isinstance(error, SmgError) and (
+        error.another_worker_may_do or (call.exception() is None and call.result().handed_nothing)
+    )
 
 
 async def _outcome(step: Hedge, run: Run, first: "asyncio.Future[Turn]", second: _Second) -> Raced:

@@ -145,7 +145,7 @@ class Legs:
     """The `AnswerCall` of all legs, whose outputs go to `sink`. `together`: both engines are asked at once; `encodes`: encode
     workers too, which takes engines that are asked at once. `failed` is the leg whose engine is to blame when the call was not
     completed; `error` is what that engine ended with, None where it was only given up. `handed_nothing`: the engine that answers
-    failed before it had said anything, while it waited for the cache of the other."""
+    failed before it had said anything, while it waited for the cache of the other: either may be to blame."""
 
     def __init__(self, sink: EngineSink[EngineOutput], doing: Doing, *, together: bool, encodes: bool = False) -> None:
         self.state: LegState = "encode" if encodes else "both" if together else "prefill"
@@ -287,9 +287,8 @@ class Legs:
         if self.state == "over" or (leg == "prefill" and self.state in ("transfer", "decode")):
             return
         self.failed, self.error = leg, error
-        if leg == "decode" and self.state == "transfer" and isinstance(error, EngineFailed):
-            # Engines say no more than that they failed, also where the one that has the cache is gone.
-            self.failed, self.handed_nothing = "prefill", True
+        # Engines say no more than that they failed, also where the one that has the cache is gone.
+        self.handed_nothing = leg == "decode" and self.state == "transfer" and isinstance(error, EngineFailed)
         self._doing.ended(leg, error)
         self._happened("prefill_failed" if leg == "prefill" else "decode_failed")
 

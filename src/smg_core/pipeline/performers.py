@@ -3,7 +3,7 @@
 `server.runtime` builds its driver from `performers`. A flow with steps of its own adds their performers as further rows.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import attrs
@@ -24,6 +24,7 @@ from smg_core.pipeline.steps import Chosen, Finish, Hedge, Prepare, Select, Step
 from smg_core.pipeline.streaming import OnOutcome, Streaming
 from smg_core.routing import Decisions, Policies
 from smg_core.workers.registry import Registry
+from smg_core.workers.worker import Worker
 
 __all__ = ["Chosen", "Performers", "Rows", "loop_call_later", "performers"]
 
@@ -80,6 +81,7 @@ def performers(
     documents: DocumentService | None = None,
     disaggregation: DisaggregationConfig = _APART,
     decisions: Decisions | None = None,
+    on_suspected: Callable[[Worker], None] = lambda worker: None,
 ) -> Performers:
     """The performers of one gateway. `documents` reads those of requests, where they are read; other arguments as of `Preparing`,
     `Selecting` and `Streaming`."""
@@ -109,6 +111,7 @@ def performers(
         call_later=call_later,
         pairs=pairs,
         executor=executor,
+        on_suspected=on_suspected,
     )
     hedging = Hedging(streaming, selecting, clock=clock, call_later=call_later)
     pooling = Pooling(registry=registry, policies=policies, clock=clock, executor=executor, on_outcome=on_outcome)

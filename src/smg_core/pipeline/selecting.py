@@ -64,6 +64,8 @@ class Selecting:
         """A worker for each role. Where several arrangements of workers are ready, the first that can take the request. Raises
         ModelNotFound, NoWorker, or the refusal if no engine can do what is asked; where arrangements differ, the one that asking
         again can change."""
+        if step.suspects is not None:
+            return self._without_suspects(step, *step.suspects, trace)
         refusals: list[SmgError] = []
         for roles in (step.roles,) if step.roles else self._arrangements(step):
             try:
@@ -71,6 +73,16 @@ class Selecting:
             except SmgError as error:
                 refusals.append(error)
         raise next((each for each in refusals if isinstance(each, Overloaded)), refusals[0])
+
+    def _without_suspects(self, step: Select, starts: frozenset[str], ends: frozenset[str], trace: Trace) -> Placement:
+        """Workers of which none has failed with another; where that cannot be, none that has failed at one of the two ends."""
+        refusals: list[SmgError] = []
+        for names in (starts | ends, starts, ends):
+            try:
+                return self.choose(replace(step, exclude=step.exclude | names, suspects=None), trace)
+            except SmgError as error:
+                refusals.append(error)
+        raise refusals[0]
 
     def _alone(self, step: Select, role: WorkerRole, trace: Trace) -> Placement:
         return Placement((self._pick(step, role, trace, self._takers(step, role), reads=True),))

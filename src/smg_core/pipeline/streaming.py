@@ -5,7 +5,7 @@ stream. The outcome of every call is reported with its worker: success or error,
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from msgspec.structs import replace
@@ -42,7 +42,8 @@ class OnOutcome(Protocol):
 class Streaming:
     """The performer of `Stream`. Time-outs of connecting and of silence are those of the request (`Run.timeouts`). `pairs` calls
     two engines for one request; `selecting` knows the workers that could take them; `call_later` is the event loop's unless
-    a test passes its own. Long requests for engines that take them as they are are written in the threads of `executor`."""
+    a test passes its own. Long requests for engines that take them as they are are written in the threads of `executor`.
+    `on_suspected` is called for a worker that may be gone, though no call of it has failed."""
 
     def __init__(
         self,
@@ -53,11 +54,13 @@ class Streaming:
         call_later: CallLater = loop_call_later,
         pairs: Pairs | None = None,
         executor: FairExecutor | None = None,
+        on_suspected: Callable[[Worker], None] = lambda worker: None,
     ) -> None:
         self._clock = clock
         self._chat = ChatCalls(executor)
         self._pairs = pairs or Pairs(clock=clock, on_outcome=on_outcome, call_later=call_later)
         self._on_outcome = on_outcome
+        self._on_suspected = on_suspected
         self._call_later = call_later
         self._moving = Moving(selecting)
         self._running: dict[str, set[Move]] = {}
@@ -163,17 +166,15 @@ class Streaming:
         worker, seconds = step.chosen.worker, now - call.began
         detail = said = ""
         outcome: str = "ok" if attempt.state == "complete" else run.given_up
-        handed_nothing = call.handed_nothing and step.prefill is not None
         # that of the prefill worker is told already
-        error = attempt.error if handed_nothing or call.failed in (None, worker.name) else None
+        error = attempt.error if call.failed in (None, worker.name) else None
         if error is not None:
             outcome, detail, said = type(error).__name__, error.detail or error.message, error.said
-        told = None if handed_nothing or run.timeouts.impatient(error) else error
+        told = None if run.timeouts.impatient(error) else error
         answered = attempt.state == "complete" or attempt.pushes > 0 or says_something(told)
         self._on_outcome(step.chosen, told, seconds, answered and outcome != "outrun")
-        if handed_nothing and step.prefill is not None:  # which is probed for that
-            gone = WorkerGone("The engine is not available.", detail=f"{worker.name} did not get its cache")
-            self._on_outcome(step.prefill, gone, seconds, True)
+        if call.handed_nothing and step.prefill is not None:
+            self._on_suspected(step.prefill.worker)
         finishes = attempt.reader.finishes[call.finishes_before :]
         for each in finishes:
             if each.violation is not None:

@@ -55,8 +55,8 @@ class Turn(Struct, frozen=True):
     its `reader`, and `transcript` collects its outputs; `received` is how many tokens of the turn have come, of all its calls.
     `begun`: this call of an engine has brought something. `cut_short`: the budget of reasoning is used up, so another call must
     continue the turn. `lost`: the worker was lost, with all the calls that it had.
-    `handed_nothing`: the engine failed before it had said anything, and the one to blame may be that which read the prompt for
-    it, so that another pair may do what the error says that no other worker can."""
+    `handed_nothing`: the engine failed before it had said anything, and the one to blame may also be that which read the prompt
+    for it, so that another pair may do what the error says that no other worker can."""
 
     finishes: tuple[Finished, ...]
     usage: Usage

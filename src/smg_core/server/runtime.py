@@ -227,6 +227,7 @@ class Runtime:
             clock=self.clock,
             executor=self.executor,
             on_outcome=self._on_outcome,
+            on_suspected=self.monitor.wake,
             call_later=self.call_later,
             served_as=self._served_as,
             shared_out=lambda request: self.choice.model(request),

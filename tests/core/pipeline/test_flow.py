@@ -286,12 +286,12 @@ def test_a_call_that_was_lost_with_all_others_of_its_worker_takes_no_retry_from_
         play([PROMPTED, on("a"), lost, on("b"), LOST], budgets=budgets)
 
 
-def test_an_engine_that_failed_for_want_of_a_cache_is_tried_with_another_pair_without_the_one_that_read_the_prompt() -> (
-    None
-):
-    failed = replace(turn(EngineFailed("no")), failed="p0", handed_nothing=True)
-    played = play([PROMPTED, on("p0", "d"), failed, on("p1", "d"), turn()])
-    assert played.asked[3].exclude == {"p0"}
+def test_an_engine_that_failed_while_it_waited_for_a_cache_is_tried_again_and_both_of_the_pair_are_suspects() -> None:
+    failed = replace(turn(EngineFailed("no")), failed="d", handed_nothing=True)
+    played = play([PROMPTED, on("p0", "d"), failed, on("p1", "d"), failed, None, on("p2", "e"), turn()])
+    asked = [step for step in played.asked if isinstance(step, Select)]
+    assert [step.suspects for step in asked] == [None, ({"p0"}, {"d"}), ({"p0", "p1"}, {"d"})]
+    assert {step.exclude for step in asked} == {frozenset()}
     with pytest.raises(EngineFailed):
         play([PROMPTED, on("p0", "d"), failed, NoWorker("none")])
     with pytest.raises(EngineFailed):
