@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -13,7 +14,15 @@ from tests.gateway.conftest import CHAT, House, body, eventually
 from tests.gateway.fleet import Member, Prefer, fleet
 
 from smg_core import Config
-from smg_core.config import DisaggregationConfig, ObservabilityConfig, RoutingConfig, TimeoutsConfig, WorkersConfig
+from smg_core.config import (
+    BreakerConfig,
+    DisaggregationConfig,
+    ObservabilityConfig,
+    RoutingConfig,
+    TimeoutsConfig,
+    WorkersConfig,
+)
+from smg_core.errors import WorkerGone
 from smg_core.hooks import AttemptEnded, Retrying, WorkerPicked
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig
@@ -477,3 +486,23 @@ async def test_an_engine_that_is_replaced_between_two_probes_by_one_of_another_r
         async with SimulatedEngine(one("kv_consumer"), listen):
             house.gateway.monitor.wake(worker)
             await eventually(lambda: (worker.role, worker.state) == ("decode", "ready"))
+
+
+async def test_a_request_for_several_choices_is_one_probe_of_a_prefill_engine_that_failed() -> None:
+    config = attrs.evolve(settings(), breaker=BreakerConfig(failures=2, open_s=0.05, probes=3))
+    async with pools(config=config) as house:
+        breakers, monitor = house.gateway.registry.breakers, house.gateway.monitor
+        for _ in range(2):
+            breakers.ended("p", WorkerGone("gone"), time.monotonic())
+        opened = time.monotonic()
+        await eventually(lambda: time.monotonic() > opened + 0.1)
+        told: list[str] = []
+        given_up = monitor.given_up
+        monitor.given_up = lambda worker, rank=None: (told.append(worker.name), given_up(worker, rank))  # type: ignore[method-assign]
+        engine(house, "p").inject(*[Fault("stall")] * 3)
+        asked = asyncio.create_task(ask(house, n=3))
+        await eventually(lambda: engine(house, "p").counters["stalled"] == 3)
+        asked.cancel()
+        await idle(house)
+
+    assert told.count("p") == 1

@@ -365,6 +365,7 @@ class _Pair:
                 self._waiting.over()
             part = self._owner.chosen["prefill"]
             seconds = self._owner.clock.monotonic() - since
+            self._owner.chosen["prefill"] = replace(part, probe=False)  # the choices of one request are one probe
             self._owner.on_part(part, error, seconds, given_up, self._prefilling.span_id)
 
 

@@ -144,6 +144,10 @@ class PoolWorkers(Protocol):
         """A call is over. `counts` False: it was given up, which says nothing of its worker."""
         ...
 
+    def not_made(self, worker: Worker, *, probe: bool) -> None:
+        """A call that `pick` had chosen a worker for came to nothing before it was made."""
+        ...
+
     def abort(self, worker: Worker, request_id: str) -> None:
         """Tell an engine that nobody waits for a call any more."""
         ...
@@ -269,6 +273,8 @@ class Gathering:
             if call is not None:
                 told = None if self._terms.timeouts.impatient(error) else error
                 self._pooling.end(call, told, self._pooling.now - began, counts=answered or told is not None)
+            else:
+                self._pooling.not_made(worker, probe=picked.probe)
             if not answered and not isinstance(error, InvalidRequest):
                 self._pooling.abort(worker, call_id)
         if error is None:

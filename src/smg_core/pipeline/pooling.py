@@ -114,6 +114,10 @@ class Pooling:
             self._running.pop(call.worker.name, None)
         self._on_outcome(Chosen(call.worker, probe=call.probe), error, seconds, counts)
 
+    def not_made(self, worker: Worker, *, probe: bool) -> None:
+        """A call that `pick` had chosen a worker for came to nothing before it was made."""
+        self._on_outcome(Chosen(worker, probe=probe), None, 0.0, False)
+
     def move(self, worker: Worker) -> None:
         """Called each time that a worker does not answer a health check, and when it is to be left: its calls are tried elsewhere
         as far as other workers have room for them."""
