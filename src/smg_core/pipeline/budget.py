@@ -91,7 +91,7 @@ class BudgetedProcessor(OutputProcessor):
             for output in outputs:
                 for part in (output,) if self._closed else one_by_one(output):
                     events += super().feed((part,))
-                    if self._used_up():
+                    if self._used_up(events):
                         self.cut_short = self.done = True
                         return events
         except SmgError:
@@ -99,9 +99,18 @@ class BudgetedProcessor(OutputProcessor):
             raise
         return events
 
-    def _used_up(self) -> bool:
+    def _used_up(self, events: list[Event]) -> bool:
+        """Whether the reasoning is to be closed here. All that came so far is of the reasoning then, what was held back as the
+        possible beginning of a stop string too, unless the model itself has closed the reasoning in it."""
         (choice,) = self._choices
-        return not self._closed and choice.reasons and choice.reasoning_tokens >= self._budget.tokens
+        if self._closed or not choice.reasons or choice.reasoning_tokens < self._budget.tokens:
+            return False
+        choice.end_held(events)
+        return choice.reasons
+
+    @property
+    def put_in(self) -> Sequence[int]:
+        return self._budget.ids if self._closed else ()
 
     def resume(self) -> None:
         """Called before the outputs of another engine call; closes the reasoning if the budget is used up."""
@@ -112,4 +121,4 @@ class BudgetedProcessor(OutputProcessor):
         self._closed = True
         self._kept[0].extend(self._budget.ids)
         (choice,) = self._choices
-        self._early = choice.end_reasoning(self._budget.marker)
+        self._early = choice.end_reasoning(self._budget.marker, self._budget.ids)

@@ -39,22 +39,30 @@ class Rest(Struct, frozen=True):
 
 
 def rest_of(
-    request: EngineRequest, facts: EngineFacts, reader: OutputProcessor, ends: frozenset[int], *, held: bool = False
+    request: EngineRequest,
+    facts: EngineFacts,
+    reader: OutputProcessor,
+    ends: frozenset[int],
+    *,
+    held: bool = False,
+    context: int = 0,
 ) -> Rest:
     """The rest of the turn that `reader` has read so far, for an engine of these facts, which would be sent `request` for all of
     it. `ends` are the ids with which the model ends. `held`: the rest is held to the request's constraint from its beginning, as
-    what follows closed reasoning is. The ids of the requests are numbered where there are several."""
+    what follows closed reasoning is. `context` is how many tokens the engine takes (0: not known): ids that the gateway put in
+    count in it, but not among those that the model may write. The ids of the requests are numbered where there are several."""
     if not reader.tokens_received and len(reader.unfinished) == request.sampling.n:
         return Rest((), {0: request})
     ended: list[EngineOutput] = []
     requests: dict[int, EngineRequest] = {}
     for index in reader.unfinished:
         received = reader.received(index)
-        finish = _finish(request.sampling, received, ends)
+        room = context - len(request.input_ids) - len(received) if context and reader.put_in else None
+        finish = _finish(request.sampling, received, ends, reader.put_in, room)
         if finish is not None:
             ended.append(replace(finish, index=index))
             continue
-        rest = _rest(request, facts, received, echoes=reader.echoes(index))
+        rest = _rest(request, facts, received, reader.put_in, room, echoes=reader.echoes(index))
         requests[index] = rest if held or not received else replace(rest, constraint=None, after_reasoning=False)
     if len(requests) > 1:
         requests = {index: _numbered(each, index) for index, each in requests.items()}
@@ -90,43 +98,56 @@ def _can_bias(sampling: Sampling, facts: EngineFacts) -> bool:
     return facts.logit_bias and sampling.repetition_penalty in (None, 1)
 
 
-def _finish(sampling: Sampling, received: Sequence[int], ends: frozenset[int]) -> EngineOutput | None:
-    """The end of a choice whose last token was received and whose end was not; None for a choice that goes on."""
-    least = sampling.min_tokens or 0
-    if received and len(received) > least:
+def _finish(
+    sampling: Sampling, received: Sequence[int], ends: frozenset[int], put_in: Sequence[int], room: int | None
+) -> EngineOutput | None:
+    """The end of a choice whose last token was received and whose end was not; None for a choice that goes on. `put_in` of what
+    was received is the gateway's; `room` is how many tokens the engine can add, where that bounds them."""
+    least, made = sampling.min_tokens or 0, len(received) - len(put_in)
+    model_spoke_last = not put_in or [*received[-len(put_in) :]] != [*put_in]
+    if received and made > least and model_spoke_last:
         last = received[-1]
         if last in sampling.stop_token_ids:
             return EngineOutput(finish="stop", matched=last)
         if last in ends and not sampling.ignore_eos:
             return EngineOutput(finish="stop")
-    if sampling.max_tokens is not None and len(received) >= sampling.max_tokens:
+    if (sampling.max_tokens is not None and made >= sampling.max_tokens) or (room is not None and room <= 0):
         return EngineOutput(finish="length")
     return None
 
 
-def _rest(request: EngineRequest, facts: EngineFacts, received: Sequence[int], *, echoes: bool) -> EngineRequest:
-    """The request for one choice, of which `received` has come."""
-    asked, done = request.sampling, len(received)
+def _rest(
+    request: EngineRequest,
+    facts: EngineFacts,
+    received: Sequence[int],
+    put_in: Sequence[int],
+    room: int | None,
+    *,
+    echoes: bool,
+) -> EngineRequest:
+    """The request for one choice, of which `received` has come. `put_in` and `room` as for `_finish`."""
+    asked, done = request.sampling, len(received) - len(put_in)
     changes: dict[str, object] = {"n": 1} if asked.n > 1 else {}
     if done and asked.max_tokens is not None:
-        changes["max_tokens"] = asked.max_tokens - done
+        left = asked.max_tokens - done
+        changes["max_tokens"] = left if room is None else min(left, room)
     if done and asked.min_tokens:
         changes["min_tokens"] = max(0, asked.min_tokens - done)
     if asked.prompt_logprobs is not None and not echoes:
         changes["prompt_logprobs"] = None
     if done and facts.logit_bias and (asked.frequency_penalty or asked.presence_penalty):
-        changes["logit_bias"] = _bias(asked, received)
+        changes["logit_bias"] = _bias(asked, received, put_in)
     sampling = replace(asked, **changes) if changes else asked
-    if not done:
+    if not received:
         return replace(request, sampling=sampling)
     return replace(request, input_ids=request.input_ids + TokenIds(received), sampling=sampling)
 
 
-def _bias(asked: Sampling, received: Sequence[int]) -> dict[int, float]:
-    """The bias of the request, less what the penalties take off the tokens that were received."""
+def _bias(asked: Sampling, received: Sequence[int], put_in: Sequence[int]) -> dict[int, float]:
+    """The bias of the request, less what the penalties take off the tokens that the model wrote."""
     bias = dict(asked.logit_bias or {})
     frequency, presence = asked.frequency_penalty or 0.0, asked.presence_penalty or 0.0
-    for token, count in Counter(received).items():
+    for token, count in (Counter(received) - Counter(put_in)).items():
         bias[token] = bias.get(token, 0.0) - frequency * count - presence
     return bias
 

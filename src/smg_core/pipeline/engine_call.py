@@ -172,7 +172,14 @@ class EngineCall:
         if turn is not None and isinstance(reader, OutputProcessor) and tokenizer is not None:
             if turn.cut_short and isinstance(self._fit, FitForIds) and self._fit.budget is not None:
                 request = replace(request, constraint=self._fit.budget.constraint, after_reasoning=False)
-            rest = rest_of(request, facts, reader, tokenizer.eos_token_ids, held=turn.cut_short)
+            rest = rest_of(
+                request,
+                facts,
+                reader,
+                tokenizer.eos_token_ids,
+                held=turn.cut_short,
+                context=facts.context_length or self.step.prompted.model.context_length,
+            )
         if rest.ended:
             self.attempt.push(rest.ended)
         if self.pairing is not None and len(rest.requests) == 1 and (one := rest.requests.get(0)) is not None:

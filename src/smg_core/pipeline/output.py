@@ -216,11 +216,20 @@ class _Choice:
         """Whether reasoning is open."""
         return self.block == _REASONING
 
-    def end_reasoning(self, marker: str) -> list[Event]:
-        """Close the reasoning that is open with the family's marker, which the model has not written."""
+    def end_held(self, events: list[Event]) -> None:
+        """Read what is held back while reasoning is open: it begins no stop string, and no character is completed any more."""
+        if self.stopper is not None and (held := self.stopper.finish()):
+            self._emit(held, 0, events)
+        if self.reasons and (tail := self.decoder.finish()):
+            self._emit(tail, 0, events)
+
+    def end_reasoning(self, marker: str, ids: Sequence[int]) -> list[Event]:
+        """Close the open reasoning, of which nothing is held, with the family's marker (of these ids): the model wrote none."""
         events: list[Event] = []
+        self.decoder.feed(ids)  # what follows stands behind them
         if self.parser is not None:
             self._pieces(self.parser.feed(marker), events)
+        self.unread.clear()
         if self.reasons:
             self.close(events)
         return events
@@ -499,6 +508,10 @@ class OutputProcessor:
     @property
     def next_call(self) -> int:
         return max(choice.first_call + choice.calls for choice in self._choices)
+
+    @property
+    def put_in(self) -> Sequence[int]:
+        return ()  # ids among those received that the gateway wrote, not the model
 
     def received(self, index: int = 0) -> "array[int]":
         """The ids of the engine's choice `index` so far; empty if they are not kept."""

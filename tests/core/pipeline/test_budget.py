@@ -5,15 +5,20 @@ from typing import Any
 
 import attrs
 import pytest
-from tests.core.pipeline.test_output import ids_of, plan, scored, tokenizer
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.core.pipeline.test_output import ids_of, plan, scored, split, tokenizer
 from tests.core.pipeline.test_prepare import asking, model
 
-from smg_core.engines.base import EngineOutput
+from smg_core.engines.base import EngineFacts, EngineOutput, EngineRequest
 from smg_core.errors import UnsupportedParameter
-from smg_core.events import Event, ReasoningDelta, TextDelta
+from smg_core.events import Event, Finished, ReasoningDelta, ReasoningEnd, TextDelta
 from smg_core.pipeline.budget import Budget, BudgetedProcessor, budget_of
+from smg_core.pipeline.continuing import rest_of
 from smg_core.request import Origin, ReasoningSettings, Sampling
-from smg_parsers import Parser
+from smg_core.tokenizer.stream import StopMatcher
+from smg_core.tokens import TokenIds
+from smg_parsers import Parser, Reasoning, Text
 from smg_parsers.models import family
 
 THOUGHT = "one two three four five six"
@@ -71,3 +76,110 @@ def test_the_turn_goes_on_behind_the_token_that_uses_up_the_budget(size: int, lo
     assert reader.usage().reasoning_tokens == 3
     if logprobs:
         assert [each.id for event in said for each in event.logprobs] == ids_of("The answer.")
+
+
+# ------------------------------------------------------------------------------------------- what is held back at the budget
+
+WORDS = st.sampled_from(
+    ["word", " word", " END", "\n\n", "\nUser:", "é", "🙂", "🜚", "𓀀", "</thi", "<", " {", '"a"', "think>"]
+)
+SPOKEN = st.lists(WORDS, min_size=1, max_size=12).map("".join)
+STOPS = st.lists(st.lists(WORDS, min_size=1, max_size=3).map("".join), max_size=3, unique=True).map(tuple)
+
+
+def read_by_parser(text: str) -> tuple[str, str]:
+    """The reasoning and the answer in a whole text that begins inside reasoning."""
+    parser = Parser(family("qwen3"), tools=[], in_reasoning=True)
+    pieces = [*parser.feed(text), *parser.finish()]
+    said = ["".join(piece.text for piece in pieces if isinstance(piece, kind)) for kind in (Reasoning, Text)]
+    return said[0], said[1]
+
+
+@given(SPOKEN, SPOKEN, STOPS, st.integers(1, 8), st.lists(st.integers(0, 99), max_size=6), st.booleans())
+def test_what_came_up_to_the_budget_is_reasoning_and_the_answer_is_what_came_behind_it(
+    thought: str, answer: str, stops: tuple[str, ...], tokens: int, cuts: list[int], logprobs: bool
+) -> None:
+    made = plan(stop=stops, logprobs=logprobs, parser=lambda: Parser(family("qwen3"), tools=[], in_reasoning=True))
+    marker = ids_of("</think>")
+    reader = BudgetedProcessor(
+        attrs.evolve(made, skip_special_tokens=False), 0, Budget(tokens, "</think>", tuple(marker))
+    )
+    events: list[Event] = []
+    for piece in split(ids_of(thought), cuts):
+        if not reader.cut_short and not reader.done:
+            events += reader.feed(scored(piece, 100))
+    if not reader.cut_short:
+        return  # a stop string ended the turn, or the budget was not used up
+    received = list(reader.received())
+    reader.resume()
+    for piece in split(ids_of(answer), cuts):
+        if not reader.done:
+            events += reader.feed(scored(piece, 100))
+    if not reader.done:
+        events += reader.feed([EngineOutput(finish="stop")])
+
+    matcher = StopMatcher(stops)
+    kept, matched = matcher.feed(answer)
+    kept += "" if matched else matcher.finish()
+    closed, _ = read_by_parser(tokenizer().decode(received) + "</think>")
+    said = [event for event in events if isinstance(event, TextDelta)]
+    assert received == ids_of(thought)[: len(received)]
+    assert "".join(event.text for event in events if isinstance(event, ReasoningDelta)) == closed
+    assert "".join(event.text for event in said) == read_by_parser("x</think>" + kept)[1]
+    assert [event.matched for event in events if isinstance(event, Finished)] == [matched]
+    assert sum(isinstance(event, ReasoningEnd) for event in events) == 1
+    if logprobs and stops == ():
+        told = [each.id for event in said for each in event.logprobs]
+        assert told == ids_of(answer)[len(ids_of(answer)) - len(told) :]
+
+
+@pytest.mark.parametrize(
+    ("thought", "answer", "stops", "tokens"),
+    [
+        ("first line\n\nsecond", '{"a": 1}', ("\nUser:",), 4),
+        ("one two three four", ' four END {"a": 1}', ("three four END",), 3),
+        ("🜚𓀀🙂🧬 🜚𓀀🙂🧬", "The answer.", (), 3),
+    ],
+)
+def test_nothing_that_was_held_back_moves_into_the_answer(
+    thought: str, answer: str, stops: tuple[str, ...], tokens: int
+) -> None:
+    made = plan(stop=stops, parser=lambda: Parser(family("qwen3"), tools=[], in_reasoning=True))
+    reader = BudgetedProcessor(attrs.evolve(made, skip_special_tokens=False), 0, Budget(tokens, "</think>", (7,)))
+    reader.feed([EngineOutput(ids=ids_of(thought))])
+    assert reader.cut_short
+    reader.resume()
+    events = reader.feed([EngineOutput(ids=ids_of(answer)), EngineOutput(finish="stop")])
+    assert "".join(event.text for event in events if isinstance(event, TextDelta)) == answer
+
+
+# ------------------------------------------------------------------------------------- what is left behind the closing marker
+
+
+def cut_off(marker: Sequence[int]) -> BudgetedProcessor:
+    """The reader of a turn that was closed with `marker` behind three tokens."""
+    made = plan(parser=lambda: Parser(family("qwen3"), tools=[], in_reasoning=True))
+    reader = BudgetedProcessor(attrs.evolve(made, skip_special_tokens=False), 0, Budget(3, "</think>", tuple(marker)))
+    reader.feed([EngineOutput(ids=ids_of(THOUGHT))])
+    reader.resume()
+    return reader
+
+
+def test_the_marker_that_the_gateway_writes_takes_nothing_of_what_the_model_may_write() -> None:
+    prompt, ends = TokenIds([1, 2]), frozenset({8})
+    asked = EngineRequest("r", prompt, Sampling(max_tokens=7, min_tokens=5, stop_token_ids=(7,), frequency_penalty=1.0))
+    reader = cut_off((7, 8))
+    (rest,) = rest_of(asked, EngineFacts("vllm"), reader, ends).requests.values()
+
+    assert rest.input_ids == prompt + TokenIds([*ids_of(THOUGHT)[:3], 7, 8])
+    assert (rest.sampling.max_tokens, rest.sampling.min_tokens) == (4, 2)
+    assert not {7, 8} & set(rest.sampling.logit_bias or {})
+
+
+@pytest.mark.parametrize(("context", "left"), [(0, 4), (100, 4), (9, 2), (7, None)])
+def test_the_marker_has_its_place_in_the_context(context: int, left: int | None) -> None:
+    asked = EngineRequest("r", TokenIds([1, 2]), Sampling(max_tokens=7))
+    rest = rest_of(asked, EngineFacts("vllm"), cut_off((7, 8)), frozenset(), context=context)
+
+    assert [each.sampling.max_tokens for each in rest.requests.values()] == ([] if left is None else [left])
+    assert rest.ended == ((EngineOutput(finish="length"),) if left is None else ())
