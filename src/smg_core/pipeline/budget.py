@@ -17,6 +17,7 @@ from smg_core.events import Event
 from smg_core.pipeline.joining import one_by_one
 from smg_core.pipeline.output import OutputProcessor
 from smg_core.pipeline.output_plan import OutputPlan
+from smg_core.pipeline.prepare import offered
 from smg_core.pipeline.served import ServedModel
 from smg_core.request import GenerationRequest
 from smg_core.tokenizer.base import Tokenizer
@@ -45,17 +46,21 @@ def budget_of(
     tokenizer: Tokenizer,
     prompt: str = "",
     constraint: Constraint | None = None,
+    *,
+    thinks: bool = True,
 ) -> Budget | None:
     """The budget that the answer to `request` has to keep, with the marker that closes what its `prompt` has opened; None where
     it has none, and where the model's family has no marker for the end of reasoning. Raises UnsupportedParameter in the second
-    case where the deployment wants that, and for an answer of several choices: an engine makes them in one call, which cannot
-    end for one of them alone."""
+    case where the deployment wants that, and for an answer of several choices that may reason (`thinks`): an engine makes them in
+    one call, which cannot end for one of them alone."""
     tokens = request.reasoning.budget_tokens
     api = "" if request.origin is None else request.origin.api
-    if tokens is None or api not in _KEPT or (api == "chat" and model.tells_budget):
+    if tokens is None or api not in _KEPT or (api == "chat" and _is_told(request, model)):
         return None
     closes = model.parser.thinking.closes if model.parser is not None else ()
     if closes and request.sampling.n > 1:
+        if not thinks:
+            return None
         raise UnsupportedParameter(
             "A budget for reasoning is kept where one choice is asked for: ask for one, or set no budget.",
             param="reasoning.budget_tokens",
@@ -70,6 +75,11 @@ def budget_of(
             param="reasoning.budget_tokens",
         )
     return None
+
+
+def _is_told(request: GenerationRequest, model: ServedModel) -> bool:
+    """Whether the template that wrote the request's prompt told the model its budget."""
+    return model.template is not None and model.template.tells_budget(tools=bool(offered(request)))
 
 
 class BudgetedProcessor(OutputProcessor):

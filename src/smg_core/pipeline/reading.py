@@ -33,7 +33,8 @@ PARSER_HEADER = "x-smg-parser"
 class Reading:
     """`keeps_control`: the parser must see control tokens, so the detokenizer may not hide them. `constraint`: what the output is
     held to, and `after_reasoning` as in `EngineRequest`; `closed`: what is held once the gateway has closed the reasoning.
-    `single_call`: calls after the first are not passed on."""
+    `single_call`: calls after the first are not passed on. `thinks`: reasoning may come before the answer, as far as the prompt
+    and the settings say."""
 
     make_parser: Callable[[], OutputParser] | None = None
     keeps_control: bool = False
@@ -41,6 +42,7 @@ class Reading:
     after_reasoning: bool = False
     closed: Constraint | None = None
     single_call: bool = False
+    thinks: bool = False
 
 
 def reading_of(request: GenerationRequest, model: ServedModel, prompt: str, facts: EngineFacts) -> Reading:
@@ -82,6 +84,7 @@ def reading_of(request: GenerationRequest, model: ServedModel, prompt: str, fact
         after_reasoning=held.after_reasoning,
         closed=closed,
         single_call=request.tool_choice.parallel is False,
+        thinks=bool(thought.marks),
     )
 
 

@@ -58,8 +58,7 @@ class ServedModel:
     None where its tokenizer has a rule for that which makes no sense; `labels` are the names of a classifier's classes, in
     their order. `adapter` is the LoRA adapter of the model that this name asks for; "" for the model itself. `refuses_budget`:
     a budget for reasoning is refused, not ignored, if the family has no marker for the end of reasoning. `thinks`: its chat
-    template knows reasoning, so that the model may be taken to reason unasked. `tells_budget`: its chat template tells the model
-    how many tokens it may reason for."""
+    template knows reasoning, so that the model may be taken to reason unasked."""
 
     name: str
     tokenizer: Tokenizer | None
@@ -81,7 +80,6 @@ class ServedModel:
     salts: CacheSalts | None = None
     refuses_budget: bool = False
     thinks: bool = True
-    tells_budget: bool = False
     adapter: str = ""
     pair: PairFrame | None = PAIR_OF_TEXTS
     labels: tuple[str, ...] = ()

@@ -205,7 +205,6 @@ class ModelLoader:
             salts=self._salts,
             refuses_budget=self._config.messages.budget == "refuse",
             thinks=_thinks(family, bundle),
-            tells_budget=_tells_budget(bundle),
             pair=bundle.pair,
             labels=info.labels or names_of_classes(bundle.model_config),
         )
@@ -276,11 +275,6 @@ def _thinks(family: Family | None, bundle: TokenizerBundle) -> bool:
         return True
     marks = [mark.strip() for mark in (*family.thinking.opens, *family.thinking.closes)]
     return any(mark in source for source in bundle.template.sources.values() for mark in marks)
-
-
-def _tells_budget(bundle: TokenizerBundle) -> bool:
-    """Whether the model's chat template tells the model how many tokens it may reason for."""
-    return bundle.template is not None and any("thinking_budget" in each for each in bundle.template.sources.values())
 
 
 def _removed(unpacking: "asyncio.Future[Path]") -> None:

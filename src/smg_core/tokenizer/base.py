@@ -101,6 +101,10 @@ class PromptTemplate(Protocol):
         `arguments` that may not be set."""
         ...
 
+    def tells_budget(self, *, tools: bool) -> bool:
+        """Whether the prompt of a conversation with tools, or without, tells the model how many tokens it may reason for."""
+        ...
+
 
 class IncrementalDecoder(Protocol):
     """Turns the ids of one choice into text as they arrive. One object per choice, used from one thread."""

@@ -223,6 +223,10 @@ class ChatTemplate:
         """Facts of the template that renders requests with tools, or without."""
         return self._choose(tools, None).facts
 
+    def tells_budget(self, *, tools: bool) -> bool:
+        """Whether the template that renders requests with tools, or without, tells the model its budget for reasoning."""
+        return "thinking_budget" in self._choose(tools, None).facts.variables
+
     def render(
         self,
         messages: Sequence[Message],

@@ -8,14 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.core.pipeline.test_output import ids_of, plan, scored, split, tokenizer
-from tests.core.pipeline.test_prepare import asking, model
+from tests.core.pipeline.test_prepare import asking, model, prompted
 
 from smg_core.engines.base import EngineFacts, EngineOutput, EngineRequest
 from smg_core.errors import UnsupportedParameter
 from smg_core.events import Event, Finished, ReasoningDelta, ReasoningEnd, TextDelta
 from smg_core.pipeline.budget import Budget, BudgetedProcessor, budget_of
 from smg_core.pipeline.continuing import rest_of
-from smg_core.request import Origin, ReasoningSettings, Sampling
+from smg_core.pipeline.fit import FitForIds, fit
+from smg_core.request import FunctionTool, Origin, ReasoningSettings, Sampling
+from smg_core.tokenizer.chat_template import ChatTemplate
 from smg_core.tokenizer.stream import StopMatcher
 from smg_core.tokens import TokenIds
 from smg_parsers import Parser, Reasoning, Text
@@ -37,16 +39,67 @@ def test_the_budget_of_an_api_that_promises_one_is_kept(api: str) -> None:
 
 
 def test_what_has_no_budget_to_keep_is_left_alone() -> None:
-    assert budget("chat", tells_budget=True) is None  # its budget is told to the template
     assert budget("chat", "qwen25", refuses_budget=True) is None  # that is a setting of Messages
     assert budget("generate_content", "qwen25") is None
     assert budget("generate_content", "qwen25", n=2) is None
+
+
+PLAIN = "{% for m in messages %}{{ m.content }}{% endfor %}"
+TOLD = "{{ thinking_budget }}" + PLAIN
+
+
+@pytest.mark.parametrize("tools", [False, True])
+@pytest.mark.parametrize(
+    ("sources", "told"),
+    [
+        ({"default": TOLD}, (True, True)),
+        ({"default": PLAIN, "tool_use": TOLD}, (False, True)),
+        ({"default": TOLD, "tool_use": PLAIN}, (True, False)),
+        ({"default": PLAIN, "other": TOLD}, (False, False)),
+        ({"default": "{# no thinking_budget #}" + PLAIN}, (False, False)),
+    ],
+)
+def test_the_budget_of_a_chat_request_is_kept_unless_the_template_that_it_gets_tells_it_to_the_model(
+    sources: dict[str, str], told: tuple[bool, bool], tools: bool
+) -> None:
+    template = ChatTemplate(sources)
+    settings = ReasoningSettings(budget_tokens=345)
+    request = asking(origin=Origin("chat"), reasoning=settings, tools=(FunctionTool("f", "", {}),) if tools else ())
+    kept = budget_of(request, model(parser=family("qwen3"), template=template), tokenizer())
+    prompt = template.render(request.messages, tools=request.tools, reasoning=settings).text
+
+    assert ("345" in prompt) is told[tools]
+    assert (kept is None) is told[tools]
 
 
 def test_a_budget_for_several_choices_is_refused_by_name() -> None:
     with pytest.raises(UnsupportedParameter) as caught:
         budget("generate_content", n=2)
     assert caught.value.param == "reasoning.budget_tokens"
+
+
+@pytest.mark.parametrize("api", ["messages", "generate_content", "chat"])
+@pytest.mark.parametrize(
+    ("settings", "refused"),
+    [
+        (ReasoningSettings(budget_tokens=3), True),
+        (ReasoningSettings(budget_tokens=0), False),
+        (ReasoningSettings(budget_tokens=3, enabled=False), False),
+        (ReasoningSettings(budget_tokens=3, effort="none"), False),
+    ],
+)
+def test_a_budget_for_several_choices_is_no_matter_where_nothing_has_to_be_kept(
+    api: str, settings: ReasoningSettings, refused: bool
+) -> None:
+    request = asking(origin=Origin(api), reasoning=settings, sampling=Sampling(n=2))
+    made = prompted(request, model(parser=family("qwen3")))
+    if refused:
+        with pytest.raises(UnsupportedParameter):
+            fit(made, EngineFacts("vllm"))
+    else:
+        found = fit(made, EngineFacts("vllm"))
+        assert isinstance(found, FitForIds)
+        assert found.budget is None
 
 
 def read(ids: Sequence[int], size: int, *, logprobs: bool) -> tuple[BudgetedProcessor, list[Event]]:
@@ -83,6 +136,7 @@ def test_the_turn_goes_on_behind_the_token_that_uses_up_the_budget(size: int, lo
 WORDS = st.sampled_from(
     ["word", " word", " END", "\n\n", "\nUser:", "é", "🙂", "🜚", "𓀀", "</thi", "<", " {", '"a"', "think>"]
 )
+ANSWERED = st.sampled_from(["word", " word", " END", "\n\n", "\nUser:", "é", "🙂", "🜚", " {", '"a"'])
 SPOKEN = st.lists(WORDS, min_size=1, max_size=12).map("".join)
 STOPS = st.lists(st.lists(WORDS, min_size=1, max_size=3).map("".join), max_size=3, unique=True).map(tuple)
 
@@ -95,7 +149,14 @@ def read_by_parser(text: str) -> tuple[str, str]:
     return said[0], said[1]
 
 
-@given(SPOKEN, SPOKEN, STOPS, st.integers(1, 8), st.lists(st.integers(0, 99), max_size=6), st.booleans())
+@given(
+    SPOKEN,
+    st.lists(ANSWERED, min_size=1, max_size=12).map("".join),
+    STOPS,
+    st.integers(1, 8),
+    st.lists(st.integers(0, 99), max_size=6),
+    st.booleans(),
+)
 def test_what_came_up_to_the_budget_is_reasoning_and_the_answer_is_what_came_behind_it(
     thought: str, answer: str, stops: tuple[str, ...], tokens: int, cuts: list[int], logprobs: bool
 ) -> None:
