@@ -14,7 +14,7 @@ from json.encoder import encode_basestring
 from typing import Final
 
 from smg_parsers.base import LOOKAHEAD, SPACE
-from smg_parsers.partial_json import MAX_DEPTH, is_json
+from smg_parsers.partial_json import MAX_DEPTH
 
 TOKEN_LIMIT: Final = 65536
 """Longest number or bare word, in characters."""
@@ -28,6 +28,7 @@ _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "
 _ESCAPES_OF_LENGTH: Final = {"x": 2, "u": 4, "U": 8}
 _LETTERS: Final = re.compile(r"(?:[uU]|[rR][fF]?|[fF][rR]?)?+")
 """The letters before a string that can be JSON. Bytes cannot, and are no literal here."""
+_NUMBER: Final = re.compile(r"([+-]?+)([0-9]*+)(\.?+)([0-9]*+)([eE][+-]?+[0-9]++)?+")
 _BRACES: Final = re.compile(r"[{}]")
 _CLOSERS: Final = {"[": "]", "(": ")", "{": "}"}
 
@@ -78,16 +79,14 @@ def has_leading_zeros(text: str) -> bool:
 
 def number(text: str) -> str | None:
     """A number in JSON's spelling, its digits untouched, or None."""
-    body = text.replace("_", "")
-    sign = "-" if body[:1] == "-" else ""
-    body = body[1:] if body[:1] in ("+", "-") else body
-    mantissa, mark, exponent = body.replace("E", "e").partition("e")
-    whole, point, fraction = mantissa.partition(".")
-    if not (whole or fraction) or (mark and not exponent) or body.strip("0123456789.eE+-"):
+    found = _NUMBER.fullmatch(text.replace("_", ""))
+    if found is None:
         return None
-    whole = whole.lstrip("0") or "0"
-    written = f"{sign}{whole}{'.' + (fraction or '0') if point else ''}{'e' + exponent if mark else ''}"
-    return written if is_json(written) else None
+    sign, whole, point, fraction, exponent = found.groups("")
+    if not (whole or fraction):
+        return None
+    sign = "-" if sign == "-" else ""
+    return f"{sign}{whole.lstrip('0') or '0'}{'.' + (fraction or '0') if point else ''}{exponent.lower()}"
 
 
 class LiteralReader:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import ast
 import json
+from decimal import Decimal, InvalidOperation
 from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from smg_parsers.literals import GROUP_LIMIT, PYTHON, LiteralReader, LiteralSyntax, literal_to_json
+from smg_parsers.literals import GROUP_LIMIT, PYTHON, LiteralReader, LiteralSyntax, literal_to_json, number
 
 GEMMA = LiteralSyntax(marks=('<|"|>',), python=False, loose=True)
 # Quotes are left out: one that is followed by what could follow a string's end is taken for that end.
@@ -167,3 +168,28 @@ def test_gemmas_strings_hold_anything_but_their_mark() -> None:
 
 def test_half_a_surrogate_pair_stays_an_escape() -> None:
     assert literal_to_json(r"'\ud83d\ude00'") == r'"\ud83d\ude00"'
+
+
+@given(st.text("0123456789.eE+-_ ", max_size=10))
+@example("0-5")
+@example("+-5")
+@example("0-5.5")
+@example("-0-5")
+@example("0-2e3")
+def test_a_number_means_what_its_text_means_or_is_none(text: str) -> None:
+    written = number(text)
+    try:
+        meant = Decimal(text.replace("_", "")) if text.strip() == text else None
+    except InvalidOperation:
+        meant = None
+    if written is None:
+        assert meant is None
+    else:
+        assert meant is not None
+        assert isinstance(json.loads(written), int | float)
+        assert Decimal(written) == meant
+
+
+@pytest.mark.parametrize("text", ["[0-9]", "[+-5]", "(0-5)", "[1, 0-2e3]"])
+def test_a_range_in_brackets_is_no_literal(text: str) -> None:
+    assert literal_to_json(text) is None
