@@ -196,9 +196,10 @@ class LenientJsonReader:
             self._value_over()
         return at + 1
 
-    def _follows(self, buf: str, pos: int, wanted: str, final: bool) -> int:
+    def _follows(self, buf: str, pos: int, wanted: str, final: bool, *, apart: bool = False) -> int:
         """Where one of these characters, a comment or a closing marker follows, or more white space than is looked at; negative
-        if something else does, or if that is not known yet."""
+        if something else does, or if that is not known yet. `apart`: a comment has white space before it, since what is joined
+        to a bare word is a part of it (`https://…`, `src/*.py`)."""
         limit = min(len(buf), pos + LOOKAHEAD)
         at = pos
         while at < limit and buf[at] in SPACE:
@@ -209,7 +210,7 @@ class LenientJsonReader:
             return at if final else _LATER
         if buf[at] in wanted:
             return at
-        found = match(buf, at, (*_COMMENTS, *self._closes), final)
+        found = match(buf, at, self._closes if apart and at == pos else (*_COMMENTS, *self._closes), final)
         return at if found >= 0 else found
 
     def _value(self, buf: str, pos: int, final: bool) -> int:
@@ -262,7 +263,7 @@ class LenientJsonReader:
             return self._fail(buf, at)
         written = written or (None if has_leading_zeros(word) else number(word) or based_integer(word))
         if written is None:
-            told = self._follows(buf, end, ",}]", final)
+            told = self._follows(buf, end, ",}]", final, apart=True)
             if told < 0:
                 return ~at if told == _LATER else self._fail(buf, at)
             written = quote(word)
@@ -302,7 +303,7 @@ class LenientJsonReader:
     def _bare_key(self, buf: str, at: int, end: int, final: bool) -> int:
         if end - at > NAME_LIMIT:
             return self._fail(buf, at)
-        told = _LATER if end == len(buf) else self._follows(buf, end, ":", final)
+        told = _LATER if end == len(buf) else self._follows(buf, end, ":", final, apart=True)
         if told < 0:
             return ~at if told == _LATER else self._fail(buf, at)
         reached = self._mend_item(buf, at, quote(buf[at:end]), end)

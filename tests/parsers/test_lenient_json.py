@@ -36,6 +36,8 @@ MENDED = {
     '{city: Paris, days: 2}': '{"city": "Paris", "days": 2}',
     '{"city": 2024-01-31T10:00, "days": 2}': '{"city": "2024-01-31T10:00", "days": 2}',
     '{"city": True, "days": None}': '{"city": true, "days": null}',
+    '{"city": Paris // where\n, "days": [b /* , */, 1/* how */, true// c\n, nan// d\n], when /* o */: now\n// e\n}':
+        '{"city": "Paris" , "days": ["b" , 1, true, null], "when" : "now"\n}',
     '{"city": False, "days": [NaN, Infinity, -Infinity, undefined]}': '{"city": false, "days": [null, null, null, null]}',
     '{"city": 02139, "days": [.5, +1, -.5, 1., 1_000, 0x10, 007.50]}':
         '{"city": "02139", "days": [0.5, 1, -0.5, 1.0, 1000, 16, "007.50"]}',
@@ -54,6 +56,14 @@ UNREADABLE = (
     '{"days": [1, 2}, "city": "Paris"}',
     '{"days": 1]}',
     "{[]: 1}",
+    '{"city": https://example.com/a\n}',
+    '{"city": https://example.com/a\n, "days": 2}',
+    '{"city": http://10.0.0.1/rm?id=7,\n}',
+    '{"city": src/*.py, "days": 2, "x": "*/"}',
+    '{"city": a//b\n}',
+    '{"days": [a/*, b, */]}',
+    '{src/*.py: 1, "x*/": 2}',
+    '{city//b\n: "Paris"}',
 )
 
 
