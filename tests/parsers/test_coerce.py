@@ -144,3 +144,33 @@ def test_a_text_that_may_be_a_number_loses_nothing(text: str, number: str) -> No
 def test_every_text_becomes_json_under_every_type(text: str, kind: str) -> None:
     json.loads(coerce(text, {"type": kind}, {}))
     json.loads(coerce(text, {}, {}))
+
+
+BRACKETED = (
+    *("[a-z]", "[0-9]", "[WIP]", "[2024-01-15]", "[x]", "{ color: red }", "{id: int}", "[1,]", "[10.0.0.1]", "[nan]"),
+    *("{user: me, // c\n}", "[https://x.y/z\n]", "['a' 'b']", "{'a': None}", "[+1]", "[007]", "{a}", "[True]"),
+)
+
+
+@pytest.mark.parametrize("text", BRACKETED)
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {},
+        {"description": "anything"},
+        {"type": ["string", "array"]},
+        {"type": ["string", "object", "array"]},
+        {"anyOf": [{"type": "string"}, {"type": "object"}]},
+        {"oneOf": [{"type": "array"}, {"$ref": "#/$defs/Words"}]},
+    ],
+)
+def test_where_a_text_may_stand_what_stands_in_brackets_is_a_list_or_an_object_only_as_json_writes_it(
+    text: str, schema: dict[str, Any]
+) -> None:
+    assert json.loads(coerce(text, schema, {"$defs": {"Words": {"type": "string"}}})) == text
+
+
+@given(st.recursive(st.integers() | st.text(max_size=5), lambda inner: st.lists(inner, max_size=3), max_leaves=5))
+def test_json_in_brackets_is_what_it_says_beside_a_text_too(value: Any) -> None:
+    for schema in ({}, {"type": ["string", "array"]}):
+        assert json.loads(coerce(json.dumps([value]), schema, {})) == [value]
