@@ -21,6 +21,9 @@ ItemId = Annotated[str, Meta(min_length=1, max_length=LONGEST_ID)]
 _MADE_HERE = frozenset({"status", "encrypted_content", "annotations", "logprobs", "detail", "execution"})
 """Fields that an item gets when it is kept, or that a client is only told where it asks for them: without them it is the same."""
 
+_NOT_READ = frozenset({"parsed", "parsed_arguments", "created_by"})
+"""Fields that helpers of SDKs put into what they were given, and which nothing here reads."""
+
 
 class _Named(Struct):
     id: ItemId
@@ -59,21 +62,33 @@ def known_items(
         id = str(item.get("id"))
         if id not in earlier:
             continue
-        if not names and _said(item) != _said(earlier[id]):
+        if not names and not _same(item, earlier[id]):
             raise _duplicate(id, f"input[{order}].id")
         known.add(id)
     return frozenset(known)
 
 
+def _same(given: JsonObject, kept: JsonObject) -> bool:
+    """Whether the two say the same. Of reasoning clients send back what their types know: what only one has says nothing."""
+    one, other = _said_of(given), _said_of(kept)
+    if given.get("type") == "reasoning" == kept.get("type"):
+        return all(one[name] == other[name] for name in one.keys() & other.keys())
+    return one == other
+
+
+def _said_of(item: JsonObject) -> JsonObject:
+    """The item without what is empty and what says nothing of its own."""
+    return {
+        name: _said(each)
+        for name, each in item.items()
+        if each not in (None, [], {}) and name not in _MADE_HERE and name not in _NOT_READ
+    }
+
+
 def _said(value: Json) -> Json:
-    """The value without what is empty and what says nothing of its own."""
     if isinstance(value, list):
         return [_said(each) for each in value]
-    if isinstance(value, dict):
-        return {
-            name: _said(each) for name, each in value.items() if each not in (None, [], {}) and name not in _MADE_HERE
-        }
-    return value
+    return _said_of(value) if isinstance(value, dict) else value
 
 
 def _duplicate(id: str, at: str) -> InvalidRequest:

@@ -73,3 +73,46 @@ def test_an_item_that_says_something_else_under_a_known_id_is_refused(other: Any
     with pytest.raises(InvalidRequest, match="Duplicate item") as raised:
         known_items([{"id": "msg_0"}, other], [False, False], {"msg_1": message("one")})
     assert raised.value.param == "input[1].id"
+
+
+MESSAGE = {
+    "type": "message",
+    "id": "m",
+    "role": "assistant",
+    "content": [{"type": "output_text", "text": "{}", "annotations": []}],
+}
+CALL = {"type": "function_call", "id": "f", "call_id": "c", "name": "f", "arguments": "{}", "status": "completed"}
+THOUGHT = {
+    "type": "reasoning",
+    "id": "t",
+    "summary": [],
+    "content": [{"type": "reasoning_text", "text": "x"}],
+    "encrypted_content": "z",
+}
+
+
+@pytest.mark.parametrize(
+    ("kept", "sent"),
+    [
+        (MESSAGE, {**MESSAGE, "content": [{**MESSAGE["content"][0], "parsed": {"a": 1}}]}),  # type: ignore[dict-item]
+        (CALL, {**CALL, "parsed_arguments": {"a": 1}, "created_by": "user"}),
+        (THOUGHT, {"type": "reasoning", "id": "t", "summary": [], "encrypted_content": "z"}),
+        ({"type": "reasoning", "id": "t", "summary": []}, THOUGHT),
+    ],
+)
+def test_what_helpers_of_sdks_add_or_leave_out_makes_no_other_item(kept: Any, sent: Any) -> None:
+    assert known_items([sent], [False], {kept["id"]: kept}) == {kept["id"]}
+
+
+@pytest.mark.parametrize(
+    ("kept", "sent"),
+    [
+        (CALL, {**CALL, "arguments": "[]"}),
+        (CALL, {key: value for key, value in CALL.items() if key != "name"}),
+        (THOUGHT, {**THOUGHT, "content": [{"type": "reasoning_text", "text": "y"}]}),
+        (THOUGHT, {**THOUGHT, "type": "message"}),
+    ],
+)
+def test_what_says_something_else_is_another_item_still(kept: Any, sent: Any) -> None:
+    with pytest.raises(InvalidRequest):
+        known_items([sent], [False], {kept["id"]: kept})
