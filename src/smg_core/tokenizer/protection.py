@@ -71,7 +71,8 @@ class Protection:
         marks = self._free_marks(variables)
         changed = False
         for holder, key, value, kind in list(self._searched(messages, variables, own)):
-            marked = _marked(value, kind, marks)
+            framed = holder is not variables or key == "tools"
+            marked = (_marked_in_frame if framed else _marked)(value, kind, marks)
             if marked is not value:
                 holder[key] = marked
                 changed = True
@@ -87,7 +88,7 @@ class Protection:
             starts, may_complete = kind.scan.starts, kind.completions.ends
             for value in message.values():
                 if not isinstance(value, str):
-                    if _changes(value, kind):
+                    if any(_changes(each, kind) for each in _in_frame(value)):
                         return False
                 elif value is not role:
                     if may_complete and kind.completions.begin(value):
@@ -101,7 +102,7 @@ class Protection:
                 key not in _NOT_SEARCHED
                 and value is not None
                 and value is not own.get(key)
-                and _changes(value, everywhere)
+                and any(_changes(each, everywhere) for each in (_in_frame(value) if key == "tools" else (value,)))
             ):
                 return False
         return True
@@ -224,6 +225,22 @@ class Marks:
         return [plain[left:right] for left, right in pairwise((0, *sorted(cuts), len(plain))) if left < right]
 
 
+def _in_frame(value: object) -> Iterator[object]:
+    """What clients wrote of a value that the shaper made: neither the names of its fields nor the types of parts, calls and
+    tools, by which templates find the rest."""
+    if isinstance(value, list):
+        for each in value:
+            yield from _in_frame(each)
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            if key == "function":
+                yield from _in_frame(item)
+            elif key != "type":
+                yield item
+    elif value is not None:
+        yield value
+
+
 def _changes(value: object, kind: StandIns) -> bool:
     """Whether any string inside the value has to change."""
     if isinstance(value, str):
@@ -235,18 +252,81 @@ def _changes(value: object, kind: StandIns) -> bool:
     return False
 
 
+def _marked_in_frame(value: object, kind: StandIns, marks: Marks) -> object:
+    """`_marked` for a value that the shaper made: what clients wrote of it gets marks (see `_in_frame`)."""
+    if isinstance(value, Mapping):
+        items = {key: _marked_field(key, item, kind, marks) for key, item in value.items()}
+        return value if all(items[key] is item for key, item in value.items()) else items
+    if isinstance(value, list):
+        listed = [_marked_in_frame(item, kind, marks) for item in value]
+        return value if all(old is new for old, new in zip(value, listed, strict=True)) else listed
+    return _marked(value, kind, marks)
+
+
+def _marked_field(key: str, value: object, kind: StandIns, marks: Marks) -> object:
+    if key == "type":
+        return value
+    return (_marked_in_frame if key == "function" else _marked)(value, kind, marks)
+
+
+class _Key(str):
+    """A name with marks, which is sorted as the name without."""
+
+    __slots__ = ("_plain",)
+    _plain: str
+
+    def __new__(cls, marked: str, plain: str) -> "_Key":
+        made = super().__new__(cls, marked)
+        made._plain = plain
+        return made
+
+    def lower(self) -> str:
+        return _Key(super().lower(), self._plain.lower())
+
+    def __lt__(self, other: str) -> bool:
+        return self._plain < (other._plain if isinstance(other, _Key) else other)
+
+    def __gt__(self, other: str) -> bool:
+        return self._plain > (other._plain if isinstance(other, _Key) else other)
+
+
+class _Object(dict[object, object]):
+    """An object whose names got marks. A template finds a name that it knows under the name without."""
+
+    __slots__ = ("_marked",)
+
+    def __init__(self, items: Mapping[object, object], marked: Mapping[object, object]) -> None:
+        super().__init__(items)
+        self._marked = marked
+
+    def __missing__(self, name: object) -> object:
+        return super().__getitem__(self._marked[name])
+
+    def __contains__(self, name: object) -> bool:
+        return super().__contains__(name) or name in self._marked
+
+    def get(self, name: object, default: object = None) -> object:
+        return super().get(self._marked.get(name, name), default)
+
+
+def _marked_key(key: object, kind: StandIns, marks: Marks) -> object:
+    marked = _marked(key, kind, marks)
+    return _Key(marked, key) if marked is not key and isinstance(key, str) and isinstance(marked, str) else marked
+
+
 def _marked(value: object, kind: StandIns, marks: Marks) -> object:
     """The value with marks, or the same object if it needs none."""
     if isinstance(value, str):
         return marks.put_into(value, kind)
     if isinstance(value, Mapping):
-        items = {_marked(key, kind, marks): _marked(item, kind, marks) for key, item in value.items()}
+        items = {_marked_key(key, kind, marks): _marked(item, kind, marks) for key, item in value.items()}
         same = all(
             old is new
             for pair in zip(value.items(), items.items(), strict=False)
             for old, new in zip(*pair, strict=True)
         )
-        return value if same else items
+        plain = {old: new for old, new in zip(value, items, strict=False) if old is not new}
+        return value if same else _Object(items, plain) if plain else items
     if isinstance(value, list | tuple):
         listed = [_marked(item, kind, marks) for item in value]
         return value if all(old is new for old, new in zip(value, listed, strict=True)) else listed

@@ -1,5 +1,6 @@
 """No control token begins with a character that a client wrote, whatever the template does to the text."""
 
+import json
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -320,3 +321,73 @@ def test_a_family_renders_ordinary_text_as_if_nothing_were_protected(name: str) 
         except TemplateFailed:
             continue
         assert TEMPLATES[name].render(messages) == plain
+
+
+# -------------------------------------------------------------------------------------------- what no client has written
+
+WORDS = (
+    *("role", "content", "type", "text", "image", "function", "id", "name", "arguments", "tool_calls", "tool_call_id"),
+    *("description", "parameters", "properties", "required", "reasoning_content", "thinking", "tool", "assistant"),
+)
+"""The words by which templates find what clients wrote."""
+OPENED = "{% if false %}{{ '<' }}{{ '[' }}{{ '</' }}{% endif %}"
+"""Makes every text that a control token ends with one that could complete it."""
+FIND = {"type": "object", "properties": {"zone": {"type": "string", "description": "Z"}}, "required": ["zone"]}
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_words_that_no_client_has_written_are_found_whatever_the_control_tokens_are(name: str) -> None:
+    tokens = frozenset(f"{before}{word}{after}" for word in WORDS for before, after in ("<>", "[]", ("</", "_x>")))
+    special = special_of(SOURCES[name])
+    template = ChatTemplate(
+        OPENED + SOURCES[name],
+        special=SpecialTokens(bos="<s>", eos="</s>", control=special.control | tokens, markers=special.markers),
+    )
+    call = Message(
+        "assistant", (Reasoning("Hm"), Text("So"), ToolCall("call00001", "find", '{"zone": "b", "area": "c"}'))
+    )
+    result = Message("tool", (ToolResult("call00001", (Text("Found"),)),))
+    two = Message("user", (Text("Hi"), Text("you")))
+    tools = [FunctionTool("find", "Finds", FIND), FunctionTool("seek", None)]
+    compared = 0
+    for messages in (user("Hi"), [two], [*user("Hi"), call, result], [*user("Hi"), call, result, *user("And?")]):
+        for offered in ((), tools):
+            try:
+                plain = template.render(messages, tools=offered, protect_control=False)
+            except TemplateFailed:
+                continue
+            assert template.render(messages, tools=offered).text == plain.text
+            compared += 1
+    assert compared
+
+
+@pytest.mark.parametrize("token", ["<function_calls>", "<function>", "<name>", "<type>", "<x>"])
+def test_a_tool_is_written_whatever_the_control_tokens_begin_with(token: str) -> None:
+    source = (
+        "{% for t in tools or [] %}{% if t.type == 'function' and t.function.parameters.get('type') and "
+        "'properties' in t.function.parameters %}{{ '<tool>' ~ t.function.name }}"
+        "{% for key in t.function.parameters.properties %}{{ '<' ~ key ~ '>' }}"
+        "{{ t.function.parameters.properties[key].type }}{% endfor %}{% endif %}{% endfor %}"
+    )
+    template = ChatTemplate(source, special=SpecialTokens(control=frozenset({token, "</s>"})))
+    prompt = template.render(user("Hi"), tools=[FunctionTool("find", "Finds", FIND)])
+    assert prompt.pieces == ("<tool>find<zone>string",)
+
+
+NAMES = st.dictionaries(
+    st.lists(st.sampled_from(("<", "[", "a", "B", "b", "é", "~", "s", "_")), min_size=1, max_size=3).map("".join),
+    st.integers(0, 9),
+    max_size=5,
+)
+
+
+@given(NAMES, st.sampled_from(("", "true", "by='value'")), st.sampled_from(("", " | trim")))
+@example({"<b": 1, "a": 2, "[c": 3, "Z": 4}, "", " | trim")
+def test_names_are_sorted_as_clients_wrote_them(names: dict[str, int], order: str, step: str) -> None:
+    source = (
+        "{% for m in messages %}{% for call in m.tool_calls or [] %}{% for key, value in call.function.arguments"
+        f" | dictsort({order}) %}}{{{{ '<' ~ key{step} }}}} {{{{ value }}}};{{% endfor %}}{{% endfor %}}{{% endfor %}}"
+    )
+    template = ChatTemplate(source, special=XML)
+    messages = [*user("Hi"), Message("assistant", (ToolCall("call00001", "find", json.dumps(names)),))]
+    assert template.render(messages).text == template.render(messages, protect_control=False).text
