@@ -72,18 +72,55 @@ class Raw:
 
 
 @asynccontextmanager
-async def raw(house: House) -> AsyncIterator[Raw]:
+async def raw(house: House, *, query: bytes = b"", lines: bytes = b"") -> AsyncIterator[Raw]:
+    """A client whose handshake has a `query` and more header lines."""
     protocol = ClientProtocol(parse_uri(house.url.replace("http", "ws", 1) + "/v1/responses"), max_size=None)
     before = connected(house)
     reader, writer = await asyncio.open_connection("127.0.0.1", int(house.url.rpartition(":")[2]))
     try:
         protocol.send_request(protocol.connect())
-        writer.writelines(protocol.data_to_send())
+        head = b"".join(protocol.data_to_send()).replace(b" HTTP/1.1", query + b" HTTP/1.1", 1)
+        writer.write(head.removesuffix(b"\r\n") + lines + b"\r\n")
         protocol.receive_data(await reader.readuntil(b"\r\n\r\n"))
         (server,) = [each for each in connected(house) if each not in before]
         yield Raw(protocol, reader, writer, server)
     finally:
         writer.close()
+
+
+LONG_HANDSHAKES = {
+    "a line of more than 8 KiB": (b"", b"cookie: " + b"c" * 60_000 + b"\r\n"),
+    "a query of more than 8 KiB": (b"?a=" + b"b" * 60_000, b""),
+    "more than 128 lines": (b"", b"a: b\r\n" * 900),
+    "bytes that are not ASCII": (b"", b"a: \xe9\xff\r\n"),
+    "a line without a value": (b"", b"a:\r\n"),
+    "odd characters": (b"", b"x!#$%&'*+-.^_`|~: \x80 \t\r\n"),
+}
+
+
+@pytest.mark.parametrize("name", LONG_HANDSHAKES)
+async def test_a_handshake_within_the_bounds_of_a_head_is_accepted_and_seen_as_it_was_sent(name: str) -> None:
+    query, lines = LONG_HANDSHAKES[name]
+    async with over_http(SIMULATOR) as house, raw(house, query=query, lines=lines) as client:
+        client.write(frame(Opcode.TEXT, CREATE))
+        while b"response.incomplete" not in (await client.read(Opcode.TEXT)).data:
+            pass
+        scope = client.server.scope
+    assert scope["query_string"] == query[1:]
+    assert (scope["path"], scope["raw_path"]) == ("/v1/responses", b"/v1/responses")
+    sent = [line.partition(b":") for line in lines.split(b"\r\n")[:-1]]
+    expected = [(key, value.strip(b" \t")) for key, _, value in sent]
+    assert [each for each in scope["headers"] if each in expected] == expected
+    assert dict(scope["headers"])[b"sec-websocket-version"] == b"13"
+
+
+async def test_a_gateway_that_leaves_while_a_long_handshake_is_here_ends_as_ever() -> None:
+    async with over_http(SIMULATOR) as house, raw(house, lines=b"a: b\r\n" * 900) as client:
+        client.server.shutdown()
+        closed = await client.closed()
+        await eventually(lambda: connected(house) == [])
+    assert closed is not None
+    assert closed.code == 1012
 
 
 def bodies(house: House) -> Bodies:

@@ -63,7 +63,7 @@ from smg_core.server.exchange import (
 )
 from smg_core.server.framing import framing_fault, origin_form, path_of_target, target_fault, without_user
 from smg_core.server.proxies.protocol_header import ProxiedClient
-from smg_core.server.socket_protocol import SOCKET_VERSION, handshake_fault
+from smg_core.server.socket_protocol import SOCKET_VERSION, read_handshake
 
 __all__ = ["BoundedHttpProtocol", "Refusals", "protocol_class"]
 
@@ -240,13 +240,20 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     def _switch(self, more: bool) -> None:
         """Hand the connection on. `more`: the client has not waited for the answer to its handshake; whoever stands before us may
         have read what follows as HTTP."""
-        fault = handshake_fault(self.url, self.headers)
         if more:
             self._refuse(InvalidRequest("A client waits until its WebSocket is accepted."))
-        elif fault is not None:
+            return
+        try:
+            request = read_handshake(self.url, self.headers)
+        except SmgError as fault:
             self._refuse(fault, [(b"sec-websocket-version", SOCKET_VERSION)])
-        else:
-            self.handle_websocket_upgrade()
+            return
+        self.connections.discard(self)
+        made = cast("Any", self.ws_protocol_class)
+        protocol = made(config=self.config, server_state=self.server_state, app_state=self.app_state)
+        protocol.connection_made(self.transport)
+        protocol.begin(request, self.url, self.headers)
+        self.transport.set_protocol(protocol)
 
     def _parse_without_upgrade(self) -> None:
         """Replace the parser by one that has read the same head without `Upgrade` (RFC 9110, 7.8), and so frames its body."""

@@ -51,7 +51,7 @@ try:
 except ImportError:  # where websockets could not be compiled
     from websockets.utils import apply_mask
 
-__all__ = ["SOCKET_VERSION", "BoundedWebSocketProtocol", "SocketBounds", "handshake_fault", "socket_protocol_class"]
+__all__ = ["SOCKET_VERSION", "BoundedWebSocketProtocol", "SocketBounds", "read_handshake", "socket_protocol_class"]
 
 SOCKET_VERSION = b"13"
 """The version of WebSocket that there is (RFC 6455, 4.1)."""
@@ -73,18 +73,24 @@ class SocketBounds:
     bodies: Bodies
 
 
-def handshake_fault(target: bytes, headers: Sequence[tuple[bytes, bytes]]) -> SmgError | None:
-    """What is wrong with a head that asks for a WebSocket. Asked before a connection is handed on, where the refusal is told and
-    answered as any other."""
-    named = Headers([(name.decode("latin-1"), value.decode("latin-1")) for name, value in headers])
+def read_handshake(target: bytes, headers: Sequence[tuple[bytes, bytes]]) -> Request:
+    """A head that asks for a WebSocket, as websockets has it; bytes that are not ASCII are spelled out (`\\xe9`), and what belongs
+    to the handshake has none. Asked before a connection is handed on: there a refusal is told and answered as any other. Raises
+    UpgradeRequired and InvalidRequest."""
+    named = Headers([(_ascii(name), _ascii(value.strip(b" \t"))) for name, value in headers])
     if named.get_all("sec-websocket-version") != [SOCKET_VERSION.decode()]:
-        return UpgradeRequired("The handshake of a WebSocket has the header Sec-WebSocket-Version with 13.")
+        raise UpgradeRequired("The handshake of a WebSocket has the header Sec-WebSocket-Version with 13.")
+    request = Request(_ascii(target), named)
     try:
-        ServerProtocol().process_request(Request(target.decode("latin-1"), named))
+        ServerProtocol().process_request(request)
     except InvalidHandshake as fault:
         name = fault.name if isinstance(fault, InvalidHeader) else "header"
-        return InvalidRequest(f"The {name} of this handshake of a WebSocket is not valid.")
-    return None
+        raise InvalidRequest(f"The {name} of this handshake of a WebSocket is not valid.") from None
+    return request
+
+
+def _ascii(sent: bytes) -> str:
+    return sent.decode("ascii", "backslashreplace")
 
 
 class BoundedWebSocketProtocol(WebSocketsSansIOProtocol):
@@ -122,15 +128,20 @@ class BoundedWebSocketProtocol(WebSocketsSansIOProtocol):
         self._end()
         super().connection_lost(exc)
 
-    def handle_connect(self, event: Any) -> None:
-        super().handle_connect(event)
+    def begin(self, request: Request, target: bytes, headers: Sequence[tuple[bytes, bytes]]) -> None:
+        """Begin with a handshake that `read_handshake` has made of `target` and `headers`. It is not written out for websockets
+        to parse: its bounds are others than those of a head here."""
+        self.handle_connect(request)
         scope = cast("Scope", self.scope)
+        raw_path, _, scope["query_string"] = target.partition(b"?")
+        scope["raw_path"] = self.root_path.encode("ascii") + raw_path
+        scope["headers"] = [(name, value.strip(b" \t")) for name, value in headers]
         scope[DISCONNECT] = self._disconnect
         if self.certificate is not None:
             scope[CERTIFICATE] = self.certificate
 
     def shutdown(self) -> None:
-        if self.conn.state is State.OPEN or not self.handshake_complete:
+        if self.conn.state is State.OPEN or (self.handshake_initiated and not self.handshake_complete):
             super().shutdown()
         else:
             self.transport.close()
@@ -138,9 +149,7 @@ class BoundedWebSocketProtocol(WebSocketsSansIOProtocol):
     # ------------------------------------------------------------------------------------------------------- reading
 
     def data_received(self, data: bytes) -> None:
-        if not self.handshake_initiated:
-            super().data_received(data)
-        elif self._ended:
+        if self._ended:
             self._discarded += len(data)
             if self._discarded > self.bounds.discard_bytes:
                 self.transport.close()
