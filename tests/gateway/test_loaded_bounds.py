@@ -11,6 +11,8 @@ import pytest
 from tests.gateway.conftest import in_process
 
 from smg_core import Config
+from smg_core.history.base import DeleteItem, Page, StoredItem
+from smg_core.history.guard import GuardedStore
 from smg_core.history.settings import HistoryConfig
 from smg_core.protocols.settings import LimitsConfig
 from smg_core.settings import MIB
@@ -145,6 +147,35 @@ async def test_the_items_of_a_conversation_are_listed_once_each_on_pages_of_any_
         listed = client.conversations.items.list(conversation, order="asc", limit=100)
         sizes = [len(item.content[0].text) async for item in listed]  # type: ignore[union-attr]
     assert sizes == [1, 500, 2000, 1, 1, 900, 900]
+
+
+async def test_items_that_are_deleted_while_a_conversation_is_read_hide_no_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each item is deleted when the page that it ends was read."""
+    async with asked(HistoryConfig(page_bytes=1024)) as client:
+        conversation = (await client.conversations.create()).id
+        for _ in range(5):
+            await client.conversations.items.create(conversation, items=[turn("word " * 100)])
+
+        async def tokens() -> int:
+            answer = await client.responses.create(
+                model="sim", input="Hi", conversation=conversation, store=False, max_output_tokens=3
+            )
+            assert answer.usage is not None
+            return answer.usage.input_tokens
+
+        whole, read, deleted = await tokens(), GuardedStore.items, []
+
+        async def overtaken(store: GuardedStore, tenant: str, conversation_id: str, **page: Any) -> Page[StoredItem]:
+            found = await read(store, tenant, conversation_id, **page)
+            deleted.append(found.data[-1].id)
+            await store.write(tenant, [DeleteItem(conversation_id, found.data[-1].id)])
+            return found
+
+        monkeypatch.setattr(GuardedStore, "items", overtaken)
+        assert await tokens() == whole
+        assert len(deleted) == 5
 
 
 async def test_what_was_kept_under_a_wider_bound_of_depth_is_refused_under_a_narrower_one(tmp_path: Path) -> None:

@@ -9,7 +9,15 @@ from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 from tests.history.conformance import PAGE_BYTES, conversation, item, record, response
 
-from smg_core.history.base import AppendEvents, AppendItems, DeleteItem, DeleteRecord, StoredEvent, StoredRecord
+from smg_core.history.base import (
+    AppendEvents,
+    AppendItems,
+    DeleteItem,
+    DeleteRecord,
+    StoredEvent,
+    StoredItem,
+    StoredRecord,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -191,6 +199,66 @@ async def test_records_behind_one_that_is_gone_are_found_by_its_position_and_not
 
     assert (await store.records("acme", "batch", after=last.id)).data == ()
     assert [each.id for each in (await store.records("acme", "batch", after=last.position)).data] == ["r_1", "r_0"]
+
+
+@given(
+    st.integers(0, 6),
+    st.lists(st.lists(st.tuples(st.sampled_from(["put", "delete"]), st.integers(0, 9)), max_size=3), max_size=6),
+    st.integers(1, 3),
+    st.booleans(),
+)
+@example(3, [[("delete", 1)]], 2, False)
+@example(3, [[("delete", 1)]], 2, True)
+@example(5, [[("delete", 1), ("delete", 2), ("delete", 3)]], 2, False)
+@example(2, [[("delete", 0), ("put", 7)]], 1, False)
+@lists_of_any_sizes
+async def test_an_item_that_is_there_all_the_time_is_listed_once(
+    store, clock, made, changes, limit, newest_first
+) -> None:
+    id = next(fresh)
+    order = list(range(made))
+    await store.write("acme", [conversation(clock, id)])
+    await store.write("acme", [AppendItems(id, tuple(item(clock, f"msg_{number}") for number in order))])
+    there, stayed = set(order), set(order)
+
+    async def change(what: str, number: int) -> None:
+        if what == "delete":
+            await store.write("acme", [DeleteItem(id, f"msg_{number}")])
+            there.discard(number)
+            stayed.discard(number)
+        elif number not in order:
+            await store.write("acme", [AppendItems(id, (item(clock, f"msg_{number}"),))])
+            there.add(number)
+            order.append(number)
+
+    seen: list[StoredItem] = []
+    for between in [*changes, *[[]] * 20]:
+        after = seen[-1].position if seen else None
+        page = await store.items("acme", id, after=after, limit=limit, newest_first=newest_first)
+        seen += page.data
+        if not page.has_more:
+            break
+        for each in between:
+            await change(*each)
+
+    assert not page.has_more
+    ids = [each.id for each in seen]
+    expected = [f"msg_{number}" for number in order]
+    assert ids == [each for each in expected[:: -1 if newest_first else 1] if each in ids]
+    assert {f"msg_{number}" for number in stayed} <= set(ids)
+
+
+async def test_items_behind_one_that_is_gone_are_found_by_its_position_and_not_by_its_id(store, clock) -> None:
+    items = tuple(item(clock, f"msg_{number}") for number in range(3))
+    await store.write("acme", [conversation(clock), AppendItems("conv_1", items)])
+    for newest_first, others in ((False, ["msg_1", "msg_2"]), (True, ["msg_1"])):
+        (last,) = (await store.items("acme", "conv_1", limit=1, newest_first=newest_first)).data
+        await store.write("acme", [DeleteItem("conv_1", last.id)])
+
+        by_id = await store.items("acme", "conv_1", after=last.id, newest_first=newest_first)
+        by_position = await store.items("acme", "conv_1", after=last.position, newest_first=newest_first)
+        assert by_id.data == ()
+        assert [each.id for each in by_position.data] == others
 
 
 async def test_items_that_are_deleted_while_a_tenant_is_exported_hide_no_others(store, clock) -> None:

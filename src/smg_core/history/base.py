@@ -55,6 +55,7 @@ __all__ = [
     "Exported",
     "ExtendExpiry",
     "ItemExists",
+    "ItemPosition",
     "Lease",
     "LeaseLost",
     "NoConversation",
@@ -147,14 +148,24 @@ class StoredConversation:
     version: int = 0
 
 
+@attrs.frozen
+class ItemPosition:
+    """The place of an item among those of its conversation, which grows with every item. A walk over them goes on from it also
+    where the item is gone meanwhile."""
+
+    number: int
+
+
 @attrs.frozen(kw_only=True)
 class StoredItem:
-    """One item of a conversation; `response_id` is the response that it came with, if any."""
+    """One item of a conversation; `response_id` is the response that it came with, if any. `position` is told by `Store.items`;
+    it is not written."""
 
     id: str
     body: bytes
     created_at: float
     response_id: str | None = None
+    position: ItemPosition | None = attrs.field(default=None, eq=False)
 
 
 @attrs.frozen
@@ -437,12 +448,13 @@ class Store(Protocol):
         tenant: str,
         conversation_id: str,
         *,
-        after: str | None = None,
+        after: str | ItemPosition | None = None,
         limit: int = 100,
         newest_first: bool = False,
     ) -> Page[StoredItem]:
-        """Items behind the item `after`, in the order asked for: at most `limit`, and as many as one page has bytes for. Empty
-        for a conversation or an item that is not there."""
+        """Items in the order asked for: at most `limit`, and as many as one page has bytes for. `after` is a position, or the id
+        of an item. Empty for a conversation or an item that is not there. Where each page begins behind the position of the last
+        item of the one before, an item that is there all the time is in exactly one page, whatever is written meanwhile."""
         ...
 
     async def item(self, tenant: str, conversation_id: str, id: str) -> StoredItem | None: ...

@@ -17,6 +17,7 @@ from smg_core.history.base import (
     AppendItems,
     Chain,
     Exported,
+    ItemPosition,
     Lease,
     NotKept,
     Owned,
@@ -210,7 +211,7 @@ class GuardedStore:
         tenant: str,
         conversation_id: str,
         *,
-        after: str | None = None,
+        after: str | ItemPosition | None = None,
         limit: int = 100,
         newest_first: bool = False,
     ) -> Page[StoredItem]:

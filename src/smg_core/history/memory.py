@@ -10,6 +10,7 @@ from smg_core.clock import Clock
 from smg_core.history.base import (
     Chain,
     Exported,
+    ItemPosition,
     Lease,
     Owned,
     Page,
@@ -60,7 +61,7 @@ class MemoryStore:
         tenant: str,
         conversation_id: str,
         *,
-        after: str | None = None,
+        after: str | ItemPosition | None = None,
         limit: int = 100,
         newest_first: bool = False,
     ) -> Page[StoredItem]:

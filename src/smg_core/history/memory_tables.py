@@ -26,6 +26,7 @@ from smg_core.history.base import (
     Exported,
     ExtendExpiry,
     ItemExists,
+    ItemPosition,
     Lease,
     LeaseLost,
     NoConversation,
@@ -185,7 +186,7 @@ class MemoryTables:
         for item in items:
             if item.id in found.positions:
                 raise ItemExists(item.id)
-            found.items[found.next] = item
+            found.items[found.next] = attrs.evolve(item, position=ItemPosition(found.next))
             found.positions[item.id] = found.next
             found.order.append(found.next)
             found.next += 1
@@ -426,12 +427,13 @@ class MemoryTables:
         return None if found is None else found.head
 
     def items(
-        self, tenant: str, id: str, after: str | None, limit: int, newest_first: bool, now: float
+        self, tenant: str, id: str, after: str | ItemPosition | None, limit: int, newest_first: bool, now: float
     ) -> Page[StoredItem]:
         found = self._conversation(tenant, id, now)
-        if found is None or (after is not None and after not in found.positions):
+        if found is None or (isinstance(after, str) and after not in found.positions):
             return Page((), False)
-        positions, more = paged(found.order, None if after is None else found.positions[after], limit, newest_first)
+        mark = found.positions[after] if isinstance(after, str) else after and after.number
+        positions, more = paged(found.order, mark, limit, newest_first)
         listed = [found.items[position] for position in positions]
         data = self._fitting(listed, lambda item: len(item.body))
         return Page(tuple(data), more or len(data) < len(listed))

@@ -33,6 +33,7 @@ from smg_core.history.base import (
     DeleteRecord,
     DeleteResponse,
     Exported,
+    ItemPosition,
     Lease,
     LeaseLost,
     Owned,
@@ -263,37 +264,30 @@ class RedisStore:
         tenant: str,
         conversation_id: str,
         *,
-        after: str | None = None,
+        after: str | ItemPosition | None = None,
         limit: int = 100,
         newest_first: bool = False,
     ) -> Page[StoredItem]:
         keys = Keys(self._prefix, tenant)
         if await self.conversation(tenant, conversation_id) is None:
             return Page((), False)
-        mark = None
-        if after is not None:
+        mark: float | None = after.number if isinstance(after, ItemPosition) else None
+        if isinstance(after, str):
             with _failures():
                 mark = await self._redis.zscore(keys.order(conversation_id), after)
             if mark is None:
                 return Page((), False)
-        found, more = await self._items_behind(keys, conversation_id, mark, limit, newest_first=newest_first)
-        return Page(tuple(item for _, item in found), more)
-
-    async def _items_behind(
-        self, keys: Keys, conversation_id: str, mark: float | None, limit: int, *, newest_first: bool = False
-    ) -> tuple[list[tuple[float, StoredItem]], bool]:
-        """Items behind a position, each with its own, as many as one page has bytes for; and whether there are more."""
         while True:
             listed = await self._ranged(keys.order(conversation_id), mark, limit + 1, newest_first=newest_first)
             texts = await self._texts(keys.items(conversation_id), [id for id, _ in listed[:limit]])
             found = [
-                (at, item_of_hash(id.decode(), text))
+                item_of_hash(id.decode(), text, ItemPosition(int(at)))
                 for (id, at), text in zip(listed, texts, strict=False)
                 if text is not None
             ]
             more = len(texts) < len(listed)
             if found or not more:  # else they were deleted since they were listed
-                return found, more
+                return Page(tuple(found), more)
 
     async def _texts(self, key: str, names: Sequence[bytes]) -> list[bytes | None]:
         """The first of some fields, as many as one page has bytes for; None for one that is gone."""
@@ -420,12 +414,12 @@ class RedisStore:
 
     async def _all_items(self, tenant: str, conversation_id: str) -> AsyncIterator[StoredItem]:
         """The items of a conversation, from position to position: the last one that was read may be deleted meanwhile."""
-        keys, mark, more = Keys(self._prefix, tenant), None, True
+        after, more = None, True
         while more:
-            found, more = await self._items_behind(keys, conversation_id, mark, _PAGE)
-            for at, item in found:
-                mark = at
+            page = await self.items(tenant, conversation_id, after=after, limit=_PAGE)
+            for item in page.data:
                 yield item
+            after, more = page.data[-1].position if page.data else after, page.has_more
 
     async def erase(self, tenant: str) -> int:
         gone, live = 0, set[tuple[str, str]]()

@@ -22,6 +22,7 @@ from smg_core.history.base import (
     DeleteResponse,
     ExtendExpiry,
     ItemExists,
+    ItemPosition,
     Lease,
     LeaseLost,
     NoConversation,
@@ -108,9 +109,9 @@ def alive(fields: Fields, now: float) -> bool:
     return fields["version"] is not None and (not expires_at or float(expires_at) > now)
 
 
-def item_of_hash(id: str, packed: bytes) -> StoredItem:
+def item_of_hash(id: str, packed: bytes, position: ItemPosition | None = None) -> StoredItem:
     body, created_at, response_id = msgspec.msgpack.decode(packed, type=tuple[bytes, float, str | None])
-    return StoredItem(id=id, body=body, created_at=created_at, response_id=response_id)
+    return StoredItem(id=id, body=body, created_at=created_at, response_id=response_id, position=position)
 
 
 class _Due(NamedTuple):

@@ -17,6 +17,7 @@ from smg_core.history.base import (
     Chain,
     ChainBroken,
     Exported,
+    ItemPosition,
     Lease,
     Owned,
     Page,
@@ -185,12 +186,14 @@ class SqlStore:
         tenant: str,
         conversation_id: str,
         *,
-        after: str | None = None,
+        after: str | ItemPosition | None = None,
         limit: int = 100,
         newest_first: bool = False,
     ) -> Page[StoredItem]:
-        statement = self._of.items[after is not None, newest_first]
-        rows, more = await self._page(statement, limit, tenant=tenant, conversation_id=conversation_id, after=after)
+        behind = "at" if isinstance(after, ItemPosition) else None if after is None else "after"
+        given: dict[str, object] = {"at": after.number} if isinstance(after, ItemPosition) else {"after": after}
+        statement = self._of.items[behind, newest_first]
+        rows, more = await self._page(statement, limit, tenant=tenant, conversation_id=conversation_id, **given)
         return Page(tuple(item_of(row) for row in rows), more)
 
     async def item(self, tenant: str, conversation_id: str, id: str) -> StoredItem | None:
@@ -259,13 +262,12 @@ class SqlStore:
 
     async def _all_items(self, tenant: str, conversation_id: str) -> AsyncIterator[StoredItem]:
         """The items of a conversation, from position to position: the last one that was read may be deleted meanwhile."""
-        at, more = -1, True
+        after, more = None, True
         while more:
-            names = {"tenant": tenant, "conversation_id": conversation_id}
-            rows, more = await self._page(self._of.items_behind, _EXPORTED, at=at, **names)
-            for row in rows:
-                yield item_of(row)
-            at = rows[-1].position if rows else at
+            page = await self.items(tenant, conversation_id, after=after, limit=_EXPORTED)
+            for item in page.data:
+                yield item
+            after, more = page.data[-1].position if page.data else after, page.has_more
 
     async def _walk(self, table: sa.Table, tenant: str) -> AsyncIterator[Any]:
         """All rows of a tenant, some at a time."""

@@ -11,7 +11,7 @@ import attrs
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
-from smg_core.history.base import ChainLink, StoredConversation, StoredItem, StoredRecord, StoredResponse
+from smg_core.history.base import ChainLink, ItemPosition, StoredConversation, StoredItem, StoredRecord, StoredResponse
 from smg_core.history.sql_tables import ShortText, StoreTables
 
 __all__ = ["Parameters", "Statements", "Upsert", "conversation_of", "item_of", "link_of", "record_of", "response_of"]
@@ -117,8 +117,12 @@ class Statements:
         self.conversation, self.item, self.record = self._conversation(), self._item(), self._record()
         self.events, self.last_event = self._events(), self._last_event()
         shapes = [(after, newest_first) for after in (False, True) for newest_first in (False, True)]
-        self.items = {shape: self._items(after=shape[0], newest_first=shape[1]) for shape in shapes}
-        self.items_behind = self._items_behind()
+        self.items = {
+            (after, newest_first): self._items(after=after, newest_first=newest_first)
+            for after in (None, "after", "at")
+            for newest_first in (False, True)
+        }
+        """By what they begin behind, an item of an id or a position, and whether the newest comes first."""
         self.records = {shape: self._records(after=shape[0], newest_first=shape[1]) for shape in shapes}
         """By whether they begin behind a row, and whether the newest comes first."""
 
@@ -228,27 +232,20 @@ class Statements:
             )
         )
 
-    def _items_behind(self) -> sa.Select[Any]:
-        """Items behind the position `at_`."""
-        t = self.tables.items
-        behind = t.c.position > sa.bindparam("at_", type_=sa.BigInteger)
-        return self._measured(self._all_items().where(behind), t, (t.c.position, False))
-
-    def _items(self, *, after: bool, newest_first: bool) -> sa.Select[Any]:
+    def _items(self, *, after: str | None, newest_first: bool) -> sa.Select[Any]:
         t, found = self.tables.items, self._all_items()
-        if after:
-            mark = (
-                sa.select(t.c.position)
-                .where(
-                    t.c.tenant == _TENANT,
-                    t.c.conversation_id == _CONVERSATION_ID,
-                    t.c.id == _AFTER,
-                )
-                .correlate(None)
-                .scalar_subquery()
-            )
+        if after is not None:
+            mark = sa.bindparam("at_", type_=sa.BigInteger) if after == "at" else self._position_of_item()
             found = found.where(t.c.position < mark if newest_first else t.c.position > mark)
         return self._measured(found, t, (t.c.position, newest_first))
+
+    def _position_of_item(self) -> sa.ScalarSelect[int]:
+        """The position of the item `after_`."""
+        t = self.tables.items
+        of = sa.select(t.c.position).where(
+            t.c.tenant == _TENANT, t.c.conversation_id == _CONVERSATION_ID, t.c.id == _AFTER
+        )
+        return of.correlate(None).scalar_subquery()
 
     def _item(self) -> sa.Select[Any]:
         return self._all_items().where(self.tables.items.c.id == _ID)
@@ -397,7 +394,13 @@ def conversation_of(row: Any) -> StoredConversation:
 
 
 def item_of(row: Any) -> StoredItem:
-    return StoredItem(id=row.id, body=row.body, created_at=row.created_at, response_id=row.response_id)
+    return StoredItem(
+        id=row.id,
+        body=row.body,
+        created_at=row.created_at,
+        response_id=row.response_id,
+        position=ItemPosition(row.position),
+    )
 
 
 def record_of(row: Any) -> StoredRecord:

@@ -20,6 +20,7 @@ from smg_core.errors import Conflict, InvalidRequest, NotFound, SmgError, StoreF
 from smg_core.history.base import (
     AppendItems,
     ItemExists,
+    ItemPosition,
     LeaseLost,
     NoConversation,
     PutResponse,
@@ -139,7 +140,8 @@ class ResponseMemory:
 
     async def _conversation(self, tenant: str, id: str) -> list[bytes]:
         most, most_bytes = self._gateway.limits.messages, self._gateway.config.history.chain_bytes
-        after, size = None, 0
+        after: str | ItemPosition | None = None
+        size = 0
         found: list[bytes] = []
         while True:
             page = await self._gateway.history.items(tenant, id, after=after, limit=_PAGE)
@@ -151,7 +153,7 @@ class ResponseMemory:
                 raise InvalidRequest(f"The conversation has more than {most_bytes:,} bytes.", param="conversation")
             if not page.has_more:
                 return found
-            after = page.data[-1].id
+            after = page.data[-1].position or page.data[-1].id  # which another request may delete meanwhile
 
     async def _lock(self, decoded: ResponsesRequest, id: str) -> None:
         """Lock the conversation for this request: two writers would not see each other's items."""

@@ -74,8 +74,8 @@ class SocketBounds:
 
 
 def read_handshake(target: bytes, headers: Sequence[tuple[bytes, bytes]]) -> Request:
-    """A head that asks for a WebSocket, as websockets has it; bytes that are not ASCII are spelled out (`\\xe9`), and what belongs
-    to the handshake has none. Asked before a connection is handed on: there a refusal is told and answered as any other. Raises
+    """A head that asks for a WebSocket, as websockets has it. Bytes that are not ASCII are spelled out; what belongs to the
+    handshake has none. Asked before a connection is handed on: there a refusal is told and answered as any other. Raises
     UpgradeRequired and InvalidRequest."""
     named = Headers([(_ascii(name), _ascii(value.strip(b" \t"))) for name, value in headers])
     if named.get_all("sec-websocket-version") != [SOCKET_VERSION.decode()]:
