@@ -12,8 +12,11 @@ from tests.history.conformance import PAGE_BYTES, conversation, item, record, re
 from smg_core.history.base import (
     AppendEvents,
     AppendItems,
+    DeleteConversation,
+    DeleteEvents,
     DeleteItem,
     DeleteRecord,
+    DeleteResponse,
     StoredEvent,
     StoredItem,
     StoredRecord,
@@ -259,6 +262,36 @@ async def test_items_behind_one_that_is_gone_are_found_by_its_position_and_not_b
         by_position = await store.items("acme", "conv_1", after=last.position, newest_first=newest_first)
         assert by_id.data == ()
         assert [each.id for each in by_position.data] == others
+
+
+FORGETTING = {
+    "response": DeleteResponse("x0"),
+    "event": DeleteEvents("x0"),
+    "conversation": DeleteConversation("x0"),
+    "item": DeleteConversation("x0"),
+    "record": DeleteRecord("batch", "x0"),
+}
+
+
+@pytest.mark.parametrize("table", FORGETTING)
+async def test_what_is_deleted_while_it_is_exported_costs_nothing_else_its_place(store, clock, table) -> None:
+    for id in ("x0", "x1", "x2"):
+        made = [
+            response(clock, id),
+            AppendEvents(id, tuple(StoredEvent(number, b"{}") for number in range(3))),
+            conversation(clock, id),
+            AppendItems(id, tuple(item(clock, f"msg_{number}") for number in range(3))),
+            record(clock, id),
+        ]
+        await store.write("acme", made)
+
+    found = []
+    async for each in store.export("acme"):
+        found.append((each.table, each.owner, each.id))
+        if each.table == table and "x0" in (each.owner, each.id):
+            await store.write("acme", [FORGETTING[table]])
+    kept = [each for each in found if "x0" not in each]
+    assert len(kept) == len(set(kept)) == 2 * (1 + 3 + 1 + 3 + 1)
 
 
 async def test_items_that_are_deleted_while_a_tenant_is_exported_hide_no_others(store, clock) -> None:

@@ -543,9 +543,10 @@ class MemoryTables:
                 record = self._records[tenant, kind, id]
                 yield Exported("record", kind, id, record.created_at, {"body": record.body})
             case "conversation":
-                head = self._conversations[tenant, id].head
-                yield Exported("conversation", "", id, head.created_at, {"metadata": head.metadata})
-                for item in list(self._conversations[tenant, id].items.values()):
+                rows = self._conversations[tenant, id]
+                items = [rows.items[position] for position in rows.order]  # before others can delete them
+                yield Exported("conversation", "", id, rows.head.created_at, {"metadata": rows.head.metadata})
+                for item in items:
                     yield Exported("item", id, item.id, item.created_at, {"body": item.body})
             case "events":
                 for number, data in sorted(self._events[tenant, id].data.items()):
