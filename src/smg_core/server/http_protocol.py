@@ -310,9 +310,13 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self._stop_long_head()
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        """A field of the head, or of the trailer of a body in chunks, which is counted and passed over: the app may have the head
+        already, and what is checked there must not be changed behind it (RFC 9110, 6.5.1)."""
         self._head_bytes += len(name) + len(value) + 4
         if self._head_bytes > self.header_bytes:
             self._stop_long_head()
+        if not self._head_open:
+            return
         name = name.lower()
         if name == b"expect" and value.lower() == b"100-continue":
             self.expect_100_continue = True

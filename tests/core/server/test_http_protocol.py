@@ -33,15 +33,22 @@ class Echo:
     left: asyncio.Event = attrs.field(factory=asyncio.Event)
     waiting: asyncio.Event = attrs.field(factory=asyncio.Event)
     seen: list[tuple[str, bytes]] = attrs.field(factory=list)
+    began: asyncio.Event = attrs.field(factory=asyncio.Event)
+    heads: list[list[tuple[bytes, bytes]]] = attrs.field(
+        factory=list
+    )  # as they are when a request begins, and at its end
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         body, more = b"", True
+        self.heads.append(list(scope["headers"]))
+        self.began.set()
         while more:
             message = await receive()
             if message["type"] == "http.disconnect":
                 return
             body, more = body + message.get("body", b""), message.get("more_body", False)
         self.seen.append((scope["path"], body))
+        self.heads.append(list(scope["headers"]))
         if scope["path"] == "/wait":
             scope[DISCONNECT].tell(self.left.set)
             self.waiting.set()
@@ -109,6 +116,37 @@ async def test_an_ordinary_request_is_answered() -> None:
 
     assert said.startswith(b"HTTP/1.1 200 ")
     assert said.endswith(b'["/a", "hi"]')
+
+
+TRAILERS = {
+    b"authorization": b"Bearer other",
+    b"content-type": b"text/plain",
+    b"content-encoding": b"gzip",
+    b"x-smg-tenant": b"other",
+    b"host": b"other",
+    b"x-forwarded-for": b"10.0.0.1",
+    b"expect": b"100-continue",
+    b"upgrade": b"websocket",
+}
+
+
+@pytest.mark.parametrize("name", TRAILERS)
+async def test_a_field_of_a_trailer_is_none_of_the_head_wherever_the_bytes_are_cut(name: bytes) -> None:
+    head = [(b"host", b"x"), (b"transfer-encoding", b"chunked")]
+    sent = b"POST /a HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n"
+    whole = sent + b"2\r\nhi\r\n0\r\n%b: %b\r\n\r\n" % (name, TRAILERS[name])
+    async with serving() as running:
+        reader, writer = await running.send(whole)
+        await reader.readuntil(b'"hi"]')
+        for cut in range(1, len(whole)):
+            running.app.began.clear()
+            running.connection.data_received(whole[:cut])
+            if cut >= len(sent):
+                await running.app.began.wait()  # the app has the head when the trailer comes
+            running.connection.data_received(whole[cut:])
+            await reader.readuntil(b'"hi"]')
+        writer.close()
+    assert running.app.heads == [head] * (2 * len(whole))
 
 
 async def test_pipelined_requests_are_answered_one_after_the_other() -> None:
