@@ -266,17 +266,19 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self.parser.feed_data(b"\r\n".join(lines) + b"\r\n\r\n")
 
     def eof_received(self) -> bool:  # type: ignore[override]
-        """The client sends no more. If a request is under way, it still gets its answer."""
-        cycle, running = self.cycle, self._running
-        if cycle is None or cycle.more_body or self._head_open or self.transport.is_closing():
+        """The client sends no more. If a whole request is under way, it still gets its answer, and so do those behind it; a last
+        one that is not whole is refused after them."""
+        running = self._running
+        if running is None or running.response_complete or running.more_body or self.transport.is_closing():
             return False
         if self.scheme == "https":
             return False  # the event loop ends a TLS connection as soon as one side does
-        if running is None or running.response_complete:
-            return False
         if running.scope["http_version"] == "1.0" and not running.response_started:
             return False  # without interim responses, a client that has left cannot be told from one that waits
-        cycle.keep_alive = False
+        if not self._head_open and not self.cycle.more_body:
+            self.cycle.keep_alive = False
+        elif self._deferred is None:
+            self._refuse(InvalidRequest("The client has ended its last request before that was whole."))
         self._probe(PROBES, PROBE_PAUSE)
         return True
 

@@ -492,6 +492,39 @@ async def test_a_head_that_the_gateway_itself_does_not_read_is_not_late() -> Non
         writer.close()
 
 
+BROKEN_LAST = {
+    "half a head": b"POST /3 HT",
+    "half a body": b"POST /3 HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\nab",
+    "half a body in chunks": b"POST /3 HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n5\r\nab",
+    "no HTTP": b"garbage garbage\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("last", BROKEN_LAST)
+@pytest.mark.parametrize("whole", [1, 2, 5])
+async def test_whole_requests_are_answered_when_a_client_ends_its_last_one_half_way(whole: int, last: str) -> None:
+    async with serving() as running:
+        reader, writer = await running.send(b"GET /0 HTTP/1.1\r\nhost: x\r\n\r\n")
+        await reader.readuntil(b'["/0", ""]')
+        connection = running.connection
+        connection.data_received(b"GET /a HTTP/1.1\r\nhost: x\r\n\r\n" * whole + BROKEN_LAST[last])
+        assert connection.eof_received()
+        said = await reader.read()
+        writer.close()
+    assert said.count(b"HTTP/1.1 200 ") == said.count(b'["/a", ""]') == whole
+    assert said.count(b"HTTP/1.1 400 ") == 1
+    assert said.rindex(b"HTTP/1.1 400 ") > said.rindex(b"HTTP/1.1 200 ")
+
+
+async def test_as_many_whole_requests_as_wait_are_answered_before_half_a_head_and_an_end() -> None:
+    async with serving() as running:
+        reader, writer = await running.send(b"GET /a HTTP/1.1\r\nhost: x\r\n\r\n" * 30 + b"POST /3 HT")
+        writer.write_eof()
+        said = await reader.read()
+        writer.close()
+    assert said.count(b'["/a", ""]') == 30
+
+
 async def test_a_head_below_its_bound_is_taken_however_it_is_cut() -> None:
     """Of a head that comes in pieces, each byte counts once."""
     async with serving() as running:
