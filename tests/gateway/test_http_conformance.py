@@ -356,6 +356,7 @@ def fields() -> Iterator[Case]:
     yield refused("a head over its limit", get("x-long: " + "a" * 70_000), 431)
     yield refused("a name over its limit", get("a" * 70_000 + ": 1"), 431)
     yield refused("a target over its limit", get(target="/" + "a" * 70_000), 431)
+    yield refused("more short lines than are taken", get(*("a:" for _ in range(1001))), 431)
     yield refused("too many lines", get(*("a: b" for _ in range(20_000))), 431)
 
 

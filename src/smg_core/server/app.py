@@ -76,7 +76,7 @@ class App:
         self._exposed = ", ".join([gateway.config.observability.request_id_header.lower(), *EXPOSED]).encode()
         self._forwarding = forwarding_of(gateway.config.proxies)
         self._any_type = server.any_content_type
-        self._header_bytes = server.header_bytes
+        self._header_bytes, self._header_lines = server.header_bytes, server.header_lines
         self._stranger_bytes = server.stranger_bytes
         self.routes = table.routes
         self._routes: Routes[Endpoint] = Routes(self.routes)
@@ -167,7 +167,7 @@ class App:
 
     async def _answered_at_route(self, exchange: Exchange) -> str:
         """Find the route of one request, check what is known without its body, and answer it. Raises SmgError."""
-        exchange.check_head(self._header_bytes)
+        exchange.check_head(self._header_bytes, self._header_lines)
         if not self._gateway.started or self._beginning is not None:
             await self._begun(exchange)
         if self._origins:

@@ -359,15 +359,17 @@ class Exchange:
             return ""
         return f"{client[0]}:{client[1]}" if client[1] else str(client[0])  # proxies may not say the port
 
-    def check_head(self, most: int) -> None:
-        """Under another server than ours: refuse a head that can be read in two ways or is over `most` bytes. The server is told
-        to close the connection then, and also after an `Upgrade` that it ignored, since uvicorn reads nothing after that."""
+    def check_head(self, most: int, most_lines: int) -> None:
+        """Under another server than ours: refuse a head that can be read in two ways or is over its bounds. The server is told to close
+        the connection then, and also after an `Upgrade` that it ignored, since uvicorn reads nothing after that."""
         version, headers = self.scope.get("http_version", "1.1"), self.scope["headers"]
         if DISCONNECT in self.scope or version in _BINARY:
             return
         fault = framing_fault(version, headers)
         if fault is None and sum(len(name) + len(value) + 4 for name, value in headers) > most:
             fault = HeadersTooLarge(f"The request's head is over the limit of {most} bytes.")
+        if fault is None and len(headers) > most_lines:
+            fault = HeadersTooLarge(f"The request's head has more than {most_lines} lines.")
         if fault is not None or (self.scope["type"] == "http" and ignores_upgrade(headers)):
             self.always.append((b"connection", b"close"))
         if fault is not None:

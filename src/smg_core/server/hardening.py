@@ -21,6 +21,7 @@ OTHERS = 0o077
 """The permissions that a file gives to others than its owner."""
 BOUNDS = (
     "server.header_bytes",
+    "server.header_lines",
     "server.header_timeout_s",
     "server.body_timeout_s",
     "server.stranger_bytes",

@@ -4,9 +4,9 @@ Framing: an `Upgrade` that opens a WebSocket at one of `socket_paths` is accepte
 usual. A request without a Host or with two, with a transfer coding other than `chunked`, or in chunks by HTTP/1.0 is refused and
 its connection closed, since a proxy before the gateway may have read it as another request. `server.framing` has these rules.
 
-Bounds: bytes and seconds of a request's head, seconds and a minimum rate of a body, seconds that a client may leave its answer
-unread, and the number of connections (503 above it). What cannot be parsed is answered in the envelope of the API that it was
-for.
+Bounds: bytes, lines and seconds of a request's head, seconds and a minimum rate of a body, seconds that a client may leave its
+answer unread, and the number of connections (503 above it). What cannot be parsed is answered in the envelope of the API that it
+was for.
 
 Clients that leave: the socket is read while a response is under way, so that the app is told at once. A client that has only shut
 its sending side still gets its answer. To tell the two cases apart, interim responses (100) are written, and within a stream
@@ -115,6 +115,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     """One connection. Bounds are class attributes: uvicorn makes the instances."""
 
     header_bytes = 65536
+    header_lines = 1000
     header_seconds = 10.0
     pace = Pace(10.0, 60.0, 0.0)  # of a body
     write_seconds = 60.0
@@ -143,7 +144,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._again = False  # whether that goes on in the next round of the event loop
         self._body_left = 0  # bytes of the body that is being read, where its length is known
         self._head_open = True
-        self._head_bytes = 0  # of the fields that the parser has told of
+        self._head_bytes = self._head_lines = 0  # of the fields that the parser has told of
         self._head_read = 0  # bytes that were parsed since the head began, while it is not whole
         self._heads = 0  # that are whole
         self._fault: SmgError | None = None
@@ -302,7 +303,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         if self.certificate is not None:
             scope[CERTIFICATE] = self.certificate
         self._head_open = True
-        self._head_bytes = self._head_read = self._discarded = self._body_bytes = 0
+        self._head_bytes = self._head_lines = self._head_read = self._discarded = self._body_bytes = 0
         self._waiting_since = self.loop.time()
 
     def on_url(self, url: bytes) -> None:
@@ -315,8 +316,11 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         """A field of the head, or of the trailer of a body in chunks, which is counted and passed over: the app may have the head
         already, and what is checked there must not be changed behind it (RFC 9110, 6.5.1)."""
         self._head_bytes += len(name) + len(value) + 4
+        self._head_lines += 1
         if self._head_bytes > self.header_bytes:
             self._stop_long_head()
+        if self._head_lines > self.header_lines:
+            self._stop(HeadersTooLarge(f"The request's head has more than {self.header_lines} lines."))
         if not self._head_open:
             return
         name = name.lower()
@@ -536,6 +540,7 @@ def protocol_class(
     header_seconds: float,
     pace: Pace,
     *,
+    header_lines: int = BoundedHttpProtocol.header_lines,
     write_seconds: float = 60.0,
     most_connections: int = 1 << 30,
     refused_seconds: float = BoundedHttpProtocol.refused_seconds,
@@ -546,6 +551,7 @@ def protocol_class(
     """A subclass of the protocol with these bounds, for uvicorn."""
     bounds = {
         "header_bytes": header_bytes,
+        "header_lines": header_lines,
         "header_seconds": header_seconds,
         "pace": pace,
         "write_seconds": write_seconds,

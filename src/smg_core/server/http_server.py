@@ -293,6 +293,7 @@ def _http_protocol(gateway: Gateway, config: Config, app: App, most: int) -> typ
         settings.header_bytes,
         settings.header_timeout_s,
         _pace(config),
+        header_lines=settings.header_lines,
         write_seconds=config.timeouts.write_s,
         most_connections=most,
         refused_seconds=settings.refused_s,

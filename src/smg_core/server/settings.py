@@ -89,6 +89,9 @@ class ServerConfig:
         at_most=1 << 40,
     )
     header_bytes: int = option(65536, "Largest head of a request, in bytes.", at_least=1024, at_most=MIB)
+    header_lines: int = option(
+        1000, "Most header lines of a request, those of a trailer too.", at_least=32, at_most=100_000
+    )
     wait_for_workers_s: float = option(
         0.0,
         "Seconds to wait at the start for a worker before connections are answered; without one by then the start fails. 0 waits "

@@ -118,6 +118,24 @@ async def test_an_ordinary_request_is_answered() -> None:
     assert said.endswith(b'["/a", "hi"]')
 
 
+@pytest.mark.parametrize(("lines", "status"), [(9, 200), (10, 431)])
+@pytest.mark.parametrize("more", [b"", b"upgrade: h2c\r\nconnection: upgrade\r\n"], ids=["plain", "upgrade"])
+async def test_a_head_has_no_more_lines_than_its_bound(lines: int, status: int, more: bytes) -> None:
+    async with serving(header_lines=10) as running:
+        sent = b"a:\r\n" * (lines - more.count(b":")) + more
+        reader, writer = await running.send(b"GET /a HTTP/1.1\r\nhost: x\r\n" + sent + b"\r\n")
+        said = await reader.readuntil(b"\r\n\r\n")
+        writer.close()
+    assert said.startswith(b"HTTP/1.1 %d " % status)
+
+
+async def test_the_lines_of_a_trailer_count_as_those_of_its_head() -> None:
+    sent = b"POST /wait HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n0\r\n"
+    async with serving(header_lines=10) as running:
+        said = await running.exchange(sent + b"a:\r\n" * 9 + b"\r\n")
+    assert said.startswith(b"HTTP/1.1 431 ")
+
+
 TRAILERS = {
     b"authorization": b"Bearer other",
     b"content-type": b"text/plain",
