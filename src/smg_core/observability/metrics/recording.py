@@ -131,6 +131,7 @@ class MetricsRecorder:
     __slots__ = (
         "_away",
         "_batch",
+        "_cut_tenants",
         "_gathered",
         "_kinds",
         "_most_labels",
@@ -147,6 +148,9 @@ class MetricsRecorder:
         self._table, self._now, self._batch = table, now, batch
         self._most_tenants = tenants
         self._tenants: set[str] = set()
+        self._cut_tenants: set[str] = (
+            set()
+        )  # long names that series of other processes have cut; no more tenants than those
         self._away: frozenset[str] = frozenset()
         self._of_workers: dict[str, set[tuple[int, Labels]]] = {}
         self._rows = [_Row(number, each) for number, each in enumerate(table.metrics)]
@@ -339,11 +343,12 @@ class MetricsRecorder:
 
     def _tenant(self, name: str) -> str:
         """The label of a tenant: the first ones of all processes have their own names, the others share one."""
-        if name in self._tenants:
+        if name in self._tenants or name in self._cut_tenants:
             return name
         if len(self._tenants) < self._most_tenants:
             self._learn_tenants()
         if not self._tenants.isdisjoint(label_forms(name, self._most_labels)):
+            self._cut_tenants.add(name)
             return name
         if len(self._tenants) >= self._most_tenants:
             return OTHER

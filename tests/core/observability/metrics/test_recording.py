@@ -319,6 +319,26 @@ def test_so_many_tenants_have_series_over_all_processes_and_those_that_replace_t
     assert requests == 3 * 2 * 4, "each is counted, for itself or among the others"
 
 
+@pytest.mark.parametrize("tenant", ["a", LONG_TENANTS[0]], ids=["short", "long"])
+def test_a_tenant_that_another_process_has_met_is_looked_for_once(tenant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    shared = shared_columns(2)
+    (_, first), (table, second) = (recorder_of(shared, 2, own, tenants=9) for own in (0, 1))
+    first.report(answered(tenant))
+    first.flush()
+    walks, walk = [], SeriesTable.everywhere
+
+    def counted(table: SeriesTable) -> Any:
+        walks.append(table)
+        return walk(table)
+
+    monkeypatch.setattr(SeriesTable, "everywhere", counted)
+    for _ in range(20):
+        second.report(answered(tenant))
+        second.flush()
+    assert len(walks) == 1
+    assert len(named(table)) == 1
+
+
 def test_a_tenant_keeps_its_series_in_a_process_that_replaces_another() -> None:
     shared = shared_columns(1)
     for _ in range(2):
