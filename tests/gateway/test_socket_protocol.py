@@ -481,6 +481,20 @@ async def test_an_answer_to_a_ping_that_lies_unread_is_waited_for(house: House) 
         assert client.server.transport.is_closing()
 
 
+async def test_pings_of_a_client_that_has_left_leave_nothing_in_the_log(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with raw(house) as client:
+        client.server._pong = b"\x8a\x00"  # which waits for a client that took nothing
+        client.server.transport.abort()
+        client.server.data_received(frame(Opcode.PING, b"x") * 60)
+        client.server.resume_writing()
+        for _ in range(10):
+            client.server.data_received(frame(Opcode.PING, b"x"))
+        await eventually(lambda: connected(house) == [])
+    assert [each.getMessage() for each in caplog.records if each.levelno > logging.INFO] == []
+
+
 @pytest.mark.usefixtures("quiet")
 async def test_a_gateway_that_leaves_closes_connections_in_every_state() -> None:
     async with over_http(SIMULATOR) as house, raw(house) as idle, raw(house) as begun, raw(house) as closing:

@@ -343,8 +343,10 @@ class BoundedWebSocketProtocol(WebSocketsSansIOProtocol):
 
     def handle_ping(self) -> None:
         """Answer a ping; of those that come while the client takes nothing, the last alone and later (RFC 6455, 5.5.3), since
-        their answers would fill the memory."""
-        if self.writable.is_set():
+        their answers would fill the memory. A client that has left gets none: the event loop logs each write to it."""
+        if self.transport.is_closing():
+            self.conn.data_to_send()
+        elif self.writable.is_set():
             super().handle_ping()
         else:
             self._pong = b"".join(self.conn.data_to_send())
@@ -352,7 +354,7 @@ class BoundedWebSocketProtocol(WebSocketsSansIOProtocol):
     def resume_writing(self) -> None:
         super().resume_writing()
         pong, self._pong = self._pong, b""
-        if pong:
+        if pong and not self.transport.is_closing():
             self.transport.write(pong)
 
     def keepalive_timeout(self) -> None:
