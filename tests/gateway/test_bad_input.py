@@ -223,6 +223,13 @@ async def test_an_unknown_route_is_404_and_a_wrong_method_405_with_the_right_one
     assert (await house.http.delete("/v1/models")).headers["allow"] == "GET"
 
 
+@pytest.mark.parametrize("path", ["/liveness", "/v1/models", "/v1/nowhere", "/v1/responses/resp_1"])
+async def test_a_query_of_more_fields_than_are_taken_is_400(house: House, path: str) -> None:
+    taken = await house.http.get(f"{path}?{'a=1&' * 999}")
+    assert taken.status_code == (await house.http.get(path)).status_code
+    refused(await house.http.get(f"{path}?{'a=1&' * 1000}"), 400, None, "1000 fields")
+
+
 async def test_a_refused_request_is_reported_too(house: House) -> None:
     house.observer.moments.clear()
     await house.chat(temperature=-1)

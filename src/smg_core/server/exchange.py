@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from contextlib import contextmanager
 from io import BytesIO
 from typing import Any, final
-from urllib.parse import parse_qsl, quote, unquote, unquote_plus
+from urllib.parse import quote, unquote, unquote_plus
 
 from smg_core.auth.certificates import Certificate
 from smg_core.auth.credentials import Credential, presented
@@ -35,6 +35,7 @@ from smg_core.server.bodies import Held
 from smg_core.server.envelopes import takes_key_in_query
 from smg_core.server.framing import framing_fault, ignores_upgrade, without_user
 from smg_core.server.inflating import inflated
+from smg_core.server.queries import query_fields
 
 __all__ = [
     "CERTIFICATE",
@@ -360,8 +361,8 @@ class Exchange:
         return f"{client[0]}:{client[1]}" if client[1] else str(client[0])  # proxies may not say the port
 
     def check_head(self, most: int, most_lines: int) -> None:
-        """Under another server than ours: refuse a head that can be read in two ways or is over its bounds. The server is told to close
-        the connection then, and also after an `Upgrade` that it ignored, since uvicorn reads nothing after that."""
+        """Under another server than ours: refuse a head that can be read in two ways or is over its bounds. The server is told
+        to close the connection then, and also after an `Upgrade` that it ignored, since uvicorn reads nothing after that."""
         version, headers = self.scope.get("http_version", "1.1"), self.scope["headers"]
         if DISCONNECT in self.scope or version in _BINARY:
             return
@@ -420,12 +421,7 @@ class Exchange:
     def query(self) -> Mapping[str, tuple[str, ...]]:
         """The values of each name in the query, in order; a name without a value has an empty one."""
         text = self.scope.get(_QUERY) or self.scope.get("query_string", b"")
-        if not text:
-            return {}
-        found: dict[str, list[str]] = {}
-        for name, value in parse_qsl(text.decode("latin-1"), keep_blank_values=True):
-            found.setdefault(name, []).append(value)
-        return {name: tuple(values) for name, values in found.items()}
+        return query_fields(text) if text else {}
 
     async def body(self, limit: int, held: Held | None = None) -> bytes:
         """The whole body, without its content coding. Raises PayloadTooLarge as soon as it is over `limit` bytes, as sent or

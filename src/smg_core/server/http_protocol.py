@@ -27,7 +27,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from http import HTTPStatus
 from typing import Any, cast
-from urllib.parse import parse_qs, unquote
+from urllib.parse import unquote
 
 import attrs
 import httptools
@@ -63,6 +63,7 @@ from smg_core.server.exchange import (
 )
 from smg_core.server.framing import framing_fault, origin_form, path_of_target, target_fault, without_user
 from smg_core.server.proxies.protocol_header import ProxiedClient
+from smg_core.server.queries import query_fields
 from smg_core.server.socket_protocol import SOCKET_VERSION, read_handshake
 
 __all__ = ["BoundedHttpProtocol", "Refusals", "protocol_class"]
@@ -500,9 +501,9 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     def _envelope(self) -> ErrorEncoder:
         """The error envelope of the API that the request under way is for, found from the path if that was read."""
-        path, query = path_of_target(self.url).decode("latin-1"), self.url.partition(b"?")[2].decode("latin-1")
+        path, query = path_of_target(self.url).decode("latin-1"), self.url.partition(b"?")[2]
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in self.headers}
-        return envelope_of(unquote(path), headers, parse_qs(query, keep_blank_values=True))
+        return envelope_of(unquote(path), headers, query_fields(query))
 
 
 def _direct(app: AsgiApp, write_now: WriteNow, written: Callable[[], int]) -> AsgiApp:

@@ -54,11 +54,12 @@ class Match(Generic[T]):
 
 @attrs.frozen
 class _Pattern(Generic[T]):
-    """A compiled pattern and its targets by method."""
+    """A compiled pattern and its targets by method; `slashes` is how many a path has that matches, None for any number."""
 
     expression: re.Pattern[str]
     targets: dict[str, T]
     text: str
+    slashes: int | None
 
     def values(self, path: str) -> dict[str, str] | None:
         """The values in `path`, whose segments stand apart by `_SLASH`; None where it does not match."""
@@ -85,7 +86,9 @@ class Routes(Generic[T]):
         for pattern in sorted(by_pattern, key=_rank):
             targets = by_pattern[pattern]
             if "{" in pattern:
-                self._groups.setdefault(_group(pattern), []).append(_Pattern(_compiled(pattern), targets, pattern))
+                slashes = None if ":path}" in pattern else pattern.count("/")
+                made = _Pattern(_compiled(pattern), targets, pattern, slashes)
+                self._groups.setdefault(_group(pattern), []).append(made)
             else:
                 self._exact[pattern] = {method: Match(target, pattern=pattern) for method, target in targets.items()}
 
@@ -123,10 +126,16 @@ class Routes(Generic[T]):
         """Every pattern that matches, the most literal first, with its values."""
         if _SLASH in path:
             return
-        cut = _segments(raw_path.decode("ascii", "replace")) if b"%" in raw_path else path.replace("/", _SLASH)
-        first = tuple(cut.split(_SLASH, _GROUPED_BY + 1)[1 : _GROUPED_BY + 1])
+        coded = b"%" in raw_path
+        sent = raw_path.decode("ascii", "replace") if coded else path
+        begin = "/".join(sent.split("/", _GROUPED_BY + 1)[1 : _GROUPED_BY + 1])
+        first = tuple(_segments(begin, coded).split(_SLASH))
+        slashes, cut = sent.count("/"), ""
         for length in range(len(first), -1, -1):
             for pattern in self._groups.get(first[:length], ()):
+                if pattern.slashes not in (None, slashes):
+                    continue
+                cut = cut or _segments(sent, coded)  # which costs more than all before, so where it is needed
                 values = pattern.values(cut)
                 if values is not None:
                     yield pattern, values
@@ -140,8 +149,11 @@ def _without_last_slash(path: str, raw_path: bytes) -> tuple[str, bytes]:
     return path[:-1], raw_path[:-1]
 
 
-def _segments(raw_path: str) -> str:
-    return _SLASH.join([unquote(segment) for segment in raw_path.split("/")])
+def _segments(path: str, coded: bool) -> str:
+    """The segments, apart by `_SLASH`, decoded if they are `coded`: in one go, since `_SLASH` ends what is decoded together as a
+    slash does."""
+    apart = path.replace("/", _SLASH)
+    return unquote(apart) if coded else apart
 
 
 def _group(pattern: str) -> tuple[str, ...]:

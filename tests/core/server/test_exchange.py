@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from smg_core.errors import ClientGone, InvalidRequest, PayloadTooLarge, UnsupportedMedia
 from smg_core.server.exchange import DISCONNECT, Disconnect, Exchange
+from smg_core.server.queries import MOST_FIELDS
 
 pytestmark = pytest.mark.anyio
 
@@ -264,8 +265,7 @@ async def test_a_large_answer_is_written_in_pieces(size: int) -> None:
     assert [message["more_body"] for message in rest] == [True] * (len(rest) - 1) + [False]
 
 
-async def test_a_query_of_one_name_many_times_is_read_in_proportion_to_its_length() -> None:
-    """Each value was once copied for each that followed: this many would take minutes."""
+async def test_a_query_of_one_name_many_times_is_read_as_far_as_fields_are_taken() -> None:
     made, _ = exchange(query_string=b"&".join([b"a=%d" % number for number in range(150_000)]))
 
-    assert made.query == {"a": tuple(map(str, range(150_000)))}
+    assert made.query == {"a": tuple(map(str, range(MOST_FIELDS)))}

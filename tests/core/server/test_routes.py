@@ -259,6 +259,43 @@ def test_a_nul_in_a_path_finds_nothing() -> None:
     assert COMING.find("GET", "/v1\0models", b"/v1%00models") is None
 
 
+@given(
+    st.lists(
+        st.sampled_from(["%C3", "%A9", "%e2%82", "é", "a", "%", "%2F", "%zz", "", "x%20y"]), min_size=1, max_size=12
+    )
+)
+def test_values_are_decoded_as_if_each_stood_alone(segments: list[str]) -> None:
+    sent = "/v1/" + "/".join(segments)
+    raw = sent.encode("ascii", "replace")
+    match = Routes([Route("GET", "/v1/{value:path}", 1)]).find("GET", unquote(raw.decode()), raw)
+    expected = "/".join(unquote(each) for each in raw.decode().split("/")[2:])
+    if match is not None and "%" in raw.decode() and not raw.endswith(b"/"):
+        assert match.values == {"value": expected}
+
+
+def test_a_path_of_more_segments_than_its_routes_have_is_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    decoded: list[str] = []
+
+    def counted(text: str) -> str:
+        decoded.append(text)
+        return unquote(text)
+
+    monkeypatch.setattr("smg_core.server.routes.unquote", counted)
+    for begin in ("/v1/responses", "/v1/conversations", "/nowhere", "/v1/nowhere"):
+        raw = f"{begin}{'/%41' * 10_000}".encode()
+        path = unquote(raw.decode())
+        assert COMING.find("GET", path, raw) is None
+        assert COMING.allowed(path, raw) == []
+    assert max(map(len, decoded)) < 100
+    assert len(decoded) == 8
+
+
+def test_a_decoded_path_that_has_a_percent_sign_is_not_decoded_again() -> None:
+    match = COMING.find("GET", "/v1/responses/a%41")
+    assert match is not None
+    assert match.values == {"response_id": "a%41"}
+
+
 def test_head_is_answered_where_get_is() -> None:
     get, head = COMING.find("GET", "/v1/models"), COMING.find("HEAD", "/v1/models")
 
