@@ -432,7 +432,7 @@ class MemoryTables:
         found = self._conversation(tenant, id, now)
         if found is None or (isinstance(after, str) and after not in found.positions):
             return Page((), False)
-        mark = found.positions[after] if isinstance(after, str) else after and after.number
+        mark = after.number if isinstance(after, ItemPosition) else None if after is None else found.positions[after]
         positions, more = paged(found.order, mark, limit, newest_first)
         listed = [found.items[position] for position in positions]
         data = self._fitting(listed, lambda item: len(item.body))
