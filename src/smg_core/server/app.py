@@ -31,7 +31,6 @@ from smg_core.server.inference import internal_error, take_back_cancellation
 from smg_core.server.plugging import Plugging, StepOfExchange
 from smg_core.server.proxies.forwarded import forwarding_of
 from smg_core.server.public_routes import public_table
-from smg_core.server.queries import check_query
 from smg_core.server.routes import WEBSOCKET, Routes
 from smg_core.server.runtime import Runtime
 from smg_core.server.websocket import WebSocket
@@ -169,7 +168,6 @@ class App:
     async def _answered_at_route(self, exchange: Exchange) -> str:
         """Find the route of one request, check what is known without its body, and answer it. Raises SmgError."""
         exchange.check_head(self._header_bytes, self._header_lines)
-        check_query(exchange.scope.get("query_string", b""))
         if not self._gateway.started or self._beginning is not None:
             await self._begun(exchange)
         if self._origins:

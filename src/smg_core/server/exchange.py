@@ -35,7 +35,7 @@ from smg_core.server.bodies import Held
 from smg_core.server.envelopes import takes_key_in_query
 from smg_core.server.framing import framing_fault, ignores_upgrade, without_user
 from smg_core.server.inflating import inflated
-from smg_core.server.queries import query_fields
+from smg_core.server.queries import check_query, query_fields
 
 __all__ = [
     "CERTIFICATE",
@@ -361,8 +361,10 @@ class Exchange:
         return f"{client[0]}:{client[1]}" if client[1] else str(client[0])  # proxies may not say the port
 
     def check_head(self, most: int, most_lines: int) -> None:
-        """Under another server than ours: refuse a head that can be read in two ways or is over its bounds. The server is told
-        to close the connection then, and also after an `Upgrade` that it ignored, since uvicorn reads nothing after that."""
+        """Refuse a query of too many fields, and under another server than ours a head that can be read in two ways or is over
+        its bounds. That server is told to close the connection then, and also after an `Upgrade` that it ignored, since uvicorn
+        reads nothing after that."""
+        check_query(self.scope.get("query_string", b""))
         version, headers = self.scope.get("http_version", "1.1"), self.scope["headers"]
         if DISCONNECT in self.scope or version in _BINARY:
             return
