@@ -476,6 +476,7 @@ CONSTANTS: dict[str, str] = {
         FORMAT,
     ),
     "server.socket_protocol.STEPS_AT_ONCE": PACE,
+    "server.socket_protocol.HANDSHAKE_BYTES": "far more than a client names; the bytes of a head are bounded by a setting",
     "server.queries.MOST_FIELDS": "more fields than any API has; the bytes of a head are bounded by a setting",
     "server.websocket._REFUSED": FORMAT,
     **dict.fromkeys((f"server.websocket.{name}" for name in ("_ABNORMAL", "_NO_CODE")), FORMAT),

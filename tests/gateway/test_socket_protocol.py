@@ -114,6 +114,19 @@ async def test_a_handshake_within_the_bounds_of_a_head_is_accepted_and_seen_as_i
     assert dict(scope["headers"])[b"sec-websocket-version"] == b"13"
 
 
+@pytest.mark.parametrize("name", ["sec-websocket-protocol", "sec-websocket-extensions", "connection"])
+async def test_a_handshake_with_longer_lists_than_any_client_sends_is_431(name: str) -> None:
+    async with over_http(SIMULATOR) as house:
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(house.url.rpartition(":")[2]))
+        head = b"GET /v1/responses HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: websocket\r\n"
+        key = b"sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+        writer.write(head + key + f"{name}: {'upgrade,' * 2000}upgrade\r\n\r\n".encode())
+        said = await reader.read()
+        writer.close()
+        assert connected(house) == []
+    assert said.startswith(b"HTTP/1.1 431 ")
+
+
 async def test_a_gateway_that_leaves_while_a_long_handshake_is_here_ends_as_ever() -> None:
     async with over_http(SIMULATOR) as house, raw(house, lines=b"a: b\r\n" * 900) as client:
         client.server.shutdown()

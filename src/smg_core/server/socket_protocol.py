@@ -28,7 +28,15 @@ from websockets.protocol import State
 from websockets.server import ServerProtocol
 
 from smg_core.auth.certificates import Certificate
-from smg_core.errors import InvalidRequest, Overloaded, PayloadTooLarge, RequestTimeout, SmgError, UpgradeRequired
+from smg_core.errors import (
+    HeadersTooLarge,
+    InvalidRequest,
+    Overloaded,
+    PayloadTooLarge,
+    RequestTimeout,
+    SmgError,
+    UpgradeRequired,
+)
 from smg_core.server.bodies import Bodies, Held, Pace
 from smg_core.server.exchange import CERTIFICATE, DISCONNECT, AsgiMessage, Disconnect, Scope
 from smg_core.server.proxies.protocol_header import ProxiedClient
@@ -57,6 +65,8 @@ SOCKET_VERSION = b"13"
 """The version of WebSocket that there is (RFC 6455, 4.1)."""
 TOO_SLOW, NO_ROOM = 1008, 1013
 """Why a connection is closed (RFC 6455, 7.4.1, and the registry of IANA)."""
+HANDSHAKE_BYTES = 8192
+_LISTS = (b"connection", b"upgrade", b"sec-websocket-")
 STEPS_AT_ONCE = 64  # of the reader, below a millisecond, before other connections have their turn
 _OPEN = (State.OPEN, State.CLOSING)
 
@@ -76,7 +86,9 @@ class SocketBounds:
 def read_handshake(target: bytes, headers: Sequence[tuple[bytes, bytes]]) -> Request:
     """A head that asks for a WebSocket, as websockets has it. Bytes that are not ASCII are spelled out; what belongs to the
     handshake has none. Asked before a connection is handed on: there a refusal is told and answered as any other. Raises
-    UpgradeRequired and InvalidRequest."""
+    UpgradeRequired, InvalidRequest, and HeadersTooLarge for more lists than any client sends, which are parsed item by item."""
+    if sum(len(value) for name, value in headers if name.startswith(_LISTS)) > HANDSHAKE_BYTES:
+        raise HeadersTooLarge(f"The headers of this handshake of a WebSocket have more than {HANDSHAKE_BYTES} bytes.")
     named = Headers([(_ascii(name), _ascii(value.strip(b" \t"))) for name, value in headers])
     if named.get_all("sec-websocket-version") != [SOCKET_VERSION.decode()]:
         raise UpgradeRequired("The handshake of a WebSocket has the header Sec-WebSocket-Version with 13.")
