@@ -3,7 +3,7 @@
 `server.runtime` builds its driver from `performers`. A flow with steps of its own adds their performers as further rows.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import attrs
@@ -21,10 +21,9 @@ from smg_core.pipeline.selecting import Selecting
 from smg_core.pipeline.served import ServedAs, ServedModel, SharedOut, as_named, unshared
 from smg_core.pipeline.settings import DisaggregationConfig
 from smg_core.pipeline.steps import Chosen, Finish, Hedge, Prepare, Select, Step, Stream, Tell, Together, Wait
-from smg_core.pipeline.streaming import OnOutcome, Streaming
+from smg_core.pipeline.streaming import OnOutcome, OnSuspected, Streaming
 from smg_core.routing import Decisions, Policies
 from smg_core.workers.registry import Registry
-from smg_core.workers.worker import Worker
 
 __all__ = ["Chosen", "Performers", "Rows", "loop_call_later", "performers"]
 
@@ -81,7 +80,7 @@ def performers(
     documents: DocumentService | None = None,
     disaggregation: DisaggregationConfig = _APART,
     decisions: Decisions | None = None,
-    on_suspected: Callable[[Worker], None] = lambda worker: None,
+    on_suspected: OnSuspected = lambda worker: None,
 ) -> Performers:
     """The performers of one gateway. `documents` reads those of requests, where they are read; other arguments as of `Preparing`,
     `Selecting` and `Streaming`."""

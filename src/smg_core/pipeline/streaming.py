@@ -26,7 +26,10 @@ from smg_core.pipeline.steps import Chosen, Stream
 from smg_core.pipeline.turn import Turn
 from smg_core.workers.worker import PrefillLoad, Worker, WorkerPlace
 
-__all__ = ["OnOutcome", "Streaming"]
+__all__ = ["OnOutcome", "OnSuspected", "Streaming"]
+
+OnSuspected = Callable[[Worker], None]
+"""Called for a worker that may be gone, though no call of it has failed."""
 
 
 class OnOutcome(Protocol):
@@ -54,7 +57,7 @@ class Streaming:
         call_later: CallLater = loop_call_later,
         pairs: Pairs | None = None,
         executor: FairExecutor | None = None,
-        on_suspected: Callable[[Worker], None] = lambda worker: None,
+        on_suspected: OnSuspected = lambda worker: None,
     ) -> None:
         self._clock = clock
         self._chat = ChatCalls(executor)

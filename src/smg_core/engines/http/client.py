@@ -105,7 +105,7 @@ class HttpClient:
         except TimeoutError:
             call.cancel()
             if question and self.reads > reads:
-                raise self._busy("no connection became free in time", reads) from None
+                raise self._busy(f"{self.address}: no connection became free in time", reads) from None
             raise EngineTimeout(_LATE, detail=f"{self.address}: not even started") from None
         except BaseException:
             call.cancel()
@@ -128,14 +128,7 @@ class HttpClient:
         `limits.http_body_bytes`). `timeout` in seconds covers all of it. Raises as `start` does, and what ended the answer."""
         gathering = GatheredReply(self.limits.http_body_bytes if most is None else most)
         call = await self.start(
-            method,
-            path,
-            body,
-            gathering,
-            headers=headers,
-            timeout=timeout,
-            repeatable=repeatable,
-            question=question,
+            method, path, body, gathering, headers=headers, timeout=timeout, repeatable=repeatable, question=question
         )
         try:
             return await gathering.done
@@ -207,7 +200,7 @@ class HttpClient:
             return await self._connect(seconds, kept_place=True)
         reads = self.reads
         if len(self._waiting) >= self.limits.waiting_calls + (max(1, self.limits.question_calls) if question else 0):
-            raise self._busy("too many calls wait", reads)
+            raise self._busy(f"{self.address}: too many calls wait", reads)
         waiter: asyncio.Future[_Link | None] = asyncio.get_running_loop().create_future()
         if question:
             self._waiting.appendleft(waiter)
@@ -220,15 +213,15 @@ class HttpClient:
         except BaseException as error:
             self._leave_queue(waiter)
             if isinstance(error, TimeoutError):
-                raise self._busy(f"all connections in use for {seconds} s", reads) from None
+                raise self._busy(f"{self.address}: all connections are in use", reads) from None
             raise
         if link is None:
             return await self._connect(max(seconds - (asyncio.get_running_loop().time() - began), 0.0))
         return link
 
-    def _busy(self, why: str, reads: int) -> WorkerBusy:
+    def _busy(self, detail: str, reads: int) -> WorkerBusy:
         """The error of a call for which no connection became free; there were so many `reads` when it began to wait."""
-        error = WorkerBusy("The engine has no room for the request.", detail=f"{self.address}: {why}")
+        error = WorkerBusy("The engine has no room for the request.", detail=detail)
         error.answers_others = self.reads > reads
         return error
 
