@@ -183,7 +183,7 @@ OURS: dict[str, tuple[str, ...]] = {
     "a number": (
         *("engines/grpc_transport.py: connect_timeout", "engines/grpc_transport.py: len(messages)"),
         *("engines/h2/connection.py: code", "engines/h2/headers.py: max_bytes"),
-        *("engines/h2/transport.py: len(self._messages)"),
+        "engines/h2/transport.py: len(self._messages)",
         *("engines/http/client.py: status", "engines/openai/answers.py: status", "engines/pooling.py: dimensions"),
         *("engines/pooling.py: len(found)", "engines/published_kv_events.py: len(events)"),
         *("engines/status.py: status", "history/memory_room.py: self._most_bytes", "history/redis.py: _TRIES"),
