@@ -479,9 +479,10 @@ class ChatWholeEncoder:
         text = "".join(choice.text)
         refusal = "".join(choice.refusal) or None
         reasoning = "".join(choice.reasoning) if self._request.include_reasoning else ""
+        beside = choice.calls or reasoning or refusal or choice.hosted or choice.opaque
         message: JsonObject = {
             "role": "assistant",
-            "content": text if text.strip() or not (choice.calls or reasoning or refusal or choice.hosted) else None,
+            "content": text if text.strip() or not beside else None,
             "refusal": refusal,
         }
         if reasoning:

@@ -6,7 +6,7 @@ import typing
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from openai.lib.streaming.chat import ChatCompletionStreamState
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
@@ -413,7 +413,7 @@ def accumulate(found: list[dict]) -> dict:
             if "stop_reason" in part:
                 choice["stop_reason"] = part["stop_reason"]
     for choice in choices.values():
-        beside = {"tool_calls", "reasoning_content"} & choice["message"].keys()
+        beside = {"tool_calls", "reasoning_content", "opaque_blocks"} & choice["message"].keys()
         if not choice["message"]["content"].strip() and beside:
             choice["message"]["content"] = None
     return {"choices": [choices[index] for index in sorted(choices)], "usage": usage}
@@ -442,6 +442,11 @@ def whole_characters(event):
     return msgspec.structs.replace(event, **changes) if changes else event
 
 
+SEALED_ALONE = [TextDelta(0, " "), OpaqueBlock(0, "thinking", b""), Finished(0, "stop"), Usage(10, 5, 4, 2), Done()]
+"""White space alone beside reasoning that is sealed."""
+
+
+@example((1, SEALED_ALONE))
 @given(responses(names=["f", "g"]))
 def test_the_official_sdk_adds_the_stream_up_to_the_whole_body(response):
     count, events = response
