@@ -289,7 +289,8 @@ def test_no_text_completes_what_any_template_begins(before: str, after: str, ste
 ORDINARY = ("<q>", "</q>", "<div>", " < ", "a[0]", "q", "/think", "x", "é", " ", "\n")
 NAMED = st.sampled_from(("<q>", "</q>", "/think", "x", "x<q>", "é")).map(repr)
 HARMLESS_STEPS = st.one_of(
-    st.builds(".replace({}, {})".format, NAMED, PUT),
+    # What is put in makes nothing, with the text beside it, that another step looks for: there a stand-in would stay in between.
+    st.builds(".replace({}, {})".format, NAMED, st.sampled_from(("e", "|", "nd")).map(repr)),
     st.builds(".split({})[-1]".format, NAMED),
     st.builds(".removesuffix({})".format, NAMED),
     st.builds(".partition({}) | join(',')".format, NAMED),
