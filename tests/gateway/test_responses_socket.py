@@ -496,7 +496,7 @@ async def test_of_pings_that_come_while_the_client_reads_nothing_the_last_is_ans
         (connection,) = connected(house)
         written: list[bytes] = []
         own = connection.transport
-        connection.transport = SimpleNamespace(write=written.append)  # type: ignore[assignment]
+        connection.transport = SimpleNamespace(write=written.append, is_closing=lambda: False)  # type: ignore[assignment]
         connection.pause_writing()
         for number in range(1000):
             connection._answer(ControlFrame(PING, b"%d" % number))
