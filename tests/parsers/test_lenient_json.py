@@ -249,7 +249,10 @@ class Careless:
         return char if char in "\n\t" or self.chance.random() < 0.9 else json.dumps(char)[1:-1]
 
     def key(self, word: str) -> str:
-        return word if _BARE.fullmatch(word) and self.chance.random() < 0.5 else self.text(word)
+        """A name and what stands behind it: what is joined to a bare word is a part of it, and begins no comment."""
+        if _BARE.fullmatch(word) and self.chance.random() < 0.5:
+            return word + self.chance.choice(["", " " + self.gap()])
+        return self.text(word) + self.gap()
 
     def value(self, value: Any) -> str:
         if isinstance(value, str):
@@ -257,7 +260,7 @@ class Careless:
         if isinstance(value, dict):
             return self.items(
                 "{",
-                [f"{self.key(name)}{self.gap()}:{self.gap()}{self.value(each)}" for name, each in value.items()],
+                [f"{self.key(name)}:{self.gap()}{self.value(each)}" for name, each in value.items()],
                 "}",
             )
         if isinstance(value, list):
