@@ -35,6 +35,14 @@ def member(name: str, **settings: Any) -> Member:
     return Member(name, engine=SimulatorConfig(model=name, **settings), more={"model": name})
 
 
+def asking_of(path: str, fields: dict[str, Any], model: str, *, stream: bool) -> tuple[str, dict[str, Any]]:
+    """Path and body of a request of `GENERATING` to a model."""
+    if "{model}" in path:
+        made = path.replace("generateContent", "streamGenerateContent") if stream else path
+        return made.format(model=model), fields
+    return path, {"model": model, **fields, **({"stream": True} if stream else {})}
+
+
 async def test_every_api_shares_a_name_out_and_says_the_name_that_was_asked_for() -> None:
     config = routed(splits=("house=one:1,two:1",), split_header="x-canary")
     async with fleet(member("one"), member("two"), config=config) as house:
@@ -55,12 +63,8 @@ async def test_a_model_whose_engine_fails_is_stood_in_for_by_the_next_on_every_a
     broken = member("one", faults=(Fault("error", after=after),) * 32)
     async with fleet(broken, member("two"), config=config) as house:
         for path, fields in GENERATING:
-            body = fields if "{model}" in path else {"model": "one", **fields}
-            if stream and "{model}" in path:
-                path = path.replace("generateContent", "streamGenerateContent")
-            elif stream:
-                body = {**body, "stream": True}
-            answer = await house.http.post(path.format(model="one"), json=body)
+            path, body = asking_of(path, fields, "one", stream=stream)
+            answer = await house.http.post(path, json=body)
             assert answer.status_code == 200, (path, answer.text)
             assert "error" not in answer.text.replace('"error":null', ""), answer.text
             assert house.observer.of(WorkerPicked)[-1].worker == "two"

@@ -10,7 +10,7 @@ import pytest
 from tests.gateway.conftest import House, body, eventually, held_back, over_http, settled
 from tests.gateway.fleet import CALM, Member, Prefer, Watching, fleet
 from tests.gateway.test_failures import taken_apart
-from tests.gateway.test_model_choice import GENERATING
+from tests.gateway.test_model_choice import GENERATING, asking_of
 from tests.shared import PATIENCE
 
 from smg_core import Config
@@ -192,12 +192,8 @@ async def test_a_finished_request_says_its_worker_its_tries_its_first_output_and
 async def test_on_every_api_the_time_to_the_first_output_is_that_of_streams_alone(stream: bool) -> None:
     async with fleet(Member("a", engine=SAYS)) as house:
         for path, fields in GENERATING:
-            body = fields if "{model}" in path else {"model": "sim", **fields}
-            if stream and "{model}" in path:
-                path = path.replace("generateContent", "streamGenerateContent")
-            elif stream:
-                body = {**body, "stream": True}
-            assert (await house.http.post(path.format(model="sim"), json=body)).status_code == 200
+            path, body = asking_of(path, fields, "sim", stream=stream)
+            assert (await house.http.post(path, json=body)).status_code == 200
             for ended in (house.observer.of(RequestFinished)[-1], house.observer.of(AttemptEnded)[-1]):
                 assert (ended.first_seconds is not None) is stream, (path, ended)
 

@@ -2,7 +2,8 @@
 written between them."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, example, given, settings
@@ -17,9 +18,8 @@ from smg_core.history.base import (
     DeleteItem,
     DeleteRecord,
     DeleteResponse,
+    Page,
     StoredEvent,
-    StoredItem,
-    StoredRecord,
 )
 
 pytestmark = pytest.mark.anyio
@@ -45,6 +45,23 @@ def text(size: int) -> bytes:
 
 def fits(page: Sequence[bytes], limit: int) -> bool:
     return 0 < len(page) <= limit and (len(page) == 1 or sum(map(len, page)) <= PAGE_BYTES)
+
+
+async def walked(
+    list_behind: Callable[[Any], Awaitable[Page[Any]]],
+    changes: Sequence[Sequence[Any]],
+    change: Callable[..., Awaitable[None]],
+) -> list[Any]:
+    """What a walk from position to position has seen, with these changes between its pages. Fails where it has no end."""
+    seen: list[Any] = []
+    for between in [*changes, *[[]] * 20]:
+        page = await list_behind(seen[-1].position if seen else None)
+        seen += page.data
+        if not page.has_more:
+            return seen
+        for each in between:
+            await change(*each)
+    raise AssertionError("the walk has no end")
 
 
 @given(SIZES, LIMITS, st.booleans())
@@ -177,17 +194,12 @@ async def test_a_record_that_is_there_all_the_time_is_listed_once(
             await store.write("acme", [record(clock, id, kind=kind, created_at=base + at)])
             there[id] = at
 
-    seen: list[StoredRecord] = []
-    for between in [*changes, *[[]] * 20]:
-        after = seen[-1].position if seen else None
-        page = await store.records("acme", kind, after=after, limit=limit, newest_first=newest_first)
-        seen += page.data
-        if not page.has_more:
-            break
-        for each in between:
-            await change(*each)
+    seen = await walked(
+        lambda after: store.records("acme", kind, after=after, limit=limit, newest_first=newest_first),
+        changes,
+        change,
+    )
 
-    assert not page.has_more
     places = [(each.created_at, each.id) for each in seen]
     assert places == sorted(places, reverse=newest_first)
     assert stayed <= {each.id for each in seen}
@@ -234,17 +246,12 @@ async def test_an_item_that_is_there_all_the_time_is_listed_once(
             there.add(number)
             order.append(number)
 
-    seen: list[StoredItem] = []
-    for between in [*changes, *[[]] * 20]:
-        after = seen[-1].position if seen else None
-        page = await store.items("acme", id, after=after, limit=limit, newest_first=newest_first)
-        seen += page.data
-        if not page.has_more:
-            break
-        for each in between:
-            await change(*each)
+    seen = await walked(
+        lambda after: store.items("acme", id, after=after, limit=limit, newest_first=newest_first),
+        changes,
+        change,
+    )
 
-    assert not page.has_more
     ids = [each.id for each in seen]
     expected = [f"msg_{number}" for number in order]
     assert ids == [each for each in expected[:: -1 if newest_first else 1] if each in ids]

@@ -148,9 +148,8 @@ class MetricsRecorder:
         self._table, self._now, self._batch = table, now, batch
         self._most_tenants = tenants
         self._tenants: set[str] = set()
-        self._cut_tenants: set[str] = (
-            set()
-        )  # long names that series of other processes have cut; no more tenants than those
+        # Long names that stand cut in the series of another process: each form is one name's, so they are no more than tenants.
+        self._cut_tenants: set[str] = set()
         self._away: frozenset[str] = frozenset()
         self._of_workers: dict[str, set[tuple[int, Labels]]] = {}
         self._rows = [_Row(number, each) for number, each in enumerate(table.metrics)]
