@@ -511,7 +511,8 @@ class OutputProcessor:
 
     @property
     def put_in(self) -> Sequence[int]:
-        return ()  # ids among those received that the gateway wrote, not the model
+        """The ids among those received that the gateway wrote, and not the model."""
+        return ()
 
     def received(self, index: int = 0) -> "array[int]":
         """The ids of the engine's choice `index` so far; empty if they are not kept."""

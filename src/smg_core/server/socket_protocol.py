@@ -66,6 +66,7 @@ SOCKET_VERSION = b"13"
 TOO_SLOW, NO_ROOM = 1008, 1013
 """Why a connection is closed (RFC 6455, 7.4.1, and the registry of IANA)."""
 HANDSHAKE_BYTES = 8192
+"""Most bytes of the headers of a handshake that are lists."""
 _LISTS = (b"connection", b"upgrade", b"sec-websocket-")
 STEPS_AT_ONCE = 64  # of the reader, below a millisecond, before other connections have their turn
 _OPEN = (State.OPEN, State.CLOSING)
