@@ -511,8 +511,7 @@ class OutputProcessor:
 
     @property
     def put_in(self) -> Sequence[int]:
-        """The ids among those received that the gateway wrote, and not the model."""
-        return ()
+        return ()  # ids among those received that the gateway wrote, not the model
 
     def received(self, index: int = 0) -> "array[int]":
         """The ids of the engine's choice `index` so far; empty if they are not kept."""
