@@ -13,13 +13,16 @@ from tests.gateway.fleet import ALERT, CALM, Member, Prefer, fleet
 from tests.gateway.test_failures import taken_apart
 from tests.shared import PATIENCE
 
+from smg_core import Gateway
 from smg_core.config import ModelConfig, WorkersConfig
 from smg_core.engines.dialects import DIALECTS
+from smg_core.engines.http.dialects import HTTP_DIALECTS
 from smg_core.engines.settings import EnginesConfig
 from smg_core.routing.settings import RoutingConfig
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.faults import Fault, FaultKind
+from smg_core.simulator.http_server import http_doors
 from smg_core.simulator.model_folder import MODEL_FOLDER
 from smg_core.simulator.replies import Reply, Rule
 from smg_core.simulator.server import SimulatedEngine
@@ -148,6 +151,32 @@ async def test_a_worker_whose_tokenizer_is_not_that_of_its_peers_is_kept_out(dia
     assert (state, "another tokenizer" in reason) == ("joining", True)
     assert [answer.status_code for answer in answers] == [200] * 3
     assert strange.counters["requests"] == 0
+
+
+@pytest.mark.parametrize("fellow", [*DIALECTS, *HTTP_DIALECTS])
+@pytest.mark.parametrize("named", [False, True], ids=["one model", "models that settings give one name"])
+async def test_a_worker_that_comes_back_is_taken_with_the_tokenizer_with_which_it_joined(
+    fellow: str, named: bool, tmp_path: Path
+) -> None:
+    same = tmp_path / "same"
+    shutil.copytree(MODEL_FOLDER, same)
+    (same / "README.md").write_text("a file that makes no tokens")
+    config = attrs.evolve(ALERT, model=ModelConfig(name="both")) if named else ALERT
+    spec: dict[str, Any] = {"model": "both"} if named else {}
+    alike = SimulatedEngine(attrs.evolve(SAYS, model_folder=str(same), model="its name" if named else "sim"))
+    async with SimulatedEngine(SAYS, doors=http_doors("127.0.0.1:0")) as first, alike:
+        target = first.http_target if fellow in HTTP_DIALECTS else first.target
+        workers = [WorkerSpec(target, dialect=fellow, **spec), WorkerSpec(alike.target, name="alike", **spec)]
+        async with Gateway(workers[:1], config=config) as gateway:
+            await gateway.ready()
+            gateway.add_worker(workers[1])
+            worker = gateway.registry.get("alike")
+            assert worker is not None
+            await eventually(lambda: worker.state == "ready")
+            await alike.stop()
+            await eventually(lambda: worker.state == "unreachable")
+            await alike.start()
+            await eventually(lambda: worker.state == "ready")
 
 
 @every

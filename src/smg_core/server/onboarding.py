@@ -185,8 +185,8 @@ class Onboarding:
     def _refuse_taken(self, worker: Worker, names: tuple[str, ...], info: ModelInfo, facts: EngineFacts) -> None:
         """Raise WorkerGone where other workers serve another model under one of `names`. Engines that speak chat say the name
         that they serve, not what lies behind it, so theirs is not compared; nor is it where the operator has named the model of
-        one of the two workers: then their tokenizers are (`_made`). An engine that cannot be reached holds no name: otherwise a
-        fleet that goes and comes back with another model would keep itself out for ever."""
+        one of the two workers: then their tokenizers are (`_comparable`). An engine that cannot be reached holds no name:
+        otherwise a fleet that goes and comes back with another model would keep itself out for ever."""
         for name in names:
             for each in self._reachable_others(name, worker):
                 another = each.models[0] != names[0]
@@ -293,12 +293,16 @@ class Onboarding:
         return facts.door == "chat" and not self._loader.has_folder
 
     def _joins_its_like(self, worker: Worker, name: str, info: ModelInfo, facts: EngineFacts) -> bool:
-        """Whether the model is served already as the worker will serve it, by others too."""
+        """Whether the model is served already as the worker will serve it, by others too. Where one of these is sent ids and can
+        be reached, its tokenizer is the model's, and the worker has to have it, whether it joins or comes back."""
         known = self._models.get(name)
         if known is None or not self._others(name, worker):
             return False
+        if self._speaks_chat(facts):
+            return True
         new = name not in worker.models and known.root == info.model
-        return self._speaks_chat(facts) or (known.tokenizer is not None and new)
+        needed = any(each.facts.door == "ids" for each in self._reachable_others(name, worker))
+        return known.tokenizer is not None and (new or needed)
 
     def _comparable(self, worker: Worker, name: str, info: ModelInfo, facts: EngineFacts) -> TokenizerSource | None:
         """Where the tokenizer of the model's other workers came from, for a worker that joins them: if its own were another one,
@@ -310,8 +314,7 @@ class Onboarding:
     async def _made(
         self, worker: Worker, name: str, engine: Engine, info: ModelInfo, facts: EngineFacts
     ) -> "_Made | None":
-        """The model as it is to be served from now on; None where what is there serves. Raises WorkerGone for a tokenizer other
-        than that of the other workers of the model."""
+        """The model as it is to be served from now on; None where what is there serves."""
         if self._joins_its_like(worker, name, info, facts):
             return None
         known, fellows = self._models.get(name), self._reachable_others(name, worker)
@@ -324,8 +327,6 @@ class Onboarding:
             same = self._sources.get(name) == source
             if same and (fellows or known.root == info.model):
                 return None
-            if any(each.facts.door == "ids" for each in fellows):
-                raise _other_tokenizer(worker, name)
         return _Made(await self._loader.model(name, info, source), source)
 
     def _drop_unused_bundles(self) -> None:
