@@ -9,6 +9,7 @@ simulator.structural_tags.
 
 import json
 from collections.abc import Mapping
+from math import isfinite
 from random import Random
 
 from smg_core.engines.base import Constraint
@@ -223,6 +224,15 @@ class _Walker:
         return text[:most]
 
     def _number(self, schema: Schema, *, whole: bool) -> int | float:
+        try:
+            value = self._within(schema, whole=whole)
+            if isfinite(value):
+                return value
+        except OverflowError:
+            pass
+        raise Unfollowable("a number of that size cannot be made")
+
+    def _within(self, schema: Schema, *, whole: bool) -> int | float:
         low, high = _bounds(schema, whole=whole)
         if low > high:
             raise Unfollowable("no number lies between the bounds")

@@ -2,6 +2,7 @@
 
 import json
 import re
+from math import isfinite
 from random import Random
 
 import jsonschema_rs
@@ -84,6 +85,26 @@ def test_an_example_of_any_plain_schema_is_valid(schema: dict, seed: int) -> Non
 def test_a_schema_that_cannot_be_followed_is_refused(schema: str) -> None:
     with pytest.raises(Unfollowable):
         SHAPES.text(Constraint("json_schema", schema), Random(1))
+
+
+NUMBERS = st.sampled_from([0, 1, -1, 0.5, 41, 5e-324, 1e-300, -1e-300, 1e308, -1e308, 10**400, -(10**400)]) | st.floats(
+    allow_nan=False, allow_infinity=False
+)
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"]), NUMBERS
+    ),
+    st.sampled_from(["number", "integer"]),
+    st.integers(0, 3),
+)
+def test_any_bounds_of_a_number_give_one_or_a_refusal(bounds: dict[str, float], type: str, seed: int) -> None:
+    try:
+        text = SHAPES.text(Constraint("json_schema", json.dumps({"type": type, **bounds})), Random(seed))
+    except Unfollowable:
+        return
+    assert isfinite(json.loads(text))
 
 
 PATTERNS = [
