@@ -1,9 +1,10 @@
 """The routes `/openapi.json` and `/docs` (edge).
 
-Both are made once, when they are first asked for. Above: server.app, whose routes they describe. Below: protocols.openapi and
-the page's text.
+Both are made once, when they are first asked for, in a thread: that takes some 40 ms. Above: server.app, whose routes they
+describe. Below: protocols.openapi and the page's text.
 """
 
+import asyncio
 from collections.abc import Iterable
 from importlib import metadata
 
@@ -55,18 +56,20 @@ class _Describing:
         self._page: bytes = b""
 
     async def openapi(self, exchange: Exchange) -> None:
-        self._write()
+        await self._made()
         await self._respond(exchange, self._document, JSON_TYPE)
 
     async def docs(self, exchange: Exchange) -> None:
-        self._write()
+        await self._made()
         await self._respond(exchange, self._page, *HTML)
 
-    def _write(self) -> None:
+    async def _made(self) -> None:
         if not self._document:
-            made = document(self.routes, version=metadata.version("smg-sdk"), error=ErrorBody)
-            self._document = msgspec.json.encode(made)
-            self._page = docs_page(made)
+            self._document, self._page = await asyncio.to_thread(self._write)
+
+    def _write(self) -> tuple[bytes, bytes]:
+        made = document(self.routes, version=metadata.version("smg-sdk"), error=ErrorBody)
+        return msgspec.json.encode(made), docs_page(made)
 
     async def _respond(self, exchange: Exchange, body: bytes, *headers: Header) -> None:
         exchange.take_id(self._gateway.ids, "req-")

@@ -25,7 +25,7 @@ from smg_core.server.app import App
 from smg_core.server.bodies import Pace
 from smg_core.server.gateway import Gateway
 from smg_core.server.http_protocol import BoundedHttpProtocol, Refusals, protocol_class
-from smg_core.server.memory import Trimming, settle_objects
+from smg_core.server.memory import Settling, Trimming
 from smg_core.server.processes import ProcessState, ProcessTable
 from smg_core.server.proxies.protocol_header import ProxiedClient
 from smg_core.server.routes import WEBSOCKET
@@ -71,7 +71,7 @@ class HttpServer(uvicorn.Server):
         self._trimmed: asyncio.Future[None] | None = None
         self._most = connections_within(settings.connections, open_files(), settings.spare_files)
         self._warned, self._nearly_all = False, settings.connections_warning
-        self._settled: tuple[int, ...] = ()  # which models, by identity
+        self._settling = Settling()
         app = gateway.asgi() if app is None else app
         super().__init__(
             uvicorn.Config(
@@ -245,10 +245,8 @@ class HttpServer(uvicorn.Server):
 
     def _settle_models(self) -> None:
         """Exclude loaded models from garbage collection, since they stay."""
-        models = tuple(map(id, self._gateway.models.values()))
-        if models != self._settled:
-            self._settled = models
-            settle_objects()
+        loaded = frozenset(id(each.tokenizer) for each in self._gateway.models.values())
+        self._settling.look(loaded, busy=bool(self._gateway.in_flight))
 
     def _return_memory(self) -> None:
         """Have what requests needed and no longer do returned to the system, in a thread."""

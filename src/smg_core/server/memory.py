@@ -13,7 +13,7 @@ from pathlib import Path
 
 from smg_core.server.cpus import usable_cpus
 
-__all__ = ["Trimming", "resident_bytes", "settle_objects", "trim", "usable_cpus", "use_one_arena"]
+__all__ = ["Settling", "Trimming", "resident_bytes", "settle_objects", "trim", "usable_cpus", "use_one_arena"]
 
 _M_ARENA_MAX = -8
 _M_MMAP_THRESHOLD = -3
@@ -81,11 +81,30 @@ class Trimming:
         self._last = now
 
 
-def settle_objects() -> None:
-    """Collect garbage, exclude all objects that are left from later collections, and return free memory to the system.
+class Settling:
+    """Keeps the objects of loaded models out of garbage collections, in a process that serves nothing else: otherwise collections
+    stop all threads for 20 to 60 ms every few requests. `settle` and `freeze` are `settle_objects` and `gc.freeze`."""
 
-    To be called when a model has been loaded or is gone, in a process that serves nothing else: otherwise collections stop all
-    threads for 20 to 60 ms every few requests. Garbage among what was excluded before is collected too."""
+    def __init__(self, *, settle: Callable[[], None] | None = None, freeze: Callable[[], None] = gc.freeze) -> None:
+        self._settle, self._freeze = settle or settle_objects, freeze
+        self._loaded: frozenset[int] = frozenset()
+        self._left = False  # what was garbage when the objects were frozen is still there
+
+    def look(self, loaded: frozenset[int], *, busy: bool) -> None:
+        """Called every second or so with the identities of what is loaded. While requests are answered (`busy`), what is new is
+        only frozen, which costs nothing; what is garbage is collected once none is."""
+        if loaded != self._loaded:
+            self._loaded, self._left = loaded, True
+            if busy:
+                self._freeze()
+        if self._left and not busy:
+            self._left = False
+            self._settle()
+
+
+def settle_objects() -> None:
+    """Collect garbage, exclude all objects that are left from later collections, and return free memory to the system. Stops all
+    threads for some 50 ms. Garbage among what was excluded before is collected too."""
     gc.unfreeze()
     gc.collect()
     gc.freeze()

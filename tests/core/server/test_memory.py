@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smg_core.server.memory import Trimming, resident_bytes
+from smg_core.server.memory import Settling, Trimming, resident_bytes
 
 
 class Process:
@@ -97,3 +97,16 @@ def test_free_memory_of_a_step_is_gone_within_a_minute_however_memory_grows_and_
 
 def test_this_process_says_how_much_is_resident() -> None:
     assert resident_bytes() > 1 << 20
+
+
+def test_what_is_loaded_while_requests_are_answered_is_frozen_at_once_and_its_garbage_collected_when_none_is() -> None:
+    did: list[str] = []
+    settling = Settling(settle=lambda: did.append("collected"), freeze=lambda: did.append("frozen"))
+    first, both = frozenset({1}), frozenset({1, 2})
+    for loaded, busy in [(first, False), (first, False), (both, True), (both, True), (both, False), (both, False)]:
+        settling.look(loaded, busy=busy)
+    assert did == ["collected", "frozen", "collected"]
+    settling.look(first, busy=True)
+    settling.look(both, busy=True)
+    settling.look(both, busy=False)
+    assert did[3:] == ["frozen", "frozen", "collected"]
