@@ -228,6 +228,8 @@ class _Choice:
         """Close the open reasoning, of which nothing is held, with the family's marker (of these ids): the model wrote none."""
         events: list[Event] = []
         self.decoder.feed(ids)  # what follows stands behind them
+        if self.plan.token_ids:
+            self._note_ids(ids, events)
         if self.parser is not None:
             self._pieces(self.parser.feed(marker), events)
         self.unread.clear()
