@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from hypothesis import example, given
@@ -11,7 +12,18 @@ from hypothesis import strategies as st
 
 import smg_core.simulator
 from smg_core.errors import TemplateFailed
-from smg_core.request import FunctionTool, Message, Reasoning, Text, ToolCall, ToolResult
+from smg_core.protocols import chat_types, messages_types
+from smg_core.request import (
+    FunctionTool,
+    Message,
+    Reasoning,
+    ReasoningSettings,
+    Text,
+    ToolCall,
+    ToolChoice,
+    ToolKey,
+    ToolResult,
+)
 from smg_core.tokenizer.base import Prompt, SpecialTokens
 from smg_core.tokenizer.chat_template import ChatTemplate
 from smg_core.tokenizer.huggingface import HuggingFaceTokenizer
@@ -373,6 +385,49 @@ def test_a_tool_is_written_whatever_the_control_tokens_begin_with(token: str) ->
     template = ChatTemplate(source, special=SpecialTokens(control=frozenset({token, "</s>"})))
     prompt = template.render(user("Hi"), tools=[FunctionTool("find", "Finds", FIND)])
     assert prompt.pieces == ("<tool>find<zone>string",)
+
+
+CHOSEN = (
+    "{{ '<' if false }}{% if tool_choice is mapping %}{{ tool_choice.type == 'function' }}{{ '<' ~ tool_choice.function.name }}"
+    "{% elif tool_choice in ('auto', 'none', 'required') %}{{ tool_choice }}{% endif %}{{ reasoning_effort in EFFORTS }}"
+)
+"""Looks for the words of the settings."""
+CHOICES = [ToolChoice(mode) for mode in ("auto", "none", "required")] + [ToolChoice("required", (ToolKey("find"),))]
+EFFORTS = sorted({*get_args(chat_types.Effort), *get_args(messages_types.Effort)})
+OF_WORDS = frozenset(f"<{word}>" for word in (*EFFORTS, "auto", "none", "required", "type", "function", "name"))
+
+
+@pytest.mark.parametrize("choice", CHOICES, ids=lambda each: each.mode + "".join(key.name for key in each.names))
+@pytest.mark.parametrize("effort", EFFORTS)
+def test_words_of_the_settings_are_found_whatever_the_control_tokens_are(choice: ToolChoice, effort: str) -> None:
+    template = ChatTemplate(CHOSEN.replace("EFFORTS", repr(EFFORTS)), special=SpecialTokens(control=OF_WORDS))
+    told = [
+        template.render(
+            user("Hi"), tool_choice=choice, reasoning=ReasoningSettings(effort=effort), protect_control=each
+        )
+        for each in (True, False)
+    ]
+    assert told[0].text == told[1].text
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"tool_choice": "<s>"},
+        {"tool_choice": {"type": "<s>", "function": {"name": "find"}}},
+        {"tool_choice": {"type": "function", "function": {"name": "<s>"}}},
+        {"tool_choice": {"type": "function", "function": {"name": "find", "type": "<s>"}}},
+        {"tool_choice": {"type": "function", "function": {"name": "find"}, "<s>": 1}},
+        {"reasoning_effort": "<s>"},
+    ],
+)
+def test_what_a_client_puts_in_place_of_a_setting_is_protected(arguments: dict[str, object]) -> None:
+    template = ChatTemplate(
+        "{{ tool_choice }}{{ reasoning_effort }}", special=SpecialTokens(control=frozenset({"<s>"}))
+    )
+    prompt = template.render(user("Hi"), arguments=arguments)
+    assert "<s>" in prompt.text
+    assert not any("<s>" in piece for piece in prompt.pieces)
 
 
 NAMES = st.dictionaries(
