@@ -288,25 +288,25 @@ def _marked_field(key: str, value: object, kind: StandIns, marks: Marks) -> obje
     return (_marked_in_frame if key == "function" else _marked)(value, kind, marks)
 
 
-class _Key(str):
-    """A name with marks, which is sorted as the name without."""
+class _MarkedText(str):
+    """A text with marks, which is sorted as the text without."""
 
     __slots__ = ("_plain",)
     _plain: str
 
-    def __new__(cls, marked: str, plain: str) -> "_Key":
+    def __new__(cls, marked: str, plain: str) -> "_MarkedText":
         made = super().__new__(cls, marked)
         made._plain = plain
         return made
 
     def lower(self) -> str:
-        return _Key(super().lower(), self._plain.lower())
+        return _MarkedText(super().lower(), self._plain.lower())
 
     def __lt__(self, other: str) -> bool:
-        return self._plain < (other._plain if isinstance(other, _Key) else other)
+        return self._plain < (other._plain if isinstance(other, _MarkedText) else other)
 
     def __gt__(self, other: str) -> bool:
-        return self._plain > (other._plain if isinstance(other, _Key) else other)
+        return self._plain > (other._plain if isinstance(other, _MarkedText) else other)
 
 
 class _Object(dict[object, object]):
@@ -327,18 +327,17 @@ class _Object(dict[object, object]):
     def get(self, name: object, default: object = None) -> object:
         return super().get(self._marked.get(name, name), default)
 
-
-def _marked_key(key: object, kind: StandIns, marks: Marks) -> object:
-    marked = _marked(key, kind, marks)
-    return _Key(marked, key) if marked is not key and isinstance(key, str) and isinstance(marked, str) else marked
+    def copy(self) -> "_Object":
+        return _Object(self, self._marked)
 
 
 def _marked(value: object, kind: StandIns, marks: Marks) -> object:
     """The value with marks, or the same object if it needs none."""
     if isinstance(value, str):
-        return marks.put_into(value, kind)
+        written = marks.put_into(value, kind)
+        return value if written is value else _MarkedText(written, value)
     if isinstance(value, Mapping):
-        items = {_marked_key(key, kind, marks): _marked(item, kind, marks) for key, item in value.items()}
+        items = {_marked(key, kind, marks): _marked(item, kind, marks) for key, item in value.items()}
         same = all(
             old is new
             for pair in zip(value.items(), items.items(), strict=False)

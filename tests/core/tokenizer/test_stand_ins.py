@@ -447,3 +447,38 @@ def test_names_are_sorted_as_clients_wrote_them(names: dict[str, int], order: st
     template = ChatTemplate(source, special=XML)
     messages = [*user("Hi"), Message("assistant", (ToolCall("call00001", "find", json.dumps(names)),))]
     assert template.render(messages).text == template.render(messages, protect_control=False).text
+
+
+SORTED = (
+    "{% for key in tools[0].function.parameters.required | sort %}",
+    "{% for key in tools[0].function.parameters.required | sort(reverse=true, case_sensitive=true) %}",
+    "{% for tool in tools | sort(attribute='function.name') %}{% set key = tool.function.name %}",
+    "{% for key in tools | map(attribute='function.name') | sort %}",
+    "{% for key in tools | map(attribute='function.description') | sort %}",
+    "{% for key, value in tools[0].function.parameters.properties.copy() | dictsort %}",
+    "{% for key, value in tools[0].function.parameters.properties | dictsort(by='value') %}",
+    "{% for text in messages | map(attribute='content') | sort %}{% set key = text %}",
+)
+
+
+@given(NAMES, st.sampled_from(SORTED))
+@example({"<b": 1, "a": 2, "[c": 3, "Z": 4}, SORTED[0])
+def test_texts_are_sorted_as_clients_wrote_them_wherever_they_stand(names: dict[str, int], loop: str) -> None:
+    template = ChatTemplate(loop + "{{ '<' ~ key ~ '>' }};{% endfor %}", special=XML)
+    schema = {"type": "object", "properties": {name: name[::-1] for name in names}, "required": [*names]}
+    tools = [FunctionTool(name, name[::-1], schema) for name in ("x", *names)]
+    messages = [each for name in ("x", *names) for each in user(name)]
+    told = [template.render(messages, tools=tools, protect_control=each).text for each in (True, False)]
+    assert told[0] == told[1]
+
+
+@given(NAMES)
+def test_a_copy_of_an_object_is_asked_for_names_as_the_object_is(names: dict[str, int]) -> None:
+    source = (
+        "{% set found = tools[0].function.parameters.properties.copy() %}"
+        f"{{% for name in {[*names]} %}}{{{{ name in found }}}}{{{{ found[name] }}}}{{{{ found.get(name) }}}}{{% endfor %}}"
+    )
+    template = ChatTemplate(source, special=XML)
+    tools = [FunctionTool("find", None, {"type": "object", "properties": names})]
+    told = [template.render(user("Hi"), tools=tools, protect_control=each).text for each in (True, False)]
+    assert told[0] == told[1]
