@@ -139,8 +139,9 @@ class TokenLogprob(Struct, frozen=True):
 
 class TextDelta(Struct, frozen=True):
     """More visible text. `logprobs` has the tokens of this text, in order; so has `ids`, where the request asks for token ids
-    (`Sampling.token_ids`). Those of a choice joined are then all tokens that the engine made for it, also the last ones, which
-    may have no text. `echo`: this is a part of the prompt, which Completions' `echo` puts before the text."""
+    (`Sampling.token_ids`). Those of a choice joined are then all tokens behind its prompt: those that the engine made for it,
+    also the last ones, which may have no text, and the marker with which the gateway closed its reasoning. `echo`: this is a
+    part of the prompt, which Completions' `echo` puts before the text."""
 
     index: int
     text: str
@@ -150,8 +151,8 @@ class TextDelta(Struct, frozen=True):
 
 
 class SampledIds(Struct, frozen=True):
-    """The ids of tokens that the engine made for a choice, before the events that they become: where the request asks for token
-    ids and the output is parsed, so that a token may be part of a call or a marker. Joined they are as those of `TextDelta`."""
+    """The ids of tokens behind the prompt of a choice, before the events that they become: where the request asks for token ids
+    and the output is parsed, so that a token may be part of a call or a marker. Joined they are as those of `TextDelta`."""
 
     index: int
     ids: tuple[int, ...]

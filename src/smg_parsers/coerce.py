@@ -38,6 +38,8 @@ _ALIASES: Final = {
 }
 _WORDS: Final = {"true": "true", "True": "true", "false": "false", "False": "false", "null": "null", "None": "null"}
 _STRING_ONLY: Final = frozenset({"string"})
+_ANY: Final = frozenset({"string", "object", "array"})
+"""The types that a text in brackets may have where the schema does not say."""
 _NUMBERS: Final = frozenset({"integer", "number"})
 _NUMBER_BEGINS: Final = frozenset("-0123456789")
 
@@ -153,10 +155,9 @@ def json_type(value: str) -> str:
 
 def partial(text: str, schema: Schema, root: Schema) -> str:
     """For a value that was cut off, the beginning of the JSON that it would have become."""
-    stripped = text.strip()
-    types = types_of(schema, root)
-    if stripped[:1] in ("{", "[") and not types <= _STRING_ONLY:
-        return _json_prefix(stripped)
+    begun = _structure_begun(text.strip(), types_of(schema, root) or _ANY)
+    if begun is not None:
+        return begun
     value = coerce(text, schema, root)
     return value[:-1] if value.startswith('"') else value
 
@@ -187,8 +188,7 @@ def _is_finite(text: str) -> bool:
 def _structure(text: str, types: frozenset[str], *, beside_text: bool) -> str | None:
     """The list or the object that a text is. Where a text may stand too (`beside_text`): only as JSON writes it, so that what
     stands in brackets (`[a-z]`, `{ color: red }`) stays what it is."""
-    wanted = ("object" in types and text[:1] == "{") or ("array" in types and text[:1] == "[")
-    if not wanted:
+    if not _opens(text, types):
         return None
     scanner = JsonScanner()
     written, end = scanner.take(text, 0)
@@ -199,20 +199,31 @@ def _structure(text: str, types: frozenset[str], *, beside_text: bool) -> str | 
     return literal_to_json(text) or mended_json(text)
 
 
+def _structure_begun(text: str, types: frozenset[str]) -> str | None:
+    """The beginning of the list or the object that a text would have become which was cut off. Where a text may stand too, it
+    would have become none if it is no beginning of JSON."""
+    if not _opens(text, types):
+        return None
+    scanner = JsonScanner()
+    written, end = scanner.take(text, 0)
+    is_text = scanner.bad or (scanner.done and text[end:].strip())
+    return None if is_text and "string" in types else written
+
+
+def _opens(text: str, types: frozenset[str]) -> bool:
+    """Whether a text begins as a list or an object does, of which the types have one."""
+    return ("object" in types and text[:1] == "{") or ("array" in types and text[:1] == "[")
+
+
 def _infer(text: str) -> str:
     stripped = text.strip()
     word = _WORDS.get(stripped)
     if word is not None:
         return word
     if stripped[:1] in ("{", "["):
-        structured = _structure(stripped, frozenset({"object", "array"}), beside_text=True)
+        structured = _structure(stripped, _ANY, beside_text=True)
         return quote(text) if structured is None else structured
     return _plain_number(stripped, _NUMBERS) or quote(text)
-
-
-def _json_prefix(text: str) -> str:
-    written, _ = JsonScanner().take(text, 0)
-    return written
 
 
 def _implied(part: Schema) -> Iterator[str]:

@@ -253,6 +253,9 @@ class LenientJsonReader:
             return at
         if end == len(buf) and (not final or self._nesting):
             return ~at
+        ends = self._ends(buf, end, final)
+        if ends < 0:
+            return ~at if ends == _LATER else self._fail(buf, at)
         word = buf[at:end]
         if _JSON_WORD.fullmatch(word):
             self._item(buf, at)
@@ -272,6 +275,20 @@ class LenientJsonReader:
             self._value_over()
         return reached
 
+    def _ends(self, buf: str, end: int, final: bool) -> int:
+        """`end`, where a number or a word ends there; negative as of `match` if it goes on, or if that is not known yet. A
+        comment that is joined to it begins with white space (`5// metres`): what is joined otherwise is a part of it
+        (`7//2`, `2024/*.py`)."""
+        if not self._nesting or buf[end : end + 1] != "/":
+            return end
+        found = match(buf, end, _COMMENTS, final)
+        if found < 0:
+            return found
+        behind = buf[end + 2 : end + 3]
+        if not behind and not final:
+            return _LATER
+        return end if not behind or behind in SPACE else _NO
+
     def _long_number(self, buf: str, pos: int, final: bool) -> int:
         """A number that is too long to be held back: it has to be JSON."""
         scanner = self._long or JsonScanner()
@@ -279,6 +296,9 @@ class LenientJsonReader:
         if scanner.bad:
             return self._fail(buf, end)
         if scanner.done:
+            ends = self._ends(buf, end, final)
+            if ends < 0:
+                return ~end if ends == _LATER else self._fail(buf, end)
             self._value_over()
         return end
 
@@ -398,16 +418,20 @@ class LenientJsonReader:
         return at
 
     def _in_comment(self, buf: str, pos: int, final: bool) -> int:
+        """A line's comment ends before the call's closing marker too."""
         kind, behind = self._comment
         mark = _COMMENT_ENDS[kind]
-        end = buf.find(mark, pos)
-        if end < 0:
-            end = len(buf) - (buf.endswith("*") and not final)
+        marks = (mark, *self._closes) if kind == "//" else (mark,)
+        ends = [(at, at + len(mark) * (each == mark)) for each in marks if (at := buf.find(each, pos)) >= 0]
+        if ends:
+            end = min(ends)[1]
+            self._state = behind
             self._write(buf, pos, "", end)
-            return end if end > pos else ~end
-        self._state = behind
-        self._write(buf, pos, "", end + len(mark))
-        return end + len(mark)
+            return end
+        begun = [size for each in marks for size in range(1, len(each)) if buf.endswith(each[:size], pos)]
+        end = len(buf) - (max(begun, default=0) if not final else 0)
+        self._write(buf, pos, "", end)
+        return end if end > pos else ~end
 
 
 _STATES: Final[tuple[Callable[[LenientJsonReader, str, int, bool], int], ...]] = (

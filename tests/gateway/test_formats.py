@@ -9,6 +9,7 @@ from typing import Any
 import attrs
 import pytest
 from tests.gateway.conftest import House, in_process
+from tests.gateway.fleet import CALM, Member, Prefer, fleet
 from tests.parsers.tags import Tag
 
 import smg_core.simulator
@@ -16,6 +17,7 @@ from smg_core import Config
 from smg_core.config import ModelConfig
 from smg_core.pipeline.settings import StructuredConfig
 from smg_core.simulator.engine import SimulatorConfig
+from smg_core.simulator.faults import Fault, FaultKind
 from smg_core.simulator.replies import Reply
 from smg_core.sse import SseReader
 from smg_core.tokenizer.settings import TokenizerConfig
@@ -126,9 +128,19 @@ APIS: dict[str, Any] = {
 }
 
 
-async def ask(house: House, api: str, *, stream: bool, tools: bool = False) -> Heard:
+BUDGETS: dict[str, dict[str, Any]] = {
+    "chat": {"thinking_budget": 1024},
+    "messages": {"max_tokens": 4000, "thinking": {"type": "enabled", "budget_tokens": 1024}},
+    "generateContent": {"thinkingConfig": {"includeThoughts": True, "thinkingBudget": 1024}},
+}
+"""How the APIs whose budget the gateway keeps are told of one."""
+
+
+async def ask(house: House, api: str, *, stream: bool, tools: bool = False, budget: bool = False) -> Heard:
     asked, heard = APIS[api]
     path, sent = asked(tools)
+    if budget:
+        sent.get("generationConfig", sent).update(BUDGETS[api])
     if not stream:
         answer = await house.http.post(path, json=sent)
         assert answer.status_code == 200, answer.text
@@ -143,17 +155,23 @@ async def ask(house: House, api: str, *, stream: bool, tools: bool = False) -> H
     return heard([json.loads(event.data) for event in events if event.data and event.data != "[DONE]"])
 
 
-@asynccontextmanager
-async def thinking(dialect: str, folder: Path, *replies: Reply) -> AsyncIterator[House]:
-    """A model whose template opens the reasoning in every prompt."""
+def opened(folder: Path) -> Config:
+    """For a model whose template opens the reasoning in every prompt."""
     own = Path(smg_core.simulator.__file__).parent / "model" / "chat_template.jinja"
     template = folder / "thinking.jinja"
     template.write_text(own.read_text().replace("enable_thinking is defined and enable_thinking", "true"))
-    config = Config(
+    return attrs.evolve(
+        CALM,
         tokenizer=TokenizerConfig(chat_template=str(template)),
         model=ModelConfig(parser="qwen3"),
         structured=StructuredConfig(on_violation="error"),
     )
+
+
+@asynccontextmanager
+async def thinking(dialect: str, folder: Path, *replies: Reply) -> AsyncIterator[House]:
+    """A model whose template opens the reasoning in every prompt."""
+    config = opened(folder)
     async with in_process(SimulatorConfig(dialects=(dialect,), replies=replies, seed=3), config=config) as house:
         yield house
 
@@ -208,20 +226,35 @@ async def test_a_model_with_tools_and_a_format_may_call_and_may_answer(
         assert not judge.accepts(f"{thought}</think>\n\nNo.")
 
 
+@pytest.mark.parametrize("api", BUDGETS)
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
 async def test_what_follows_thinking_that_is_cut_short_is_held_to_the_format_at_once(
-    stream: bool, tmp_path: Path
+    stream: bool, api: str, tmp_path: Path
 ) -> None:
-    path, sent = messages(tools=False)
-    asked = {**sent, "max_tokens": 4000, "thinking": {"type": "enabled", "budget_tokens": 1024}, "stream": stream}
     async with thinking("vllm", tmp_path, Reply("never said", " ".join(["word"] * 1500))) as house:
-        answer = await house.http.post(path, json=asked)  # the second call is answered as its constraint asks
+        heard = await ask(house, api, stream=stream, budget=True)  # the second call is answered as its constraint asks
         first, second = house.engine.requests
 
-    assert answer.status_code == 200, answer.text
-    events = [json.loads(event.data) for event in SseReader().feed(answer.content)] if stream else [answer.json()]
-    assert set(json.loads(of_messages(events).text)) == {"name"}
+    assert set(json.loads(heard.text)) == {"name"}
     assert (first.constraint.kind, second.constraint.kind) == ("structural_tag", "json_schema")
+
+
+@pytest.mark.parametrize("kind", ["refuse", "cut"])
+@pytest.mark.parametrize("api", BUDGETS)
+@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+async def test_what_follows_thinking_that_is_cut_short_is_held_to_the_format_also_by_the_next_engine(
+    stream: bool, api: str, kind: FaultKind, tmp_path: Path
+) -> None:
+    endless = Reply("never said", " ".join(["word"] * 1500))
+    lost = SimulatorConfig(replies=(endless,), faults=(None, Fault(kind)), seed=3)
+    members = Member("a", engine=lost), Member("b", engine=SimulatorConfig(seed=3))
+    async with fleet(*members, config=opened(tmp_path), policy=Prefer("a")) as house:
+        heard = await ask(house, api, stream=stream, budget=True)
+        (asked,) = house.engines[1].requests
+
+    assert set(json.loads(heard.text)) == {"name"}
+    assert heard.thought.split()[:2] == ["word"] * 2
+    assert asked.constraint.kind == "json_schema"
 
 
 async def test_a_model_whose_template_knows_no_reasoning_is_held_to_the_format_alone_unless_it_is_asked_to_reason(

@@ -6,10 +6,12 @@ from typing import Any
 import httpx
 import pytest
 from tests.gateway.conftest import House, body, in_process, over_http
+from tests.gateway.fleet import CALM
 
 from smg_core import Config, Gateway
 from smg_core.config import WorkersConfig
 from smg_core.simulator.engine import SimulatorConfig
+from smg_core.simulator.faults import Fault
 from smg_core.simulator.replies import Reply
 from smg_core.sse import SseReader
 
@@ -75,6 +77,31 @@ async def test_the_ids_of_a_chat_are_those_that_the_engine_made_streamed_and_who
         assert len(told[0]) == 3
     else:
         assert told[0][-1] in vocabulary.eos_ids
+
+
+@pytest.mark.parametrize(
+    "fields", [{}, {"stop": ["never", "answer END"]}, {"logprobs": True}], ids=["text", "stops", "logprobs"]
+)
+@pytest.mark.parametrize("lost", [False, True], ids=["kept", "lost"])
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+async def test_the_ids_of_a_chat_whose_reasoning_was_closed_are_those_that_the_model_saw(
+    stream: bool, lost: bool, fields: dict[str, Any]
+) -> None:
+    async with in_process(engines=2, config=CALM) as house:
+        house.engine.say(Reply("never said", "one two three four five six seven eight nine ten"))
+        (house.engines[1] if lost else house.engine).say(Reply("The answer END is here."))
+        house.engine.inject(*[None, Fault("refuse")] if lost else [])
+        sent = body("Hello", thinking_budget=4, **fields)
+        prompt, ids = await asked(house, "/v1/chat/completions", sent, stream=stream)
+        first = house.engine.requests[0]
+        last = house.engines[lost].requests[-1]
+        vocabulary = house.engine.engine.vocabulary
+
+    known = [*prompt, *ids[0]]
+    assert prompt == list(first.input_ids)
+    assert known[: len(last.input_ids)] == list(last.input_ids)
+    assert vocabulary.decode(ids[0]).count("</think>") == 1
+    assert len(known) > len(last.input_ids)
 
 
 @pytest.mark.parametrize("stream", [False, True])

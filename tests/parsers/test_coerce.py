@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smg_parsers.coerce import coerce, coerce_json, property_schema, types_of
+from smg_parsers.coerce import coerce, coerce_json, partial, property_schema, types_of
+from smg_parsers.partial_json import JsonScanner
 
 DEFS = {"$defs": {"Place": {"type": "object"}, "Loop": {"$ref": "#/$defs/Loop"}, "Count": {"type": "integer"}}}
 
@@ -152,25 +153,58 @@ BRACKETED = (
 )
 
 
+BESIDE_TEXT: list[dict[str, Any]] = [
+    {},
+    {"description": "anything"},
+    {"type": ["string", "array"]},
+    {"type": ["string", "object", "array"]},
+    {"anyOf": [{"type": "string"}, {"type": "object"}]},
+    {"oneOf": [{"type": "array"}, {"$ref": "#/$defs/Words"}]},
+]
+WORDS = {"$defs": {"Words": {"type": "string"}}}
+
+
 @pytest.mark.parametrize("text", BRACKETED)
-@pytest.mark.parametrize(
-    "schema",
-    [
-        {},
-        {"description": "anything"},
-        {"type": ["string", "array"]},
-        {"type": ["string", "object", "array"]},
-        {"anyOf": [{"type": "string"}, {"type": "object"}]},
-        {"oneOf": [{"type": "array"}, {"$ref": "#/$defs/Words"}]},
-    ],
-)
+@pytest.mark.parametrize("schema", BESIDE_TEXT)
 def test_where_a_text_may_stand_what_stands_in_brackets_is_a_list_or_an_object_only_as_json_writes_it(
     text: str, schema: dict[str, Any]
 ) -> None:
-    assert json.loads(coerce(text, schema, {"$defs": {"Words": {"type": "string"}}})) == text
+    assert json.loads(coerce(text, schema, WORDS)) == text
 
 
 @given(st.recursive(st.integers() | st.text(max_size=5), lambda inner: st.lists(inner, max_size=3), max_leaves=5))
 def test_json_in_brackets_is_what_it_says_beside_a_text_too(value: Any) -> None:
     for schema in ({}, {"type": ["string", "array"]}):
         assert json.loads(coerce(json.dumps([value]), schema, {})) == [value]
+
+
+@pytest.mark.parametrize("text", BRACKETED)
+@pytest.mark.parametrize("schema", BESIDE_TEXT)
+def test_what_is_cut_off_is_the_beginning_of_a_text_as_soon_as_it_is_no_beginning_of_json(
+    text: str, schema: dict[str, Any]
+) -> None:
+    for size in range(1, len(text) + 1):
+        cut, scanner = text[:size], JsonScanner()
+        scanner.scan(cut, 0)
+        written = partial(cut, schema, WORDS)
+        assert written == cut.strip() or json.loads(written + '"') == cut
+        if scanner.bad:
+            assert written.startswith('"')
+
+
+@given(
+    st.recursive(
+        st.integers(0, 99) | st.text("a\\ü", max_size=5), lambda inner: st.lists(inner, max_size=3), max_leaves=5
+    ),
+    st.integers(1, 60),
+)
+def test_json_in_brackets_that_is_cut_off_is_the_beginning_of_it_beside_a_text_too(value: Any, size: int) -> None:
+    cut = json.dumps([value])[:size]
+    for schema in ({}, {"type": ["string", "array"]}, {"type": "array"}):
+        assert partial(cut, schema, {}) == cut.strip()
+
+
+@pytest.mark.parametrize("cut", ["[1", '{"a": 1', "[", "{x"])
+def test_what_is_cut_off_in_brackets_is_the_beginning_of_a_text_where_no_list_and_no_object_may_stand(cut: str) -> None:
+    for schema in ({"type": "integer"}, {"type": ["string", "integer"]}, {"type": "string"}):
+        assert json.loads(partial(cut, schema, {}) + '"') == cut

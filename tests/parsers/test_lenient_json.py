@@ -64,6 +64,13 @@ UNREADABLE = (
     '{"days": [a/*, b, */]}',
     '{src/*.py: 1, "x*/": 2}',
     '{city//b\n: "Paris"}',
+    '{"days": 7//2\n}',
+    '{"days": [1, 5//h/p, 2]\n}',
+    '{"city": 2024/*.py, "days": 2, "x": "*/"}',
+    '{"city": 2024/**/*.py\n}',
+    '{"city": true//y\n, "days": None//z\n}',
+    '{"city": nan/*x*/, "days": 0x10//y\n}',
+    f'{{"days": 1{"0" * NAME_LIMIT}//2\n}}',
 )
 
 
@@ -146,6 +153,8 @@ class TestEveryFamilyWithJsonArguments:
         for nearly, meant in {
             '{"city": "Paris", "days": [2': '{"city": "Paris", "days": [2]}',
             '{"city": "Paris", "days": {"a": 2},': '{"city": "Paris", "days": {"a": 2}}',
+            '{"city": "Paris", "days": [2] // two <| days}': '{"city": "Paris", "days": [2] }',
+            '{"city": "Paris", // </': '{"city": "Paris" }',
         }.items():
             found = parse(family, head + nearly + marker)
             assert written(found) == meant

@@ -84,14 +84,14 @@ def _is_told(request: GenerationRequest, model: ServedModel) -> bool:
 
 class BudgetedProcessor(OutputProcessor):
     """Reads a turn of one choice within a budget. `cut_short` says that the budget is used up while the model still reasons: the
-    turn is to go on with another call (`resume`)."""
+    turn is to go on with another call (`resume`). `closed`: the gateway has closed the reasoning."""
 
-    __slots__ = ("_budget", "_closed", "_early")
+    __slots__ = ("_budget", "_early", "closed")
 
     def __init__(self, plan: OutputPlan, first_call: int, budget: Budget) -> None:
         super().__init__(plan, first_call, keep_ids=True)
         self._budget = budget
-        self._closed = False
+        self.closed = False
         self._early: list[Event] = []  # the events of closing the reasoning, before those of the next call
 
     def feed(self, outputs: Sequence[EngineOutput]) -> list[Event]:
@@ -99,7 +99,7 @@ class BudgetedProcessor(OutputProcessor):
         events, self._early = self._early, []
         try:
             for output in outputs:
-                for part in (output,) if self._closed else one_by_one(output):
+                for part in (output,) if self.closed else one_by_one(output):
                     events += super().feed((part,))
                     if self._used_up(events):
                         self.cut_short = self.done = True
@@ -113,14 +113,10 @@ class BudgetedProcessor(OutputProcessor):
         """Whether the reasoning is to be closed here. All that came so far is of the reasoning then, what was held back as the
         possible beginning of a stop string too, unless the model itself has closed the reasoning in it."""
         (choice,) = self._choices
-        if self._closed or not choice.reasons or choice.reasoning_tokens < self._budget.tokens:
+        if self.closed or not choice.reasons or choice.reasoning_tokens < self._budget.tokens:
             return False
         choice.end_held(events)
         return choice.reasons
-
-    @property
-    def put_in(self) -> Sequence[int]:
-        return self._budget.ids if self._closed else ()
 
     def resume(self) -> None:
         """Called before the outputs of another engine call; closes the reasoning if the budget is used up."""
@@ -128,7 +124,7 @@ class BudgetedProcessor(OutputProcessor):
         if not self.cut_short or self._kept is None:
             return
         self.cut_short = self.done = False
-        self._closed = True
-        self._kept[0].extend(self._budget.ids)
+        self.closed = True
+        self._kept.put(self._budget.ids)
         (choice,) = self._choices
         self._early = choice.end_reasoning(self._budget.marker, self._budget.ids)

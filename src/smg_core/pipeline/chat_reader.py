@@ -2,7 +2,7 @@
 
 The engine's own `Started` and `Usage` are kept for the counts; `Done` is dropped; `Failed` becomes the turn's error. What
 holds for answers of engines that take ids is held here too: tool calls are numbered on from those of earlier turns, and only
-those that may be made are passed on; white space alone beside reasoning or calls is no content; a text is checked against its
+those that may be made are passed on; white space alone beside anything else is no content; a text is checked against its
 format. The counterpart of `OutputProcessor` for the second door. Pure. Above: pipeline.attempt. Below: events.
 """
 
@@ -20,6 +20,7 @@ from smg_core.events import (
     Finished,
     HostedEnd,
     HostedStart,
+    OpaqueBlock,
     ReasoningDelta,
     ReasoningEnd,
     RefusalDelta,
@@ -84,7 +85,7 @@ class _Choice:
         self._open: Event | None = None  # what began or went on with the open block
         self._muted = False  # the open call is not passed on
         self._free_text: FreeTextReader | None = None
-        self._accompanied = False  # by reasoning, a refusal or calls
+        self._accompanied = False  # by reasoning, a refusal, calls, or blocks that are passed on unread
         self._spoke = False  # the content has something other than white space
         self._held: list[str] = []  # the white space before that, and its logprobs
         self._held_logprobs: list[TokenLogprob] = []
@@ -104,7 +105,7 @@ class _Choice:
                 self._open = None
                 events.append(event)
         else:
-            if isinstance(event, ReasoningDelta | RefusalDelta):
+            if isinstance(event, ReasoningDelta | RefusalDelta | OpaqueBlock | HostedStart):
                 self._accompanied = True
             if self._plan.seal is not None:
                 event = self._sealed(event, self._plan.seal)

@@ -44,13 +44,12 @@ def rest_of(
     reader: OutputProcessor,
     ends: frozenset[int],
     *,
-    held: bool = False,
     context: int = 0,
 ) -> Rest:
     """The rest of the turn that `reader` has read so far, for an engine of these facts, which would be sent `request` for all of
-    it. `ends` are the ids with which the model ends. `held`: the rest is held to the request's constraint from its beginning, as
-    what follows closed reasoning is. `context` is how many tokens the engine takes (0: not known): ids that the gateway put in
-    count in it, but not among those that the model may write. The ids of the requests are numbered where there are several."""
+    it. `ends` are the ids with which the model ends. Where the gateway put in the last ids, what follows is held to the request's
+    constraint from its beginning. `context` is how many tokens the engine takes (0: not known): ids that the gateway put in count
+    in it, but not among those that the model may write. The ids of the requests are numbered where there are several."""
     if not reader.tokens_received and len(reader.unfinished) == request.sampling.n:
         return Rest((), {0: request})
     ended: list[EngineOutput] = []
@@ -58,12 +57,13 @@ def rest_of(
     for index in reader.unfinished:
         received = reader.received(index)
         room = context - len(request.input_ids) - len(received) if context and reader.put_in else None
-        finish = _finish(request.sampling, received, ends, reader.put_in, room)
+        finish = _finish(request.sampling, received, ends, reader, room)
         if finish is not None:
             ended.append(replace(finish, index=index))
             continue
         rest = _rest(request, facts, received, reader.put_in, room, echoes=reader.echoes(index))
-        requests[index] = rest if held or not received else replace(rest, constraint=None, after_reasoning=False)
+        begins = reader.put_in_last or not received
+        requests[index] = rest if begins else replace(rest, constraint=None, after_reasoning=False)
     if len(requests) > 1:
         requests = {index: _numbered(each, index) for index, each in requests.items()}
     return Rest(tuple(ended), requests)
@@ -77,10 +77,11 @@ def within_vocabulary(reader: object, size: int) -> bool:
     return all(max(reader.received(index), default=0) < size for index in reader.unfinished)
 
 
-def inexact(request: EngineRequest, facts: EngineFacts, received: int) -> tuple[Inexact, ...]:
-    """Why the rest of an answer to `request` could differ, of which `received` tokens have come; empty if it could not."""
+def inexact(request: EngineRequest, facts: EngineFacts, reader: object) -> tuple[Inexact, ...]:
+    """Why the rest of an answer to `request` could differ, of which `reader` has read so much; empty if it could not. It could
+    not behind ids that the gateway put in: with them a call begins, which is made as it was."""
     sampling = request.sampling
-    if not received:
+    if not isinstance(reader, OutputProcessor) or not reader.tokens_received or reader.put_in_last:
         return ()
     found: list[Inexact] = []
     if request.constraint is not None and request.constraint.binding:
@@ -99,13 +100,12 @@ def _can_bias(sampling: Sampling, facts: EngineFacts) -> bool:
 
 
 def _finish(
-    sampling: Sampling, received: Sequence[int], ends: frozenset[int], put_in: Sequence[int], room: int | None
+    sampling: Sampling, received: Sequence[int], ends: frozenset[int], reader: OutputProcessor, room: int | None
 ) -> EngineOutput | None:
-    """The end of a choice whose last token was received and whose end was not; None for a choice that goes on. `put_in` of what
-    was received is the gateway's; `room` is how many tokens the engine can add, where that bounds them."""
-    least, made = sampling.min_tokens or 0, len(received) - len(put_in)
-    model_spoke_last = not put_in or [*received[-len(put_in) :]] != [*put_in]
-    if received and made > least and model_spoke_last:
+    """The end of a choice whose last token was received and whose end was not; None for a choice that goes on. `room` is how many
+    tokens the engine can add, where that bounds them."""
+    least, made = sampling.min_tokens or 0, len(received) - len(reader.put_in)
+    if received and made > least and not reader.put_in_last:
         last = received[-1]
         if last in sampling.stop_token_ids:
             return EngineOutput(finish="stop", matched=last)
@@ -125,7 +125,7 @@ def _rest(
     *,
     echoes: bool,
 ) -> EngineRequest:
-    """The request for one choice, of which `received` has come. `put_in` and `room` as for `_finish`."""
+    """The request for one choice, of which `received` has come, `put_in` of it from the gateway. `room` as for `_finish`."""
     asked, done = request.sampling, len(received) - len(put_in)
     changes: dict[str, object] = {"n": 1} if asked.n > 1 else {}
     if done and asked.max_tokens is not None:

@@ -19,7 +19,7 @@ from smg_core.pipeline.chat_calls import ChatCalls
 from smg_core.pipeline.chat_reader import ChatReader
 from smg_core.pipeline.continuing import Rest, rest_of
 from smg_core.pipeline.driver import Run
-from smg_core.pipeline.fit import FitForChat, FitForIds, fitted, reader_for
+from smg_core.pipeline.fit import FitForChat, FitForIds, fitted, reader_for, request_for
 from smg_core.pipeline.media import SharedInputs
 from smg_core.pipeline.output import OutputProcessor
 from smg_core.pipeline.pairing import Pairing, lora_at
@@ -170,14 +170,11 @@ class EngineCall:
         rest = Rest((), {0: request})
         tokenizer = self.step.prompted.model.tokenizer
         if turn is not None and isinstance(reader, OutputProcessor) and tokenizer is not None:
-            if turn.cut_short and isinstance(self._fit, FitForIds) and self._fit.budget is not None:
-                request = replace(request, constraint=self._fit.budget.constraint, after_reasoning=False)
             rest = rest_of(
                 request,
                 facts,
                 reader,
                 tokenizer.eos_token_ids,
-                held=turn.cut_short,
                 context=facts.context_length or self.step.prompted.model.context_length,
             )
         if rest.ended:
@@ -213,7 +210,7 @@ class EngineCall:
         self.cut = True
 
     def _request(self, fit: FitForIds) -> EngineRequest:
-        step, request = self.step, fit.request
+        step, request = self.step, request_for(fit, self.attempt.reader)
         changes: dict[str, object] = {}
         if self.id != request.id:
             changes["id"] = self.id

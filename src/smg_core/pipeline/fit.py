@@ -29,7 +29,7 @@ from smg_core.protocols.answer_size import tokens_within
 from smg_core.request import CustomTool, GenerationRequest, HostedTool, Sampling, ToolCall
 from smg_core.tokenizer.base import Tokenizer
 
-__all__ = ["Fit", "FitForChat", "FitForIds", "fit", "fit_all", "fitted", "reader_for"]
+__all__ = ["Fit", "FitForChat", "FitForIds", "fit", "fit_all", "fitted", "reader_for", "request_for"]
 
 
 class FitForIds(Struct, frozen=True, eq=False):
@@ -149,6 +149,14 @@ def reader_for(fit: FitForIds, first_call: int, *, keep_ids: bool) -> OutputProc
     if fit.budget is not None:
         return BudgetedProcessor(fit.plan, first_call, fit.budget)
     return OutputProcessor(fit.plan, first_call, keep_ids=keep_ids)
+
+
+def request_for(fit: FitForIds, reader: object) -> EngineRequest:
+    """What the engine of `fit` is sent for a turn that `reader` reads: where the gateway has closed the reasoning, with the
+    constraint of what follows it."""
+    if fit.budget is None or not isinstance(reader, BudgetedProcessor) or not reader.closed:
+        return fit.request
+    return replace(fit.request, constraint=fit.budget.constraint, after_reasoning=False)
 
 
 def _for_chat(prompted: Prompted, facts: EngineFacts) -> FitForChat:

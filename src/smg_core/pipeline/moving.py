@@ -11,7 +11,7 @@ from typing import Protocol
 from smg_core.errors import SmgError, WorkerGone
 from smg_core.pipeline.attempt import AnyAttempt
 from smg_core.pipeline.continuing import inexact
-from smg_core.pipeline.fit import FitForIds, fitted
+from smg_core.pipeline.fit import FitForIds, fitted, request_for
 from smg_core.pipeline.output import OutputProcessor
 from smg_core.pipeline.steps import Commitment, Select, Stream
 from smg_core.pipeline.tries import may_differ
@@ -99,7 +99,7 @@ class Moving:
         """Whether what the client has seen of an answer may go on, also where the rest could be another one."""
         if not move.seen:
             return True
-        facts = move.step.chosen.worker.facts
+        facts, reader = move.step.chosen.worker.facts, move.attempt.reader
         fit = fitted(move.step.prompted, facts)
-        reasons = inexact(fit.request, facts, move.seen) if isinstance(fit, FitForIds) else ()
+        reasons = inexact(request_for(fit, reader), facts, reader) if isinstance(fit, FitForIds) else ()
         return may_differ(reasons, move.step.after.settings)

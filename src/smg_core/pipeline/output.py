@@ -31,6 +31,7 @@ from smg_core.events import (
 from smg_core.pipeline.conformance import Conformance, Verdict
 from smg_core.pipeline.echo import EchoReader, readable
 from smg_core.pipeline.joining import joined_deltas, one_by_one
+from smg_core.pipeline.kept_ids import KeptIds
 from smg_core.pipeline.output_plan import OutputPlan
 from smg_core.pipeline.unnamed import with_all_ids
 from smg_core.pipeline.unread import Unread, held_back, take_scores, tokens_covering
@@ -227,6 +228,8 @@ class _Choice:
         """Close the open reasoning, of which nothing is held, with the family's marker (of these ids): the model wrote none."""
         events: list[Event] = []
         self.decoder.feed(ids)  # what follows stands behind them
+        if self.plan.token_ids:
+            self._note_ids(ids, events)
         if self.parser is not None:
             self._pieces(self.parser.feed(marker), events)
         self.unread.clear()
@@ -396,7 +399,7 @@ class OutputProcessor:
     def __init__(self, plan: OutputPlan, first_call: int = 0, *, keep_ids: bool = False) -> None:
         self._plan = plan
         engine_choices = plan.choices // plan.copies
-        self._kept = [array("I") for _ in range(engine_choices)] if keep_ids else None
+        self._kept = KeptIds(engine_choices) if keep_ids else None
         self._choices = [_Choice(index, plan, first_call) for index in range(plan.choices)]
         self._echo = EchoReader(plan.echo, plan.choices, plan.tokenizer) if plan.echo is not None else None
         # So that each logprob stays with its token's text, and no id is told that stands behind a stop string.
@@ -407,7 +410,7 @@ class OutputProcessor:
         self._cached = 0
         self._engine_reasoning = 0
         self._plain = self._choices[0] if plan.choices == 1 and self._choices[0].plain else None
-        self._recent: list[int] | None = [] if keep_ids and self._plain is not None else None
+        self._recent = self._kept.recent if self._kept is not None and self._plain is not None else None
         self._resumed = False
         self.cut_short = False  # the budget of reasoning is used up: another call continues the turn
         self.finishes: list[Finished] = []
@@ -478,15 +481,15 @@ class OutputProcessor:
                     plain.tokens += len(output.ids)
                     if recent is not None:
                         recent += output.ids
-                        if len(recent) > _RECENT:
-                            self._fold()
+                        if len(recent) > _RECENT and self._kept is not None:
+                            self._kept.fold()
                     text = plain.decoder.feed(output.ids)
                     if text:
                         plain.block = _TEXT
                         events.append(TextDelta(0, text))
                     continue
                 if self._kept is not None and output.ids:
-                    self._keep(self._kept, output)
+                    self._kept.add(output.index, output.ids)
                 if output.finish is not None:
                     self._engine_open -= 1
                 first = output.index * self._plan.copies
@@ -511,33 +514,22 @@ class OutputProcessor:
 
     @property
     def put_in(self) -> Sequence[int]:
-        return ()  # ids among those received that the gateway wrote, not the model
+        """Ids among those received that the gateway wrote, not the model."""
+        return () if self._kept is None else self._kept.put_in
+
+    @property
+    def put_in_last(self) -> bool:
+        """Whether the model has written nothing behind them."""
+        return self._kept is not None and self._kept.put_in_last
 
     def received(self, index: int = 0) -> "array[int]":
         """The ids of the engine's choice `index` so far; empty if they are not kept."""
-        self._fold()
-        return array("I") if self._kept is None else self._kept[index]
+        return array("I") if self._kept is None else self._kept.of(index)
 
     @property
     def tokens_received(self) -> int:
         """How many ids are kept, of all choices."""
-        self._fold()
-        return sum(len(ids) for ids in self._kept or ())
-
-    def _keep(self, kept: "list[array[int]]", output: EngineOutput) -> None:
-        """Keep the ids of an output, before they are read. Raises EngineGarbled for a choice that was not asked for, and for
-        numbers that are no ids."""
-        if output.index >= len(kept):
-            raise EngineGarbled("The engine answered with a choice nobody asked for.")
-        self._fold()
-        _extend(kept[output.index], output.ids)
-
-    def _fold(self) -> None:
-        """Keep the recent ids of a choice that nothing looks at."""
-        if self._recent and self._kept is not None:
-            recent = self._recent[:]
-            self._recent.clear()
-            _extend(self._kept[0], recent)
+        return 0 if self._kept is None else self._kept.count
 
     def _count_prompt(self, output: EngineOutput) -> None:
         if self._resumed:
@@ -590,11 +582,3 @@ class OutputProcessor:
             reasoning_tokens=(0 if self._resumed else self._engine_reasoning)
             or sum(choice.reasoning_tokens for choice in self._choices),
         )
-
-
-def _extend(kept: "array[int]", ids: Sequence[int]) -> None:
-    """Raises EngineGarbled for numbers that are no ids."""
-    try:
-        kept.extend(ids)
-    except (OverflowError, TypeError) as error:
-        raise EngineGarbled("The engine answered with a number that is no token id.") from error

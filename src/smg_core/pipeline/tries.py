@@ -20,7 +20,7 @@ from typing import Literal
 
 from smg_core.errors import SmgError
 from smg_core.pipeline.continuing import Inexact, inexact
-from smg_core.pipeline.fit import FitForIds, fitted
+from smg_core.pipeline.fit import FitForIds, fitted, request_for
 from smg_core.pipeline.prompted import Prompted
 from smg_core.pipeline.steps import Placement, TriesLeft
 from smg_core.pipeline.turn import Turn
@@ -137,8 +137,8 @@ class Tries:
         facts = placement.last.worker.facts
         if self.going_on is None or facts.door != "ids":
             return ()
-        fit = fitted(prompted, facts)
-        return inexact(fit.request, facts, self.going_on.received) if isinstance(fit, FitForIds) else ()
+        fit, reader = fitted(prompted, facts), self.going_on.reader
+        return inexact(request_for(fit, reader), facts, reader) if isinstance(fit, FitForIds) else ()
 
     def may_differ(self, reasons: tuple[Inexact, ...]) -> bool:
         """Whether a rest that could differ for these reasons is wanted all the same."""

@@ -29,6 +29,11 @@ _ANY_MARK = re.compile("[\ufdd0-\ufdef]|\\\\ufd[de][0-9a-f]")
 
 _NOT_SEARCHED = frozenset({"messages", "add_generation_prompt", "strftime_now"})
 """Variables that hold no text of the request, and `messages`, which are searched role by role."""
+_WORDS = {
+    "tool_choice": frozenset({"auto", "none", "required"}),
+    "reasoning_effort": frozenset({"none", "minimal", "low", "medium", "high", "xhigh", "max"}),
+}
+"""Values that are no client's text, by variable: templates compare them."""
 
 
 @attrs.frozen(slots=False)
@@ -71,7 +76,7 @@ class Protection:
         marks = self._free_marks(variables)
         changed = False
         for holder, key, value, kind in list(self._searched(messages, variables, own)):
-            framed = holder is not variables or key == "tools"
+            framed = holder is not variables or _is_frame(key, value)
             marked = (_marked_in_frame if framed else _marked)(value, kind, marks)
             if marked is not value:
                 holder[key] = marked
@@ -98,12 +103,9 @@ class Protection:
                             return False
         everywhere = self.everywhere
         for key, value in variables.items():
-            if (
-                key not in _NOT_SEARCHED
-                and value is not None
-                and value is not own.get(key)
-                and any(_changes(each, everywhere) for each in (_in_frame(value) if key == "tools" else (value,)))
-            ):
+            if not _is_searched(key, value, own):
+                continue
+            if any(_changes(each, everywhere) for each in (_in_frame(value) if _is_frame(key, value) else (value,))):
                 return False
         return True
 
@@ -144,7 +146,7 @@ class Protection:
                 if key != "role":
                     yield message, key, value, kind
         for key, value in variables.items():
-            if key not in _NOT_SEARCHED and value is not own.get(key):
+            if _is_searched(key, value, own):
                 yield variables, key, value, self.everywhere
 
 
@@ -225,6 +227,23 @@ class Marks:
         return [plain[left:right] for left, right in pairwise((0, *sorted(cuts), len(plain))) if left < right]
 
 
+def _is_searched(key: str, value: object, own: Mapping[str, object]) -> bool:
+    """Whether a variable may hold text of the request."""
+    if key in _NOT_SEARCHED or value is own.get(key):
+        return False
+    return not (isinstance(value, str) and value in _WORDS.get(key, ()))
+
+
+def _is_frame(key: str, value: object) -> bool:
+    """Whether the value of a variable has the words of the wire in it: the tools, and the choice of one by its name."""
+    if key != "tool_choice":
+        return key == "tools"
+    match value:
+        case {"type": "function", "function": {"name": str(), **inner}, **outer}:
+            return not inner and not outer
+    return False
+
+
 def _in_frame(value: object) -> Iterator[object]:
     """What clients wrote of a value that the shaper made: neither the names of its fields nor the types of parts, calls and
     tools, by which templates find the rest."""
@@ -269,25 +288,25 @@ def _marked_field(key: str, value: object, kind: StandIns, marks: Marks) -> obje
     return (_marked_in_frame if key == "function" else _marked)(value, kind, marks)
 
 
-class _Key(str):
-    """A name with marks, which is sorted as the name without."""
+class _MarkedText(str):
+    """A text with marks, which is sorted as the text without."""
 
     __slots__ = ("_plain",)
     _plain: str
 
-    def __new__(cls, marked: str, plain: str) -> "_Key":
+    def __new__(cls, marked: str, plain: str) -> "_MarkedText":
         made = super().__new__(cls, marked)
         made._plain = plain
         return made
 
     def lower(self) -> str:
-        return _Key(super().lower(), self._plain.lower())
+        return _MarkedText(super().lower(), self._plain.lower())
 
     def __lt__(self, other: str) -> bool:
-        return self._plain < (other._plain if isinstance(other, _Key) else other)
+        return self._plain < (other._plain if isinstance(other, _MarkedText) else other)
 
     def __gt__(self, other: str) -> bool:
-        return self._plain > (other._plain if isinstance(other, _Key) else other)
+        return self._plain > (other._plain if isinstance(other, _MarkedText) else other)
 
 
 class _Object(dict[object, object]):
@@ -308,18 +327,17 @@ class _Object(dict[object, object]):
     def get(self, name: object, default: object = None) -> object:
         return super().get(self._marked.get(name, name), default)
 
-
-def _marked_key(key: object, kind: StandIns, marks: Marks) -> object:
-    marked = _marked(key, kind, marks)
-    return _Key(marked, key) if marked is not key and isinstance(key, str) and isinstance(marked, str) else marked
+    def copy(self) -> "_Object":
+        return _Object(self, self._marked)
 
 
 def _marked(value: object, kind: StandIns, marks: Marks) -> object:
     """The value with marks, or the same object if it needs none."""
     if isinstance(value, str):
-        return marks.put_into(value, kind)
+        written = marks.put_into(value, kind)
+        return value if written is value else _MarkedText(written, value)
     if isinstance(value, Mapping):
-        items = {_marked_key(key, kind, marks): _marked(item, kind, marks) for key, item in value.items()}
+        items = {_marked(key, kind, marks): _marked(item, kind, marks) for key, item in value.items()}
         same = all(
             old is new
             for pair in zip(value.items(), items.items(), strict=False)

@@ -1,7 +1,10 @@
 """Reasoning within a budget: which requests have one, and what is read of a turn that it cuts short."""
 
+import json
 from collections.abc import Sequence
-from typing import Any
+from itertools import product
+from types import SimpleNamespace
+from typing import Any, Literal, get_args
 
 import attrs
 import pytest
@@ -10,16 +13,24 @@ from hypothesis import strategies as st
 from tests.core.pipeline.test_output import ids_of, plan, scored, split, tokenizer
 from tests.core.pipeline.test_prepare import asking, model, prompted
 
-from smg_core.engines.base import EngineFacts, EngineOutput, EngineRequest
-from smg_core.errors import UnsupportedParameter
+from smg_core.engines.base import Constraint, EngineFacts, EngineOutput, EngineRequest
+from smg_core.engines.constraint import HoldsFrom
+from smg_core.errors import UnsupportedParameter, WorkerGone
 from smg_core.events import Event, Finished, ReasoningDelta, ReasoningEnd, TextDelta
+from smg_core.pipeline.attempt import Attempt
 from smg_core.pipeline.budget import Budget, BudgetedProcessor, budget_of
-from smg_core.pipeline.continuing import rest_of
-from smg_core.pipeline.fit import FitForIds, fit
-from smg_core.request import FunctionTool, Origin, ReasoningSettings, Sampling
+from smg_core.pipeline.continuing import Inexact, inexact, rest_of
+from smg_core.pipeline.fit import FitForIds, fit, reader_for, request_for
+from smg_core.pipeline.moving import Move, Moving, Taken
+from smg_core.pipeline.prompted import Prompted
+from smg_core.pipeline.steps import Chosen, Placement, Stream, TriesLeft
+from smg_core.pipeline.tries import Tries
+from smg_core.pipeline.turn import Turn
+from smg_core.request import FunctionTool, Origin, ReasoningSettings, Sampling, SchemaFormat
 from smg_core.tokenizer.chat_template import ChatTemplate
 from smg_core.tokenizer.stream import StopMatcher
 from smg_core.tokens import TokenIds
+from smg_core.workers.settings import WorkersConfig
 from smg_parsers import Parser, Reasoning, Text
 from smg_parsers.models import family
 
@@ -245,3 +256,127 @@ def test_the_marker_has_its_place_in_the_context(context: int, left: int | None)
 
     assert [each.sampling.max_tokens for each in rest.requests.values()] == ([] if left is None else [left])
     assert rest.ended == ((EngineOutput(finish="length"),) if left is None else ())
+
+
+# --------------------------------------------------------------------------------- where the call that follows the marker fails
+
+ASKS_FOR_PERSON = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+OPENED = ChatTemplate("{{ messages[0].content }}<|im_end|>\n<|im_start|>assistant\n<think>\n")
+
+
+def closing(facts: EngineFacts, on_violation: Literal["report", "error"], **changes: Any) -> tuple[Prompted, FitForIds]:
+    """A request with a budget and the format of a person, and its fit for an engine of these facts."""
+    request = asking(
+        origin=Origin("chat"),
+        reasoning=ReasoningSettings(budget_tokens=3),
+        response_format=SchemaFormat(ASKS_FOR_PERSON, strict=changes.pop("strict", True)),
+        sampling=Sampling(**changes),
+    )
+    made = prompted(request, model(parser=family("qwen3"), template=OPENED, on_violation=on_violation))
+    found = fit(made, facts)
+    assert isinstance(found, FitForIds)
+    assert found.budget is not None
+    return made, found
+
+
+def closed(found: FitForIds, *answer: int) -> BudgetedProcessor:
+    """The reader of a turn that was closed at its budget, and had these ids of the answer then."""
+    reader = reader_for(found, 0, keep_ids=False)
+    assert isinstance(reader, BudgetedProcessor)
+    reader.feed([EngineOutput(ids=ids_of(THOUGHT))])
+    assert reader.cut_short
+    reader.resume()
+    if answer:
+        reader.feed([EngineOutput(ids=answer)])
+    return reader
+
+
+EVERY_FACTS = [
+    EngineFacts("x", constraints=frozenset({"json_schema", *tags}), holds_from=holds)
+    for tags, holds in product(((), ("structural_tag",)), get_args(HoldsFrom))
+]
+
+
+@pytest.mark.parametrize("on_violation", ["report", "error"])
+@pytest.mark.parametrize("strict", [True, False])
+@pytest.mark.parametrize(
+    "facts", EVERY_FACTS, ids=lambda each: f"{each.holds_from}-{'tags' if len(each.constraints) > 1 else 'schema'}"
+)
+def test_what_follows_closed_reasoning_is_held_at_any_engine_as_long_as_it_has_not_begun(
+    facts: EngineFacts, strict: bool, on_violation: Literal["report", "error"]
+) -> None:
+    waits = facts.holds_from in ("as_told", "after_reasoning") or "structural_tag" in facts.constraints
+    if strict and on_violation == "report" and not waits:
+        return  # refused: the engine can hold no answer behind reasoning
+    _, found = closing(facts, on_violation, strict=strict)
+    reader = closed(found)
+    for _ in range(3):  # one call after another fails
+        asked = request_for(found, reader)
+        (rest,) = rest_of(asked, facts, reader, frozenset()).requests.values()
+        assert isinstance(rest.constraint, Constraint)
+        assert (rest.constraint.kind, json.loads(rest.constraint.value)) == ("json_schema", ASKS_FOR_PERSON)
+        assert not rest.after_reasoning
+        assert inexact(asked, facts, reader) == ()
+        reader.resume()
+
+    begun = closed(found, 7)
+    asked = request_for(found, begun)
+    (rest,) = rest_of(asked, facts, begun, frozenset()).requests.values()
+    assert rest.constraint is None
+    assert inexact(asked, facts, begun) == (("constraint",) if strict else ())
+
+
+def test_a_call_behind_the_marker_is_made_anew_as_it_was_also_with_a_seed_and_penalties() -> None:
+    asked: dict[str, Any] = {"seed": 5, "temperature": 1.0, "presence_penalty": 1.0}
+    _, found = closing(EVERY_FACTS[-1], "error", **asked)
+
+    for answer, reasons in ((), ()), ((7,), ("constraint", "seed", "penalties")):
+        reader = closed(found, *answer)
+        assert inexact(request_for(found, reader), EVERY_FACTS[-1], reader) == reasons
+
+
+def test_a_model_that_writes_the_marker_itself_behind_its_answer_has_spoken_last() -> None:
+    _, found = closing(EVERY_FACTS[-1], "error", max_tokens=9)
+    marker = ids_of("</think>")
+    asked = EngineRequest(
+        "r", TokenIds([1, 2]), Sampling(stop_token_ids=(marker[-1],)), constraint=Constraint("regex", "a*")
+    )
+    reader = closed(found, 7, *marker)
+    rest = rest_of(asked, EngineFacts("vllm"), reader, frozenset())
+
+    assert rest.ended == (EngineOutput(finish="stop", matched=marker[-1]),)
+    assert inexact(asked, EngineFacts("vllm"), reader) == ("constraint",)
+
+
+class Roomy:
+    """Knows that others have room for everything."""
+
+    def room(self, step: object) -> tuple[float, float]:
+        return 9, 999
+
+    def lost_with(self, worker: object, began: float, now: float) -> bool:
+        return False
+
+
+@pytest.mark.parametrize(("answer", "reasons"), [((), ()), ((7,), ("constraint",))])
+def test_who_decides_whether_a_turn_goes_on_looks_at_what_holds_behind_the_marker(
+    answer: tuple[int, ...], reasons: tuple[Inexact, ...]
+) -> None:
+    facts = EVERY_FACTS[0]  # holds nothing to the format where reasoning comes first
+    made, found = closing(facts, "error")
+    assert found.request.constraint is None
+    worker: Any = SimpleNamespace(name="a", facts=facts)
+    reader, chosen, ends = closed(found, *answer), Chosen(worker), WorkersConfig(migrate_constrained="end")
+
+    tries = Tries(1, ends)
+    error = WorkerGone("The engine is gone.")
+    failed = Turn((), reader.usage(), error=error, reader=reader, received=reader.tokens_received)
+    assert tries.failed_with(failed, error, Placement((chosen,)), committed=True) == "on"
+    assert tries.differs(made, Placement((chosen,))) == reasons
+    assert tries.may_differ(reasons) is not bool(answer)
+
+    receiver: Any = SimpleNamespace(take=lambda events, over: None)
+    answering: Any = SimpleNamespace(committed=True)
+    step = Stream(made, chosen, after=TriesLeft(retries=1, migrations=1, settings=ends))
+    move = Move(step, Attempt(reader, receiver), answering)
+    assert Moving(Roomy()).may(move, worker, Taken()) is not bool(answer)

@@ -173,6 +173,8 @@ BESIDE: list[list[Event]] = [
     [ReasoningDelta(0, "hm"), ReasoningEnd(0)],
     [RefusalDelta(0, "no"), TextEnd(0)],
     [ToolCallStart(0, 0, "c", "f"), ToolCallDelta(0, 0, "{}"), ToolCallEnd(0, 0)],
+    [OpaqueBlock(0, "redacted_thinking", b"sealed")],
+    [HostedStart(0, "h", "web_search_call", b"{}"), HostedEnd(0)],
 ]
 
 

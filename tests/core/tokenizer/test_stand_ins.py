@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from hypothesis import example, given
@@ -11,7 +12,18 @@ from hypothesis import strategies as st
 
 import smg_core.simulator
 from smg_core.errors import TemplateFailed
-from smg_core.request import FunctionTool, Message, Reasoning, Text, ToolCall, ToolResult
+from smg_core.protocols import chat_types, messages_types
+from smg_core.request import (
+    FunctionTool,
+    Message,
+    Reasoning,
+    ReasoningSettings,
+    Text,
+    ToolCall,
+    ToolChoice,
+    ToolKey,
+    ToolResult,
+)
 from smg_core.tokenizer.base import Prompt, SpecialTokens
 from smg_core.tokenizer.chat_template import ChatTemplate
 from smg_core.tokenizer.huggingface import HuggingFaceTokenizer
@@ -375,6 +387,49 @@ def test_a_tool_is_written_whatever_the_control_tokens_begin_with(token: str) ->
     assert prompt.pieces == ("<tool>find<zone>string",)
 
 
+CHOSEN = (
+    "{{ '<' if false }}{% if tool_choice is mapping %}{{ tool_choice.type == 'function' }}{{ '<' ~ tool_choice.function.name }}"
+    "{% elif tool_choice in ('auto', 'none', 'required') %}{{ tool_choice }}{% endif %}{{ reasoning_effort in EFFORTS }}"
+)
+"""Looks for the words of the settings."""
+CHOICES = [ToolChoice(mode) for mode in ("auto", "none", "required")] + [ToolChoice("required", (ToolKey("find"),))]
+EFFORTS = sorted({*get_args(chat_types.Effort), *get_args(messages_types.Effort)})
+OF_WORDS = frozenset(f"<{word}>" for word in (*EFFORTS, "auto", "none", "required", "type", "function", "name"))
+
+
+@pytest.mark.parametrize("choice", CHOICES, ids=lambda each: each.mode + "".join(key.name for key in each.names))
+@pytest.mark.parametrize("effort", EFFORTS)
+def test_words_of_the_settings_are_found_whatever_the_control_tokens_are(choice: ToolChoice, effort: str) -> None:
+    template = ChatTemplate(CHOSEN.replace("EFFORTS", repr(EFFORTS)), special=SpecialTokens(control=OF_WORDS))
+    told = [
+        template.render(
+            user("Hi"), tool_choice=choice, reasoning=ReasoningSettings(effort=effort), protect_control=each
+        )
+        for each in (True, False)
+    ]
+    assert told[0].text == told[1].text
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"tool_choice": "<s>"},
+        {"tool_choice": {"type": "<s>", "function": {"name": "find"}}},
+        {"tool_choice": {"type": "function", "function": {"name": "<s>"}}},
+        {"tool_choice": {"type": "function", "function": {"name": "find", "type": "<s>"}}},
+        {"tool_choice": {"type": "function", "function": {"name": "find"}, "<s>": 1}},
+        {"reasoning_effort": "<s>"},
+    ],
+)
+def test_what_a_client_puts_in_place_of_a_setting_is_protected(arguments: dict[str, object]) -> None:
+    template = ChatTemplate(
+        "{{ tool_choice }}{{ reasoning_effort }}", special=SpecialTokens(control=frozenset({"<s>"}))
+    )
+    prompt = template.render(user("Hi"), arguments=arguments)
+    assert "<s>" in prompt.text
+    assert not any("<s>" in piece for piece in prompt.pieces)
+
+
 NAMES = st.dictionaries(
     st.lists(st.sampled_from(("<", "[", "a", "B", "b", "é", "~", "s", "_")), min_size=1, max_size=3).map("".join),
     st.integers(0, 9),
@@ -392,3 +447,38 @@ def test_names_are_sorted_as_clients_wrote_them(names: dict[str, int], order: st
     template = ChatTemplate(source, special=XML)
     messages = [*user("Hi"), Message("assistant", (ToolCall("call00001", "find", json.dumps(names)),))]
     assert template.render(messages).text == template.render(messages, protect_control=False).text
+
+
+SORTED = (
+    "{% for key in tools[0].function.parameters.required | sort %}",
+    "{% for key in tools[0].function.parameters.required | sort(reverse=true, case_sensitive=true) %}",
+    "{% for tool in tools | sort(attribute='function.name') %}{% set key = tool.function.name %}",
+    "{% for key in tools | map(attribute='function.name') | sort %}",
+    "{% for key in tools | map(attribute='function.description') | sort %}",
+    "{% for key, value in tools[0].function.parameters.properties.copy() | dictsort %}",
+    "{% for key, value in tools[0].function.parameters.properties | dictsort(by='value') %}",
+    "{% for text in messages | map(attribute='content') | sort %}{% set key = text %}",
+)
+
+
+@given(NAMES, st.sampled_from(SORTED))
+@example({"<b": 1, "a": 2, "[c": 3, "Z": 4}, SORTED[0])
+def test_texts_are_sorted_as_clients_wrote_them_wherever_they_stand(names: dict[str, int], loop: str) -> None:
+    template = ChatTemplate(loop + "{{ '<' ~ key ~ '>' }};{% endfor %}", special=XML)
+    schema = {"type": "object", "properties": {name: name[::-1] for name in names}, "required": [*names]}
+    tools = [FunctionTool(name, name[::-1], schema) for name in ("x", *names)]
+    messages = [each for name in ("x", *names) for each in user(name)]
+    told = [template.render(messages, tools=tools, protect_control=each).text for each in (True, False)]
+    assert told[0] == told[1]
+
+
+@given(NAMES)
+def test_a_copy_of_an_object_is_asked_for_names_as_the_object_is(names: dict[str, int]) -> None:
+    source = (
+        "{% set found = tools[0].function.parameters.properties.copy() %}"
+        f"{{% for name in {[*names]} %}}{{{{ name in found }}}}{{{{ found[name] }}}}{{{{ found.get(name) }}}}{{% endfor %}}"
+    )
+    template = ChatTemplate(source, special=XML)
+    tools = [FunctionTool("find", None, {"type": "object", "properties": names})]
+    told = [template.render(user("Hi"), tools=tools, protect_control=each).text for each in (True, False)]
+    assert told[0] == told[1]
