@@ -426,7 +426,8 @@ class WorkerGone(WorkerError):
 
 
 class WorkerBusy(WorkerError):
-    """The engine has no room for one more request. `answers_others`: it was seen to answer others while this one waited here."""
+    """The engine has no room for one more request. `answers_others`: it was seen to answer others while this one waited here, or
+    while the one did that has waited longest, where there was no room to wait."""
 
     status = 503
     answers_others = False

@@ -17,6 +17,7 @@ from smg_core import Config
 from smg_core.config import WorkersConfig
 from smg_core.engines import kv_subscriber
 from smg_core.engines.kv_subscriber import KvAddress, KvSubscriber
+from smg_core.engines.published_kv_events import END_OF_REPLAY
 from smg_core.engines.settings import EnginesConfig
 from smg_core.errors import SmgError
 from smg_core.server.reaching import Reaching
@@ -236,28 +237,62 @@ def test_each_rank_of_an_engine_publishes_on_the_next_port() -> None:
     assert address.of_rank(3) == KvAddress("tcp://[::1]:5560", "tcp://gpu-0:6003", "t")
 
 
-async def test_messages_that_wait_are_read_with_turns_of_the_event_loop_between_them() -> None:
-    taken: list[int] = []
-    turns: list[int] = []
+class Repeating(KvPublisher):
+    """Sends all that it has, whatever number it is asked to begin with."""
 
-    class Sink:
-        def push(self, batches: Any) -> None:
-            taken.append(len(batches))
+    async def _answer(self) -> None:
+        while True:
+            client, _, _ = await self._router.recv_multipart()
+            for number, payload in [*self._kept, (END_OF_REPLAY, b"")]:
+                await self._router.send_multipart([client, b"", number.to_bytes(8, "big"), payload])
 
-        def closed(self, error: SmgError | None) -> None:
-            raise AssertionError(error)
 
-    async with KvPublisher(KvFeed(10)) as publisher:
+@attrs.define
+class Taken:
+    """A sink that counts batches."""
+
+    count: int = 0
+
+    def push(self, batches: Any) -> None:
+        self.count += len(batches)
+
+    def closed(self, error: SmgError | None) -> None:
+        raise AssertionError(error)
+
+
+@pytest.mark.parametrize("told", ["new", "sent again and late", "before what was asked for"])
+async def test_messages_that_wait_are_read_with_turns_of_the_event_loop_between_them_whatever_they_are(
+    monkeypatch: pytest.MonkeyPatch, told: str
+) -> None:
+    read, turns, sink = 0, [], Taken()
+
+    def counted(frames: list[bytes]) -> tuple[int, bytes]:
+        nonlocal read
+        read += 1
+        return message(frames)
+
+    async def turn_until(messages: int) -> None:
+        async with asyncio.timeout(PATIENCE):
+            while read < messages:
+                before = read
+                await asyncio.sleep(0)
+                turns.append(read - before)
+
+    message = kv_subscriber._message
+    monkeypatch.setattr(kv_subscriber, "_message", counted)
+    known = 199 if told == "before what was asked for" else None
+    async with (KvPublisher if known is None else Repeating)(KvFeed(10)) as publisher:
+        publisher.late = set(range(200))
         for _ in range(200):
             publisher.send(NOTHING)
         address = KvAddress(publisher.events, publisher.replay)
-        call = await KvSubscriber(address, range(1), EnginesConfig()).subscribe_kv_events(Sink())
-        async with asyncio.timeout(PATIENCE):
-            while len(taken) < 200:
-                before = len(taken)
-                await asyncio.sleep(0)
-                turns.append(len(taken) - before)
+        call = await KvSubscriber(address, range(1), EnginesConfig()).subscribe_kv_events(sink, after=known)
+        await turn_until(201)
+        if told == "sent again and late":
+            publisher.tell_late()
+            await turn_until(401)
         assert call is not None
         call.cancel()
 
     assert max(turns) <= 2
+    assert sink.count == (200 if known is None else 0)

@@ -160,7 +160,7 @@ class _Rank:
         if self._address.replay:
             await self._repair(zmq, context, events, 0 if self._last is None else self._last + 1)
         while True:
-            number, payload = _message(await events.recv_multipart(copy=True))
+            number, payload = await _received(events)
             self._hear(number)  # one that was sent again before it came here is no sign of a new beginning
             if self._last is not None and number > self._last + 1 and self._address.replay:
                 await self._repair(zmq, context, events, self._last + 1)
@@ -195,7 +195,7 @@ class _Rank:
         finally:
             socket.close(linger=0)
         while await events.poll(0):  # what was published meanwhile may be among what was sent again
-            number, payload = _message(await events.recv_multipart(copy=True))
+            number, payload = await _received(events)
             self._hear(number)
             await self._push_once(number, payload)
 
@@ -204,7 +204,7 @@ class _Rank:
             await self._push(number, payload)
 
     async def _push(self, number: int, payload: bytes) -> None:
-        """Push a batch in parts, with a turn of the event loop after each: while messages wait, receiving one gives none."""
+        """Push a batch in parts, with a turn of the event loop after each."""
         parts = published_batches(number, payload, self._rank, most_events=self._limits.kv_events_most)
         large = len(payload) > _AT_ONCE
         while True:
@@ -216,10 +216,16 @@ class _Rank:
         self._last = number
 
 
+async def _received(socket: Any) -> tuple[int, bytes]:
+    """The next message of a socket, behind a turn of the event loop, whatever it will be: receiving one that waits gives none."""
+    await asyncio.sleep(0)
+    return _message(await socket.recv_multipart(copy=True))
+
+
 async def _replayed(socket: Any) -> AsyncIterator[tuple[int, bytes]]:
     """The batches that a replay socket sends, up to its end."""
     while True:
-        number, payload = _message(await socket.recv_multipart(copy=True))
+        number, payload = await _received(socket)
         if number == END_OF_REPLAY:
             return
         yield number, payload

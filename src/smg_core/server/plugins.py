@@ -109,7 +109,7 @@ class Plugins:
         self._changing = asyncio.Lock()
         self._code = PluginCode(config.middleware, self._hear)
         self._pending: set[asyncio.Task[None]] = set()
-        self._closing = False
+        self._open = self._listens = False
         self.standing = 0
 
     @contextlib.contextmanager
@@ -135,8 +135,12 @@ class Plugins:
 
     @contextlib.asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
-        """Load what the settings name, while a gateway is started. Raises ConfigError."""
-        self._channel.subscribe(KIND, self._receive)
+        """Load what the settings name, while a gateway is started, and what was put at the admin door in this start or an earlier
+        one. Raises ConfigError."""
+        self._open = True
+        if not self._listens:
+            self._listens = True
+            self._channel.subscribe(KIND, self._receive)
         try:
             self.roles = Roles(self._auth.roles)
             printed = print_of(self._config.file)  # first: a file that is written meanwhile is read again
@@ -346,9 +350,7 @@ class Plugins:
         await self.changed()
 
     def _receive(self, message: Notice) -> None:
-        """A process, this one too, tells of a change."""
-        if self._closing:
-            return
+        """A process, this one too, tells of a change. While this gateway is stopped it is kept for the next start."""
         change = msgspec.json.decode(message.body, type=_Change)
         try:
             entries = parse_entries([json.loads(change.entry)], "the admin door") if change.entry else (None,)
@@ -356,6 +358,8 @@ class Plugins:
             log.warning("%s", error)
             return
         self._changes[change.name] = entries[0]
+        if not self._open:
+            return
         task = asyncio.get_running_loop().create_task(self._change(), name="plugins change")
         self._pending.add(task)
         task.add_done_callback(self._pending.discard)
@@ -369,7 +373,7 @@ class Plugins:
 
     async def _close(self) -> None:
         """Leave every plugin. A change that was told of last may still be loading one: it is given up first, and none begins."""
-        self._closing = True
+        self._open = False
         changing = [task for task in self._pending if task.cancel()]
         await asyncio.gather(*changing, return_exceptions=True)
         self._dispose(self.states, {})

@@ -8,7 +8,7 @@ source wants and touches no other's. Above: server.runtime, server.admin, server
 
 import asyncio
 import logging
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
 import attrs
 
@@ -98,13 +98,18 @@ class Roster:
     _entries: dict[str, RosterEntry] = attrs.field(factory=dict)
     _leaving: dict[str, asyncio.Task[None]] = attrs.field(factory=dict)
     _closed: bool = False
+    _started: Mapping[str, str] = attrs.field(factory=dict)
     _number: int = 0
     _altering: asyncio.Lock = attrs.field(factory=asyncio.Lock)
 
-    def listen(self) -> None:
-        """Apply what is published, beginning with what is kept of it. Called once, when the first workers are there."""
+    def listen(self, started: Mapping[str, str] | None = None) -> None:
+        """Apply what is published, beginning with what is kept of it. Called once, when the first workers are there. `started`
+        has the URLs of workers whose engines were started with this gateway, by name: what is kept of them is of an earlier
+        start, when their engines were elsewhere."""
         if self.channel is not None:
+            self._started = started or {}
             self.channel.subscribe(KIND, self._receive)
+            self._started = {}
 
     async def close(self) -> None:
         """Apply nothing more, and wait for nobody."""
@@ -304,7 +309,10 @@ class Roster:
             return
         self._number = message.number
         try:
-            self._apply(read_entry(message.body) if message.body else RosterEntry(message.key, None))
+            entry = read_entry(message.body) if message.body else RosterEntry(message.key, None)
+            if entry.spec is not None and (url := self._started.get(entry.name)):
+                entry = attrs.evolve(entry, spec=attrs.evolve(entry.spec, url=url))
+            self._apply(entry)
         except ValueError as error:
             # The process that was asked has checked it; here the registry may be another one's size.
             log.warning("worker %s: a change that another process has made cannot be made here: %s", message.key, error)

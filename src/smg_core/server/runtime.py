@@ -285,10 +285,11 @@ class Runtime:
         )
         self._stack.push_async_callback(self.roster.close)
         self._stack.enter_context(self.leading.watched(self.roster.take_the_lead))
-        named = specs_of(self.config.workers)
-        for spec in await self._first_workers(self._stack, scratch):
+        named, first = specs_of(self.config.workers), await self._first_workers(self._stack, scratch)
+        for spec in first:
             self.roster.added(spec, first_source(spec, named, self._in_file))
-        self.roster.listen()
+        given = (*self._specs, *self._from_file)
+        self.roster.listen({spec.label: spec.url for spec in first if spec not in given})
         self.adapter_changes = AdapterChanges(
             self.registry, self.onboarding, self.monitor.wake, self.channel, self.config.channel.publish_s
         )
@@ -345,6 +346,9 @@ class Runtime:
             self.onboarding.left(worker)
         await self._stack.aclose()
         self.models.clear()
+        if self.retiring:  # what succeeded it is no concern of one that is started again
+            self.retiring = False
+            self.leading.become(True)
 
     async def ready(self, timeout: float | None = 60.0) -> None:
         """Return once a worker is ready. Raises TimeoutError, which says which workers are missing and why, after `timeout`

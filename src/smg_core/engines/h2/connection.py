@@ -137,7 +137,7 @@ class Connection:
         if self._waiting.sends_now(stream, len(self._streams), self._max_streams):
             self._send_request(stream)
         else:
-            self._waiting.add(stream)
+            self._waiting.add(stream, self.answers)
         return stream
 
     def cancel(self, stream: H2Stream) -> None:
@@ -433,7 +433,7 @@ class Connection:
         del self._streams[stream.id]
         self.sender.forget(stream)
         stream.renew()
-        self._waiting.add_again(stream)
+        self._waiting.add_again(stream, self.answers)
         self._admit()
 
     def _on_settings(self, number: int, flags: int, data: bytes, at: int, end: int) -> None:

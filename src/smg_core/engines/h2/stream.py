@@ -60,6 +60,7 @@ class H2Stream:
         "body",
         "done",
         "head",
+        "heard",
         "id",
         "low",
         "message",
@@ -81,6 +82,7 @@ class H2Stream:
     def __init__(self, owner: Owner, receiver: Receiver, head: bytes, message: bytes, question: bool = False) -> None:
         self._owner = owner
         self.question = question
+        self.heard = 0  # answers that had come over the connection when it began to wait
         self.id = 0
         self.receiver = receiver
         self.push = receiver.messages

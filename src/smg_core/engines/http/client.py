@@ -10,7 +10,7 @@ creates no task.
 """
 
 import asyncio
-from collections import deque
+import math
 from collections.abc import Sequence
 from typing import cast
 
@@ -18,6 +18,7 @@ from smg_core.engines.certificates import TlsContexts
 from smg_core.engines.http.address import HttpAddress
 from smg_core.engines.http.answer import AnswerReader, HttpReceiver, HttpReply
 from smg_core.engines.http.gathering import GatheredReply
+from smg_core.engines.http.places import ConnectionPlaces, PlaceKind
 from smg_core.engines.http.request import request_head
 from smg_core.engines.secrets import SecretHeaders
 from smg_core.engines.settings import EnginesConfig
@@ -61,9 +62,7 @@ class HttpClient:
         self._buffer = bytearray(_PIECE)
         self._idle: list[_Link] = []  # the one used last is last
         self._links: set[_Link] = set()
-        self._places = limits.http_connections  # for connections that may still be made
-        self._kept_places = limits.question_calls  # beside those, for questions
-        self._waiting: deque[asyncio.Future[_Link | None]] = deque()
+        self._places: ConnectionPlaces[_Link] = ConnectionPlaces(limits, str(self.address))
         self._calls: set[HttpCall] = set()
         self._closed = False
         self.reads = 0  # that brought a part of an answer
@@ -91,22 +90,13 @@ class HttpClient:
         wait for a connection where all are in use, as long as fewer than `limits.question_calls` do so. Raises what kept the
         request from being sent, in which case nothing is pushed: WorkerGone, WorkerBusy, EngineTimeout, InternalError."""
         head = request_head(method, path, self.address.authority, len(body), (*self.headers.fields, *headers))
-        call = HttpCall(self, receiver, head, body, repeatable)
+        call = HttpCall(self, receiver, head, body, repeatable, question)
         self._calls.add(call)
-        reads = self.reads
         if timeout is not None:
-            call.expires_in(timeout)
+            call.deadline = asyncio.get_running_loop().time() + timeout
         try:
-            if self._idle and not self._closed:
-                call.send_on(self._idle.pop())
-            else:
-                async with asyncio.timeout(timeout):
-                    call.send_on(await self._link(connect_timeout, question=question))
-        except TimeoutError:
-            call.cancel()
-            if question and self.reads > reads:
-                raise self._busy(f"{self.address}: no connection became free in time", reads) from None
-            raise EngineTimeout(_LATE, detail=f"{self.address}: not even started") from None
+            idle = self._idle and not self._closed
+            call.send_on(self._idle.pop() if idle else await self._link(call, connect_timeout))
         except BaseException:
             call.cancel()
             raise
@@ -142,9 +132,8 @@ class HttpClient:
             call.fail(self.gone("closed by us"))
         for link in list(self._links):
             link.abort()
-        while self._waiting:
-            if not (waiter := self._waiting.popleft()).done():
-                waiter.set_exception(self.gone("closed by us"))
+        for waiter in self._places.waiting.drain():
+            waiter.take(None)
         if self._links:
             await asyncio.wait([link.lost for link in self._links])
 
@@ -157,23 +146,18 @@ class HttpClient:
     def forget(self, call: "HttpCall") -> None:
         self._calls.discard(call)
 
-    async def fresh_link(self, connect_timeout: float | None) -> "_Link":
+    async def fresh_link(self, call: "HttpCall") -> "_Link":
         """A new connection, or one whose call has just ended; none that has been kept for some time."""
-        if self._idle and not self._places:
+        if self._idle and not self._places.has_free(call.question):
             self._idle[0].abort()  # the one used longest ago; its place is free when it is gone
-        return await self._link(connect_timeout)
+        return await self._link(call, None)
 
     def give_back(self, link: "_Link") -> None:
-        """Keep a connection whose call is over, unless it was made for a question beside all others."""
-        if link.kept_place:
-            link.abort()
+        """Hand on a connection whose call is over, or keep it, unless it was made for a question beside all others."""
+        if link.place is PlaceKind.ANY and self._places.hand_on(link):
             return
-        while self._waiting:
-            waiter = self._waiting.popleft()
-            if not waiter.done():
-                waiter.set_result(link)
-                return
-        if self._closed or len(self._idle) >= self.limits.http_idle_connections or not self.limits.http_keep_alive_s:
+        few = len(self._idle) < self.limits.http_idle_connections and self.limits.http_keep_alive_s
+        if self._closed or not few or link.place is PlaceKind.QUESTIONS:
             link.abort()
             return
         self._idle.append(link)
@@ -188,81 +172,67 @@ class HttpClient:
 
     # ------------------------------------------------------------------------------------------------------ connecting
 
-    async def _link(self, connect_timeout: float | None, *, question: bool = False) -> "_Link":
+    async def _link(self, call: "HttpCall", connect_timeout: float | None) -> "_Link":
+        """A connection for a call, which has `connect_timeout` seconds to become free and to be made, within the call's own."""
         if self._closed:
             raise self.gone("closed by us")
         seconds = self.connect_timeout if connect_timeout is None else connect_timeout
-        if self._places:
-            self._places -= 1
-            return await self._connect(seconds)
-        if question and self._kept_places:
-            self._kept_places -= 1
-            return await self._connect(seconds, kept_place=True)
-        reads = self.reads
-        if len(self._waiting) >= self.limits.waiting_calls + (max(1, self.limits.question_calls) if question else 0):
-            raise self._busy(f"{self.address}: too many calls wait", reads)
-        waiter: asyncio.Future[_Link | None] = asyncio.get_running_loop().create_future()
-        if question:
-            self._waiting.appendleft(waiter)
-        else:
-            self._waiting.append(waiter)
-        began = asyncio.get_running_loop().time()
+        until = asyncio.get_running_loop().time() + seconds
+        until, late = min(until, call.deadline), call.deadline <= until
+        given = self._places.take(call.question) or await self._freed(call.question, until, late)
+        if given is None:
+            raise self.gone("closed by us")
+        return await self._connect(given, until, late) if isinstance(given, PlaceKind) else given
+
+    async def _freed(self, question: bool, until: float, late: bool) -> "_Link | PlaceKind | None":
+        """What becomes free for a call that waits until then at most; None where all is closed. `late`: its own time is up then,
+        which raises EngineTimeout, but WorkerBusy for a question if the engine has answered others meanwhile."""
+        waiter = _Waiter(question)
+        self._places.waiting.add(waiter, self.reads)
         try:
-            async with asyncio.timeout(seconds):
-                link = await waiter
-        except BaseException as error:
+            async with asyncio.timeout_at(until):
+                return await waiter.given
+        except TimeoutError:
             self._leave_queue(waiter)
-            if isinstance(error, TimeoutError):
-                raise self._busy(f"{self.address}: all connections are in use", reads) from None
+        except BaseException:
+            self._leave_queue(waiter)
             raise
-        if link is None:
-            return await self._connect(max(seconds - (asyncio.get_running_loop().time() - began), 0.0))
-        return link
+        answers = self.reads > waiter.heard
+        if late and not (question and answers):
+            raise self._not_started()
+        busy = WorkerBusy("The engine has no room for the request.", detail=f"{self.address}: no connection is free")
+        busy.answers_others = answers
+        raise busy
 
-    def _busy(self, detail: str, reads: int) -> WorkerBusy:
-        """The error of a call for which no connection became free; there were so many `reads` when it began to wait."""
-        error = WorkerBusy("The engine has no room for the request.", detail=detail)
-        error.answers_others = self.reads > reads
-        return error
+    def _not_started(self) -> EngineTimeout:
+        return EngineTimeout(_LATE, detail=f"{self.address}: not even started")
 
-    def _leave_queue(self, waiter: "asyncio.Future[_Link | None]") -> None:
+    def _leave_queue(self, waiter: "_Waiter") -> None:
         """A caller waits no more; what it was given meanwhile is for the next."""
-        if waiter in self._waiting:
-            self._waiting.remove(waiter)
-        elif waiter.done() and not waiter.cancelled() and waiter.exception() is None:
-            link = waiter.result()
-            if link is None:
-                self._free_place()
-            else:
-                self.give_back(link)
+        self._places.waiting.remove(waiter)
+        found = waiter.given.result() if waiter.given.done() and not waiter.given.cancelled() else None
+        if isinstance(found, PlaceKind):
+            self._places.give_back(found)
+        elif found is not None:
+            self.give_back(found)
 
     def _free_place_of(self, link: "_Link") -> None:
-        if link.has_place:
-            link.has_place = False
-            if link.kept_place:
-                self._kept_places += 1
-            else:
-                self._free_place()
+        if not link.left_place:
+            link.left_place = True
+            self._places.give_back(link.place)
 
-    def _free_place(self) -> None:
-        while self._waiting:
-            waiter = self._waiting.popleft()
-            if not waiter.done():
-                waiter.set_result(None)
-                return
-        self._places += 1
-
-    async def _connect(self, seconds: float, *, kept_place: bool = False) -> "_Link":
-        """A new connection, for which there is a place; `kept_place`: one of those that are kept for questions."""
-        link = _Link(self, self._buffer, kept_place)
+    async def _connect(self, place: PlaceKind, until: float, late: bool) -> "_Link":
+        """A new connection, for which there is a place, in the time that is left (see `_freed`)."""
+        link = _Link(self, self._buffer, place)
+        timer = asyncio.timeout_at(until)
         try:
-            async with asyncio.timeout(seconds):
+            async with timer:
                 await self._open_socket(link)
         except BaseException as error:
             if not link.abandoned():  # no socket was opened, whose end would be told
                 self._free_place_of(link)
-            if isinstance(error, TimeoutError):
-                raise self.gone(f"no connection within {seconds} s") from None
+            if isinstance(error, TimeoutError) and timer.expired():
+                raise (self._not_started() if late else self.gone("no connection in time")) from None
             # ssl.SSLError is an OSError; a name may be no host name at all.
             if isinstance(error, OSError | UnicodeError):
                 raise self.gone(str(error)) from None
@@ -289,12 +259,43 @@ class HttpClient:
         self._links.add(link)
 
 
+class _Waiter:
+    """A call that waits for a connection (`PlaceTaker`): `given` becomes one, or a place for one; None when all is closed."""
+
+    def __init__(self, question: bool) -> None:
+        self.question = question
+        self.heard = 0
+        self.given: asyncio.Future[_Link | PlaceKind | None] = asyncio.get_running_loop().create_future()
+
+    def take(self, given: "_Link | PlaceKind | None") -> bool:
+        if waits := not self.given.done():
+            self.given.set_result(given)
+        return waits
+
+
 class HttpCall:
-    """A call in flight (`base.Call`). `cancel` closes its connection, unless its answer is whole."""
+    """A call in flight (`base.Call`). `cancel` closes its connection, unless its answer is whole. `deadline` is when it has to be
+    over, by the event loop's clock, `question` whether it is one about the engine."""
 
-    __slots__ = ("_body", "_client", "_head", "_link", "_receiver", "_repeatable", "_repeating", "_sent_at", "_timer")
+    __slots__ = (
+        "_body",
+        "_client",
+        "_head",
+        "_link",
+        "_receiver",
+        "_repeatable",
+        "_repeating",
+        "_sent_at",
+        "_timer",
+        "deadline",
+        "question",
+    )
 
-    def __init__(self, client: HttpClient, receiver: HttpReceiver, head: bytes, body: bytes, repeatable: bool) -> None:
+    def __init__(
+        self, client: HttpClient, receiver: HttpReceiver, head: bytes, body: bytes, repeatable: bool, question: bool
+    ) -> None:
+        self.question = question
+        self.deadline = math.inf
         self._client = client
         self._receiver: HttpReceiver | None = receiver
         self._head = head
@@ -323,7 +324,7 @@ class HttpCall:
             return
         self._receiver = None
         self._link.resume()
-        self.expires_in(self._client.limits.http_end_s)
+        self.expires_at(asyncio.get_running_loop().time() + self._client.limits.http_end_s)
 
     def pause(self) -> None:
         """Stop reading: the server is held back by its full socket."""
@@ -337,20 +338,20 @@ class HttpCall:
 
     # ------------------------------------------------------------------------------------- called by client and connection
 
-    def expires_in(self, seconds: float) -> None:
+    def expires_at(self, deadline: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = asyncio.get_running_loop().call_later(max(seconds, 0.0), self._expire)
+        self._timer = asyncio.get_running_loop().call_at(deadline, self._expire)
 
     def _expire(self) -> None:
-        if (
-            self._link is not None or self._repeating is not None
-        ):  # else `start` is waiting, which has a limit of its own
+        if self._link is not None:  # else it waits for a connection, which goes by the deadline too
             self.fail(EngineTimeout(_LATE, detail=f"{self._client.address}: deadline passed"))
 
     def send_on(self, link: "_Link") -> None:
         self._link = link
         self._sent_at = asyncio.get_running_loop().time()
+        if self.deadline < math.inf:
+            self.expires_at(self.deadline)
         link.send(self, self._head, self._body)
 
     def take_head(self, status: int, headers: dict[str, str]) -> None:
@@ -406,7 +407,7 @@ class HttpCall:
 
     async def _repeat(self) -> None:
         try:
-            link = await self._client.fresh_link(None)
+            link = await self._client.fresh_link(self)
         except SmgError as error:
             self._repeating = None
             self.fail(error)
@@ -433,10 +434,10 @@ class HttpCall:
 class _Link(asyncio.BufferedProtocol):
     """One socket, with at most one call on it."""
 
-    def __init__(self, client: HttpClient, buffer: bytearray, kept_place: bool = False) -> None:
-        self.kept_place = kept_place  # it is one of those for questions
+    def __init__(self, client: HttpClient, buffer: bytearray, place: PlaceKind) -> None:
+        self.place = place
         self.unused = True  # has carried no call yet
-        self.has_place = True  # of the client's `http_connections`
+        self.left_place = False
         self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._client = client
         # Not the buffer itself: asyncio reads a second TLS record into `buffer[offset:]`, which of a bytearray is a copy. What

@@ -821,6 +821,20 @@ def test_questions_wait_in_order_before_all_other_calls_and_have_a_bound_of_thei
     assert order == sorted(order)
 
 
+@pytest.mark.parametrize("others", [True, False])
+def test_a_question_for_which_the_queue_has_no_room_tells_whether_others_were_answered(others: bool) -> None:
+    server = Server(EnginesConfig(waiting_calls=0, question_calls=1), (3, 1))
+    call, _ = server.call()
+    server.say(server.head(call.id))
+    server.call(question=True)
+    if others:
+        server.say(message(call.id, b"a token"))
+    with pytest.raises(WorkerBusy) as caught:
+        server.call(question=True)
+
+    assert caught.value.answers_others is others
+
+
 def test_a_refused_call_waits_behind_the_questions() -> None:
     server = Server(None, (3, 8))
     calls = [server.call()[0] for _ in range(7)]

@@ -151,8 +151,8 @@ class Heard:
         self.over.set()
 
 
-async def ok(client: HttpClient, **options: Any) -> None:
-    answer = await client.ask("GET", "/", timeout=PATIENCE, **options)
+async def ok(client: HttpClient, path: str = "/", **options: Any) -> None:
+    answer = await client.ask("GET", path, timeout=PATIENCE, **options)
     assert (answer.status, answer.body) == (200, b"ok")
 
 
@@ -261,6 +261,65 @@ async def test_a_question_for_which_nothing_became_free_tells_whether_others_wer
     assert getattr(caught.value, "answers_others", False) is others
 
 
+async def test_questions_that_wait_get_in_their_order_what_was_kept_for_questions() -> None:
+    bounds = {"http_connections": 1, "question_calls": 1}
+    async with talking(hang, bounds=bounds) as (peer, client):
+        call = await client.start("POST", "/", b"", Heard())
+        await eventually(lambda: len(peer.requests) == 1)
+        holding = asyncio.ensure_future(client.ask("GET", "/held", timeout=PATIENCE, question=True))
+        await eventually(lambda: len(peer.requests) == 2)
+        other = asyncio.ensure_future(client.start("POST", "/other", b"", Heard()))
+        asking = [asyncio.ensure_future(ok(client, path=f"/{number}", question=True)) for number in range(3)]
+        await asyncio.sleep(0)
+        peer.answers = [say(OK)]
+        holding.cancel()
+        await asyncio.gather(*asking)
+
+        assert [head.split()[1] for _, head, _ in peer.requests[2:]] == [b"/0", b"/1", b"/2"]
+        assert not other.done()
+        call.cancel()
+        (await other).cancel()
+
+
+@pytest.mark.parametrize("others", [True, False])
+async def test_a_question_for_which_the_queue_has_no_room_tells_whether_others_were_answered(others: bool) -> None:
+    bounds = {"http_connections": 1, "question_calls": 0, "waiting_calls": 0}
+    async with talking(drip if others else hang, bounds=bounds) as (peer, client):
+        call = await client.start("POST", "/", b"", Heard())
+        await eventually(lambda: len(peer.requests) == 1)
+        waiting = asyncio.ensure_future(client.ask("POST", "/abort", timeout=PATIENCE, question=True))
+        await asyncio.sleep(0)
+        reads = client.reads
+        await eventually(lambda: client.reads > reads or not others)
+        with pytest.raises(WorkerBusy) as caught:
+            await client.ask("GET", "/health", timeout=PATIENCE, question=True)
+        waiting.cancel()
+        call.cancel()
+
+    assert caught.value.answers_others is others
+
+
+@pytest.mark.parametrize("question", [True, False])
+async def test_a_server_that_takes_no_connection_in_time_is_late_whatever_comes_over_others(
+    monkeypatch: pytest.MonkeyPatch, question: bool
+) -> None:
+    async def never(link: object) -> None:
+        reads = client.reads
+        await eventually(lambda: client.reads > reads)
+        await asyncio.get_running_loop().create_future()
+
+    async with talking(drip) as (peer, client):
+        call = await client.start("POST", "/", b"", Heard())
+        await eventually(lambda: len(peer.requests) == 1)
+        monkeypatch.setattr(client, "_open_socket", never)
+        with pytest.raises(EngineTimeout):
+            await client.ask("GET", "/health", timeout=0.2, question=question)
+        client.connect_timeout = 0.1
+        with pytest.raises(WorkerGone):
+            await client.ask("GET", "/health", timeout=PATIENCE, question=question)
+        call.cancel()
+
+
 async def test_no_more_calls_wait_than_may() -> None:
     async with talking(hang, bounds={"http_connections": 1, "waiting_calls": 0}) as (_, client):
         call = await client.start("POST", "/", b"", Heard())
@@ -304,6 +363,30 @@ async def test_a_request_whose_kept_connection_is_gone_is_sent_once_more_on_a_ne
         assert answer.body == b"ok"
         assert peer.used == [0, 0, 1]
         assert [body for _, _, body in peer.requests[1:]] == [b"body", b"body"]
+
+
+async def test_a_question_that_is_sent_once_more_has_the_room_of_questions_again() -> None:
+    close = asyncio.Event()
+
+    async def answer(writer: asyncio.StreamWriter) -> None:
+        path = peer.requests[-1][1].split()[1]
+        if path == b"/health" and not close.is_set():
+            await close.wait()
+            writer.close()
+        elif path != b"/long":
+            await say(OK)(writer)
+
+    async with talking(answer, bounds={"http_connections": 1, "question_calls": 1, **REPEATS}) as (peer, client):
+        await ok(client)
+        asking = asyncio.ensure_future(ok(client, path="/health", question=True))
+        await eventually(lambda: len(peer.requests) == 2)
+        waiting = asyncio.ensure_future(client.start("POST", "/long", b"", Heard()))
+        await asyncio.sleep(0)
+        close.set()
+        await asking
+        (await waiting).cancel()
+
+    assert client.connections == 3
 
 
 async def test_it_is_sent_only_once_more() -> None:
