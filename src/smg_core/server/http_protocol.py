@@ -151,9 +151,9 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._fault: SmgError | None = None
         self._waiting_since: float | None = self.loop.time()
         self._running: RequestResponseCycle | None = None
+        self._taken: RequestResponseCycle | None = None  # of the request of which the head is read and the end is not
         self._deferred: SmgError | None = None
         self._discarded = 0
-        self._upgrade_ignored = False
         self._body_bytes = 0
         self._unread: tuple[float, int] | None = None  # (since when the client reads nothing, bytes that wait)
         self._refused_at_once = len(self.connections) > self.most_connections
@@ -262,7 +262,6 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         method, version = self.parser.get_method(), self.parser.get_http_version().encode()
         lines = [b"%b %b HTTP/%b" % (method, self.url, version)]
         lines += [b"%b: %b" % (name, value) for name, value in self.headers if name != b"upgrade"]
-        self._upgrade_ignored = False
         self.parser = httptools.HttpRequestParser(self)
         self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
         self.parser.feed_data(b"\r\n".join(lines) + b"\r\n\r\n")
@@ -303,7 +302,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         scope[DISCONNECT] = Disconnect()
         if self.certificate is not None:
             scope[CERTIFICATE] = self.certificate
-        self._head_open = True
+        self._head_open, self._taken = True, None
         self._head_bytes = self._head_lines = self._head_read = self._discarded = self._body_bytes = 0
         self._waiting_since = self.loop.time()
 
@@ -343,7 +342,6 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         if self.parser.should_upgrade() and not self._should_upgrade():
             if self.parser.get_method() == b"CONNECT":
                 self._stop(MethodNotAllowed("This is no proxy: CONNECT is not taken."))
-            self._upgrade_ignored = True
             return
         method = self.parser.get_method()
         fault = framing_fault(self.parser.get_http_version(), self.headers, self.url) or target_fault(method, self.url)
@@ -352,7 +350,10 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self.url = origin_form(method, self.url)
         lengths = [value for name, value in self.headers if name == b"content-length"]
         self._body_left = int(lengths[0]) if lengths else 0
+        if self.parser.should_upgrade():
+            return  # to a WebSocket, which is another protocol's
         super().on_headers_complete()
+        self._taken = self.cycle
         self._read_on()
 
     def on_body(self, body: bytes) -> None:
@@ -361,21 +362,19 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         if not self.cycle.response_complete:
             super().on_body(body)
             return
-        self._unset_keepalive_if_required()  # what is left of the body has bounds of its own
         self._discarded += len(body)
         own: int | None = cast("Scope", self.cycle.scope)[DISCONNECT].discard_bytes
         if self._discarded > (self.discard_bytes if own is None else min(own, self.discard_bytes)):
             self.transport.close()
 
     def on_message_complete(self) -> None:
-        if self._upgrade_ignored:
-            return
+        taken = self._taken
+        if taken is None:
+            return  # it is the end of a head with `Upgrade`, behind which the parser stops
         super().on_message_complete()
         self._body_left = 0
-        self._waiting_since = None
-        answered = self.cycle is not None and self.cycle.response_complete
-        if answered and not self.transport.is_closing():  # it was answered before it had come
-            self._unset_keepalive_if_required()
+        self._taken = self._waiting_since = None
+        if taken.response_complete and not self.transport.is_closing():  # it was answered before it had come
             self.timeout_keep_alive_task = self.loop.call_later(
                 self.timeout_keep_alive, self.timeout_keep_alive_handler
             )
@@ -417,6 +416,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self._refuse(self._deferred)
         else:
             super().on_response_complete()
+            if self._waiting_since is not None:  # for what is left of a request, which has bounds of its own
+                self._unset_keepalive_if_required()
             self._parse_again()
 
     def check(self, now: float) -> None:

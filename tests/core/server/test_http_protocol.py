@@ -28,7 +28,8 @@ def anyio_backend() -> str:
 
 @attrs.define
 class Echo:
-    """An app that answers with the path and body it saw; "/wait" waits until its client has left."""
+    """An app that answers with the path and body it saw; "/wait" waits until its client has left, "/held" until it is told to
+    `answer`, and "/early" waits for no body."""
 
     left: asyncio.Event = attrs.field(factory=asyncio.Event)
     waiting: asyncio.Event = attrs.field(factory=asyncio.Event)
@@ -37,12 +38,14 @@ class Echo:
     heads: list[list[tuple[bytes, bytes]]] = attrs.field(
         factory=list
     )  # as they are when a request begins, and at its end
+    holding: asyncio.Event = attrs.field(factory=asyncio.Event)
+    answer: asyncio.Event = attrs.field(factory=asyncio.Event)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         body, more = b"", True
         self.heads.append(list(scope["headers"]))
         self.began.set()
-        while more:
+        while more and scope["path"] != "/early":
             message = await receive()
             if message["type"] == "http.disconnect":
                 return
@@ -54,6 +57,11 @@ class Echo:
             self.waiting.set()
             await self.left.wait()
             return
+        if scope["path"] == "/held":
+            self.holding.set()
+            await self.answer.wait()
+            self.holding.clear()
+            self.answer.clear()
         answer = json.dumps([scope["path"], body.decode()]).encode()
         await send(
             {"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % len(answer))]}
@@ -90,10 +98,14 @@ class Running:
 
 
 @asynccontextmanager
-async def serving(*, body_rate: float = 0.0, **bounds: Any) -> AsyncIterator[Running]:
+async def serving(
+    *, body_rate: float = 0.0, ws: Any = "none", keep_alive: int = 3600, **bounds: Any
+) -> AsyncIterator[Running]:
     app = Echo()
     made = protocol_class(2048, 10.0, Pace(10.0, 60.0, body_rate), **bounds)
-    config = uvicorn.Config(app, port=0, http=made, ws="none", lifespan="off", log_config=None)
+    config = uvicorn.Config(
+        app, port=0, http=made, ws=ws, lifespan="off", log_config=None, timeout_keep_alive=keep_alive
+    )
     config.load()
     server = uvicorn.Server(config)
     server.lifespan = config.lifespan_class(config)
@@ -561,3 +573,109 @@ async def eventually_connected(running: Running) -> None:
     async with asyncio.timeout(PATIENCE):
         while not running.server.server_state.connections or not running.connection._head_read:
             await asyncio.sleep(0)
+
+
+CHUNKED = b"transfer-encoding: chunked\r\n"
+NEXT = {
+    "no body": b"GET /held HTTP/1.1\r\nhost: x\r\n\r\n",
+    "a body": b"POST /held HTTP/1.1\r\nhost: x\r\ncontent-length: 3\r\n\r\nabc",
+    "chunks and a trailer": b"POST /held HTTP/1.1\r\nhost: x\r\n" + CHUNKED + b"\r\n3;e=f\r\nabc\r\n0\r\na: b\r\n\r\n",
+    "an upgrade that is ignored": b"GET /held HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: h2c\r\n\r\n",
+    "a line end before it": b"\r\nGET /held HTTP/1.1\r\nhost: x\r\n\r\n",
+}
+
+
+@asynccontextmanager
+async def answering(running: Running) -> AsyncIterator[tuple[asyncio.StreamReader, BoundedHttpProtocol]]:
+    """A connection whose first request is answered, and the other side of it."""
+    reader, writer = await running.send(b"GET /0 HTTP/1.1\r\nhost: x\r\n\r\n")
+    try:
+        await reader.readuntil(b'["/0", ""]')
+        yield reader, running.connection
+    finally:
+        writer.close()
+
+
+async def answered(running: Running, reader: asyncio.StreamReader) -> None:
+    """Have the request that is held answered."""
+    await running.app.holding.wait()
+    running.app.answer.set()
+    await reader.readuntil(b'"]')
+
+
+@pytest.mark.parametrize("kind", NEXT)
+async def test_the_time_to_keep_a_connection_runs_only_while_nothing_is_under_way(kind: str) -> None:
+    """The answer to a first request ends while a second one has come up to each of its bytes."""
+    sent = NEXT[kind]
+    begun = len(sent) - len(sent.lstrip())
+    async with serving() as running, answering(running) as (reader, connection):
+        for cut in range(len(sent)):
+            assert connection.timeout_keep_alive_task is not None
+            connection.data_received(NEXT["no body"] + sent[:cut])
+            await running.app.holding.wait()
+            assert connection.timeout_keep_alive_task is None
+            await answered(running, reader)
+            assert (connection.timeout_keep_alive_task is None) == (cut > begun)
+            connection.data_received(sent[cut:])
+            await running.app.holding.wait()
+            assert connection.timeout_keep_alive_task is None
+            await answered(running, reader)
+
+
+async def test_the_time_to_keep_a_connection_runs_only_once_a_request_that_was_answered_early_is_whole() -> None:
+    head = b"POST /early HTTP/1.1\r\nhost: x\r\n" + CHUNKED + b"\r\n"
+    rest = NEXT["chunks and a trailer"].partition(b"\r\n\r\n")[2]
+    async with serving() as running, answering(running) as (reader, connection):
+        for cut in range(len(rest)):
+            connection.data_received(head + rest[:cut])
+            await reader.readuntil(b'"]')
+            assert connection.timeout_keep_alive_task is None
+            connection.data_received(rest[cut:])
+            assert connection.timeout_keep_alive_task is not None
+
+
+class Switched(asyncio.Protocol):
+    """Takes over connections, and keeps those that it has."""
+
+    taken: list[asyncio.BaseTransport]
+
+    def __init__(self, **given: Any) -> None:
+        pass
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.taken.append(transport)
+
+    def begin(self, *handshake: Any) -> None:
+        pass
+
+
+HANDSHAKE = (
+    b"GET /socket HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: websocket\r\n"
+    b"sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+)
+BEFORE = {
+    "nothing": b"",
+    "a request": b"GET /a HTTP/1.1\r\nhost: x\r\n\r\n",
+    "one answered early": b"POST /early HTTP/1.1\r\nhost: x\r\n" + CHUNKED + b"\r\n0\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("before", BEFORE)
+@pytest.mark.parametrize("cut", [0, 1, len(HANDSHAKE) // 2, len(HANDSHAKE) - 1])
+async def test_nothing_of_http_ends_a_connection_that_has_become_a_websocket(before: str, cut: int) -> None:
+    kind = type("Switched", (Switched,), {"taken": []})
+    async with serving(ws=kind, socket_paths=frozenset({"/socket"})) as running:
+        reader, writer = await running.send(b"")
+        async with asyncio.timeout(PATIENCE):
+            while not running.server.server_state.connections:
+                await asyncio.sleep(0)
+        connection = running.connection
+        connection.data_received(BEFORE[before] + HANDSHAKE[:cut])
+        if before != "nothing":
+            await reader.readuntil(b'"]')
+        connection.data_received(HANDSHAKE[cut:])
+        assert kind.taken == [connection.transport]
+        assert connection.timeout_keep_alive_task is None
+        assert not connection.transport.is_closing()
+        writer.close()
+        connection.transport.abort()
