@@ -4,9 +4,9 @@ Framing: an `Upgrade` that opens a WebSocket at one of `socket_paths` is accepte
 usual. A request without a Host or with two, with a transfer coding other than `chunked`, or in chunks by HTTP/1.0 is refused and
 its connection closed, since a proxy before the gateway may have read it as another request. `server.framing` has these rules.
 
-Bounds: bytes, lines and seconds of a request's head, seconds and a minimum rate of a body, seconds that a client may leave its
-answer unread, and the number of connections (503 above it). What cannot be parsed is answered in the envelope of the API that it
-was for.
+Bounds: bytes, lines and seconds of a request's head, bytes of what frames its body (trailer, lines of chunks), seconds and a
+minimum rate of a body, seconds that a client may leave its answer unread, and the number of connections (503 above it). What
+cannot be parsed is answered in the envelope of the API that it was for.
 
 Clients that leave: the socket is read while a response is under way, so that the app is told at once. A client that has only shut
 its sending side still gets its answer. To tell the two cases apart, interim responses (100) are written, and within a stream
@@ -146,8 +146,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._body_left = 0  # bytes of the body that is being read, where its length is known
         self._head_open = True
         self._head_bytes = self._head_lines = 0  # of the fields that the parser has told of
-        self._head_read = 0  # bytes that were parsed since the head began, while it is not whole
-        self._heads = 0  # that are whole
+        self._framing_read = 0  # bytes of the pieces since a request's end, its head's end or the last of its body
         self._fault: SmgError | None = None
         self._waiting_since: float | None = self.loop.time()
         self._running: RequestResponseCycle | None = None
@@ -202,12 +201,12 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._parse()
 
     def _parse_piece(self, piece: memoryview) -> None:
-        heads = self._heads
+        self._framing_read += len(piece)  # of fields that are not whole, and of chunks' lines, the parser tells nothing
         self._feed(piece)
-        if self._head_open and self._heads == heads and self.parser is not None:
-            self._head_read += len(piece)  # of fields that are not whole the parser has said nothing yet
-            if self._head_read > self.header_bytes:
-                self._refuse(HeadersTooLarge(f"The request's head is over the limit of {self.header_bytes} bytes."))
+        if self._waiting_since is None:
+            self._framing_read = 0  # it is nothing of a request
+        elif self._framing_read > self.header_bytes:
+            self._refuse(self._too_long())
 
     def _feed(self, data: bytes | memoryview) -> None:
         """Parse. The parser stops after the head of a request with `Upgrade`. If the upgrade is not accepted, a new parser reads
@@ -303,14 +302,14 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         if self.certificate is not None:
             scope[CERTIFICATE] = self.certificate
         self._head_open, self._taken = True, None
-        self._head_bytes = self._head_lines = self._head_read = self._discarded = self._body_bytes = 0
+        self._head_bytes = self._head_lines = self._discarded = self._body_bytes = 0
         self._waiting_since = self.loop.time()
 
     def on_url(self, url: bytes) -> None:
         super().on_url(url)  # first, so that a refusal knows the path and its API
         self._head_bytes += len(url)
         if self._head_bytes > self.header_bytes:
-            self._stop_long_head()
+            self._stop(self._too_long())
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """A field of the head, or of the trailer of a body in chunks, which is counted and passed over: the app may have the head
@@ -318,7 +317,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._head_bytes += len(name) + len(value) + 4
         self._head_lines += 1
         if self._head_bytes > self.header_bytes:
-            self._stop_long_head()
+            self._stop(self._too_long())
         if self._head_lines > self.header_lines:
             self._stop(HeadersTooLarge(f"The request's head has more than {self.header_lines} lines."))
         if not self._head_open:
@@ -328,8 +327,9 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self.expect_100_continue = True
         self.headers.append((name, value))
 
-    def _stop_long_head(self) -> None:
-        self._stop(HeadersTooLarge(f"The request's head is over the limit of {self.header_bytes} bytes."))
+    def _too_long(self) -> SmgError:
+        part = "head is" if self._head_open else "head, trailer or chunk lines are"
+        return HeadersTooLarge(f"The request's {part} over the limit of {self.header_bytes} bytes.")
 
     def _stop(self, fault: SmgError) -> None:
         """Stop the parser, from within one of its callbacks; the client gets the error `fault`."""
@@ -338,7 +338,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._head_open = False
-        self._heads += 1
+        self._framing_read = 0
         if self.parser.should_upgrade() and not self._should_upgrade():
             if self.parser.get_method() == b"CONNECT":
                 self._stop(MethodNotAllowed("This is no proxy: CONNECT is not taken."))
@@ -357,6 +357,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._read_on()
 
     def on_body(self, body: bytes) -> None:
+        self._framing_read = 0
         self._body_bytes += len(body)
         self._body_left -= len(body)
         if not self.cycle.response_complete:
@@ -372,7 +373,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         if taken is None:
             return  # it is the end of a head with `Upgrade`, behind which the parser stops
         super().on_message_complete()
-        self._body_left = 0
+        self._body_left = self._framing_read = 0
         self._taken = self._waiting_since = None
         if taken.response_complete and not self.transport.is_closing():  # it was answered before it had come
             self.timeout_keep_alive_task = self.loop.call_later(

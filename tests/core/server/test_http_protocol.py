@@ -571,7 +571,7 @@ async def test_a_head_below_its_bound_is_taken_however_it_is_cut() -> None:
 
 async def eventually_connected(running: Running) -> None:
     async with asyncio.timeout(PATIENCE):
-        while not running.server.server_state.connections or not running.connection._head_read:
+        while not running.server.server_state.connections or not running.connection._head_bytes:
             await asyncio.sleep(0)
 
 
@@ -647,6 +647,95 @@ class Switched(asyncio.Protocol):
 
     def begin(self, *handshake: Any) -> None:
         pass
+
+
+CHUNKED_HEAD = b"POST %b HTTP/1.1\r\nhost: x\r\n" + CHUNKED + b"\r\n"
+ENDLESS = {  # what begins, and what is then sent again and again
+    "a target": (b"GET /", b"a" * 10),
+    "spaces before a target": (b"GET ", b" " * 10),
+    "a field's name": (b"GET /a HTTP/1.1\r\n", b"a" * 10),
+    "a field's value": (b"GET /a HTTP/1.1\r\nx: ", b"a" * 10),
+    "spaces before a value": (b"GET /a HTTP/1.1\r\nx:", b" " * 10),
+    "spaces before every value": (b"GET /a HTTP/1.1\r\n", b"x:" + b" " * 500 + b"\r\n"),
+    "a trailer's name": (CHUNKED_HEAD + b"0\r\n", b"a" * 10),
+    "a trailer's value": (CHUNKED_HEAD + b"0\r\nx: ", b"a" * 10),
+    "spaces before a trailer's value": (CHUNKED_HEAD + b"0\r\nx:", b" " * 10),
+    "spaces before every value of a trailer": (CHUNKED_HEAD + b"0\r\n", b"x:" + b" " * 500 + b"\r\n"),
+    "a trailer behind a body": (CHUNKED_HEAD + b"1\r\na\r\n0\r\nx: ", b"a" * 10),
+    "zeros of a chunk's size": (CHUNKED_HEAD, b"0" * 10),
+    "the name of a chunk's extension": (CHUNKED_HEAD + b"1;", b"a" * 10),
+    "the value of a chunk's extension": (CHUNKED_HEAD + b"1;a=", b"a" * 10),
+    "a chunk's extension in quotes": (CHUNKED_HEAD + b'1;a="', b"a" * 10),
+    "a later chunk's extension": (CHUNKED_HEAD + b"1\r\na\r\n1;", b"a" * 10),
+}
+
+
+def fed(connection: BoundedHttpProtocol, endless: bytes, size: int) -> int:
+    """Have the connection get `endless` again and again, `size` bytes at a time, until it has enough; the bytes it took."""
+    many = endless * (size // len(endless) + 2)
+    taken = 0
+    while connection._deferred is None and not connection.transport.is_closing() and taken < 1 << 20:
+        at = taken % len(endless)
+        connection.data_received(many[at : at + size])
+        taken += size
+    return taken
+
+
+@pytest.mark.parametrize("size", [10, 600, 65536])
+@pytest.mark.parametrize("kind", ENDLESS)
+async def test_what_is_no_body_and_never_ends_is_refused_wherever_it_stands(kind: str, size: int) -> None:
+    begin, endless = (part.replace(b"%b", b"/a") for part in ENDLESS[kind])
+    async with serving() as running, answering(running) as (reader, connection):
+        connection.data_received(begin)
+        assert fed(connection, endless, size) <= connection.header_bytes + PIECE + size
+        said = await reader.read()
+    assert said.startswith(b"HTTP/1.1 431 ")
+
+
+@pytest.mark.parametrize("kind", ENDLESS)
+async def test_what_is_no_body_and_never_ends_is_refused_behind_an_answer_that_is_under_way(kind: str) -> None:
+    begin, endless = (part.replace(b"%b", b"/a") for part in ENDLESS[kind])
+    async with serving() as running, answering(running) as (reader, connection):
+        connection.data_received(NEXT["no body"] + begin)
+        assert fed(connection, endless, 600) <= connection.header_bytes + PIECE + 600
+        await answered(running, reader)
+        said = await reader.read()
+    assert said.startswith(b"HTTP/1.1 431 ")
+
+
+@pytest.mark.parametrize("kind", [kind for kind, (begin, _) in ENDLESS.items() if CHUNKED in begin])
+async def test_what_is_no_body_and_never_ends_is_not_read_behind_an_early_answer(kind: str) -> None:
+    begin, endless = (part.replace(b"%b", b"/early") for part in ENDLESS[kind])
+    async with serving() as running, answering(running) as (reader, connection):
+        connection.data_received(begin)
+        await reader.readuntil(b'"]')
+        assert fed(connection, endless, 600) <= connection.header_bytes + PIECE + 600
+
+
+@pytest.mark.parametrize("size", [0, 10, 3000, 20_000])
+@pytest.mark.parametrize("chunked", [True, False])
+async def test_a_head_behind_a_body_is_measured_by_its_own_bytes(size: int, chunked: bool) -> None:
+    body = b"a" * size
+    sized = CHUNKED if chunked else b"content-length: %d\r\n" % size
+    sent = (b"%x\r\n%b\r\n" % (size, body) if size else b"") + b"0\r\n\r\n" if chunked else body
+    head = b"GET /b HTTP/1.1\r\nhost: x\r\nx: " + b"x" * 1900 + b"\r\n\r\n"
+    async with serving() as running, answering(running) as (reader, connection):
+        for cut in range(0, len(head), 50):
+            connection.data_received(b"POST /a HTTP/1.1\r\nhost: x\r\n" + sized + b"\r\n" + sent + head[:cut])
+            await reader.readuntil(b'"]')
+            connection.data_received(head[cut:])
+            await reader.readuntil(b'["/b", ""]')
+
+
+@pytest.mark.parametrize("size", [1, 7, 100, 5000])
+async def test_a_trailer_and_extensions_below_the_bound_are_passed_over_however_they_are_cut(size: int) -> None:
+    """Their sum is above the bound of each."""
+    chunk = b"1;" + b"e" * 1500 + b"\r\na\r\n"
+    whole = CHUNKED_HEAD % b"/a" + chunk * 3 + b"0;" + b"e" * 100 + b"\r\nx: " + b"x" * 1500 + b"\r\n\r\n"
+    async with serving() as running, answering(running) as (reader, connection):
+        for at in range(0, len(whole), size):
+            connection.data_received(whole[at : at + size])
+        await reader.readuntil(b'["/a", "aaa"]')
 
 
 HANDSHAKE = (
