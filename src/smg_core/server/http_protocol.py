@@ -435,10 +435,9 @@ class BoundedHttpProtocol(HttpToolsProtocol):
                 self._refuse(RequestTimeout("The request's head did not arrive in time."))
         elif self.flow.read_paused:
             self._waiting_since, self._body_bytes = now, 0  # the gateway itself does not read now
-        elif self.pace.too_slow(now - since, self._body_bytes) and self.cycle is not None:
-            if self.cycle.response_complete:
-                self.transport.close()
-            elif not self.cycle.response_started:
+        elif self.pace.too_slow(now - since, self._body_bytes):
+            taken = self._taken
+            if taken is not None and (taken.response_complete or not taken.response_started):
                 self._refuse(RequestTimeout("The request's body did not arrive in time."))
 
     def _left_unread(self, now: float) -> bool:
@@ -460,19 +459,26 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         return self.write_seconds if own is None else cast(float, own)
 
     def _refuse(self, error: SmgError, more: Sequence[tuple[bytes, bytes]] = ()) -> None:
-        """Answer without the app, with `more` headers, and close. If an earlier request is still being answered, this is done
-        after it."""
+        """Answer without the app, with `more` headers, and close; only close if the request that is read has its answer already.
+        If an earlier request is still being answered, this is done after it."""
         if self.transport.is_closing():
             return
-        running = self._running
+        running, taken = self._running, self._taken
         if running is not None and not running.response_complete and not running.more_body:
             self._deferred = error
             self._waiting_since = None
             return
-        id = self.refusals.ids("req-")
+        if taken is None or not taken.response_complete:
+            self._answer(error, more)
+        self.transport.close()
+
+    def _answer(self, error: SmgError, more: Sequence[tuple[bytes, bytes]]) -> None:
+        """Answer the request that is read, unless the app has begun to, and report it, unless the app has it and reports it."""
+        id, taken = self.refusals.ids("req-"), self._taken
         body = self._envelope()(error, id)
-        self._tell(error, len(body), id)
-        if self.cycle is None or self.cycle.response_complete or not self.cycle.response_started:
+        if taken is None or taken is not self._running:
+            self._tell(error, len(body), id)
+        if taken is None or not taken.response_started:
             head = [f"HTTP/1.1 {error.status} {HTTPStatus(error.status).phrase}".encode()]
             headers = [
                 *self.server_state.default_headers,
@@ -483,17 +489,13 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             ]
             head += [b"%b: %b" % header for header in headers]
             self.transport.write(b"\r\n".join([*head, b"connection: close", b"", body]))
-        if self.cycle is not None:
-            if not self.cycle.response_complete:
-                cast("Scope", self.cycle.scope)[DISCONNECT].refused = error, id
-                self.cycle.disconnected = True  # what the app answers is no longer sent
-            self.cycle.response_started = self.cycle.response_complete = True
-        self.transport.close()
+        if taken is not None:
+            cast("Scope", taken.scope)[DISCONNECT].refused = error, id
+            taken.disconnected = True  # what the app answers is no longer sent
+            taken.response_started = taken.response_complete = True
 
     def _tell(self, error: SmgError, size: int, id: str) -> None:
-        """Report a request that the app never sees, for the access log. If the app has begun it, the app reports it."""
-        if self.cycle is not None and self.cycle.more_body and not self._head_open:
-            return
+        """Report a request that the app never sees, for the access log."""
         peer = f"{self.client[0]}:{self.client[1]}" if self.client else ""
         path = without_user(path_of_target(self.url).decode("latin-1"))[:LONGEST_PATH]
         seconds = self.loop.time() - (self._waiting_since or self.loop.time())

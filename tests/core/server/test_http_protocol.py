@@ -5,7 +5,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import attrs
 import httptools
@@ -13,10 +13,11 @@ import pytest
 import uvicorn
 from tests.shared import PATIENCE
 
+from smg_core.hooks import ExchangeEnded, Observer
 from smg_core.server.bodies import Pace
 from smg_core.server.exchange import DISCONNECT
 from smg_core.server.framing import path_of_target
-from smg_core.server.http_protocol import PIECE, PIECES_AT_ONCE, BoundedHttpProtocol, protocol_class
+from smg_core.server.http_protocol import PIECE, PIECES_AT_ONCE, BoundedHttpProtocol, Refusals, protocol_class
 
 pytestmark = pytest.mark.anyio
 
@@ -29,7 +30,7 @@ def anyio_backend() -> str:
 @attrs.define
 class Echo:
     """An app that answers with the path and body it saw; "/wait" waits until its client has left, "/held" until it is told to
-    `answer`, and "/early" waits for no body."""
+    `answer`; "/early" waits for no body, and "/begun" begins its answer before it does."""
 
     left: asyncio.Event = attrs.field(factory=asyncio.Event)
     waiting: asyncio.Event = attrs.field(factory=asyncio.Event)
@@ -44,6 +45,9 @@ class Echo:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         body, more = b"", True
         self.heads.append(list(scope["headers"]))
+        if scope["path"] == "/begun":
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body", "body": b"begun", "more_body": True})
         self.began.set()
         while more and scope["path"] != "/early":
             message = await receive()
@@ -76,6 +80,7 @@ class Running:
     app: Echo
     server: uvicorn.Server
     port: int
+    told: list[ExchangeEnded]  # of requests that the app never sees
 
     @property
     def connection(self) -> BoundedHttpProtocol:
@@ -97,12 +102,22 @@ class Running:
         return said
 
 
+@attrs.define
+class Told:
+    """An observer that keeps what it is told."""
+
+    moments: list[ExchangeEnded] = attrs.field(factory=list)
+
+    def report(self, moment: ExchangeEnded) -> None:
+        self.moments.append(moment)
+
+
 @asynccontextmanager
 async def serving(
     *, body_rate: float = 0.0, ws: Any = "none", keep_alive: int = 3600, **bounds: Any
 ) -> AsyncIterator[Running]:
-    app = Echo()
-    made = protocol_class(2048, 10.0, Pace(10.0, 60.0, body_rate), **bounds)
+    app, told = Echo(), Told()
+    made = protocol_class(2048, 10.0, Pace(10.0, 60.0, body_rate), **bounds, refusals=Refusals(cast("Observer", told)))
     config = uvicorn.Config(
         app, port=0, http=made, ws=ws, lifespan="off", log_config=None, timeout_keep_alive=keep_alive
     )
@@ -112,7 +127,7 @@ async def serving(
     await server.startup()
     port = server.servers[0].sockets[0].getsockname()[1]
     try:
-        yield Running(app, server, port)
+        yield Running(app, server, port, told.moments)
     finally:
         for connection in list(server.server_state.connections):
             connection.transport.abort()
@@ -527,6 +542,7 @@ BROKEN_LAST = {
     "half a body": b"POST /3 HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\nab",
     "half a body in chunks": b"POST /3 HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n5\r\nab",
     "no HTTP": b"garbage garbage\r\n\r\n",
+    "a broken trailer": b"POST /3 HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n0\r\n: x\r\n\r\n",
 }
 
 
@@ -544,6 +560,7 @@ async def test_whole_requests_are_answered_when_a_client_ends_its_last_one_half_
     assert said.count(b"HTTP/1.1 200 ") == said.count(b'["/a", ""]') == whole
     assert said.count(b"HTTP/1.1 400 ") == 1
     assert said.rindex(b"HTTP/1.1 400 ") > said.rindex(b"HTTP/1.1 200 ")
+    assert [told.status for told in running.told] == [400]
 
 
 async def test_as_many_whole_requests_as_wait_are_answered_before_half_a_head_and_an_end() -> None:
@@ -745,8 +762,9 @@ HANDSHAKE = (
 BEFORE = {
     "nothing": b"",
     "a request": b"GET /a HTTP/1.1\r\nhost: x\r\n\r\n",
-    "one answered early": b"POST /early HTTP/1.1\r\nhost: x\r\n" + CHUNKED + b"\r\n0\r\n\r\n",
+    "one answered early": CHUNKED_HEAD % b"/early",
 }
+AFTER = {"nothing": b"", "a request": b"", "one answered early": b"0\r\n\r\n"}  # what comes once that is answered
 
 
 @pytest.mark.parametrize("before", BEFORE)
@@ -759,12 +777,86 @@ async def test_nothing_of_http_ends_a_connection_that_has_become_a_websocket(bef
             while not running.server.server_state.connections:
                 await asyncio.sleep(0)
         connection = running.connection
-        connection.data_received(BEFORE[before] + HANDSHAKE[:cut])
         if before != "nothing":
+            connection.data_received(BEFORE[before])
             await reader.readuntil(b'"]')
+        connection.data_received(AFTER[before] + HANDSHAKE[:cut])
         connection.data_received(HANDSHAKE[cut:])
         assert kind.taken == [connection.transport]
         assert connection.timeout_keep_alive_task is None
         assert not connection.transport.is_closing()
         writer.close()
         connection.transport.abort()
+
+
+BODY_FAULTS = {
+    "no size of a chunk": b"zz\r\n",
+    "a broken trailer": b"0\r\n: x\r\n\r\n",
+    "a trailer of many lines": b"0\r\n" + b"a:\r\n" * 1001,
+    "a long extension": b"1;" + b"e" * 8000,
+    "nothing more": b"",
+}
+
+
+def break_body(connection: BoundedHttpProtocol, fault: str) -> None:
+    """Send the fault, or let time pass in which nothing is sent."""
+    if fault == "nothing more":
+        connection.check(connection.loop.time() + 61.0)
+    else:
+        connection.data_received(BODY_FAULTS[fault])
+
+
+@pytest.mark.parametrize("fault", BODY_FAULTS)
+@pytest.mark.parametrize(("path", "status"), [(b"/early", 200), (b"/begun", 200), (b"/a", 400)])
+async def test_a_request_has_one_answer_whatever_its_body_becomes(path: bytes, status: int, fault: str) -> None:
+    async with serving() as running, answering(running) as (reader, connection):
+        running.app.began.clear()
+        connection.data_received(CHUNKED_HEAD % path + b"1\r\na\r\n")
+        await running.app.began.wait()
+        said = await reader.readuntil(b'"]') if path == b"/early" else b""
+        break_body(connection, fault)
+        if path == b"/begun" and fault == "nothing more":
+            connection.transport.abort()  # the answer is the app's to end
+        assert connection.transport.is_closing()
+        said += await reader.read()
+    assert said.count(b"HTTP/1.1 ") == 1
+    assert int(said[9:12]) // 100 == status // 100
+    assert not running.told  # the app has the request, and reports it
+
+
+@pytest.mark.parametrize("fault", BODY_FAULTS)
+async def test_a_request_that_breaks_before_its_turn_is_answered_and_reported_once(fault: str) -> None:
+    async with serving() as running, answering(running) as (reader, connection):
+        connection.data_received(NEXT["no body"] + CHUNKED_HEAD % b"/next" + b"1\r\na\r\n")
+        await running.app.holding.wait()
+        break_body(connection, fault)
+        await answered(running, reader)
+        said = await reader.read()
+    assert said.count(b"HTTP/1.1 ") == 1
+    assert [(told.path, told.status) for told in running.told] == [("/next", int(said[9:12]))]
+    assert "/next" not in [path for path, _ in running.app.seen]
+
+
+HEAD_FAULTS = {
+    "no host": b"GET /next HTTP/1.1\r\n\r\n",
+    "a field without a name": b"GET /next HTTP/1.1\r\n: x\r\n\r\n",
+    "a long head": b"GET /next HTTP/1.1\r\nx: " + b"x" * 8000,
+    "many lines": b"GET /next HTTP/1.1\r\n" + b"a:\r\n" * 1001,
+    "a tunnel": b"CONNECT /next HTTP/1.1\r\nhost: x\r\n\r\n",
+    "a handshake of another version": HANDSHAKE.replace(b"13", b"12"),
+    "a handshake that does not wait": HANDSHAKE + b"\x81\x80",
+}
+
+
+@pytest.mark.parametrize("before", BEFORE)
+@pytest.mark.parametrize("fault", HEAD_FAULTS)
+async def test_a_head_that_breaks_is_answered_and_reported_once_whatever_came_before(fault: str, before: str) -> None:
+    async with serving(ws=Switched, socket_paths=frozenset({"/socket"})) as running, answering(running) as (reader, _):
+        if before != "nothing":
+            running.connection.data_received(BEFORE[before])
+            await reader.readuntil(b'"]')
+        running.connection.data_received(AFTER[before] + HEAD_FAULTS[fault])
+        said = await reader.read()
+    assert said.count(b"HTTP/1.1 ") == 1
+    assert [told.status for told in running.told] == [int(said[9:12])]
+    assert 400 <= int(said[9:12]) < 500
