@@ -275,7 +275,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             return False  # the event loop ends a TLS connection as soon as one side does
         if running.scope["http_version"] == "1.0" and not running.response_started:
             return False  # without interim responses, a client that has left cannot be told from one that waits
-        if not self._head_open and not self.cycle.more_body:
+        if self._deferred is None and self._waiting_since is None:
             self.cycle.keep_alive = False
         elif self._deferred is None:
             self._refuse(InvalidRequest("The client has ended its last request before that was whole."))
