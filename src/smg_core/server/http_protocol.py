@@ -188,7 +188,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self._parse_piece(piece)
         else:
             self._parse_again()
-        if not self.transport.is_closing() and self._deferred is None:
+        if not self.transport.is_closing():
             self._flow.hold(bool(self._unparsed))
 
     def _parse_again(self) -> None:
@@ -465,12 +465,19 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             return
         running, taken = self._running, self._taken
         if running is not None and not running.response_complete and not running.more_body:
-            self._deferred = error
-            self._waiting_since = None
+            self._defer(error)
             return
         if taken is None or not taken.response_complete:
             self._answer(error, more)
         self.transport.close()
+
+    def _defer(self, error: SmgError) -> None:
+        """Refuse once what is under way is answered. What comes meanwhile is dropped, but read, so that a client that leaves is
+        noticed."""
+        self._deferred, self._waiting_since = error, None
+        self._unparsed = memoryview(b"")
+        self._flow.hold(False)
+        self.flow.resume_reading()
 
     def _answer(self, error: SmgError, more: Sequence[tuple[bytes, bytes]]) -> None:
         """Answer the request that is read, unless the app has begun to, and report it, unless the app has it and reports it."""

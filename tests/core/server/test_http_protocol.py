@@ -862,3 +862,53 @@ async def test_a_head_that_breaks_is_answered_and_reported_once_whatever_came_be
     assert said.count(b"HTTP/1.1 ") == 1
     assert [told.status for told in running.told] == [int(said[9:12])]
     assert 400 <= int(said[9:12]) < 500
+
+
+def whole_chunks(size: int) -> bytes:
+    return CHUNKED_HEAD % b"/next" + (b"400\r\n" + b"x" * 1024 + b"\r\n") * (size // 1024)
+
+
+LEADS = {  # what comes between the request that is under way and what breaks
+    "nothing": b"",
+    "more pieces than have their turn at once": whole_chunks(PIECE * PIECES_AT_ONCE * 2) + b"0\r\n\r\n",
+    "more of a body than may wait": whole_chunks(200_000) + b"0\r\n\r\n",
+    "as many requests as may wait": b"GET /next HTTP/1.1\r\nhost: x\r\n\r\n" * (BoundedHttpProtocol.pipelined - 1),
+}
+FAULTS_BEHIND = {
+    "a head without a host": HEAD_FAULTS["no host"],
+    "a long head": HEAD_FAULTS["a long head"],
+    "a body that breaks": CHUNKED_HEAD % b"/n" + BODY_FAULTS["no size of a chunk"],
+    "a long extension": CHUNKED_HEAD % b"/n" + BODY_FAULTS["a long extension"],
+    "a long body that breaks": whole_chunks(200_000) + b"zz\r\n",
+    "a body that breaks at the end of a turn": whole_chunks(PIECE * (PIECES_AT_ONCE - 1)) + b"zz\r\n",
+}
+
+
+@pytest.mark.parametrize("more", [b"", b"more" * 20_000], ids=["", "and more"])
+@pytest.mark.parametrize("lead", LEADS)
+@pytest.mark.parametrize("fault", FAULTS_BEHIND)
+async def test_a_client_that_leaves_is_noticed_though_what_it_has_sent_behind_is_refused(
+    fault: str, lead: str, more: bytes
+) -> None:
+    async with serving() as running:
+        _, writer = await running.send(b"POST /wait HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\n\r\na")
+        await running.app.waiting.wait()
+        running.connection.data_received(LEADS[lead] + FAULTS_BEHIND[fault] + more)  # as one read
+        async with asyncio.timeout(PATIENCE):
+            while running.connection._deferred is None:
+                await asyncio.sleep(0)
+        assert running.connection.transport.is_reading()
+        writer.transport.abort()
+        async with asyncio.timeout(PATIENCE):
+            await running.app.left.wait()
+
+
+async def test_a_client_that_leaves_is_noticed_though_its_next_body_was_too_slow() -> None:
+    async with serving() as running:
+        _, writer = await running.send(b"GET /wait HTTP/1.1\r\nhost: x\r\n\r\n" + CHUNKED_HEAD % b"/n")
+        await running.app.waiting.wait()
+        running.connection.check(asyncio.get_running_loop().time() + 61.0)
+        assert running.connection._deferred is not None
+        writer.transport.abort()
+        async with asyncio.timeout(PATIENCE):
+            await running.app.left.wait()
