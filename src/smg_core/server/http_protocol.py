@@ -201,12 +201,15 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._parse()
 
     def _parse_piece(self, piece: memoryview) -> None:
+        taken, discarded = self._taken, self._discarded
         self._framing_read += len(piece)  # of fields that are not whole, and of chunks' lines, the parser tells nothing
         self._feed(piece)
         if self._waiting_since is None:
             self._framing_read = 0  # it is nothing of a request
         elif self._framing_read > self.header_bytes:
             self._refuse(self._too_long())
+        if taken is not None and taken is self._taken and taken.response_complete:
+            self._discard(len(piece) - (self._discarded - discarded), taken)  # what frames the body
 
     def _feed(self, data: bytes | memoryview) -> None:
         """Parse. The parser stops after the head of a request with `Upgrade`. If the upgrade is not accepted, a new parser reads
@@ -363,8 +366,12 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         if not self.cycle.response_complete:
             super().on_body(body)
             return
-        self._discarded += len(body)
-        own: int | None = cast("Scope", self.cycle.scope)[DISCONNECT].discard_bytes
+        self._discard(len(body), self.cycle)
+
+    def _discard(self, size: int, cycle: RequestResponseCycle) -> None:
+        """Throw away so many bytes of a request that has its answer."""
+        self._discarded += size
+        own: int | None = cast("Scope", cycle.scope)[DISCONNECT].discard_bytes
         if self._discarded > (self.discard_bytes if own is None else min(own, self.discard_bytes)):
             self.transport.close()
 

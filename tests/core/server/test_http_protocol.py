@@ -731,6 +731,17 @@ async def test_what_is_no_body_and_never_ends_is_not_read_behind_an_early_answer
         assert fed(connection, endless, 600) <= connection.header_bytes + PIECE + 600
 
 
+@pytest.mark.parametrize("size", [1, 100, 4000])
+@pytest.mark.parametrize("extension", [0, 10, 1500])
+async def test_all_bytes_count_that_are_thrown_away_behind_an_early_answer(size: int, extension: int) -> None:
+    chunk = b"%x%b\r\n%b\r\n" % (size, b";" * bool(extension) + b"e" * extension, b"a" * size)
+    async with serving(discard_bytes=10_000) as running, answering(running) as (reader, connection):
+        connection.data_received(CHUNKED_HEAD % b"/early")
+        await reader.readuntil(b'"]')
+        assert 10_000 < fed(connection, chunk, 600) <= 10_000 + 600
+        assert await reader.read() == b""
+
+
 @pytest.mark.parametrize("size", [0, 10, 3000, 20_000])
 @pytest.mark.parametrize("chunked", [True, False])
 async def test_a_head_behind_a_body_is_measured_by_its_own_bytes(size: int, chunked: bool) -> None:
