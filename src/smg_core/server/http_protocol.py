@@ -4,9 +4,9 @@ Framing: an `Upgrade` that opens a WebSocket at one of `socket_paths` is accepte
 usual. A request without a Host or with two, with a transfer coding other than `chunked`, or in chunks by HTTP/1.0 is refused and
 its connection closed, since a proxy before the gateway may have read it as another request. `server.framing` has these rules.
 
-Bounds: bytes, lines and seconds of a request's head, seconds and a minimum rate of a body, seconds that a client may leave its
-answer unread, and the number of connections (503 above it). What cannot be parsed is answered in the envelope of the API that it
-was for.
+Bounds: bytes, lines and seconds of a request's head, bytes of what frames its body (trailer, lines of chunks), seconds and a
+minimum rate of a body, seconds that a client may leave its answer unread, and the number of connections (503 above it). What
+cannot be parsed is answered in the envelope of the API that it was for.
 
 Clients that leave: the socket is read while a response is under way, so that the app is told at once. A client that has only shut
 its sending side still gets its answer. To tell the two cases apart, interim responses (100) are written, and within a stream
@@ -146,14 +146,13 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._body_left = 0  # bytes of the body that is being read, where its length is known
         self._head_open = True
         self._head_bytes = self._head_lines = 0  # of the fields that the parser has told of
-        self._head_read = 0  # bytes that were parsed since the head began, while it is not whole
-        self._heads = 0  # that are whole
+        self._framing_read = 0  # bytes of the pieces since a request's end, its head's end or the last of its body
         self._fault: SmgError | None = None
         self._waiting_since: float | None = self.loop.time()
         self._running: RequestResponseCycle | None = None
+        self._taken: RequestResponseCycle | None = None  # of the request of which the head is read and the end is not
         self._deferred: SmgError | None = None
         self._discarded = 0
-        self._upgrade_ignored = False
         self._body_bytes = 0
         self._unread: tuple[float, int] | None = None  # (since when the client reads nothing, bytes that wait)
         self._refused_at_once = len(self.connections) > self.most_connections
@@ -189,7 +188,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self._parse_piece(piece)
         else:
             self._parse_again()
-        if not self.transport.is_closing() and self._deferred is None:
+        if not self.transport.is_closing():
             self._flow.hold(bool(self._unparsed))
 
     def _parse_again(self) -> None:
@@ -202,12 +201,15 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._parse()
 
     def _parse_piece(self, piece: memoryview) -> None:
-        heads = self._heads
+        taken, discarded = self._taken, self._discarded
+        self._framing_read += len(piece)  # of fields that are not whole, and of chunks' lines, the parser tells nothing
         self._feed(piece)
-        if self._head_open and self._heads == heads and self.parser is not None:
-            self._head_read += len(piece)  # of fields that are not whole the parser has said nothing yet
-            if self._head_read > self.header_bytes:
-                self._refuse(HeadersTooLarge(f"The request's head is over the limit of {self.header_bytes} bytes."))
+        if self._waiting_since is None:
+            self._framing_read = 0  # it is nothing of a request
+        elif self._framing_read > self.header_bytes:
+            self._refuse(self._too_long())
+        if taken is not None and taken is self._taken and taken.response_complete:
+            self._discard(len(piece) - (self._discarded - discarded), taken)  # what frames the body
 
     def _feed(self, data: bytes | memoryview) -> None:
         """Parse. The parser stops after the head of a request with `Upgrade`. If the upgrade is not accepted, a new parser reads
@@ -262,7 +264,6 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         method, version = self.parser.get_method(), self.parser.get_http_version().encode()
         lines = [b"%b %b HTTP/%b" % (method, self.url, version)]
         lines += [b"%b: %b" % (name, value) for name, value in self.headers if name != b"upgrade"]
-        self._upgrade_ignored = False
         self.parser = httptools.HttpRequestParser(self)
         self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
         self.parser.feed_data(b"\r\n".join(lines) + b"\r\n\r\n")
@@ -277,7 +278,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             return False  # the event loop ends a TLS connection as soon as one side does
         if running.scope["http_version"] == "1.0" and not running.response_started:
             return False  # without interim responses, a client that has left cannot be told from one that waits
-        if not self._head_open and not self.cycle.more_body:
+        if self._deferred is None and self._waiting_since is None:
             self.cycle.keep_alive = False
         elif self._deferred is None:
             self._refuse(InvalidRequest("The client has ended its last request before that was whole."))
@@ -303,15 +304,15 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         scope[DISCONNECT] = Disconnect()
         if self.certificate is not None:
             scope[CERTIFICATE] = self.certificate
-        self._head_open = True
-        self._head_bytes = self._head_lines = self._head_read = self._discarded = self._body_bytes = 0
+        self._head_open, self._taken = True, None
+        self._head_bytes = self._head_lines = self._discarded = self._body_bytes = 0
         self._waiting_since = self.loop.time()
 
     def on_url(self, url: bytes) -> None:
         super().on_url(url)  # first, so that a refusal knows the path and its API
         self._head_bytes += len(url)
         if self._head_bytes > self.header_bytes:
-            self._stop_long_head()
+            self._stop(self._too_long())
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """A field of the head, or of the trailer of a body in chunks, which is counted and passed over: the app may have the head
@@ -319,7 +320,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._head_bytes += len(name) + len(value) + 4
         self._head_lines += 1
         if self._head_bytes > self.header_bytes:
-            self._stop_long_head()
+            self._stop(self._too_long())
         if self._head_lines > self.header_lines:
             self._stop(HeadersTooLarge(f"The request's head has more than {self.header_lines} lines."))
         if not self._head_open:
@@ -329,8 +330,9 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self.expect_100_continue = True
         self.headers.append((name, value))
 
-    def _stop_long_head(self) -> None:
-        self._stop(HeadersTooLarge(f"The request's head is over the limit of {self.header_bytes} bytes."))
+    def _too_long(self) -> SmgError:
+        part = "head is" if self._head_open else "head, trailer or chunk lines are"
+        return HeadersTooLarge(f"The request's {part} over the limit of {self.header_bytes} bytes.")
 
     def _stop(self, fault: SmgError) -> None:
         """Stop the parser, from within one of its callbacks; the client gets the error `fault`."""
@@ -339,11 +341,10 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._head_open = False
-        self._heads += 1
+        self._framing_read = 0
         if self.parser.should_upgrade() and not self._should_upgrade():
             if self.parser.get_method() == b"CONNECT":
                 self._stop(MethodNotAllowed("This is no proxy: CONNECT is not taken."))
-            self._upgrade_ignored = True
             return
         method = self.parser.get_method()
         fault = framing_fault(self.parser.get_http_version(), self.headers, self.url) or target_fault(method, self.url)
@@ -352,30 +353,36 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self.url = origin_form(method, self.url)
         lengths = [value for name, value in self.headers if name == b"content-length"]
         self._body_left = int(lengths[0]) if lengths else 0
+        if self.parser.should_upgrade():
+            return  # to a WebSocket, which is another protocol's
         super().on_headers_complete()
+        self._taken = self.cycle
         self._read_on()
 
     def on_body(self, body: bytes) -> None:
+        self._framing_read = 0
         self._body_bytes += len(body)
         self._body_left -= len(body)
         if not self.cycle.response_complete:
             super().on_body(body)
             return
-        self._unset_keepalive_if_required()  # what is left of the body has bounds of its own
-        self._discarded += len(body)
-        own: int | None = cast("Scope", self.cycle.scope)[DISCONNECT].discard_bytes
+        self._discard(len(body), self.cycle)
+
+    def _discard(self, size: int, cycle: RequestResponseCycle) -> None:
+        """Throw away so many bytes of a request that has its answer."""
+        self._discarded += size
+        own: int | None = cast("Scope", cycle.scope)[DISCONNECT].discard_bytes
         if self._discarded > (self.discard_bytes if own is None else min(own, self.discard_bytes)):
             self.transport.close()
 
     def on_message_complete(self) -> None:
-        if self._upgrade_ignored:
-            return
+        taken = self._taken
+        if taken is None:
+            return  # it is the end of a head with `Upgrade`, behind which the parser stops
         super().on_message_complete()
-        self._body_left = 0
-        self._waiting_since = None
-        answered = self.cycle is not None and self.cycle.response_complete
-        if answered and not self.transport.is_closing():  # it was answered before it had come
-            self._unset_keepalive_if_required()
+        self._body_left = self._framing_read = 0
+        self._taken = self._waiting_since = None
+        if taken.response_complete and not self.transport.is_closing():  # it was answered before it had come
             self.timeout_keep_alive_task = self.loop.call_later(
                 self.timeout_keep_alive, self.timeout_keep_alive_handler
             )
@@ -417,6 +424,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self._refuse(self._deferred)
         else:
             super().on_response_complete()
+            if self._waiting_since is not None:  # for what is left of a request, which has bounds of its own
+                self._unset_keepalive_if_required()
             self._parse_again()
 
     def check(self, now: float) -> None:
@@ -433,10 +442,9 @@ class BoundedHttpProtocol(HttpToolsProtocol):
                 self._refuse(RequestTimeout("The request's head did not arrive in time."))
         elif self.flow.read_paused:
             self._waiting_since, self._body_bytes = now, 0  # the gateway itself does not read now
-        elif self.pace.too_slow(now - since, self._body_bytes) and self.cycle is not None:
-            if self.cycle.response_complete:
-                self.transport.close()
-            elif not self.cycle.response_started:
+        elif self.pace.too_slow(now - since, self._body_bytes):
+            taken = self._taken
+            if taken is not None and (taken.response_complete or not taken.response_started):
                 self._refuse(RequestTimeout("The request's body did not arrive in time."))
 
     def _left_unread(self, now: float) -> bool:
@@ -458,19 +466,33 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         return self.write_seconds if own is None else cast(float, own)
 
     def _refuse(self, error: SmgError, more: Sequence[tuple[bytes, bytes]] = ()) -> None:
-        """Answer without the app, with `more` headers, and close. If an earlier request is still being answered, this is done
-        after it."""
+        """Answer without the app, with `more` headers, and close; only close if the request that is read has its answer already.
+        If an earlier request is still being answered, this is done after it."""
         if self.transport.is_closing():
             return
-        running = self._running
+        running, taken = self._running, self._taken
         if running is not None and not running.response_complete and not running.more_body:
-            self._deferred = error
-            self._waiting_since = None
+            self._defer(error)
             return
-        id = self.refusals.ids("req-")
+        if taken is None or not taken.response_complete:
+            self._answer(error, more)
+        self.transport.close()
+
+    def _defer(self, error: SmgError) -> None:
+        """Refuse once what is under way is answered. What comes meanwhile is dropped, but read, so that a client that leaves is
+        noticed."""
+        self._deferred, self._waiting_since = error, None
+        self._unparsed = memoryview(b"")
+        self._flow.hold(False)
+        self.flow.resume_reading()
+
+    def _answer(self, error: SmgError, more: Sequence[tuple[bytes, bytes]]) -> None:
+        """Answer the request that is read, unless the app has begun to, and report it, unless the app has it and reports it."""
+        id, taken = self.refusals.ids("req-"), self._taken
         body = self._envelope()(error, id)
-        self._tell(error, len(body), id)
-        if self.cycle is None or self.cycle.response_complete or not self.cycle.response_started:
+        if taken is None or taken is not self._running:
+            self._tell(error, len(body), id)
+        if taken is None or not taken.response_started:
             head = [f"HTTP/1.1 {error.status} {HTTPStatus(error.status).phrase}".encode()]
             headers = [
                 *self.server_state.default_headers,
@@ -481,17 +503,13 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             ]
             head += [b"%b: %b" % header for header in headers]
             self.transport.write(b"\r\n".join([*head, b"connection: close", b"", body]))
-        if self.cycle is not None:
-            if not self.cycle.response_complete:
-                cast("Scope", self.cycle.scope)[DISCONNECT].refused = error, id
-                self.cycle.disconnected = True  # what the app answers is no longer sent
-            self.cycle.response_started = self.cycle.response_complete = True
-        self.transport.close()
+        if taken is not None:
+            cast("Scope", taken.scope)[DISCONNECT].refused = error, id
+            taken.disconnected = True  # what the app answers is no longer sent
+            taken.response_started = taken.response_complete = True
 
     def _tell(self, error: SmgError, size: int, id: str) -> None:
-        """Report a request that the app never sees, for the access log. If the app has begun it, the app reports it."""
-        if self.cycle is not None and self.cycle.more_body and not self._head_open:
-            return
+        """Report a request that the app never sees, for the access log."""
         peer = f"{self.client[0]}:{self.client[1]}" if self.client else ""
         path = without_user(path_of_target(self.url).decode("latin-1"))[:LONGEST_PATH]
         seconds = self.loop.time() - (self._waiting_since or self.loop.time())

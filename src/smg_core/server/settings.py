@@ -88,7 +88,12 @@ class ServerConfig:
         at_least=0,
         at_most=1 << 40,
     )
-    header_bytes: int = option(65536, "Largest head of a request, in bytes.", at_least=1024, at_most=MIB)
+    header_bytes: int = option(
+        65536,
+        "Largest head of a request, in bytes; its trailer, and the line of a chunk, have the same bound.",
+        at_least=1024,
+        at_most=MIB,
+    )
     header_lines: int = option(
         1000, "Most header lines of a request, those of a trailer too.", at_least=32, at_most=100_000
     )

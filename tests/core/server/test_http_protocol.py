@@ -5,7 +5,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import attrs
 import httptools
@@ -13,10 +13,11 @@ import pytest
 import uvicorn
 from tests.shared import PATIENCE
 
+from smg_core.hooks import ExchangeEnded, Observer
 from smg_core.server.bodies import Pace
 from smg_core.server.exchange import DISCONNECT
 from smg_core.server.framing import path_of_target
-from smg_core.server.http_protocol import PIECE, PIECES_AT_ONCE, BoundedHttpProtocol, protocol_class
+from smg_core.server.http_protocol import PIECE, PIECES_AT_ONCE, BoundedHttpProtocol, Refusals, protocol_class
 
 pytestmark = pytest.mark.anyio
 
@@ -28,7 +29,8 @@ def anyio_backend() -> str:
 
 @attrs.define
 class Echo:
-    """An app that answers with the path and body it saw; "/wait" waits until its client has left."""
+    """An app that answers with the path and body it saw; "/wait" waits until its client has left, "/held" until it is told to
+    `answer`; "/early" waits for no body, and "/begun" begins its answer before it does."""
 
     left: asyncio.Event = attrs.field(factory=asyncio.Event)
     waiting: asyncio.Event = attrs.field(factory=asyncio.Event)
@@ -37,12 +39,17 @@ class Echo:
     heads: list[list[tuple[bytes, bytes]]] = attrs.field(
         factory=list
     )  # as they are when a request begins, and at its end
+    holding: asyncio.Event = attrs.field(factory=asyncio.Event)
+    answer: asyncio.Event = attrs.field(factory=asyncio.Event)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         body, more = b"", True
         self.heads.append(list(scope["headers"]))
+        if scope["path"] == "/begun":
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body", "body": b"begun", "more_body": True})
         self.began.set()
-        while more:
+        while more and scope["path"] != "/early":
             message = await receive()
             if message["type"] == "http.disconnect":
                 return
@@ -54,6 +61,11 @@ class Echo:
             self.waiting.set()
             await self.left.wait()
             return
+        if scope["path"] == "/held":
+            self.holding.set()
+            await self.answer.wait()
+            self.holding.clear()
+            self.answer.clear()
         answer = json.dumps([scope["path"], body.decode()]).encode()
         await send(
             {"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % len(answer))]}
@@ -68,6 +80,7 @@ class Running:
     app: Echo
     server: uvicorn.Server
     port: int
+    told: list[ExchangeEnded]  # of requests that the app never sees
 
     @property
     def connection(self) -> BoundedHttpProtocol:
@@ -89,18 +102,32 @@ class Running:
         return said
 
 
+@attrs.define
+class Told:
+    """An observer that keeps what it is told."""
+
+    moments: list[ExchangeEnded] = attrs.field(factory=list)
+
+    def report(self, moment: ExchangeEnded) -> None:
+        self.moments.append(moment)
+
+
 @asynccontextmanager
-async def serving(*, body_rate: float = 0.0, **bounds: Any) -> AsyncIterator[Running]:
-    app = Echo()
-    made = protocol_class(2048, 10.0, Pace(10.0, 60.0, body_rate), **bounds)
-    config = uvicorn.Config(app, port=0, http=made, ws="none", lifespan="off", log_config=None)
+async def serving(
+    *, body_rate: float = 0.0, ws: Any = "none", keep_alive: int = 3600, **bounds: Any
+) -> AsyncIterator[Running]:
+    app, told = Echo(), Told()
+    made = protocol_class(2048, 10.0, Pace(10.0, 60.0, body_rate), **bounds, refusals=Refusals(cast("Observer", told)))
+    config = uvicorn.Config(
+        app, port=0, http=made, ws=ws, lifespan="off", log_config=None, timeout_keep_alive=keep_alive
+    )
     config.load()
     server = uvicorn.Server(config)
     server.lifespan = config.lifespan_class(config)
     await server.startup()
     port = server.servers[0].sockets[0].getsockname()[1]
     try:
-        yield Running(app, server, port)
+        yield Running(app, server, port, told.moments)
     finally:
         for connection in list(server.server_state.connections):
             connection.transport.abort()
@@ -515,6 +542,9 @@ BROKEN_LAST = {
     "half a body": b"POST /3 HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\nab",
     "half a body in chunks": b"POST /3 HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n5\r\nab",
     "no HTTP": b"garbage garbage\r\n\r\n",
+    "no host": b"GET /3 HTTP/1.1\r\n\r\n",
+    "no tunnel": b"CONNECT /3 HTTP/1.1\r\nhost: x\r\n\r\n",
+    "a broken trailer": b"POST /3 HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n0\r\n: x\r\n\r\n",
 }
 
 
@@ -530,8 +560,9 @@ async def test_whole_requests_are_answered_when_a_client_ends_its_last_one_half_
         said = await reader.read()
         writer.close()
     assert said.count(b"HTTP/1.1 200 ") == said.count(b'["/a", ""]') == whole
-    assert said.count(b"HTTP/1.1 400 ") == 1
-    assert said.rindex(b"HTTP/1.1 400 ") > said.rindex(b"HTTP/1.1 200 ")
+    assert said.count(b"HTTP/1.1 4") == 1
+    assert said.rindex(b"HTTP/1.1 4") > said.rindex(b"HTTP/1.1 200 ")
+    assert [told.status for told in running.told] == [405 if last == "no tunnel" else 400]
 
 
 async def test_as_many_whole_requests_as_wait_are_answered_before_half_a_head_and_an_end() -> None:
@@ -559,5 +590,336 @@ async def test_a_head_below_its_bound_is_taken_however_it_is_cut() -> None:
 
 async def eventually_connected(running: Running) -> None:
     async with asyncio.timeout(PATIENCE):
-        while not running.server.server_state.connections or not running.connection._head_read:
+        while not running.server.server_state.connections or not running.connection._head_bytes:
             await asyncio.sleep(0)
+
+
+CHUNKED = b"transfer-encoding: chunked\r\n"
+NEXT = {
+    "no body": b"GET /held HTTP/1.1\r\nhost: x\r\n\r\n",
+    "a body": b"POST /held HTTP/1.1\r\nhost: x\r\ncontent-length: 3\r\n\r\nabc",
+    "chunks and a trailer": b"POST /held HTTP/1.1\r\nhost: x\r\n" + CHUNKED + b"\r\n3;e=f\r\nabc\r\n0\r\na: b\r\n\r\n",
+    "an upgrade that is ignored": b"GET /held HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: h2c\r\n\r\n",
+    "a line end before it": b"\r\nGET /held HTTP/1.1\r\nhost: x\r\n\r\n",
+}
+
+
+@asynccontextmanager
+async def answering(running: Running) -> AsyncIterator[tuple[asyncio.StreamReader, BoundedHttpProtocol]]:
+    """A connection whose first request is answered, and the other side of it."""
+    reader, writer = await running.send(b"GET /0 HTTP/1.1\r\nhost: x\r\n\r\n")
+    try:
+        await reader.readuntil(b'["/0", ""]')
+        yield reader, running.connection
+    finally:
+        writer.close()
+
+
+async def answered(running: Running, reader: asyncio.StreamReader) -> None:
+    """Have the request that is held answered."""
+    await running.app.holding.wait()
+    running.app.answer.set()
+    await reader.readuntil(b'"]')
+
+
+@pytest.mark.parametrize("kind", NEXT)
+async def test_the_time_to_keep_a_connection_runs_only_while_nothing_is_under_way(kind: str) -> None:
+    """The answer to a first request ends while a second one has come up to each of its bytes."""
+    sent = NEXT[kind]
+    begun = len(sent) - len(sent.lstrip())
+    async with serving() as running, answering(running) as (reader, connection):
+        for cut in range(len(sent)):
+            assert connection.timeout_keep_alive_task is not None
+            connection.data_received(NEXT["no body"] + sent[:cut])
+            await running.app.holding.wait()
+            assert connection.timeout_keep_alive_task is None
+            await answered(running, reader)
+            assert (connection.timeout_keep_alive_task is None) == (cut > begun)
+            connection.data_received(sent[cut:])
+            await running.app.holding.wait()
+            assert connection.timeout_keep_alive_task is None
+            await answered(running, reader)
+
+
+async def test_the_time_to_keep_a_connection_runs_only_once_a_request_that_was_answered_early_is_whole() -> None:
+    head = b"POST /early HTTP/1.1\r\nhost: x\r\n" + CHUNKED + b"\r\n"
+    rest = NEXT["chunks and a trailer"].partition(b"\r\n\r\n")[2]
+    async with serving() as running, answering(running) as (reader, connection):
+        for cut in range(len(rest)):
+            connection.data_received(head + rest[:cut])
+            await reader.readuntil(b'"]')
+            assert connection.timeout_keep_alive_task is None
+            connection.data_received(rest[cut:])
+            assert connection.timeout_keep_alive_task is not None
+
+
+class Switched(asyncio.Protocol):
+    """Takes over connections, and keeps those that it has."""
+
+    taken: list[asyncio.BaseTransport]
+
+    def __init__(self, **given: Any) -> None:
+        pass
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.taken.append(transport)
+
+    def begin(self, *handshake: Any) -> None:
+        pass
+
+
+CHUNKED_HEAD = b"POST %b HTTP/1.1\r\nhost: x\r\n" + CHUNKED + b"\r\n"
+ENDLESS = {  # what begins, and what is then sent again and again
+    "a target": (b"GET /", b"a" * 10),
+    "spaces before a target": (b"GET ", b" " * 10),
+    "a field's name": (b"GET /a HTTP/1.1\r\n", b"a" * 10),
+    "a field's value": (b"GET /a HTTP/1.1\r\nx: ", b"a" * 10),
+    "spaces before a value": (b"GET /a HTTP/1.1\r\nx:", b" " * 10),
+    "spaces before every value": (b"GET /a HTTP/1.1\r\n", b"x:" + b" " * 500 + b"\r\n"),
+    "a trailer's name": (CHUNKED_HEAD + b"0\r\n", b"a" * 10),
+    "a trailer's value": (CHUNKED_HEAD + b"0\r\nx: ", b"a" * 10),
+    "spaces before a trailer's value": (CHUNKED_HEAD + b"0\r\nx:", b" " * 10),
+    "spaces before every value of a trailer": (CHUNKED_HEAD + b"0\r\n", b"x:" + b" " * 500 + b"\r\n"),
+    "a trailer behind a body": (CHUNKED_HEAD + b"1\r\na\r\n0\r\nx: ", b"a" * 10),
+    "zeros of a chunk's size": (CHUNKED_HEAD, b"0" * 10),
+    "the name of a chunk's extension": (CHUNKED_HEAD + b"1;", b"a" * 10),
+    "the value of a chunk's extension": (CHUNKED_HEAD + b"1;a=", b"a" * 10),
+    "a chunk's extension in quotes": (CHUNKED_HEAD + b'1;a="', b"a" * 10),
+    "a later chunk's extension": (CHUNKED_HEAD + b"1\r\na\r\n1;", b"a" * 10),
+}
+
+
+def fed(connection: BoundedHttpProtocol, endless: bytes, size: int) -> int:
+    """Have the connection get `endless` again and again, `size` bytes at a time, until it has enough; the bytes it took."""
+    many = endless * (size // len(endless) + 2)
+    taken = 0
+    while connection._deferred is None and not connection.transport.is_closing() and taken < 1 << 20:
+        at = taken % len(endless)
+        connection.data_received(many[at : at + size])
+        taken += size
+    return taken
+
+
+@pytest.mark.parametrize("size", [10, 600, 65536])
+@pytest.mark.parametrize("kind", ENDLESS)
+async def test_what_is_no_body_and_never_ends_is_refused_wherever_it_stands(kind: str, size: int) -> None:
+    begin, endless = (part.replace(b"%b", b"/a") for part in ENDLESS[kind])
+    async with serving() as running, answering(running) as (reader, connection):
+        connection.data_received(begin)
+        assert fed(connection, endless, size) <= connection.header_bytes + PIECE + size
+        said = await reader.read()
+    assert said.startswith(b"HTTP/1.1 431 ")
+
+
+@pytest.mark.parametrize("kind", ENDLESS)
+async def test_what_is_no_body_and_never_ends_is_refused_behind_an_answer_that_is_under_way(kind: str) -> None:
+    begin, endless = (part.replace(b"%b", b"/a") for part in ENDLESS[kind])
+    async with serving() as running, answering(running) as (reader, connection):
+        connection.data_received(NEXT["no body"] + begin)
+        assert fed(connection, endless, 600) <= connection.header_bytes + PIECE + 600
+        await answered(running, reader)
+        said = await reader.read()
+    assert said.startswith(b"HTTP/1.1 431 ")
+
+
+@pytest.mark.parametrize("kind", [kind for kind, (begin, _) in ENDLESS.items() if CHUNKED in begin])
+async def test_what_is_no_body_and_never_ends_is_not_read_behind_an_early_answer(kind: str) -> None:
+    begin, endless = (part.replace(b"%b", b"/early") for part in ENDLESS[kind])
+    async with serving() as running, answering(running) as (reader, connection):
+        connection.data_received(begin)
+        await reader.readuntil(b'"]')
+        assert fed(connection, endless, 600) <= connection.header_bytes + PIECE + 600
+
+
+@pytest.mark.parametrize("size", [1, 100, 4000])
+@pytest.mark.parametrize("extension", [0, 10, 1500])
+async def test_all_bytes_count_that_are_thrown_away_behind_an_early_answer(size: int, extension: int) -> None:
+    chunk = b"%x%b\r\n%b\r\n" % (size, b";" * bool(extension) + b"e" * extension, b"a" * size)
+    async with serving(discard_bytes=10_000) as running, answering(running) as (reader, connection):
+        connection.data_received(CHUNKED_HEAD % b"/early")
+        await reader.readuntil(b'"]')
+        assert 10_000 < fed(connection, chunk, 600) <= 10_000 + 600
+        assert await reader.read() == b""
+
+
+@pytest.mark.parametrize("size", [0, 10, 3000, 20_000])
+@pytest.mark.parametrize("chunked", [True, False])
+async def test_a_head_behind_a_body_is_measured_by_its_own_bytes(size: int, chunked: bool) -> None:
+    body = b"a" * size
+    sized = CHUNKED if chunked else b"content-length: %d\r\n" % size
+    sent = (b"%x\r\n%b\r\n" % (size, body) if size else b"") + b"0\r\n\r\n" if chunked else body
+    head = b"GET /b HTTP/1.1\r\nhost: x\r\nx: " + b"x" * 1900 + b"\r\n\r\n"
+    async with serving() as running, answering(running) as (reader, connection):
+        for cut in range(0, len(head), 50):
+            connection.data_received(b"POST /a HTTP/1.1\r\nhost: x\r\n" + sized + b"\r\n" + sent + head[:cut])
+            await reader.readuntil(b'"]')
+            connection.data_received(head[cut:])
+            await reader.readuntil(b'["/b", ""]')
+
+
+@pytest.mark.parametrize("size", [1, 7, 100, 5000])
+async def test_a_trailer_and_extensions_below_the_bound_are_passed_over_however_they_are_cut(size: int) -> None:
+    """Their sum is above the bound of each."""
+    chunk = b"1;" + b"e" * 1500 + b"\r\na\r\n"
+    whole = CHUNKED_HEAD % b"/a" + chunk * 3 + b"0;" + b"e" * 100 + b"\r\nx: " + b"x" * 1500 + b"\r\n\r\n"
+    async with serving() as running, answering(running) as (reader, connection):
+        for at in range(0, len(whole), size):
+            connection.data_received(whole[at : at + size])
+        await reader.readuntil(b'["/a", "aaa"]')
+
+
+HANDSHAKE = (
+    b"GET /socket HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: websocket\r\n"
+    b"sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+)
+BEFORE = {
+    "nothing": b"",
+    "a request": b"GET /a HTTP/1.1\r\nhost: x\r\n\r\n",
+    "one answered early": CHUNKED_HEAD % b"/early",
+}
+AFTER = {"nothing": b"", "a request": b"", "one answered early": b"0\r\n\r\n"}  # what comes once that is answered
+
+
+@pytest.mark.parametrize("before", BEFORE)
+@pytest.mark.parametrize("cut", [0, 1, len(HANDSHAKE) // 2, len(HANDSHAKE) - 1])
+async def test_nothing_of_http_ends_a_connection_that_has_become_a_websocket(before: str, cut: int) -> None:
+    kind = type("Switched", (Switched,), {"taken": []})
+    async with serving(ws=kind, socket_paths=frozenset({"/socket"})) as running:
+        reader, writer = await running.send(b"")
+        async with asyncio.timeout(PATIENCE):
+            while not running.server.server_state.connections:
+                await asyncio.sleep(0)
+        connection = running.connection
+        if before != "nothing":
+            connection.data_received(BEFORE[before])
+            await reader.readuntil(b'"]')
+        connection.data_received(AFTER[before] + HANDSHAKE[:cut])
+        connection.data_received(HANDSHAKE[cut:])
+        assert kind.taken == [connection.transport]
+        assert connection.timeout_keep_alive_task is None
+        assert not connection.transport.is_closing()
+        writer.close()
+        connection.transport.abort()
+
+
+BODY_FAULTS = {
+    "no size of a chunk": b"zz\r\n",
+    "a broken trailer": b"0\r\n: x\r\n\r\n",
+    "a trailer of many lines": b"0\r\n" + b"a:\r\n" * 1001,
+    "a long extension": b"1;" + b"e" * 8000,
+    "nothing more": b"",
+}
+
+
+def break_body(connection: BoundedHttpProtocol, fault: str) -> None:
+    """Send the fault, or let time pass in which nothing is sent."""
+    if fault == "nothing more":
+        connection.check(connection.loop.time() + 61.0)
+    else:
+        connection.data_received(BODY_FAULTS[fault])
+
+
+@pytest.mark.parametrize("fault", BODY_FAULTS)
+@pytest.mark.parametrize(("path", "status"), [(b"/early", 200), (b"/begun", 200), (b"/a", 400)])
+async def test_a_request_has_one_answer_whatever_its_body_becomes(path: bytes, status: int, fault: str) -> None:
+    async with serving() as running, answering(running) as (reader, connection):
+        running.app.began.clear()
+        connection.data_received(CHUNKED_HEAD % path + b"1\r\na\r\n")
+        await running.app.began.wait()
+        said = await reader.readuntil(b'"]') if path == b"/early" else b""
+        break_body(connection, fault)
+        if path == b"/begun" and fault == "nothing more":
+            connection.transport.abort()  # the answer is the app's to end
+        assert connection.transport.is_closing()
+        said += await reader.read()
+    assert said.count(b"HTTP/1.1 ") == 1
+    assert int(said[9:12]) // 100 == status // 100
+    assert not running.told  # the app has the request, and reports it
+
+
+@pytest.mark.parametrize("fault", BODY_FAULTS)
+async def test_a_request_that_breaks_before_its_turn_is_answered_and_reported_once(fault: str) -> None:
+    async with serving() as running, answering(running) as (reader, connection):
+        connection.data_received(NEXT["no body"] + CHUNKED_HEAD % b"/next" + b"1\r\na\r\n")
+        await running.app.holding.wait()
+        break_body(connection, fault)
+        await answered(running, reader)
+        said = await reader.read()
+    assert said.count(b"HTTP/1.1 ") == 1
+    assert [(told.path, told.status) for told in running.told] == [("/next", int(said[9:12]))]
+    assert "/next" not in [path for path, _ in running.app.seen]
+
+
+HEAD_FAULTS = {
+    "no host": b"GET /next HTTP/1.1\r\n\r\n",
+    "a field without a name": b"GET /next HTTP/1.1\r\n: x\r\n\r\n",
+    "a long head": b"GET /next HTTP/1.1\r\nx: " + b"x" * 8000,
+    "many lines": b"GET /next HTTP/1.1\r\n" + b"a:\r\n" * 1001,
+    "a tunnel": b"CONNECT /next HTTP/1.1\r\nhost: x\r\n\r\n",
+    "a handshake of another version": HANDSHAKE.replace(b"13", b"12"),
+    "a handshake that does not wait": HANDSHAKE + b"\x81\x80",
+}
+
+
+@pytest.mark.parametrize("before", BEFORE)
+@pytest.mark.parametrize("fault", HEAD_FAULTS)
+async def test_a_head_that_breaks_is_answered_and_reported_once_whatever_came_before(fault: str, before: str) -> None:
+    async with serving(ws=Switched, socket_paths=frozenset({"/socket"})) as running, answering(running) as (reader, _):
+        if before != "nothing":
+            running.connection.data_received(BEFORE[before])
+            await reader.readuntil(b'"]')
+        running.connection.data_received(AFTER[before] + HEAD_FAULTS[fault])
+        said = await reader.read()
+    assert said.count(b"HTTP/1.1 ") == 1
+    assert [told.status for told in running.told] == [int(said[9:12])]
+    assert 400 <= int(said[9:12]) < 500
+
+
+def whole_chunks(size: int) -> bytes:
+    return CHUNKED_HEAD % b"/next" + (b"400\r\n" + b"x" * 1024 + b"\r\n") * (size // 1024)
+
+
+LEADS = {  # what comes between the request that is under way and what breaks
+    "nothing": b"",
+    "more pieces than have their turn at once": whole_chunks(PIECE * PIECES_AT_ONCE * 2) + b"0\r\n\r\n",
+    "more of a body than may wait": whole_chunks(200_000) + b"0\r\n\r\n",
+    "as many requests as may wait": b"GET /next HTTP/1.1\r\nhost: x\r\n\r\n" * (BoundedHttpProtocol.pipelined - 1),
+}
+FAULTS_BEHIND = {
+    "a head without a host": HEAD_FAULTS["no host"],
+    "a long head": HEAD_FAULTS["a long head"],
+    "a body that breaks": CHUNKED_HEAD % b"/n" + BODY_FAULTS["no size of a chunk"],
+    "a long extension": CHUNKED_HEAD % b"/n" + BODY_FAULTS["a long extension"],
+    "a long body that breaks": whole_chunks(200_000) + b"zz\r\n",
+    "a body that breaks at the end of a turn": whole_chunks(PIECE * (PIECES_AT_ONCE - 1)) + b"zz\r\n",
+}
+
+
+@pytest.mark.parametrize("more", [b"", b"more" * 20_000], ids=["", "and more"])
+@pytest.mark.parametrize("lead", LEADS)
+@pytest.mark.parametrize("fault", FAULTS_BEHIND)
+async def test_a_client_that_leaves_is_noticed_though_what_it_has_sent_behind_is_refused(
+    fault: str, lead: str, more: bytes
+) -> None:
+    async with serving() as running:
+        _, writer = await running.send(b"POST /wait HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\n\r\na")
+        await running.app.waiting.wait()
+        running.connection.data_received(LEADS[lead] + FAULTS_BEHIND[fault] + more)  # as one read
+        async with asyncio.timeout(PATIENCE):
+            while running.connection._deferred is None:
+                await asyncio.sleep(0)
+        assert running.connection.transport.is_reading()
+        writer.transport.abort()
+        async with asyncio.timeout(PATIENCE):
+            await running.app.left.wait()
+
+
+async def test_a_client_that_leaves_is_noticed_though_its_next_body_was_too_slow() -> None:
+    async with serving() as running:
+        _, writer = await running.send(b"GET /wait HTTP/1.1\r\nhost: x\r\n\r\n" + CHUNKED_HEAD % b"/n")
+        await running.app.waiting.wait()
+        running.connection.check(asyncio.get_running_loop().time() + 61.0)
+        assert running.connection._deferred is not None
+        writer.transport.abort()
+        async with asyncio.timeout(PATIENCE):
+            await running.app.left.wait()
