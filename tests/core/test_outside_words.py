@@ -168,6 +168,7 @@ OURS: dict[str, tuple[str, ...]] = {
         *("engines/h2/transport.py: target", "engines/http/client.py: self._client.address"),
         *("engines/http/client.py: self.address", "engines/openai/engine.py: self._address"),
         *("engines/openai/engine.py: self.address", "engines/openai/engine.py: self.address.as_grpc"),
+        "engines/call_queue.py: self._room",
     ),
     "the system's words about a connection, or about a file of the settings": (
         *("engines/grpc_transport.py: error", "engines/h2/transport.py: error", "engines/h2/transport.py: reason"),
