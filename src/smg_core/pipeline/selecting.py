@@ -127,12 +127,29 @@ class Selecting:
         """A prefill and a decode worker, and the encode workers of the first. The prefill worker is one of those for whom
         the others are found too: nothing is chosen before all of them can be."""
         starts, ends = self._ends(step)
-        prefill = self._pick(step, "prefill", trace, starts, reads=True, costs=self._hand_over(step, starts, ends))
+        costs, doubted = self._hand_over(step, starts, ends), self._doubted(starts, ends)
+        prefill = self._pick(step, "prefill", trace, starts, reads=True, costs=costs, doubted=doubted)
         ready = self._encoders(step, prefill.worker)
         encoders = tuple(self._pick(step, "encode", trace, ready) for _ in step.prompted.items) if ready else ()
         ends = tuple(worker for worker in ends if understand_each_other(prefill.worker, worker))
-        costs = self._hand_over(step, ends, (prefill.worker,))
-        return Placement((prefill, self._pick(step, "decode", trace, ends, costs=costs)), encoders)
+        costs, doubted = self._hand_over(step, ends, (prefill.worker,)), self._doubted_with(prefill.worker, ends)
+        return Placement((prefill, self._pick(step, "decode", trace, ends, costs=costs, doubted=doubted)), encoders)
+
+    def _doubted(self, starts: Sequence[Worker], ends: Sequence[Worker]) -> frozenset[str]:
+        """The names of the prefill workers that are in doubt with each decode worker that they could be asked with."""
+        if not self._registry.handovers.any_in_doubt:
+            return frozenset()
+        pairs = {worker: [each for each in ends if understand_each_other(worker, each)] for worker in starts}
+        return frozenset(
+            worker.name for worker, others in pairs.items() if len(self._doubted_with(worker, others)) == len(others)
+        )
+
+    def _doubted_with(self, start: Worker, ends: Sequence[Worker]) -> frozenset[str]:
+        """The names of the decode workers that are in doubt with a prefill worker."""
+        handovers, now = self._registry.handovers, self._clock.monotonic()
+        if not handovers.any_in_doubt:
+            return frozenset()
+        return frozenset(each.name for each in ends if handovers.in_doubt(start.name, each.name, now))
 
     def _with_encoders(self, step: Select, found: tuple[Worker, ...]) -> tuple[Worker, ...]:
         """Those of these prefill workers whose encode workers are ready, or that need none. Raises NoWorker where none is."""
@@ -227,12 +244,15 @@ class Selecting:
         *,
         reads: bool = False,
         costs: Mapping[str, float] | None = None,
+        doubted: frozenset[str] = frozenset(),
     ) -> Chosen:
         """The candidate that the policy of the model and role chooses. `reads`: it is to compute the prompt's KV cache; `costs`:
-        of handing it over."""
+        of handing it over; `doubted` are the names of those that it takes only where there is no other."""
         prompted, request = step.prompted, step.prompted.request
         now = self._clock.monotonic()
         candidates = self._registry.spared(candidates, now) if step.spare else self._registry.admitted(candidates, now)
+        if doubted:
+            candidates = tuple(each for each in candidates if each.name not in doubted) or candidates
         context = routing_context(prompted, role, now, self._prefix_tokens, costs)
         served = prompted.model.primary or request.model
         seen = self._seen(candidates, now)

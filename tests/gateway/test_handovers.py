@@ -1,0 +1,84 @@
+"""One of a pair is broken and the engines do not say which: it is found out, and the others are not left alone for it."""
+
+import asyncio
+import time
+from collections import Counter
+
+import attrs
+import pytest
+from tests.gateway.conftest import House, eventually
+from tests.gateway.test_prefill_decode import TEXT, Way, ask, calls, engine, idle, pools, settings, way
+
+from smg_core.config import BreakerConfig
+from smg_core.errors import WorkerGone
+from smg_core.simulator.faults import Fault
+
+__all__ = ["way"]
+
+pytestmark = pytest.mark.anyio
+SETUPS = ((2, 2), (2, 1), (4, 2), (1, 2))
+"""Prefill and decode engines."""
+BREAKS = ("spoiled", "withheld", "failing")
+"""How an engine is broken: its caches are another's, its caches never come, it fails while it waits for one."""
+CASES = [
+    pytest.param(how, setup, id=f"{how}-{setup[0]}P{setup[1]}D")
+    for how in BREAKS
+    for setup in SETUPS
+    if setup[how == "failing"] > 1  # the others of its kind can take its part
+]
+
+
+def broken(house: House, how: str) -> str:
+    """Break one engine; its name."""
+    if how == "failing":
+        engine(house, "d0").inject(*[Fault("error")] * 200)
+        return "d0"
+    setattr(engine(house, "p0").exchange, how, True)
+    return "p0"
+
+
+@pytest.mark.parametrize("at_once", [1, 6])
+@pytest.mark.parametrize(("how", "setup"), CASES)
+async def test_whichever_engine_of_a_pair_is_broken_is_left_alone_and_no_other(
+    how: str, setup: tuple[int, int], at_once: int
+) -> None:
+    prefill, decode = [f"p{at}" for at in range(setup[0])], [f"d{at}" for at in range(setup[1])]
+    async with pools(prefill=prefill, decode=decode, config=settings(transfer_s=0.5)) as house:
+        name, breakers, codes = broken(house, how), house.gateway.registry.breakers, Counter[int]()
+        for number in range(0, 30, at_once):
+            several = [ask(house, f"{number + at} {TEXT}", max_tokens=3) for at in range(at_once)]
+            codes.update(answer.status_code for answer in await asyncio.gather(*several))
+        await idle(house)
+
+        states = {each: breakers.state(each) for each in (*prefill, *decode)}
+        assert states == {each: "open" if each == name else "closed" for each in states}
+        assert set(codes) == {200}
+        assert len([outcome for _, _, outcome in calls(house) if outcome.startswith("Engine")]) < 5 + 2 * at_once + max(
+            setup
+        )
+
+
+async def test_a_call_whose_cache_was_not_taken_is_no_good_call_of_the_engine_that_made_it(way: Way) -> None:
+    config = attrs.evolve(settings(), breaker=BreakerConfig(failures=2, open_s=0.05, probes=3))
+    async with pools(way, config=config) as house:
+        breakers = house.gateway.registry.breakers
+        for _ in range(2):
+            breakers.ended("p", WorkerGone("gone"), time.monotonic())
+        opened = time.monotonic()
+        await eventually(lambda: time.monotonic() > opened + 0.1)
+        engine(house, "p").exchange.spoiled = True
+        for _ in range(4):
+            await ask(house, max_tokens=3)
+        await idle(house)
+
+        assert breakers.state("p") != "closed"
+
+
+async def test_where_no_other_worker_could_tell_whose_fault_it_was_it_counts_for_both(way: Way) -> None:
+    async with pools(way) as house:
+        engine(house, "p").exchange.spoiled = True
+        for _ in range(6):
+            await ask(house, max_tokens=3)
+        await idle(house)
+
+        assert [house.gateway.registry.breakers.state(name) for name in ("p", "d")] == ["open", "open"]
