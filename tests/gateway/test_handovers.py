@@ -11,7 +11,8 @@ from tests.gateway.test_prefill_decode import TEXT, Way, ask, calls, engine, idl
 
 from smg_core.config import BreakerConfig
 from smg_core.errors import WorkerGone
-from smg_core.simulator.faults import Fault
+from smg_core.simulator.clockwork import Timing
+from smg_core.simulator.faults import Fault, FaultKind
 
 __all__ = ["way"]
 
@@ -82,3 +83,32 @@ async def test_where_no_other_worker_could_tell_whose_fault_it_was_it_counts_for
         await idle(house)
 
         assert [house.gateway.registry.breakers.state(name) for name in ("p", "d")] == ["open", "open"]
+
+
+@pytest.mark.parametrize("kind", ["cut", "error"])
+async def test_a_slow_call_that_only_one_which_has_failed_could_take_is_left_running(kind: FaultKind) -> None:
+    async with pools(decode=("d0", "d1")) as house:
+        slow = house.gateway.registry.get("d1")
+        assert slow is not None
+        engine(house, "d0").inject(Fault(kind))
+        engine(house, "d1").inject(Fault("stall", 0, 0.3))
+        asked = asyncio.create_task(ask(house, max_tokens=3))
+        await eventually(lambda: engine(house, "d1").counters["stalled"] == 1)
+        house.gateway.monitor.signal(slow, "failing", "a health check was late")
+        answer = await asked
+
+        assert answer.status_code == 200
+        assert calls(house)[-1] == ("d1", "decode", "ok")
+
+
+@pytest.mark.parametrize("kind", ["cut", "error"])
+async def test_a_stream_that_moves_is_gone_on_with_by_one_that_had_failed_before_it_began(kind: FaultKind) -> None:
+    async with pools(decode=("d0", "d1"), timing=Timing(decode_rate=200.0)) as house:
+        engine(house, "d0").inject(Fault(kind))
+        engine(house, "d1").inject(Fault("cut", 3))
+        answer = await ask(house, max_tokens=12, stream=True, temperature=0)
+        await idle(house)
+
+        assert '"error"' not in answer.text
+        assert '"finish_reason":"length"' in answer.text
+        assert [each[0] for each in calls(house) if each[1] == "decode"] == ["d0", "d1", "d0"]

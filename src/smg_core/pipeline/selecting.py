@@ -65,7 +65,7 @@ class Selecting:
         ModelNotFound, NoWorker, or the refusal if no engine can do what is asked; where arrangements differ, the one that asking
         again can change."""
         if step.suspects is not None:
-            return self._without_suspects(step, *step.suspects, trace)
+            return self._without_suspects(step, trace)
         refusals: list[SmgError] = []
         for roles in (step.roles,) if step.roles else self._arrangements(step):
             try:
@@ -74,12 +74,12 @@ class Selecting:
                 refusals.append(error)
         raise next((each for each in refusals if isinstance(each, Overloaded)), refusals[0])
 
-    def _without_suspects(self, step: Select, starts: frozenset[str], ends: frozenset[str], trace: Trace) -> Placement:
+    def _without_suspects(self, step: Select, trace: Trace) -> Placement:
         """Workers of which none has failed with another; where that cannot be, none that has failed at one of the two ends."""
         refusals: list[SmgError] = []
-        for names in (starts | ends, starts, ends):
+        for each in _sparing(step):
             try:
-                return self.choose(replace(step, exclude=step.exclude | names, suspects=None), trace)
+                return self.choose(each, trace)
             except SmgError as error:
                 refusals.append(error)
         raise refusals[0]
@@ -95,6 +95,11 @@ class Selecting:
     def room(self, step: Select) -> tuple[float, float]:
         """How much room there is for requests such as the one of `step`, as a number of them and of tokens: what the workers have
         together of which one could be chosen for it now. Nothing is chosen."""
+        found = (self._room(each) for each in _sparing(step))
+        return next((each for each in found if min(each) > 0), (0, 0))
+
+    def _room(self, step: Select) -> tuple[float, float]:
+        """The room for a step without suspects."""
         try:
             arrangements = (step.roles,) if step.roles else self._arrangements(step)
         except SmgError:
@@ -321,6 +326,14 @@ class Selecting:
             return
         if away:
             self._registry.refuse(model)
+
+
+def _sparing(step: Select) -> tuple[Select, ...]:
+    """What is asked for in turn, until there is someone: no suspect at all, and none at one of the two ends."""
+    if step.suspects is None:
+        return (step,)
+    starts, ends = step.suspects
+    return tuple(replace(step, exclude=step.exclude | names, suspects=None) for names in (starts | ends, starts, ends))
 
 
 def hand_over_costs(candidates: Sequence[Worker], ends: Sequence[Worker], cost: float) -> Mapping[str, float]:

@@ -107,12 +107,13 @@ class Select(Step[Placement], frozen=True):
 
 class TriesLeft(Struct, frozen=True):
     """What may follow a call if its worker is lost: `retries` tries from the beginning, and `migrations` that go on behind what
-    has come, as far as `settings` let those differ; none of the workers named in `exclude`."""
+    has come, as far as `settings` let those differ; none of the workers named in `exclude`, and of `suspects` as in `Select`."""
 
     exclude: frozenset[str] = frozenset()
     retries: int = 0
     migrations: int = 0
     settings: WorkersConfig = WorkersConfig()
+    suspects: tuple[frozenset[str], frozenset[str]] | None = None
 
 
 class Stream(Step[Turn], frozen=True):

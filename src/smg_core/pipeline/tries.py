@@ -74,7 +74,7 @@ class Tries:
     @property
     def after(self) -> TriesLeft:
         """What may follow the next try."""
-        return TriesLeft(self.tried, self._retries, self._migrations, self._settings)
+        return TriesLeft(self.tried, self._retries, self._migrations, self._settings, self.suspects)
 
     def failed_with(self, turn: Turn, error: SmgError, placement: Placement, *, committed: bool) -> Follows:
         """Called when the call on `placement` has failed with `error`. `committed`: the client has seen something of the
@@ -90,17 +90,19 @@ class Tries:
                 return "end"
             self._owed = True
         names = placement.names if turn.failed is None else frozenset({turn.failed})
+        if moves:  # who had failed before that may be back by now
+            self.tried, self.suspects = frozenset(), None
         if turn.handed_nothing and placement.prefill is not None:
             names = frozenset()
             starts, ends = self.suspects or (names, names)
             self.suspects = starts | {placement.prefill.worker.name}, ends | {placement.last.worker.name}
         self.number += 1
-        if moves:  # who had failed before that may be back by now
+        self.tried |= names
+        if moves:
             self._migrations -= 1
-            self.tried, self.retried = names, 0
+            self.retried = 0
         else:
             self._retries -= 1
-            self.tried |= names
             self.retried += 1
         self.going_on = turn if follows == "on" else None
         return follows

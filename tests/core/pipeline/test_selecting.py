@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from copy import copy
+from itertools import combinations, product
 from math import inf
 from typing import Any, get_args
 
@@ -349,3 +350,27 @@ def test_the_room_for_a_pair_is_that_of_the_role_which_has_less() -> None:
         office.add(name, ABLE, role)  # type: ignore[arg-type]
     assert office.selecting.room(Select(made())) == (4, inf)
     assert office.selecting.room(Select(made(), frozenset({"p0", "p1"}))) == (0, 0)
+
+
+POOLS: dict[str, WorkerRole] = {"p0": "prefill", "p1": "prefill", "d0": "decode", "d1": "decode"}
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_there_is_room_exactly_where_somebody_would_be_chosen(whole: bool) -> None:
+    office = Office(registry=Registry(settings=WorkersConfig(most_in_flight=4)))
+    for name, role in (*POOLS.items(), *([("r", "regular")] if whole else [])):
+        office.add(name, ABLE, role)  # type: ignore[arg-type]
+    parts = [frozenset(each) for count in range(3) for each in combinations(POOLS, count)]
+    starts = [each for each in parts if not each & {"d0", "d1"}]
+    ends = [each for each in parts if not each & {"p0", "p1"}]
+    walked = [(exclude, suspects) for exclude in parts for suspects in (None, *product(starts, ends))]
+    found = set()
+    for exclude, suspects in walked:
+        step = Select(made(), exclude, suspects=suspects)
+        try:
+            chosen: Any = office.selecting.choose(step, Trace(0.0, office.observer))
+        except NoWorker:
+            chosen = None
+        assert (min(office.selecting.room(step)) > 0) == (chosen is not None), (exclude, suspects)
+        found.add(chosen is not None)
+    assert found == ({True} if whole else {True, False})
