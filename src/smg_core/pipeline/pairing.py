@@ -406,16 +406,13 @@ class _Pair:
                 self._read_in = seconds
                 self._owner.traced(part, None, seconds, False, span_id)
                 return
-            self._owner.chosen["prefill"] = replace(part, probe=False)  # the choices of one request are one probe
             self._owner.on_part(part, error, seconds, given_up, span_id)
 
     def _tell_read(self, *, counts: bool) -> None:
         """Tell, once, how the prefill call went that had come to its end. `counts` False: its cache was not taken."""
         seconds, self._read_in = self._read_in, None
         if seconds is not None:
-            part = self._owner.chosen["prefill"]
-            self._owner.chosen["prefill"] = replace(part, probe=False)
-            self._owner.on_outcome(part, None, seconds, counts)
+            self._owner.on_outcome(self._owner.chosen["prefill"], None, seconds, counts)
 
 
 def says_something(error: SmgError | None) -> bool:

@@ -58,7 +58,9 @@ class Selecting:
         self._turn = 0
 
     async def __call__(self, step: Select, run: Run) -> Placement:
-        return self.choose(step, run.trace)
+        placement = self.choose(step, run.trace)
+        run.probes += [each.probe for each in placement.parts if each.probe is not None]
+        return placement
 
     def choose(self, step: Select, trace: Trace) -> Placement:
         """A worker for each role. Where several arrangements of workers are ready, the first that can take the request. Raises
@@ -130,12 +132,25 @@ class Selecting:
 
     def _pair(self, step: Select, trace: Trace) -> Placement:
         """A prefill and a decode worker, and the encode workers of the first. The prefill worker is one of those for whom
-        the others are found too: nothing is chosen before all of them can be."""
+        the others are found too: nothing is chosen before all of them can be. Where one of them is not to be had all the same,
+        those that were chosen are given back."""
+        picked: list[Chosen] = []
+        try:
+            return self._picked_pair(step, trace, picked)
+        except SmgError:
+            for each in picked:
+                each.give_back()
+            raise
+
+    def _picked_pair(self, step: Select, trace: Trace, picked: list[Chosen]) -> Placement:
+        """As `_pair`; `picked` is filled with those that are chosen."""
         starts, ends = self._ends(step)
         costs, doubted = self._hand_over(step, starts, ends), self._doubted(starts, ends)
         prefill = self._pick(step, "prefill", trace, starts, reads=True, costs=costs, doubted=doubted)
+        picked.append(prefill)
         ready = self._encoders(step, prefill.worker)
-        encoders = tuple(self._pick(step, "encode", trace, ready) for _ in step.prompted.items) if ready else ()
+        picked += (self._pick(step, "encode", trace, ready) for _ in step.prompted.items) if ready else ()
+        encoders = tuple(picked[1:])
         ends = tuple(worker for worker in ends if understand_each_other(prefill.worker, worker))
         costs, doubted = self._hand_over(step, ends, (prefill.worker,)), self._doubted_with(prefill.worker, ends)
         return Placement((prefill, self._pick(step, "decode", trace, ends, costs=costs, doubted=doubted)), encoders)
@@ -264,7 +279,7 @@ class Selecting:
         choice = self._policies.choose(served, role, seen, context)
         pick, worker = choice.pick, candidates[choice.at]
         rank = self._rank(worker, pick, now)
-        probe = self._registry.breakers.chosen(worker.name, rank if worker.spec.rank is None else None)
+        probe = self._registry.probe(worker, rank if worker.spec.rank is None else None)
         self._decisions.note(seen, context, pick, choice.policy, step.attempt, self._clock.time())
         how, cached = worker.facts.transport, (pick.cached, pick.basis) if pick.basis != "none" else None
         trace.report(

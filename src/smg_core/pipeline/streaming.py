@@ -67,6 +67,13 @@ class Streaming:
         self._aborts: set[asyncio.Task[None]] = set()
 
     async def __call__(self, step: Stream, run: Run) -> Turn:
+        try:
+            return await self._called(step, run)
+        finally:
+            for each in step.parts:  # what was chosen and not asked
+                each.give_back()
+
+    async def _called(self, step: Stream, run: Run) -> Turn:
         call = EngineCall(step, run, self._clock.monotonic, self._chat)
         if step.prefill is not None:
             call.pairing = self._pairs.of(step, step.prefill, run, call.attempt, self._tell)
@@ -208,8 +215,7 @@ class Streaming:
 
 def _workers_of(step: Stream) -> dict[str, Worker]:
     """The workers without which a call cannot go on, by name; the one that answers is the first."""
-    parts = (step.chosen, *((step.prefill,) if step.prefill is not None else ()), *step.encoders)
-    return {each.worker.name: each.worker for each in parts}
+    return {each.worker.name: each.worker for each in step.parts}
 
 
 def _stalled(worker: Worker) -> EngineStalled:

@@ -324,10 +324,11 @@ class Runtime:
         the worker's models."""
         worker = chosen.worker
         rank = chosen.rank if worker.spec.rank is None else None
-        if counts:
+        first = chosen.probe is None or (counts and chosen.probe.told())
+        if counts and (first or error is not None):
             self.monitor.outcome(worker, error, self.clock.monotonic(), rank)
-        elif chosen.probe:
-            self.monitor.given_up(worker, rank)
+        elif not counts:
+            chosen.give_back()
         if self.policies.observing and worker.state != "gone":  # of one that is gone they have forgotten all
             ended = RequestEnded(worker.name, isinstance(error, WorkerError), seconds)
             self.policies.request_ended(ended, worker.models)

@@ -280,11 +280,6 @@ class Monitor:
             for _ in range(each.count):
                 self.outcome(each.end.worker, each.error, now, each.end.rank)
 
-    def given_up(self, worker: Worker, rank: int | None = None) -> None:
-        """Called when a call that was a probe of a half-open breaker was given up before anything came of it."""
-        if worker.state == "ready":
-            self._registry.breakers.given_up(worker.name, rank)
-
     async def ready(self) -> None:
         """Return once at least one worker is ready."""
         while not self._registry.any_ready:

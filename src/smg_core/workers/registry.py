@@ -16,7 +16,7 @@ from smg_core.workers.handovers import Handovers
 from smg_core.workers.room import room, with_room
 from smg_core.workers.settings import BreakerConfig, WorkersConfig
 from smg_core.workers.slow_start import SlowStart
-from smg_core.workers.worker import Board, LocalBoard, Signal, Worker, WorkerRole, WorkerSpec
+from smg_core.workers.worker import Board, LocalBoard, ProbeCall, Signal, Worker, WorkerRole, WorkerSpec
 
 __all__ = ["Registry"]
 
@@ -130,6 +130,17 @@ class Registry:
         if not found:
             raise NoWorker("No worker for the model can be spared.", retry_after=self._retry_after)
         return found
+
+    def probe(self, worker: Worker, rank: int | None = None) -> ProbeCall | None:
+        """Called when `worker`, or this rank of its engine, was chosen. The probe that the call is, if it is one."""
+        if not self.breakers.chosen(worker.name, rank):
+            return None
+
+        def give_back() -> None:
+            if worker.state == "ready":
+                self.breakers.given_up(worker.name, rank)
+
+        return ProbeCall(give_back)
 
     def lost_with(self, worker: Worker, began: float, now: float) -> bool:
         """Whether a call that began at `began` and has lost its worker at `now` was lost with all the calls that the worker had.

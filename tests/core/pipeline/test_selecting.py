@@ -11,7 +11,7 @@ import pytest
 from tests.core.pipeline.test_prepare import asking, model, prompted
 
 from smg_core.engines.base import EngineFacts
-from smg_core.errors import ModelNotFound, NoWorker, Overloaded, PromptTooLong, UnsupportedParameter
+from smg_core.errors import ModelNotFound, NoWorker, Overloaded, PromptTooLong, UnsupportedParameter, WorkerGone
 from smg_core.hooks import WorkerPicked
 from smg_core.pipeline.prompted import Prompted
 from smg_core.pipeline.routing_context import routing_context
@@ -24,7 +24,7 @@ from smg_core.request import Caller, Sampling
 from smg_core.routing import Candidate, Pick, Policies, RoutingContext
 from smg_core.testing import FakeClock, MemoryObserver
 from smg_core.workers.registry import Registry
-from smg_core.workers.settings import WorkersConfig
+from smg_core.workers.settings import BreakerConfig, WorkersConfig
 from smg_core.workers.worker import LocalBoard, Worker, WorkerRole, WorkerSpec
 
 ABLE = EngineFacts("vllm", ranks=4)
@@ -350,6 +350,23 @@ def test_the_room_for_a_pair_is_that_of_the_role_which_has_less() -> None:
         office.add(name, ABLE, role)  # type: ignore[arg-type]
     assert office.selecting.room(Select(made())) == (4, inf)
     assert office.selecting.room(Select(made(), frozenset({"p0", "p1"}))) == (0, 0)
+
+
+@pytest.mark.parametrize("left_alone", ["d", "p"])
+def test_where_one_of_a_pair_cannot_be_spared_the_other_has_its_probes_left(left_alone: str) -> None:
+    office = Office(registry=Registry(breaker=BreakerConfig(failures=1, open_s=5.0, probes=2)))
+    workers = {"p": office.add("p", ABLE, "prefill"), "d": office.add("d", ABLE, "decode")}
+    for name in workers:
+        office.registry.breakers.ended(name, WorkerGone("gone"), 7.0 if name == left_alone else 1.0)
+    del workers[left_alone]
+    (half_open,) = workers.values()
+    for _ in range(5):
+        with pytest.raises(NoWorker):
+            office.choose(spare=True)
+
+    assert office.registry.breakers.admitted((half_open,), 7.0, at_least_one=False) == (half_open,)
+    chosen = office.choose()
+    assert {each.worker.name for each in chosen.parts if each.probe is not None} == {half_open.name}
 
 
 POOLS: dict[str, WorkerRole] = {"p0": "prefill", "p1": "prefill", "d0": "decode", "d1": "decode"}
