@@ -285,9 +285,7 @@ class _Pair:
         self._asking: asyncio.Task[None] | None = None
         self._timer: Handle | None = None
         self._reading_since: float | None = None  # while the prefill engine works
-        self._read_in: float | None = (
-            None  # the seconds that it took, until it is known whether its cache was handed over
-        )
+        self._read_in: float | None = None  # the seconds that took, until it is known whether its cache was taken
         self._waiting: PrefillLoad | None = None
         self._place: WorkerPlace | None = None
 

@@ -77,9 +77,14 @@ class Selecting:
         raise next((each for each in refusals if isinstance(each, Overloaded)), refusals[0])
 
     def _without_suspects(self, step: Select, trace: Trace) -> Placement:
-        """Workers of which none has failed with another; where that cannot be, none that has failed at one of the two ends."""
+        """Workers of which none has failed with another; where that cannot be, none that has failed at one of the two ends. Those
+        that are to be left alone are worse than a suspect."""
+        sparing = _sparing(step)
+        for each in () if step.spare else sparing:
+            with suppress(SmgError):
+                return self.choose(replace(each, spare=True), trace)
         refusals: list[SmgError] = []
-        for each in _sparing(step):
+        for each in sparing:
             try:
                 return self.choose(each, trace)
             except SmgError as error:
@@ -145,6 +150,9 @@ class Selecting:
     def _picked_pair(self, step: Select, trace: Trace, picked: list[Chosen]) -> Placement:
         """As `_pair`; `picked` is filled with those that are chosen."""
         starts, ends = self._ends(step)
+        if step.spare:
+            for each in (starts, ends):
+                self._registry.check_spared(each, self._clock.monotonic())
         costs, doubted = self._hand_over(step, starts, ends), self._doubted(starts, ends)
         prefill = self._pick(step, "prefill", trace, starts, reads=True, costs=costs, doubted=doubted)
         picked.append(prefill)
@@ -155,10 +163,11 @@ class Selecting:
         costs, doubted = self._hand_over(step, ends, (prefill.worker,)), self._doubted_with(prefill.worker, ends)
         return Placement((prefill, self._pick(step, "decode", trace, ends, costs=costs, doubted=doubted)), encoders)
 
-    def _doubted(self, starts: Sequence[Worker], ends: Sequence[Worker]) -> frozenset[str]:
-        """The names of the prefill workers that are in doubt with each decode worker that they could be asked with."""
+    def _doubted(self, starts: Sequence[Worker], ends: tuple[Worker, ...]) -> frozenset[str]:
+        """The names of the prefill workers that are in doubt with each decode worker that they could be asked with now."""
         if not self._registry.handovers.any_in_doubt:
             return frozenset()
+        ends = self._registry.breakers.admitted(ends, self._clock.monotonic())
         pairs = {worker: [each for each in ends if understand_each_other(worker, each)] for worker in starts}
         return frozenset(
             worker.name for worker, others in pairs.items() if len(self._doubted_with(worker, others)) == len(others)

@@ -128,8 +128,16 @@ class Registry:
         found = self.breakers.admitted(self.with_room(workers), now, at_least_one=False)
         found = self.slow_start.admitted(found, now, alone=True)
         if not found:
-            raise NoWorker("No worker for the model can be spared.", retry_after=self._retry_after)
+            raise self._unspared()
         return found
+
+    def check_spared(self, workers: tuple[Worker, ...], now: float) -> None:
+        """Raise NoWorker where all of `workers` are to be left alone for a while. None is chosen."""
+        if not self.breakers.admitted(workers, now, at_least_one=False):
+            raise self._unspared()
+
+    def _unspared(self) -> NoWorker:
+        return NoWorker("No worker for the model can be spared.", retry_after=self._retry_after)
 
     def probe(self, worker: Worker, rank: int | None = None) -> ProbeCall | None:
         """Called when `worker`, or this rank of its engine, was chosen. The probe that the call is, if it is one."""

@@ -23,6 +23,7 @@ from smg_core.pipeline.trace import Trace
 from smg_core.request import Caller, Sampling
 from smg_core.routing import Candidate, Pick, Policies, RoutingContext
 from smg_core.testing import FakeClock, MemoryObserver
+from smg_core.workers.handovers import HandoverEnd
 from smg_core.workers.registry import Registry
 from smg_core.workers.settings import BreakerConfig, WorkersConfig
 from smg_core.workers.worker import LocalBoard, Worker, WorkerRole, WorkerSpec
@@ -370,6 +371,38 @@ def test_where_one_of_a_pair_cannot_be_spared_the_other_has_its_probes_left(left
 
 
 POOLS: dict[str, WorkerRole] = {"p0": "prefill", "p1": "prefill", "d0": "decode", "d1": "decode"}
+
+
+@pytest.mark.parametrize("left_alone", [None, *POOLS])
+def test_a_suspect_is_asked_before_one_that_is_left_alone(left_alone: str | None) -> None:
+    office = Office(registry=Registry(breaker=BreakerConfig(failures=1, open_s=5.0)))
+    for name, role in POOLS.items():
+        office.add(name, ABLE, role)
+    if left_alone is not None:
+        office.registry.breakers.ended(left_alone, WorkerGone("gone"), 7.0)
+    chosen = office.choose(suspects=(frozenset({"p0"}), frozenset({"d0"})))
+
+    expected = {"p1": {"p0", "d1"}, "d1": {"p1", "d0"}}
+    assert chosen.names == expected.get(left_alone or "", {"p1", "d1"})
+    assert len(office.observer.of(WorkerPicked)) == 2
+
+
+@pytest.mark.parametrize("doubts", [(), ("p0", "d0"), ("p0", "d1"), ("p1", "d0"), ("p1", "d1")])
+@pytest.mark.parametrize("left_alone", [None, *POOLS])
+def test_two_of_whom_one_has_failed_the_other_are_not_asked_together_where_others_can_be(
+    doubts: tuple[str, ...], left_alone: str | None
+) -> None:
+    office = Office(registry=Registry(breaker=BreakerConfig(failures=1, open_s=5.0)))
+    workers = {name: office.add(name, ABLE, role) for name, role in POOLS.items()}
+    if left_alone is not None:
+        office.registry.breakers.ended(left_alone, WorkerGone("gone"), 7.0)
+    if doubts:
+        start, end = (HandoverEnd(workers[name]) for name in doubts)
+        office.registry.handovers.failed(start, end, WorkerGone("gone"), 6.0, 7.0)
+
+    chosen = office.choose().names
+    assert chosen != set(doubts)
+    assert left_alone not in chosen
 
 
 @pytest.mark.parametrize("whole", [False, True])
