@@ -66,7 +66,7 @@ class Selecting:
         """A worker for each role. Where several arrangements of workers are ready, the first that can take the request. Raises
         ModelNotFound, NoWorker, or the refusal if no engine can do what is asked; where arrangements differ, the one that asking
         again can change."""
-        if step.suspects is not None:
+        if step.suspects:
             return self._without_suspects(step, trace)
         refusals: list[SmgError] = []
         for roles in (step.roles,) if step.roles else self._arrangements(step):
@@ -77,8 +77,8 @@ class Selecting:
         raise next((each for each in refusals if isinstance(each, Overloaded)), refusals[0])
 
     def _without_suspects(self, step: Select, trace: Trace) -> Placement:
-        """Workers of which none has failed with another; where that cannot be, none that has failed at one of the two ends. Those
-        that are to be left alone are worse than a suspect."""
+        """Workers of which none has failed with another; where that cannot be, none that has failed at one of the two ends, or
+        two that have not failed together. Those that are to be left alone are worse than a suspect."""
         sparing = _sparing(step)
         for each in () if step.spare else sparing:
             with suppress(SmgError):
@@ -353,11 +353,14 @@ class Selecting:
 
 
 def _sparing(step: Select) -> tuple[Select, ...]:
-    """What is asked for in turn, until there is someone: no suspect at all, and none at one of the two ends."""
-    if step.suspects is None:
+    """What is asked for in turn, until there is someone: no suspect at all, none at one of the two ends, and suspects that have
+    not failed together."""
+    if not step.suspects:
         return (step,)
-    starts, ends = step.suspects
-    return tuple(replace(step, exclude=step.exclude | names, suspects=None) for names in (starts | ends, starts, ends))
+    starts, ends = (frozenset(each) for each in zip(*step.suspects, strict=True))
+    others = [(starts - {start}) | {end for first, end in step.suspects if first == start} for start in sorted(starts)]
+    without = replace(step, suspects=frozenset())
+    return tuple(replace(without, exclude=step.exclude | names) for names in (starts | ends, starts, ends, *others))
 
 
 def hand_over_costs(candidates: Sequence[Worker], ends: Sequence[Worker], cost: float) -> Mapping[str, float]:

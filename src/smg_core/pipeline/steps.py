@@ -102,9 +102,9 @@ class Select(Step[Placement], frozen=True):
     what is asked. Without `roles`, those that the model's workers are there for: prefill and decode, or one worker for all.
     `attempt` counts from 1. `received`: the turn is to go on behind so many tokens, which only an engine that takes ids, and has
     room for them, can do. `spare`: what is asked could be left, so it takes no worker that is to be left alone for a while, and
-    one that has just begun no more often than its share. `suspects` are prefill workers and decode workers that have failed
-    together: none of either is chosen if there are others, else of one kind alone. Raises the refusal when no engine can do it,
-    and NoWorker."""
+    one that has just begun no more often than its share. `suspects` are pairs of a prefill and a decode worker that have failed
+    together: none of them is chosen if there are others, else those of one kind alone, else two that have not failed together.
+    Raises the refusal when no engine can do it, and NoWorker."""
 
     prompted: Prompted
     exclude: frozenset[str] = frozenset()
@@ -112,7 +112,7 @@ class Select(Step[Placement], frozen=True):
     roles: tuple[WorkerRole, ...] = ()
     received: int | None = None
     spare: bool = False
-    suspects: tuple[frozenset[str], frozenset[str]] | None = None
+    suspects: frozenset[tuple[str, str]] = frozenset()
 
 
 class TriesLeft(Struct, frozen=True):
@@ -123,7 +123,7 @@ class TriesLeft(Struct, frozen=True):
     retries: int = 0
     migrations: int = 0
     settings: WorkersConfig = WorkersConfig()
-    suspects: tuple[frozenset[str], frozenset[str]] | None = None
+    suspects: frozenset[tuple[str, str]] = frozenset()
 
 
 class Stream(Step[Turn], frozen=True):
