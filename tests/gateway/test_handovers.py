@@ -9,7 +9,7 @@ import pytest
 from tests.gateway.conftest import House, eventually
 from tests.gateway.test_prefill_decode import TEXT, Way, ask, calls, engine, idle, pools, settings, way
 
-from smg_core.config import BreakerConfig
+from smg_core.config import BreakerConfig, TimeoutsConfig
 from smg_core.errors import WorkerGone
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.faults import Fault, FaultKind
@@ -112,3 +112,22 @@ async def test_a_stream_that_moves_is_gone_on_with_by_one_that_had_failed_before
         assert '"error"' not in answer.text
         assert '"finish_reason":"length"' in answer.text
         assert [each[0] for each in calls(house) if each[1] == "decode"] == ["d0", "d1", "d0"]
+
+
+@pytest.mark.parametrize("bound", ["transfer", "first token"])
+async def test_a_prefill_engine_whose_caches_never_come_is_left_alone_whatever_bounds_the_wait(bound: str) -> None:
+    config = settings(transfer_s=0.5)
+    if bound == "first token":
+        config = attrs.evolve(settings(), timeouts=TimeoutsConfig(first_token_s=0.5))
+    config = attrs.evolve(config, breaker=BreakerConfig(failures=2))
+    async with pools(prefill=("p0", "p1"), config=config) as house:
+        engine(house, "p0").exchange.withheld = True
+        codes = [(await ask(house, f"{number} {TEXT}", max_tokens=3)).status_code for number in range(6)]
+        await idle(house)
+
+        assert codes == [200] * 6
+        assert [house.gateway.registry.breakers.state(each) for each in ("p0", "p1", "d")] == [
+            "open",
+            "closed",
+            "closed",
+        ]
