@@ -491,14 +491,14 @@ async def test_an_engine_that_is_replaced_between_two_probes_by_one_of_another_r
 async def test_a_request_for_several_choices_is_one_probe_of_a_prefill_engine_that_failed() -> None:
     config = attrs.evolve(settings(), breaker=BreakerConfig(failures=2, open_s=0.05, probes=3))
     async with pools(config=config) as house:
-        breakers, monitor = house.gateway.registry.breakers, house.gateway.monitor
+        breakers = house.gateway.registry.breakers
         for _ in range(2):
             breakers.ended("p", WorkerGone("gone"), time.monotonic())
         opened = time.monotonic()
         await eventually(lambda: time.monotonic() > opened + 0.1)
         told: list[str] = []
-        given_up = monitor.given_up
-        monitor.given_up = lambda worker, rank=None: (told.append(worker.name), given_up(worker, rank))  # type: ignore[method-assign]
+        given_up = breakers.given_up
+        breakers.given_up = lambda name, rank=None: (told.append(name), given_up(name, rank))  # type: ignore[method-assign]
         engine(house, "p").inject(*[Fault("stall")] * 3)
         asked = asyncio.create_task(ask(house, n=3))
         await eventually(lambda: engine(house, "p").counters["stalled"] == 3)

@@ -18,6 +18,7 @@ from smg_core.pipeline.answer import Answer
 from smg_core.pipeline.steps import Finish, Flow, Step, Tell, Wait
 from smg_core.pipeline.timeouts import Timeouts
 from smg_core.pipeline.trace import Trace
+from smg_core.workers.worker import ProbeCall
 
 __all__ = ["Driver", "Performer", "Run", "loop_call_later"]
 
@@ -38,7 +39,8 @@ class Run:
     """One request under way, as performers see it. `trace` has what happened so far, `timeouts` how long each part may take.
     `interrupted` says why the task was cancelled, None when that is not known here: then CancelledError is raised on. `calls`
     counts the calls of engines, `tool_turns` the turns that were made with tools that run here. `given_up` is the outcome of a
-    call of an engine that is cancelled: "abandoned", or "outrun" by another call for the same answer."""
+    call of an engine that is cancelled: "abandoned", or "outrun" by another call for the same answer. `probes` are those of the
+    workers that were chosen for it: what none has told of in the end is given back."""
 
     answer: Answer
     trace: Trace
@@ -47,6 +49,7 @@ class Run:
     calls: int = 0
     tool_turns: int = 0
     given_up: Literal["abandoned", "outrun"] = "abandoned"
+    probes: list[ProbeCall] = attrs.field(factory=list)
 
 
 Performer = Callable[[Any, Run], Awaitable[Any]]
@@ -141,6 +144,8 @@ class Driver:
             if deadline is not None:
                 deadline.stop()
             flow.close()
+            for each in run.probes:
+                each.give_back()
 
     def _deadline(self, run: Run) -> _Deadline | None:
         seconds = run.timeouts.request

@@ -83,8 +83,9 @@ class Hedging:
             run.trace.report(told)
             return None
         exclude, number = step.exclude | step.placement.names, stream.attempt + 1
+        asked = Select(prompted, exclude, number, spare=True, suspects=stream.after.suspects)
         try:
-            placement = self._selecting.choose(Select(prompted, exclude, number, spare=True), trace)
+            placement = self._selecting.choose(asked, trace)
         except SmgError:
             hedges.give_back()
             run.trace.report(replace(told, outcome="no_worker"))

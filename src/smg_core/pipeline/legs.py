@@ -53,6 +53,7 @@ Action = Literal[
     "await_transfer",
     "await_end",
     "stop_timer",
+    "handed_over",
     "release",
     "fail",
     "stall",
@@ -70,7 +71,7 @@ TRANSITIONS: dict[tuple[LegState, LegEvent], tuple[LegState, tuple[Action, ...]]
     ("encode", "given_up"): ("over", ("drop_encode", "drop_prefill", "drop_decode")),
     ("early", "encode_done"): ("held", ()),
     ("early", "encode_failed"): ("over", ("stop_timer", "drop_encode", "drop_prefill", "drop_decode", "fail")),
-    ("early", "prefill_done"): ("decode", ("stop_timer", "release")),
+    ("early", "prefill_done"): ("decode", ("stop_timer", "handed_over", "release")),
     ("early", "prefill_failed"): ("over", ("stop_timer", "drop_encode", "drop_decode", "fail")),
     ("early", "decode_failed"): ("over", ("stop_timer", "drop_encode", "drop_prefill", "fail")),
     ("early", "overdue"): ("decode", ("drop_prefill", "release")),
@@ -84,12 +85,12 @@ TRANSITIONS: dict[tuple[LegState, LegEvent], tuple[LegState, tuple[Action, ...]]
     ("both", "decode_done"): ("held", ("await_end",)),
     ("both", "decode_failed"): ("over", ("drop_prefill", "fail")),
     ("both", "given_up"): ("over", ("drop_prefill", "drop_decode")),
-    ("held", "prefill_done"): ("decode", ("stop_timer", "release")),
+    ("held", "prefill_done"): ("decode", ("stop_timer", "handed_over", "release")),
     ("held", "prefill_failed"): ("over", ("stop_timer", "drop_decode", "fail")),
     ("held", "decode_failed"): ("over", ("stop_timer", "drop_prefill", "fail")),
     ("held", "overdue"): ("decode", ("drop_prefill", "release")),
     ("held", "given_up"): ("over", ("stop_timer", "drop_prefill", "drop_decode")),
-    ("transfer", "decode_output"): ("decode", ("stop_timer",)),
+    ("transfer", "decode_output"): ("decode", ("stop_timer", "handed_over")),
     ("transfer", "decode_failed"): ("over", ("stop_timer", "drop_encode", "fail")),
     ("transfer", "decode_done"): ("over", ("stop_timer", "drop_encode", "end")),
     ("transfer", "overdue"): ("over", ("drop_encode", "drop_decode", "stall")),
@@ -110,6 +111,8 @@ _SLOW: dict[LegState, Leg] = {
     "held": "prefill",
 }
 """Whose engine is to blame when nothing comes for too long: the one that must speak first. In any other state, that of decode."""
+
+_DROPPED: dict[Action, Leg] = {"drop_encode": "encode", "drop_prefill": "prefill", "drop_decode": "decode"}
 
 _STALLED = "The engine did not answer in time."
 
@@ -136,6 +139,10 @@ class Doing(Protocol):
 
     def stop_timer(self) -> None: ...
 
+    def handed_over(self) -> None:
+        """The engine that answers has the cache of the other."""
+        ...
+
     def ended(self, leg: Leg, error: SmgError | None) -> None:
         """A leg is over: its engine ended it, or it failed with `error`. Not called for one that was dropped."""
         ...
@@ -145,7 +152,8 @@ class Legs:
     """The `AnswerCall` of all legs, whose outputs go to `sink`. `together`: both engines are asked at once; `encodes`: encode
     workers too, which takes engines that are asked at once. `failed` is the leg whose engine is to blame when the call was not
     completed; `error` is what that engine ended with, None where it was only given up. `handed_nothing`: the engine that answers
-    failed before it had said anything, while it waited for the cache of the other: either may be to blame."""
+    failed, or was silent for too long, while it waited for the cache of the other: either may be to blame. `waited`: it
+    was given up in the midst of that."""
 
     def __init__(self, sink: EngineSink[EngineOutput], doing: Doing, *, together: bool, encodes: bool = False) -> None:
         self.state: LegState = "encode" if encodes else "both" if together else "prefill"
@@ -158,6 +166,7 @@ class Legs:
         self._paused = False
         self.error: SmgError | None = None
         self.handed_nothing = False
+        self.waited = False
         self._held: list[EngineOutput] = []
         self._held_end = False
         self._cached: int | None = None
@@ -198,6 +207,7 @@ class Legs:
 
     def cancel(self) -> None:
         if self.state != "over":
+            self.waited = self.state == "transfer"
             self.failed = _SLOW.get(self.state, "decode")
         self._happened("given_up")
 
@@ -304,12 +314,8 @@ class Legs:
         match action:
             case "ask_decode":
                 self._doing.ask_decode(self._answered)
-            case "drop_encode":
-                self._doing.drop("encode")
-            case "drop_prefill":
-                self._doing.drop("prefill")
-            case "drop_decode":
-                self._doing.drop("decode")
+            case "drop_encode" | "drop_prefill" | "drop_decode":
+                self._doing.drop(_DROPPED[action])
             case "await_transfer":
                 self._doing.set_timer("transfer")
             case "await_end":
@@ -317,10 +323,12 @@ class Legs:
                 self._doing.set_timer("end")
             case "stop_timer":
                 self._doing.stop_timer()
+            case "handed_over":
+                self._doing.handed_over()
             case "release":
                 self._release()
             case "stall":
-                self.failed = "decode"
+                self.failed, self.handed_nothing = "decode", True
                 stalled = EngineStalled(_STALLED, detail="the decode engine got no cache in time")
                 self.error = stalled
                 self._doing.ended("decode", stalled)

@@ -82,7 +82,7 @@ class Moving:
         left = after.migrations if move.attempt.pushes else after.retries
         if not left or not move.needs(lost.name) or not self._may_differ(move):
             return False
-        select = Select(step.prompted, after.exclude | {lost.name}, received=move.seen or None)
+        select = Select(step.prompted, after.exclude | {lost.name}, received=move.seen or None, suspects=after.suspects)
         (most_requests, most_tokens), model = self._selecting.room(select), step.prompted.request.model
         requests, tokens = taken.of(model)
         if requests >= most_requests or tokens >= most_tokens:

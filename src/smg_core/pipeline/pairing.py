@@ -32,7 +32,7 @@ from smg_core.engines.handover import (
     not_handed_over,
     prefill_request,
 )
-from smg_core.errors import ClientGone, DeadlineExceeded, Draining, InternalError, SmgError, WorkerGone
+from smg_core.errors import ClientGone, DeadlineExceeded, Draining, EngineStalled, InternalError, SmgError, WorkerGone
 from smg_core.hooks import AttemptEnded
 from smg_core.observability.trace_context import Outgoing
 from smg_core.pipeline.attempt import AnyAttempt
@@ -43,7 +43,11 @@ from smg_core.pipeline.settings import DisaggregationConfig
 from smg_core.pipeline.steps import Chosen, Stream
 from smg_core.workers.worker import PrefillLoad, WorkerPlace
 
-__all__ = ["Pairing", "Pairs", "lora_at", "says_something"]
+__all__ = ["OnHandover", "Pairing", "Pairs", "lora_at", "says_something", "untold"]
+
+OnHandover = Callable[[Chosen, Chosen, SmgError | None, float], None]
+"""Called when it is known whether one worker got the cache of another one: with the one that made it, the other one, the error of
+the call, and when that began, in monotonic seconds."""
 
 _Tell = Callable[[Engine, str], None]
 
@@ -53,9 +57,14 @@ _BOOTSTRAP_PORT = 8998
 """Where engines that have not said otherwise tell of their cache."""
 
 
+def untold(start: Chosen, end: Chosen, error: SmgError | None, began: float) -> None:
+    """The `OnHandover` where nobody is told."""
+
+
 class Pairs:
     """Makes a `Pairing` for each step of several engines. `on_outcome` is called after each prefill and encode call, as
-    `streaming` calls it after each call of its own."""
+    `streaming` calls it after each call of its own: for a prefill call that went well, once its cache is handed over.
+    `on_handover` is told of each of these."""
 
     def __init__(
         self,
@@ -64,9 +73,11 @@ class Pairs:
         on_outcome: Callable[[Chosen, SmgError | None, float, bool], None],
         call_later: CallLater,
         settings: DisaggregationConfig = _DEFAULTS,
+        on_handover: OnHandover = untold,
     ) -> None:
         self._clock = clock
         self._on_outcome = on_outcome
+        self._on_handover = on_handover
         self._call_later = call_later
         self._settings = settings
         self._rooms: set[int] = set()  # of the pairs under way: two requests in one room would get each other's cache
@@ -75,9 +86,12 @@ class Pairs:
         """The engines of `step`, for `attempt`. `tell` sends an engine an Abort."""
 
         def ended(part: Chosen, error: SmgError | None, seconds: float, given_up: bool, span_id: str) -> None:
-            outcome = run.given_up if given_up else "ok" if error is None else type(error).__name__
             told = None if run.timeouts.impatient(error) else error
-            self._on_outcome(part, told, seconds, says_something(told) or outcome == "ok")
+            self._on_outcome(part, told, seconds, says_something(told) or (error is None and not given_up))
+            traced(part, error, seconds, given_up, span_id)
+
+        def traced(part: Chosen, error: SmgError | None, seconds: float, given_up: bool, span_id: str) -> None:
+            outcome = run.given_up if given_up else "ok" if error is None else type(error).__name__
             run.trace.report(
                 AttemptEnded(
                     request_id=step.prompted.request.id,
@@ -110,6 +124,9 @@ class Pairs:
             call_later=self._call_later,
             tell=tell,
             on_part=ended,
+            traced=traced,
+            on_outcome=self._on_outcome,
+            on_handover=self._on_handover,
             outgoing=run.trace.outgoing,
             attempt=attempt,
             rooms=self._rooms,
@@ -119,8 +136,9 @@ class Pairs:
 
 class Pairing:
     """The engines of one call of `streaming`, whose outputs `attempt` takes; to be closed. `encoders` are those of the request's
-    media, in order; `tell` sends an engine an Abort, `outgoing` says what each call is sent of the request's trace, `rooms` are
-    those taken, `adapter` is the LoRA adapter that is asked for ("": none)."""
+    media, in order; `tell` sends an engine an Abort, `on_part` is called when a call is over, and `traced` in its place where
+    the outcome is told later, by `on_outcome`; `on_handover` when a cache is handed over; `outgoing` says what each call is sent
+    of the request's trace, `rooms` are those taken, `adapter` is the LoRA adapter that is asked for ("": none)."""
 
     def __init__(
         self,
@@ -134,6 +152,9 @@ class Pairing:
         tell: _Tell,
         attempt: AnyAttempt,
         on_part: OnPart,
+        traced: OnPart,
+        on_outcome: Callable[[Chosen, SmgError | None, float, bool], None],
+        on_handover: OnHandover,
         outgoing: Callable[[], Outgoing],
         rooms: set[int],
         adapter: str,
@@ -149,6 +170,9 @@ class Pairing:
         self.call_later = call_later
         self.tell = tell
         self.on_part = on_part
+        self.traced = traced
+        self.on_outcome = on_outcome
+        self.on_handover = on_handover
         self.outgoing = outgoing
         self.metadata: Sequence[tuple[str, str]] = ()
         self._pairs: list[_Pair] = []
@@ -170,7 +194,9 @@ class Pairing:
     @property
     def handed_nothing(self) -> bool:
         """Whether the call failed at the engine that answers, for want of the cache that the other one had made."""
-        return any(pair.legs.handed_nothing for pair in self._pairs)
+        attempt = self._attempt
+        silent = isinstance(attempt.error, EngineStalled) and not attempt.blames and not attempt.pushes
+        return any(pair.legs.handed_nothing or (silent and pair.legs.waited) for pair in self._pairs)
 
     def needs(self, worker: str) -> bool:
         """Whether the answer cannot be made, or not be made on, without the worker of that name."""
@@ -259,11 +285,13 @@ class _Pair:
         self._asking: asyncio.Task[None] | None = None
         self._timer: Handle | None = None
         self._reading_since: float | None = None  # while the prefill engine works
+        self._read_in: float | None = None  # the seconds that took, until it is known whether its cache was taken
         self._waiting: PrefillLoad | None = None
         self._place: WorkerPlace | None = None
 
     def close(self) -> None:
         self._owner.rooms.difference_update(self._rooms)
+        self._tell_read(counts=False)
 
     def _places(self, media: object) -> tuple[tuple[Encoded, ...], frozenset[int]]:
         """Where the prefill engine gets the embeddings of each medium, and the rooms that these take."""
@@ -351,9 +379,16 @@ class _Pair:
         if self._timer is not None:
             self._timer.cancel()
 
+    def handed_over(self) -> None:
+        chosen = self._owner.chosen
+        self._tell_read(counts=True)
+        self._owner.on_handover(chosen["prefill"], chosen["decode"], None, self._owner.clock.monotonic())
+
     def ended(self, leg: Leg, error: SmgError | None) -> None:
         if leg == "prefill":
             self._prefill_over(error, given_up=False)
+        elif leg == "decode" and not self.legs.handed_nothing:  # whatever it was, it was not the cache
+            self._tell_read(counts=True)
 
     def _prefill_over(self, error: SmgError | None, *, given_up: bool) -> None:
         """Give back the place of the prefill call, once."""
@@ -364,9 +399,18 @@ class _Pair:
             if self._waiting is not None:
                 self._waiting.over()
             part = self._owner.chosen["prefill"]
-            seconds = self._owner.clock.monotonic() - since
-            self._owner.chosen["prefill"] = replace(part, probe=False)  # the choices of one request are one probe
-            self._owner.on_part(part, error, seconds, given_up, self._prefilling.span_id)
+            seconds, span_id = self._owner.clock.monotonic() - since, self._prefilling.span_id
+            if error is None and not given_up:
+                self._read_in = seconds
+                self._owner.traced(part, None, seconds, False, span_id)
+                return
+            self._owner.on_part(part, error, seconds, given_up, span_id)
+
+    def _tell_read(self, *, counts: bool) -> None:
+        """Tell, once, how the prefill call went that had come to its end. `counts` False: its cache was not taken."""
+        seconds, self._read_in = self._read_in, None
+        if seconds is not None:
+            self._owner.on_outcome(self._owner.chosen["prefill"], None, seconds, counts)
 
 
 def says_something(error: SmgError | None) -> bool:

@@ -12,7 +12,7 @@ from smg_core.clock import CallLater, Clock
 from smg_core.pipeline.driver import Driver, Performer, finish, loop_call_later, tell, wait
 from smg_core.pipeline.executor import FairExecutor
 from smg_core.pipeline.hedging import Hedging
-from smg_core.pipeline.pairing import Pairs
+from smg_core.pipeline.pairing import OnHandover, Pairs, untold
 from smg_core.pipeline.parted import PerformTogether
 from smg_core.pipeline.pooling import Pooling
 from smg_core.pipeline.preparing import Preparing
@@ -21,7 +21,7 @@ from smg_core.pipeline.selecting import Selecting
 from smg_core.pipeline.served import ServedAs, ServedModel, SharedOut, as_named, unshared
 from smg_core.pipeline.settings import DisaggregationConfig
 from smg_core.pipeline.steps import Chosen, Finish, Hedge, Prepare, Select, Step, Stream, Tell, Together, Wait
-from smg_core.pipeline.streaming import OnOutcome, OnSuspected, Streaming
+from smg_core.pipeline.streaming import OnOutcome, Streaming
 from smg_core.routing import Decisions, Policies
 from smg_core.workers.registry import Registry
 
@@ -80,11 +80,13 @@ def performers(
     documents: DocumentService | None = None,
     disaggregation: DisaggregationConfig = _APART,
     decisions: Decisions | None = None,
-    on_suspected: OnSuspected = lambda worker: None,
+    on_handover: OnHandover = untold,
 ) -> Performers:
     """The performers of one gateway. `documents` reads those of requests, where they are read; other arguments as of `Preparing`,
     `Selecting` and `Streaming`."""
-    pairs = Pairs(clock=clock, on_outcome=on_outcome, call_later=call_later, settings=disaggregation)
+    pairs = Pairs(
+        clock=clock, on_outcome=on_outcome, call_later=call_later, settings=disaggregation, on_handover=on_handover
+    )
     preparing = Preparing(
         registry=registry,
         models=models,
@@ -110,7 +112,7 @@ def performers(
         call_later=call_later,
         pairs=pairs,
         executor=executor,
-        on_suspected=on_suspected,
+        on_handover=on_handover,
     )
     hedging = Hedging(streaming, selecting, clock=clock, call_later=call_later)
     pooling = Pooling(registry=registry, policies=policies, clock=clock, executor=executor, on_outcome=on_outcome)

@@ -36,7 +36,7 @@ from smg_core.pipeline.trace import Trace
 from smg_core.request import PoolInput, PoolRequest
 from smg_core.routing.retry_budget import RetryBudgets
 from smg_core.tokens import TokenIds
-from smg_core.workers.worker import PrefillLoad, Worker, WorkerPlace
+from smg_core.workers.worker import PrefillLoad, ProbeCall, Worker, WorkerPlace
 
 __all__ = ["EMBEDDING", "Gathering", "PoolAttempt", "PoolChoice", "PoolItem", "PoolTerms", "PoolWorkers", "Pooled"]
 
@@ -101,7 +101,7 @@ class PoolAttempt:
         elsewhere: Callable[[], tuple[float, float]],
     ) -> None:
         self.worker, self.task, self.model, self.elsewhere = worker, task, model, elsewhere
-        self.probe = False
+        self.probe: ProbeCall | None = None
         self.left = False
 
 
@@ -111,7 +111,7 @@ class PoolChoice(Struct, frozen=True):
     worker: Worker
     policy: str
     why: str
-    probe: bool = False
+    probe: ProbeCall | None = None
 
 
 class PoolWorkers(Protocol):
@@ -142,10 +142,6 @@ class PoolWorkers(Protocol):
 
     def end(self, call: PoolAttempt, error: SmgError | None, seconds: float, *, counts: bool) -> None:
         """A call is over. `counts` False: it was given up, which says nothing of its worker."""
-        ...
-
-    def not_made(self, worker: Worker, *, probe: bool) -> None:
-        """A call that `pick` had chosen a worker for came to nothing before it was made."""
         ...
 
     def abort(self, worker: Worker, request_id: str) -> None:
@@ -273,8 +269,8 @@ class Gathering:
             if call is not None:
                 told = None if self._terms.timeouts.impatient(error) else error
                 self._pooling.end(call, told, self._pooling.now - began, counts=answered or told is not None)
-            else:
-                self._pooling.not_made(worker, probe=picked.probe)
+            if picked.probe is not None:
+                picked.probe.give_back()
             if not answered and not isinstance(error, InvalidRequest):
                 self._pooling.abort(worker, call_id)
         if error is None:

@@ -76,7 +76,7 @@ class Pooling:
         seen = tuple([each.record for each in found])
         choice = self._policies.choose(model.primary or name, role, seen, context)
         worker = found[choice.at]
-        probe = self._registry.breakers.chosen(worker.name)
+        probe = self._registry.probe(worker)
         return PoolChoice(worker, choice.policy, choice.pick.why, probe)
 
     def _able(self, request: PoolRequest, name: str, item: PoolItem, exclude: frozenset[str]) -> tuple[Worker, ...]:
@@ -113,10 +113,6 @@ class Pooling:
         if not running:
             self._running.pop(call.worker.name, None)
         self._on_outcome(Chosen(call.worker, probe=call.probe), error, seconds, counts)
-
-    def not_made(self, worker: Worker, *, probe: bool) -> None:
-        """A call that `pick` had chosen a worker for came to nothing before it was made."""
-        self._on_outcome(Chosen(worker, probe=probe), None, 0.0, False)
 
     def move(self, worker: Worker) -> None:
         """Called each time that a worker does not answer a health check, and when it is to be left: its calls are tried elsewhere

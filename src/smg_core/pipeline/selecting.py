@@ -58,14 +58,16 @@ class Selecting:
         self._turn = 0
 
     async def __call__(self, step: Select, run: Run) -> Placement:
-        return self.choose(step, run.trace)
+        placement = self.choose(step, run.trace)
+        run.probes += [each.probe for each in placement.parts if each.probe is not None]
+        return placement
 
     def choose(self, step: Select, trace: Trace) -> Placement:
         """A worker for each role. Where several arrangements of workers are ready, the first that can take the request. Raises
         ModelNotFound, NoWorker, or the refusal if no engine can do what is asked; where arrangements differ, the one that asking
         again can change."""
-        if step.suspects is not None:
-            return self._without_suspects(step, *step.suspects, trace)
+        if step.suspects:
+            return self._without_suspects(step, trace)
         refusals: list[SmgError] = []
         for roles in (step.roles,) if step.roles else self._arrangements(step):
             try:
@@ -74,12 +76,17 @@ class Selecting:
                 refusals.append(error)
         raise next((each for each in refusals if isinstance(each, Overloaded)), refusals[0])
 
-    def _without_suspects(self, step: Select, starts: frozenset[str], ends: frozenset[str], trace: Trace) -> Placement:
-        """Workers of which none has failed with another; where that cannot be, none that has failed at one of the two ends."""
+    def _without_suspects(self, step: Select, trace: Trace) -> Placement:
+        """Workers of which none has failed with another; where that cannot be, none that has failed at one of the two ends, or
+        two that have not failed together. Those that are to be left alone are worse than a suspect."""
+        sparing = _sparing(step)
+        for each in () if step.spare else sparing:
+            with suppress(SmgError):
+                return self.choose(replace(each, spare=True), trace)
         refusals: list[SmgError] = []
-        for names in (starts | ends, starts, ends):
+        for each in sparing:
             try:
-                return self.choose(replace(step, exclude=step.exclude | names, suspects=None), trace)
+                return self.choose(each, trace)
             except SmgError as error:
                 refusals.append(error)
         raise refusals[0]
@@ -95,6 +102,11 @@ class Selecting:
     def room(self, step: Select) -> tuple[float, float]:
         """How much room there is for requests such as the one of `step`, as a number of them and of tokens: what the workers have
         together of which one could be chosen for it now. Nothing is chosen."""
+        found = (self._room(each) for each in _sparing(step))
+        return next((each for each in found if min(each) > 0), (0, 0))
+
+    def _room(self, step: Select) -> tuple[float, float]:
+        """The room for a step without suspects."""
         try:
             arrangements = (step.roles,) if step.roles else self._arrangements(step)
         except SmgError:
@@ -125,14 +137,48 @@ class Selecting:
 
     def _pair(self, step: Select, trace: Trace) -> Placement:
         """A prefill and a decode worker, and the encode workers of the first. The prefill worker is one of those for whom
-        the others are found too: nothing is chosen before all of them can be."""
+        the others are found too: nothing is chosen before all of them can be. Where one of them is not to be had all the same,
+        those that were chosen are given back."""
+        picked: list[Chosen] = []
+        try:
+            return self._picked_pair(step, trace, picked)
+        except SmgError:
+            for each in picked:
+                each.give_back()
+            raise
+
+    def _picked_pair(self, step: Select, trace: Trace, picked: list[Chosen]) -> Placement:
+        """As `_pair`; `picked` is filled with those that are chosen."""
         starts, ends = self._ends(step)
-        prefill = self._pick(step, "prefill", trace, starts, reads=True, costs=self._hand_over(step, starts, ends))
+        if step.spare:
+            for each in (starts, ends):
+                self._registry.check_spared(each, self._clock.monotonic())
+        costs, doubted = self._hand_over(step, starts, ends), self._doubted(starts, ends)
+        prefill = self._pick(step, "prefill", trace, starts, reads=True, costs=costs, doubted=doubted)
+        picked.append(prefill)
         ready = self._encoders(step, prefill.worker)
-        encoders = tuple(self._pick(step, "encode", trace, ready) for _ in step.prompted.items) if ready else ()
+        picked += (self._pick(step, "encode", trace, ready) for _ in step.prompted.items) if ready else ()
+        encoders = tuple(picked[1:])
         ends = tuple(worker for worker in ends if understand_each_other(prefill.worker, worker))
-        costs = self._hand_over(step, ends, (prefill.worker,))
-        return Placement((prefill, self._pick(step, "decode", trace, ends, costs=costs)), encoders)
+        costs, doubted = self._hand_over(step, ends, (prefill.worker,)), self._doubted_with(prefill.worker, ends)
+        return Placement((prefill, self._pick(step, "decode", trace, ends, costs=costs, doubted=doubted)), encoders)
+
+    def _doubted(self, starts: Sequence[Worker], ends: tuple[Worker, ...]) -> frozenset[str]:
+        """The names of the prefill workers that are in doubt with each decode worker that they could be asked with now."""
+        if not self._registry.handovers.any_in_doubt:
+            return frozenset()
+        ends = self._registry.breakers.admitted(ends, self._clock.monotonic())
+        pairs = {worker: [each for each in ends if understand_each_other(worker, each)] for worker in starts}
+        return frozenset(
+            worker.name for worker, others in pairs.items() if len(self._doubted_with(worker, others)) == len(others)
+        )
+
+    def _doubted_with(self, start: Worker, ends: Sequence[Worker]) -> frozenset[str]:
+        """The names of the decode workers that are in doubt with a prefill worker."""
+        handovers, now = self._registry.handovers, self._clock.monotonic()
+        if not handovers.any_in_doubt:
+            return frozenset()
+        return frozenset(each.name for each in ends if handovers.in_doubt(start.name, each.name, now))
 
     def _with_encoders(self, step: Select, found: tuple[Worker, ...]) -> tuple[Worker, ...]:
         """Those of these prefill workers whose encode workers are ready, or that need none. Raises NoWorker where none is."""
@@ -227,19 +273,22 @@ class Selecting:
         *,
         reads: bool = False,
         costs: Mapping[str, float] | None = None,
+        doubted: frozenset[str] = frozenset(),
     ) -> Chosen:
         """The candidate that the policy of the model and role chooses. `reads`: it is to compute the prompt's KV cache; `costs`:
-        of handing it over."""
+        of handing it over; `doubted` are the names of those that it takes only where there is no other."""
         prompted, request = step.prompted, step.prompted.request
         now = self._clock.monotonic()
         candidates = self._registry.spared(candidates, now) if step.spare else self._registry.admitted(candidates, now)
+        if doubted:
+            candidates = tuple(each for each in candidates if each.name not in doubted) or candidates
         context = routing_context(prompted, role, now, self._prefix_tokens, costs)
         served = prompted.model.primary or request.model
         seen = self._seen(candidates, now)
         choice = self._policies.choose(served, role, seen, context)
         pick, worker = choice.pick, candidates[choice.at]
         rank = self._rank(worker, pick, now)
-        probe = self._registry.breakers.chosen(worker.name, rank if worker.spec.rank is None else None)
+        probe = self._registry.probe(worker, rank if worker.spec.rank is None else None)
         self._decisions.note(seen, context, pick, choice.policy, step.attempt, self._clock.time())
         how, cached = worker.facts.transport, (pick.cached, pick.basis) if pick.basis != "none" else None
         trace.report(
@@ -301,6 +350,17 @@ class Selecting:
             return
         if away:
             self._registry.refuse(model)
+
+
+def _sparing(step: Select) -> tuple[Select, ...]:
+    """What is asked for in turn, until there is someone: no suspect at all, none at one of the two ends, and suspects that have
+    not failed together."""
+    if not step.suspects:
+        return (step,)
+    starts, ends = (frozenset(each) for each in zip(*step.suspects, strict=True))
+    others = [(starts - {start}) | {end for first, end in step.suspects if first == start} for start in sorted(starts)]
+    without = replace(step, suspects=frozenset())
+    return tuple(replace(without, exclude=step.exclude | names) for names in (starts | ends, starts, ends, *others))
 
 
 def hand_over_costs(candidates: Sequence[Worker], ends: Sequence[Worker], cost: float) -> Mapping[str, float]:

@@ -16,7 +16,7 @@ from smg_core.pipeline.turn import Turn
 from smg_core.request import GenerationRequest
 from smg_core.routing.settings import RoutingConfig
 from smg_core.workers.settings import WorkersConfig
-from smg_core.workers.worker import Worker, WorkerRole
+from smg_core.workers.worker import ProbeCall, Worker, WorkerRole
 
 __all__ = [
     "Chosen",
@@ -48,14 +48,19 @@ class Step(Struct, Generic[T_co], frozen=True):
 
 class Chosen(Struct, frozen=True):
     """A worker, the role it was chosen for, and the data-parallel rank that its engine is to use (None: the engine's choice).
-    `reads`: the tokens of the prompt that it is expected to have to read. `probe`: the call is one of the few that the worker
-    gets while its breaker is half-open."""
+    `reads`: the tokens of the prompt that it is expected to have to read. `probe`: the one that the call is, where it is one of
+    the few that the worker gets while its breaker is half-open."""
 
     worker: Worker
     role: WorkerRole = "regular"
     rank: int | None = None
     reads: int = 0
-    probe: bool = False
+    probe: ProbeCall | None = None
+
+    def give_back(self) -> None:
+        """Called when nothing comes of it any more, whether its outcome was told or not."""
+        if self.probe is not None:
+            self.probe.give_back()
 
 
 class Placement(Struct, frozen=True):
@@ -76,8 +81,13 @@ class Placement(Struct, frozen=True):
         return self.chosen[0] if len(self.chosen) > 1 else None
 
     @property
+    def parts(self) -> tuple[Chosen, ...]:
+        """All that were chosen."""
+        return (*self.chosen, *self.encoders)
+
+    @property
     def names(self) -> frozenset[str]:
-        return frozenset(each.worker.name for each in (*self.chosen, *self.encoders))
+        return frozenset(each.worker.name for each in self.parts)
 
 
 class Prepare(Step[Prompted], frozen=True):
@@ -92,9 +102,9 @@ class Select(Step[Placement], frozen=True):
     what is asked. Without `roles`, those that the model's workers are there for: prefill and decode, or one worker for all.
     `attempt` counts from 1. `received`: the turn is to go on behind so many tokens, which only an engine that takes ids, and has
     room for them, can do. `spare`: what is asked could be left, so it takes no worker that is to be left alone for a while, and
-    one that has just begun no more often than its share. `suspects` are prefill workers and decode workers that have failed
-    together: none of either is chosen if there are others, else of one kind alone. Raises the refusal when no engine can do it,
-    and NoWorker."""
+    one that has just begun no more often than its share. `suspects` are pairs of a prefill and a decode worker that have failed
+    together: none of them is chosen if there are others, else those of one kind alone, else two that have not failed together.
+    Raises the refusal when no engine can do it, and NoWorker."""
 
     prompted: Prompted
     exclude: frozenset[str] = frozenset()
@@ -102,17 +112,18 @@ class Select(Step[Placement], frozen=True):
     roles: tuple[WorkerRole, ...] = ()
     received: int | None = None
     spare: bool = False
-    suspects: tuple[frozenset[str], frozenset[str]] | None = None
+    suspects: frozenset[tuple[str, str]] = frozenset()
 
 
 class TriesLeft(Struct, frozen=True):
     """What may follow a call if its worker is lost: `retries` tries from the beginning, and `migrations` that go on behind what
-    has come, as far as `settings` let those differ; none of the workers named in `exclude`."""
+    has come, as far as `settings` let those differ; none of the workers named in `exclude`, and of `suspects` as in `Select`."""
 
     exclude: frozenset[str] = frozenset()
     retries: int = 0
     migrations: int = 0
     settings: WorkersConfig = WorkersConfig()
+    suspects: frozenset[tuple[str, str]] = frozenset()
 
 
 class Stream(Step[Turn], frozen=True):
@@ -142,6 +153,11 @@ class Stream(Step[Turn], frozen=True):
     hosted: Container[str] = frozenset()
     resumable: bool = False
     after: TriesLeft = TriesLeft()
+
+    @property
+    def parts(self) -> tuple[Chosen, ...]:
+        """All that take part in the call; the one that answers is the first."""
+        return (self.chosen, *((self.prefill,) if self.prefill is not None else ()), *self.encoders)
 
 
 class Raced(Struct, frozen=True):

@@ -5,7 +5,7 @@ stream. The outcome of every call is reported with its worker: success or error,
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from msgspec.structs import replace
@@ -20,16 +20,13 @@ from smg_core.pipeline.driver import Run, loop_call_later
 from smg_core.pipeline.engine_call import EngineCall
 from smg_core.pipeline.executor import FairExecutor
 from smg_core.pipeline.moving import KnowsWorkers, Move, Moving, Taken
-from smg_core.pipeline.pairing import Pairs, says_something
+from smg_core.pipeline.pairing import OnHandover, Pairs, says_something, untold
 from smg_core.pipeline.patience import Watch
 from smg_core.pipeline.steps import Chosen, Stream
 from smg_core.pipeline.turn import Turn
 from smg_core.workers.worker import PrefillLoad, Worker, WorkerPlace
 
-__all__ = ["OnOutcome", "OnSuspected", "Streaming"]
-
-OnSuspected = Callable[[Worker], None]
-"""Called for a worker that may be gone, though no call of it has failed."""
+__all__ = ["OnOutcome", "Streaming"]
 
 
 class OnOutcome(Protocol):
@@ -46,7 +43,7 @@ class Streaming:
     """The performer of `Stream`. Time-outs of connecting and of silence are those of the request (`Run.timeouts`). `pairs` calls
     two engines for one request; `selecting` knows the workers that could take them; `call_later` is the event loop's unless
     a test passes its own. Long requests for engines that take them as they are are written in the threads of `executor`.
-    `on_suspected` is called for a worker that may be gone, though no call of it has failed."""
+    `on_handover` is told of calls that have failed for want of a cache."""
 
     def __init__(
         self,
@@ -57,19 +54,26 @@ class Streaming:
         call_later: CallLater = loop_call_later,
         pairs: Pairs | None = None,
         executor: FairExecutor | None = None,
-        on_suspected: OnSuspected = lambda worker: None,
+        on_handover: OnHandover = untold,
     ) -> None:
         self._clock = clock
         self._chat = ChatCalls(executor)
         self._pairs = pairs or Pairs(clock=clock, on_outcome=on_outcome, call_later=call_later)
         self._on_outcome = on_outcome
-        self._on_suspected = on_suspected
+        self._on_handover = on_handover
         self._call_later = call_later
         self._moving = Moving(selecting)
         self._running: dict[str, set[Move]] = {}
         self._aborts: set[asyncio.Task[None]] = set()
 
     async def __call__(self, step: Stream, run: Run) -> Turn:
+        try:
+            return await self._called(step, run)
+        finally:
+            for each in step.parts:  # what was chosen and not asked
+                each.give_back()
+
+    async def _called(self, step: Stream, run: Run) -> Turn:
         call = EngineCall(step, run, self._clock.monotonic, self._chat)
         if step.prefill is not None:
             call.pairing = self._pairs.of(step, step.prefill, run, call.attempt, self._tell)
@@ -175,9 +179,10 @@ class Streaming:
             outcome, detail, said = type(error).__name__, error.detail or error.message, error.said
         told = None if run.timeouts.impatient(error) else error
         answered = attempt.state == "complete" or attempt.pushes > 0 or says_something(told)
-        self._on_outcome(step.chosen, told, seconds, answered and outcome != "outrun")
-        if call.handed_nothing and step.prefill is not None:
-            self._on_suspected(step.prefill.worker)
+        doubtful = step.prefill is not None and call.handed_nothing  # whose fault it was is not known yet
+        self._on_outcome(step.chosen, told, seconds, answered and outcome != "outrun" and not doubtful)
+        if doubtful and step.prefill is not None and told is not None:
+            self._on_handover(step.prefill, step.chosen, told, call.began)
         finishes = attempt.reader.finishes[call.finishes_before :]
         for each in finishes:
             if each.violation is not None:
@@ -210,8 +215,7 @@ class Streaming:
 
 def _workers_of(step: Stream) -> dict[str, Worker]:
     """The workers without which a call cannot go on, by name; the one that answers is the first."""
-    parts = (step.chosen, *((step.prefill,) if step.prefill is not None else ()), *step.encoders)
-    return {each.worker.name: each.worker for each in parts}
+    return {each.worker.name: each.worker for each in step.parts}
 
 
 def _stalled(worker: Worker) -> EngineStalled:

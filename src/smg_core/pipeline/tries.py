@@ -34,8 +34,8 @@ Follows = Literal["again", "on", "end"]
 
 class Tries:
     """The tries of one turn. `retries` and `settings.migrations` bound them, and `budget` those of all turns. `number` is that
-    of the next try, from 1; `tried` are the workers that it must not use, `suspects` prefill and decode workers of which it
-    should use none; `going_on` is the turn that it goes on with; `failure` is the last error."""
+    of the next try, from 1; `tried` are the workers that it must not use, `suspects` pairs of a prefill and a decode worker
+    that have failed together; `going_on` is the turn that it goes on with; `failure` is the last error."""
 
     __slots__ = (
         "_budget",
@@ -57,7 +57,7 @@ class Tries:
         self._owed = False  # a retry was taken from the budget and is not made yet
         self.number = 1
         self.tried: frozenset[str] = frozenset()
-        self.suspects: tuple[frozenset[str], frozenset[str]] | None = None
+        self.suspects: frozenset[tuple[str, str]] = frozenset()
         self.going_on: Turn | None = None
         self.failure: SmgError | None = None
         self.failed = ""
@@ -74,7 +74,7 @@ class Tries:
     @property
     def after(self) -> TriesLeft:
         """What may follow the next try."""
-        return TriesLeft(self.tried, self._retries, self._migrations, self._settings)
+        return TriesLeft(self.tried, self._retries, self._migrations, self._settings, self.suspects)
 
     def failed_with(self, turn: Turn, error: SmgError, placement: Placement, *, committed: bool) -> Follows:
         """Called when the call on `placement` has failed with `error`. `committed`: the client has seen something of the
@@ -90,17 +90,18 @@ class Tries:
                 return "end"
             self._owed = True
         names = placement.names if turn.failed is None else frozenset({turn.failed})
+        if moves:  # who had failed before that may be back by now
+            self.tried, self.suspects = frozenset(), frozenset()
         if turn.handed_nothing and placement.prefill is not None:
             names = frozenset()
-            starts, ends = self.suspects or (names, names)
-            self.suspects = starts | {placement.prefill.worker.name}, ends | {placement.last.worker.name}
+            self.suspects |= {(placement.prefill.worker.name, placement.last.worker.name)}
         self.number += 1
-        if moves:  # who had failed before that may be back by now
+        self.tried |= names
+        if moves:
             self._migrations -= 1
-            self.tried, self.retried = names, 0
+            self.retried = 0
         else:
             self._retries -= 1
-            self.tried |= names
             self.retried += 1
         self.going_on = turn if follows == "on" else None
         return follows

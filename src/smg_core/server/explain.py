@@ -148,5 +148,6 @@ async def rehearsal(runtime: Runtime, decode: Callable[[], GenerationRequest]) -
     """Decode, prepare and route a request without asking an engine. Raises what the request would."""
     trace = Trace(runtime.clock.monotonic(), runtime.observer)
     prompted = await runtime.performers.preparing.prepare(decode(), trace)
-    runtime.performers.selecting.choose(Select(prompted), trace)
+    for each in runtime.performers.selecting.choose(Select(prompted), trace).parts:
+        each.give_back()
     return explanation(runtime, trace)

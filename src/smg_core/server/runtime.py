@@ -227,7 +227,7 @@ class Runtime:
             clock=self.clock,
             executor=self.executor,
             on_outcome=self._on_outcome,
-            on_suspected=self.monitor.wake,
+            on_handover=self._on_handover,
             call_later=self.call_later,
             served_as=self._served_as,
             shared_out=lambda request: self.choice.model(request),
@@ -325,13 +325,18 @@ class Runtime:
         the worker's models."""
         worker = chosen.worker
         rank = chosen.rank if worker.spec.rank is None else None
-        if counts:
+        first = chosen.probe is None or (counts and chosen.probe.told())
+        if counts and (first or error is not None):
             self.monitor.outcome(worker, error, self.clock.monotonic(), rank)
-        elif chosen.probe:
-            self.monitor.given_up(worker, rank)
+        elif not counts:
+            chosen.give_back()
         if self.policies.observing and worker.state != "gone":  # of one that is gone they have forgotten all
             ended = RequestEnded(worker.name, isinstance(error, WorkerError), seconds)
             self.policies.request_ended(ended, worker.models)
+
+    def _on_handover(self, start: Chosen, end: Chosen, error: SmgError | None, began: float) -> None:
+        """Called when it is known whether one worker got the cache of another one: tells the monitor."""
+        self.monitor.handover((start.worker, start.rank), (end.worker, end.rank), error, began)
 
     async def stop(self) -> None:
         """Close workers, threads and embedded engines. A server that still has requests drains first."""

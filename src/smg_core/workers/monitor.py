@@ -17,6 +17,7 @@ from smg_core.engines.openai.answers import serves_others
 from smg_core.engines.status import not_offered
 from smg_core.errors import EngineStalled, SmgError, WorkerBusy, WorkerGone
 from smg_core.hooks import BreakerChanged, JoinEnded, Observer, WorkerStateChanged
+from smg_core.workers.handovers import Blame, HandoverEnd
 from smg_core.workers.health import HealthTracker, IdentityTracker, Outcome
 from smg_core.workers.polls import Learned, loads_of, packed_loads
 from smg_core.workers.probe_times import until_next_probe
@@ -257,10 +258,27 @@ class Monitor:
         if isinstance(error, WorkerGone | EngineStalled):
             self.wake(worker)
 
-    def given_up(self, worker: Worker, rank: int | None = None) -> None:
-        """Called when a call that was a probe of a half-open breaker was given up before anything came of it."""
-        if worker.state == "ready":
-            self._registry.breakers.given_up(worker.name, rank)
+    def handover(
+        self, start: tuple[Worker, int | None], end: tuple[Worker, int | None], error: SmgError | None, began: float
+    ) -> None:
+        """Called when it is known whether one worker, at a rank of its engine, got the cache of another one. `error` is what the
+        call failed with that began at `began` and did not. It counts for the one of the two that is to blame, once that is
+        known; the one that may be gone is probed at once."""
+        first, last, now = HandoverEnd.of(*start), HandoverEnd.of(*end), self._clock.monotonic()
+        if error is None:
+            self._blame(self._registry.handovers.went_well(first, last, now))
+            return
+        self.wake(first.worker)
+        if isinstance(error, EngineStalled):
+            self.wake(last.worker)
+        if first.worker.state == last.worker.state == "ready":
+            self._blame(self._registry.handovers.failed(first, last, error, began, now))
+
+    def _blame(self, blamed: tuple[Blame, ...]) -> None:
+        now = self._clock.monotonic()
+        for each in blamed:
+            for _ in range(each.count):
+                self.outcome(each.end.worker, each.error, now, each.end.rank)
 
     async def ready(self) -> None:
         """Return once at least one worker is ready."""

@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterator, Mapping
 from smg_core.engines.base import EngineFacts
 from smg_core.errors import ModelNotFound, NoWorker
 from smg_core.workers.breaker import Breakers
+from smg_core.workers.handovers import Handovers
 from smg_core.workers.room import room, with_room
 from smg_core.workers.settings import BreakerConfig, WorkersConfig
 from smg_core.workers.slow_start import SlowStart
-from smg_core.workers.worker import Board, LocalBoard, Signal, Worker, WorkerRole, WorkerSpec
+from smg_core.workers.worker import Board, LocalBoard, ProbeCall, Signal, Worker, WorkerRole, WorkerSpec
 
 __all__ = ["Registry"]
 
@@ -24,8 +25,8 @@ NAMED = 5  # workers that an error or a line in the log names
 
 class Registry:
     """Workers in the order in which they were added, at most `settings.most`. `retry_after` (seconds) goes into a NoWorker error.
-    `breakers` say which of the ready ones are left alone for a while, `slow_start` which get less than their share; `draw` is
-    its source of chance."""
+    `breakers` say which of the ready ones are left alone for a while, `handovers` which of them may be to blame for a cache that
+    was not handed over, `slow_start` which get less than their share; `draw` is its source of chance."""
 
     def __init__(
         self,
@@ -40,6 +41,7 @@ class Registry:
         self.slow_start = SlowStart(self._settings, draw)
         self._board = board or LocalBoard()
         self.breakers = Breakers(breaker or BreakerConfig(), self._board.breakers)
+        self.handovers = Handovers(_lasting(breaker or BreakerConfig()))
         self._workers: dict[str, Worker] = {}
         self._ready: dict[tuple[str, WorkerRole], tuple[Worker, ...]] = {}
         self._kinds: dict[tuple[str, WorkerRole], frozenset[EngineFacts]] = {}
@@ -69,6 +71,7 @@ class Registry:
         """Go by these settings from now on."""
         self._settings = self.slow_start.settings = settings
         self.breakers.adopt(breaker)
+        self.handovers.lasts = _lasting(breaker)
         self._retry_after = retry_after
 
     def check_new(self, spec: WorkerSpec) -> None:
@@ -98,6 +101,7 @@ class Registry:
         changed = worker.apply(signal, reason)
         if changed and worker.state != "ready":  # what failed before counts no more when it is back
             self.breakers.forget(worker.name, alone=alone)
+            self.handovers.forget(worker.name)
             self.slow_start.forget(worker.name)
         elif changed and now is not None:
             self.slow_start.ready(worker.name, now)
@@ -124,8 +128,27 @@ class Registry:
         found = self.breakers.admitted(self.with_room(workers), now, at_least_one=False)
         found = self.slow_start.admitted(found, now, alone=True)
         if not found:
-            raise NoWorker("No worker for the model can be spared.", retry_after=self._retry_after)
+            raise self._unspared()
         return found
+
+    def check_spared(self, workers: tuple[Worker, ...], now: float) -> None:
+        """Raise NoWorker where all of `workers` are to be left alone for a while. None is chosen."""
+        if not self.breakers.admitted(workers, now, at_least_one=False):
+            raise self._unspared()
+
+    def _unspared(self) -> NoWorker:
+        return NoWorker("No worker for the model can be spared.", retry_after=self._retry_after)
+
+    def probe(self, worker: Worker, rank: int | None = None) -> ProbeCall | None:
+        """Called when `worker`, or this rank of its engine, was chosen. The probe that the call is, if it is one."""
+        if not self.breakers.chosen(worker.name, rank):
+            return None
+
+        def give_back() -> None:
+            if worker.state == "ready":
+                self.breakers.given_up(worker.name, rank)
+
+        return ProbeCall(give_back)
 
     def lost_with(self, worker: Worker, began: float, now: float) -> bool:
         """Whether a call that began at `began` and has lost its worker at `now` was lost with all the calls that the worker had.
@@ -246,3 +269,8 @@ class Registry:
         if any(worker.state == "joining" for worker in self._workers.values()) or not self._workers:
             raise NoWorker("The gateway has no worker yet.", retry_after=self._retry_after)
         raise ModelNotFound(model)
+
+
+def _lasting(breaker: BreakerConfig) -> float:
+    """Seconds that a failure may be in doubt: as long as it would count; without breakers none is."""
+    return breaker.window_s if breaker.failures else 0.0

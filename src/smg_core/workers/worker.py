@@ -28,6 +28,7 @@ __all__ = [
     "ClientCalls",
     "LocalBoard",
     "PrefillLoad",
+    "ProbeCall",
     "Signal",
     "State",
     "Worker",
@@ -256,6 +257,29 @@ class PrefillLoad:
         tokens, self._tokens = self._tokens, 0
         if tokens:
             self._board.add_tokens(self._row, -tokens)
+
+
+class ProbeCall:
+    """One of the few calls that a worker gets while its breaker is half-open: told of once, or given back once by `give_back`, so
+    that another one may be made for it. One that is lost leaves the worker alone for longer than it need be, and one that is
+    given back twice gets it more calls than it should have."""
+
+    __slots__ = ("_give_back", "_out")
+
+    def __init__(self, give_back: Callable[[], None]) -> None:
+        self._give_back = give_back
+        self._out = True
+
+    def told(self) -> bool:
+        """Called when an outcome of it is told. Whether it is the first one: the calls of one request for several choices are one
+        probe."""
+        first, self._out = self._out, False
+        return first
+
+    def give_back(self) -> None:
+        """Called when nothing comes of it any more, however often, and whether it was told or not."""
+        if self.told():
+            self._give_back()
 
 
 _UNKNOWN = EngineFacts(dialect="")

@@ -8,7 +8,9 @@ from typing import Any
 import attrs
 import pytest
 from msgspec.structs import replace
+from tests.core.pipeline.test_prepare import asking, model, prompted
 
+from smg_core.engines.base import EngineFacts
 from smg_core.errors import (
     ClientGone,
     Draining,
@@ -21,16 +23,19 @@ from smg_core.errors import (
 )
 from smg_core.events import Finished, Usage
 from smg_core.hooks import Moment, Retrying
+from smg_core.pipeline.fit import FitForIds, fitted, reader_for
 from smg_core.pipeline.flow import Terms, generate, respond, retry_delay
 from smg_core.pipeline.prompted import Prompted
 from smg_core.pipeline.served import ServedModel
 from smg_core.pipeline.steps import Chosen, Finish, Flow, Placement, Prepare, Select, Step, Stream, Wait
+from smg_core.pipeline.tries import Tries
 from smg_core.pipeline.turn import Turn
 from smg_core.request import GenerationRequest
 from smg_core.routing.retry_budget import RetryBudgets
 from smg_core.routing.settings import RoutingConfig
 from smg_core.tokenizer.base import EncodeReport
 from smg_core.tokens import TokenIds
+from smg_core.workers.settings import WorkersConfig
 from smg_core.workers.worker import LocalBoard, Worker, WorkerSpec
 
 REQUEST = GenerationRequest(id="r", model="m")
@@ -290,7 +295,7 @@ def test_an_engine_that_failed_while_it_waited_for_a_cache_is_tried_again_and_bo
     failed = replace(turn(EngineFailed("no")), failed="d", handed_nothing=True)
     played = play([PROMPTED, on("p0", "d"), failed, on("p1", "d"), failed, None, on("p2", "e"), turn()])
     asked = [step for step in played.asked if isinstance(step, Select)]
-    assert [step.suspects for step in asked] == [None, ({"p0"}, {"d"}), ({"p0", "p1"}, {"d"})]
+    assert [step.suspects for step in asked] == [set(), {("p0", "d")}, {("p0", "d"), ("p1", "d")}]
     assert {step.exclude for step in asked} == {frozenset()}
     with pytest.raises(EngineFailed):
         play([PROMPTED, on("p0", "d"), failed, NoWorker("none")])
@@ -304,6 +309,30 @@ def test_a_call_is_told_what_may_follow_it() -> None:
 
     assert (first.exclude, first.retries, first.migrations) == (frozenset(), 1, 3)
     assert (second.exclude, second.retries, second.migrations) == (frozenset({"a"}), 0, 3)
+
+
+@pytest.mark.parametrize("handed_nothing", [False, True])
+def test_who_failed_before_is_asked_again_by_an_answer_that_moves_whatever_the_failure_was(
+    handed_nothing: bool,
+) -> None:
+    tries = Tries(3, WorkersConfig())
+    lost, fit = WorkerGone("lost"), fitted(prompted(asking(), model()), EngineFacts("vllm"))
+    assert isinstance(fit, FitForIds)
+    reader = reader_for(fit, 0, keep_ids=True)
+    tries.failed_with(replace(LOST, failed="d0", handed_nothing=handed_nothing), lost, on("p", "d0"), committed=False)
+    before = tries.suspects, tries.tried
+    moved = replace(LOST, failed="d1", begun=True, received=3, reader=reader)
+    assert tries.failed_with(moved, lost, on("p", "d1"), committed=True) == "on"
+
+    assert before == (({("p", "d0")}, set()) if handed_nothing else (set(), {"d0"}))
+    assert (tries.suspects, tries.tried) == (set(), {"d1"})
+    assert tries.after.suspects == set()
+
+
+def test_a_call_is_told_which_suspects_a_try_after_it_avoids() -> None:
+    failed = replace(turn(EngineFailed("no")), failed="d", handed_nothing=True)
+    played = play([PROMPTED, on("p0", "d"), failed, on("p1", "d"), turn()])
+    assert [step.after.suspects for step in played.asked if isinstance(step, Stream)] == [set(), {("p0", "d")}]
 
 
 @pytest.mark.parametrize("retry", range(1, 12))

@@ -103,6 +103,9 @@ class World:
     def stop_timer(self) -> None:
         self.timer = ""
 
+    def handed_over(self) -> None:
+        assert ("prefill", None) in self.told
+
     def ended(self, leg: Leg, error: SmgError | None) -> None:
         self.told.append((leg, error))
 

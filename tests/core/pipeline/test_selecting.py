@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from copy import copy
+from itertools import combinations, product
 from math import inf
 from typing import Any, get_args
 
@@ -10,7 +11,7 @@ import pytest
 from tests.core.pipeline.test_prepare import asking, model, prompted
 
 from smg_core.engines.base import EngineFacts
-from smg_core.errors import ModelNotFound, NoWorker, Overloaded, PromptTooLong, UnsupportedParameter
+from smg_core.errors import ModelNotFound, NoWorker, Overloaded, PromptTooLong, UnsupportedParameter, WorkerGone
 from smg_core.hooks import WorkerPicked
 from smg_core.pipeline.prompted import Prompted
 from smg_core.pipeline.routing_context import routing_context
@@ -22,8 +23,9 @@ from smg_core.pipeline.trace import Trace
 from smg_core.request import Caller, Sampling
 from smg_core.routing import Candidate, Pick, Policies, RoutingContext
 from smg_core.testing import FakeClock, MemoryObserver
+from smg_core.workers.handovers import HandoverEnd
 from smg_core.workers.registry import Registry
-from smg_core.workers.settings import WorkersConfig
+from smg_core.workers.settings import BreakerConfig, WorkersConfig
 from smg_core.workers.worker import LocalBoard, Worker, WorkerRole, WorkerSpec
 
 ABLE = EngineFacts("vllm", ranks=4)
@@ -349,3 +351,80 @@ def test_the_room_for_a_pair_is_that_of_the_role_which_has_less() -> None:
         office.add(name, ABLE, role)  # type: ignore[arg-type]
     assert office.selecting.room(Select(made())) == (4, inf)
     assert office.selecting.room(Select(made(), frozenset({"p0", "p1"}))) == (0, 0)
+
+
+@pytest.mark.parametrize("left_alone", ["d", "p"])
+def test_where_one_of_a_pair_cannot_be_spared_the_other_has_its_probes_left(left_alone: str) -> None:
+    office = Office(registry=Registry(breaker=BreakerConfig(failures=1, open_s=5.0, probes=2)))
+    workers = {"p": office.add("p", ABLE, "prefill"), "d": office.add("d", ABLE, "decode")}
+    for name in workers:
+        office.registry.breakers.ended(name, WorkerGone("gone"), 7.0 if name == left_alone else 1.0)
+    del workers[left_alone]
+    (half_open,) = workers.values()
+    for _ in range(5):
+        with pytest.raises(NoWorker):
+            office.choose(spare=True)
+
+    assert office.registry.breakers.admitted((half_open,), 7.0, at_least_one=False) == (half_open,)
+    chosen = office.choose()
+    assert {each.worker.name for each in chosen.parts if each.probe is not None} == {half_open.name}
+
+
+POOLS: dict[str, WorkerRole] = {"p0": "prefill", "p1": "prefill", "d0": "decode", "d1": "decode"}
+
+
+@pytest.mark.parametrize("left_alone", [None, *POOLS])
+def test_a_suspect_is_asked_before_one_that_is_left_alone(left_alone: str | None) -> None:
+    office = Office(registry=Registry(breaker=BreakerConfig(failures=1, open_s=5.0)))
+    for name, role in POOLS.items():
+        office.add(name, ABLE, role)
+    if left_alone is not None:
+        office.registry.breakers.ended(left_alone, WorkerGone("gone"), 7.0)
+    chosen = office.choose(suspects=frozenset({("p0", "d0")}))
+
+    expected = {"p1": {"p0", "d1"}, "d1": {"p1", "d0"}}
+    assert chosen.names == expected.get(left_alone or "", {"p1", "d1"})
+    assert len(office.observer.of(WorkerPicked)) == 2
+
+
+@pytest.mark.parametrize("doubts", [(), ("p0", "d0"), ("p0", "d1"), ("p1", "d0"), ("p1", "d1")])
+@pytest.mark.parametrize("left_alone", [None, *POOLS])
+def test_two_of_whom_one_has_failed_the_other_are_not_asked_together_where_others_can_be(
+    doubts: tuple[str, ...], left_alone: str | None
+) -> None:
+    office = Office(registry=Registry(breaker=BreakerConfig(failures=1, open_s=5.0)))
+    workers = {name: office.add(name, ABLE, role) for name, role in POOLS.items()}
+    if left_alone is not None:
+        office.registry.breakers.ended(left_alone, WorkerGone("gone"), 7.0)
+    if doubts:
+        start, end = (HandoverEnd(workers[name]) for name in doubts)
+        office.registry.handovers.failed(start, end, WorkerGone("gone"), 6.0, 7.0)
+
+    chosen = office.choose().names
+    assert chosen != set(doubts)
+    assert left_alone not in chosen
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_there_is_room_exactly_where_somebody_would_be_chosen(whole: bool) -> None:
+    office = Office(registry=Registry(settings=WorkersConfig(most_in_flight=4)))
+    for name, role in (*POOLS.items(), *([("r", "regular")] if whole else [])):
+        office.add(name, ABLE, role)  # type: ignore[arg-type]
+    parts = [frozenset(each) for count in range(3) for each in combinations(POOLS, count)]
+    pairs = [*product(("p0", "p1"), ("d0", "d1"))]
+    failed = [frozenset(each) for count in range(5) for each in combinations(pairs, count)]
+    walked = [*product(parts, failed)]
+    found = set()
+    for exclude, suspects in walked:
+        step = Select(made(), exclude, suspects=suspects)
+        try:
+            chosen: Any = office.selecting.choose(step, Trace(0.0, office.observer))
+        except NoWorker:
+            chosen = None
+        assert (min(office.selecting.room(step)) > 0) == (chosen is not None), (exclude, suspects)
+        if chosen is not None and chosen.prefill is not None:
+            assert (chosen.prefill.worker.name, chosen.last.worker.name) not in suspects
+        elif not whole:  # while two are left that have not failed together, they are asked
+            assert all(pair in suspects or set(pair) & exclude for pair in pairs)
+        found.add(chosen is not None)
+    assert found == ({True} if whole else {True, False})

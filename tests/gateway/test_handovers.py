@@ -1,0 +1,133 @@
+"""One of a pair is broken and the engines do not say which: it is found out, and the others are not left alone for it."""
+
+import asyncio
+import time
+from collections import Counter
+
+import attrs
+import pytest
+from tests.gateway.conftest import House, eventually
+from tests.gateway.test_prefill_decode import TEXT, Way, ask, calls, engine, idle, pools, settings, way
+
+from smg_core.config import BreakerConfig, TimeoutsConfig
+from smg_core.errors import WorkerGone
+from smg_core.simulator.clockwork import Timing
+from smg_core.simulator.faults import Fault, FaultKind
+
+__all__ = ["way"]
+
+pytestmark = pytest.mark.anyio
+SETUPS = ((2, 2), (2, 1), (4, 2), (1, 2))
+"""Prefill and decode engines."""
+BREAKS = ("spoiled", "withheld", "failing")
+"""How an engine is broken: its caches are another's, its caches never come, it fails while it waits for one."""
+CASES = [
+    pytest.param(how, setup, id=f"{how}-{setup[0]}P{setup[1]}D")
+    for how in BREAKS
+    for setup in SETUPS
+    if setup[how == "failing"] > 1  # the others of its kind can take its part
+]
+
+
+def broken(house: House, how: str) -> str:
+    """Break one engine; its name."""
+    if how == "failing":
+        engine(house, "d0").inject(*[Fault("error")] * 200)
+        return "d0"
+    setattr(engine(house, "p0").exchange, how, True)
+    return "p0"
+
+
+@pytest.mark.parametrize("at_once", [1, 6])
+@pytest.mark.parametrize(("how", "setup"), CASES)
+async def test_whichever_engine_of_a_pair_is_broken_is_left_alone_and_no_other(
+    how: str, setup: tuple[int, int], at_once: int
+) -> None:
+    prefill, decode = [f"p{at}" for at in range(setup[0])], [f"d{at}" for at in range(setup[1])]
+    async with pools(prefill=prefill, decode=decode, config=settings(transfer_s=0.5)) as house:
+        name, breakers, codes = broken(house, how), house.gateway.registry.breakers, Counter[int]()
+        for number in range(0, 30, at_once):
+            several = [ask(house, f"{number + at} {TEXT}", max_tokens=3) for at in range(at_once)]
+            codes.update(answer.status_code for answer in await asyncio.gather(*several))
+        await idle(house)
+
+        states = {each: breakers.state(each) for each in (*prefill, *decode)}
+        assert states == {each: "open" if each == name else "closed" for each in states}
+        assert set(codes) == {200}
+        assert len([outcome for _, _, outcome in calls(house) if outcome.startswith("Engine")]) < 5 + 2 * at_once + max(
+            setup
+        )
+
+
+async def test_a_call_whose_cache_was_not_taken_is_no_good_call_of_the_engine_that_made_it(way: Way) -> None:
+    config = attrs.evolve(settings(), breaker=BreakerConfig(failures=2, open_s=0.05, probes=3))
+    async with pools(way, config=config) as house:
+        breakers = house.gateway.registry.breakers
+        for _ in range(2):
+            breakers.ended("p", WorkerGone("gone"), time.monotonic())
+        opened = time.monotonic()
+        await eventually(lambda: time.monotonic() > opened + 0.1)
+        engine(house, "p").exchange.spoiled = True
+        for _ in range(4):
+            await ask(house, max_tokens=3)
+        await idle(house)
+
+        assert breakers.state("p") != "closed"
+
+
+async def test_where_no_other_worker_could_tell_whose_fault_it_was_it_counts_for_both(way: Way) -> None:
+    async with pools(way) as house:
+        engine(house, "p").exchange.spoiled = True
+        for _ in range(6):
+            await ask(house, max_tokens=3)
+        await idle(house)
+
+        assert [house.gateway.registry.breakers.state(name) for name in ("p", "d")] == ["open", "open"]
+
+
+@pytest.mark.parametrize("kind", ["cut", "error"])
+async def test_a_slow_call_that_only_one_which_has_failed_could_take_is_left_running(kind: FaultKind) -> None:
+    async with pools(decode=("d0", "d1")) as house:
+        slow = house.gateway.registry.get("d1")
+        assert slow is not None
+        engine(house, "d0").inject(Fault(kind))
+        engine(house, "d1").inject(Fault("stall", 0, 0.3))
+        asked = asyncio.create_task(ask(house, max_tokens=3))
+        await eventually(lambda: engine(house, "d1").counters["stalled"] == 1)
+        house.gateway.monitor.signal(slow, "failing", "a health check was late")
+        answer = await asked
+
+        assert answer.status_code == 200
+        assert calls(house)[-1] == ("d1", "decode", "ok")
+
+
+@pytest.mark.parametrize("kind", ["cut", "error"])
+async def test_a_stream_that_moves_is_gone_on_with_by_one_that_had_failed_before_it_began(kind: FaultKind) -> None:
+    async with pools(decode=("d0", "d1"), timing=Timing(decode_rate=200.0)) as house:
+        engine(house, "d0").inject(Fault(kind))
+        engine(house, "d1").inject(Fault("cut", 3))
+        answer = await ask(house, max_tokens=12, stream=True, temperature=0)
+        await idle(house)
+
+        assert '"error"' not in answer.text
+        assert '"finish_reason":"length"' in answer.text
+        assert [each[0] for each in calls(house) if each[1] == "decode"] == ["d0", "d1", "d0"]
+
+
+@pytest.mark.parametrize("bound", ["transfer", "first token"])
+async def test_a_prefill_engine_whose_caches_never_come_is_left_alone_whatever_bounds_the_wait(bound: str) -> None:
+    config = settings(transfer_s=0.5)
+    if bound == "first token":
+        config = attrs.evolve(settings(), timeouts=TimeoutsConfig(first_token_s=0.5))
+    config = attrs.evolve(config, breaker=BreakerConfig(failures=2))
+    async with pools(prefill=("p0", "p1"), config=config) as house:
+        engine(house, "p0").exchange.withheld = True
+        codes = [(await ask(house, f"{number} {TEXT}", max_tokens=3)).status_code for number in range(6)]
+        await idle(house)
+
+        assert codes == [200] * 6
+        assert [house.gateway.registry.breakers.state(each) for each in ("p0", "p1", "d")] == [
+            "open",
+            "closed",
+            "closed",
+        ]
