@@ -12,6 +12,7 @@ The modules, in the order of a reading:
     parser                  `Parser`: splits one output into pieces
     models, model_ids       which family a model belongs to; how model ids are compared
     family, table, formats  what a family is, the table of all families, and the formats in it
+    checked                 what a field of a family may be
     reasoning, markers, channels, citations    the markers of reasoning, how markers are found, what else they mark
     tool_json, tool_xml (with tool_xml_tags, tool_xml_ends), tool_pythonic, tool_blocks    one grammar per kind of call
     partial_json, literals, coerce    JSON and other values, read as they arrive; text to JSON by a schema
@@ -28,6 +29,7 @@ from smg_parsers.base import (
     CallEnd,
     CallStart,
     Citation,
+    InvalidFamily,
     MalformedCall,
     MalformedCalls,
     ParserError,
@@ -53,6 +55,7 @@ __all__ = [
     "Citation",
     "Family",
     "FamilyChoice",
+    "InvalidFamily",
     "MalformedCall",
     "MalformedCalls",
     "Parser",

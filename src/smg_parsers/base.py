@@ -10,7 +10,7 @@ from __future__ import annotations
 import reprlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, Protocol, TypeAlias
+from typing import Final, Literal, Protocol, TypeAlias, runtime_checkable
 
 from smg_parsers.free_text import parameters
 
@@ -98,6 +98,10 @@ class UnknownModelFamily(ParserError, LookupError):
 
 class InvalidOption(ParserError, ValueError):
     """The `tools` given to a parser are malformed."""
+
+
+class InvalidFamily(ParserError, ValueError):
+    """A family, or a part of one, has a field that is not of the field's kind, or has a name that another family has."""
 
 
 class UnknownTool(ParserError, ValueError):
@@ -369,6 +373,7 @@ class Grammar(Protocol):
         ...
 
 
+@runtime_checkable
 class CallSpec(Protocol):
     """Says how one family's calls are recognised. Frozen, and shared by all parsers of the family.
 

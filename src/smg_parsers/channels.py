@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from smg_parsers.base import MORE, NAME_LIMIT, SWITCH, Grammar, Sink
+from smg_parsers.checked import Checked
 
 _ANSWERS: Final = ("final", "answer", "response")
 
 
 @dataclass(frozen=True, slots=True)
-class NamedChannels:
+class NamedChannels(Checked):
     """`<|channel>name⏎`. A channel without a name, or with an unknown one, is reasoning."""
 
     opens: tuple[str, ...]

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from smg_parsers.base import FAIL, MORE, RESUME, SPACE, Grammar, Sink
+from smg_parsers.checked import Checked
 
 TAIL_LIMIT: Final = 128
 """Longest list of sources in a mark, in characters."""
@@ -20,7 +21,7 @@ _WORD: Final = re.compile(r"[\w.-]+")
 
 
 @dataclass(frozen=True, slots=True)
-class CitationMarks:
+class CitationMarks(Checked):
     """The citation marks of one family: `begins` stand before a cited part, `ends` behind it.
 
     `listing` has an entry for each mark that names sources: the mark, the character that begins the list ("" if the list

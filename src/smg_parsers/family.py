@@ -9,15 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
-from smg_parsers.base import CallSpec
+from smg_parsers.base import CallSpec, InvalidFamily
+from smg_parsers.checked import Checked, of_kind
 from smg_parsers.citations import CitationMarks
 from smg_parsers.markers import MarkerSet
 from smg_parsers.reasoning import NONE, Thinking
 
 OPEN, CLOSE, DROP = range(3)
 CODE_FENCE: Final = "```"
+Numbering: TypeAlias = Literal["random", "mistral", "kimi", "kimi_k3"]
 
 
 class Tables:
@@ -66,7 +68,7 @@ def _sets(
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
+class Family(Checked):
     """One output format.
 
     `patterns` are words and version numbers of model names, where `*` stands for any text (`model_ids` says how they are
@@ -83,7 +85,7 @@ class Family:
     thinking: Thinking = NONE
     calls: tuple[CallSpec, ...] = ()
     drops: tuple[str, ...] = ()
-    ids: str = "random"
+    ids: Numbering = "random"
     special: bool = False
     suffixed: bool = False
     headed: bool = False
@@ -92,6 +94,12 @@ class Family:
     tables: Tables = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        Checked.__post_init__(self)
+        if not self.name.strip():
+            raise InvalidFamily("Family.name is empty")
+        for at, spec in enumerate(self.calls):
+            for name in ("opens", "closers", "ends"):
+                of_kind(f"Family.calls[{at}].{name}", tuple[str, ...], getattr(spec, name, ()))
         object.__setattr__(self, "tables", Tables(self))
 
     @property

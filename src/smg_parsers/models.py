@@ -14,7 +14,7 @@ from importlib.metadata import entry_points
 from typing import Final
 
 from smg_parsers import model_ids
-from smg_parsers.base import UnknownModelFamily
+from smg_parsers.base import InvalidFamily, UnknownModelFamily
 from smg_parsers.family import Family
 from smg_parsers.reasoning import left_open
 from smg_parsers.table import FAMILIES, hunyuan_tagged
@@ -56,8 +56,13 @@ def names() -> tuple[str, ...]:
     return (*FAMILIES, *(name for name in _plugins() if name not in FAMILIES))
 
 
-def register(row: Family) -> None:
-    """Add a row, or replace the row of the same name, in this process."""
+def register(row: Family, *, replace: bool = False) -> None:
+    """Add a row in this process, or `replace` the row of the same name. Raises `InvalidFamily` if another row has the name."""
+    there = FAMILIES.get(row.name)
+    if there is not None and there != row and not replace:
+        raise InvalidFamily(
+            f"a parser family is called {row.name!r} already: take another name, or replace it by replace=True"
+        )
     FAMILIES[row.name] = row
 
 

@@ -1,7 +1,7 @@
 """The markers of reasoning.
 
 Decides: what a family says about its reasoning, and whether a rendered prompt has already opened a block of it.
-Above: `table`, `parser`. Below: nothing.
+Above: `table`, `parser`. Below: `checked`.
 Does not know: models or calls.
 """
 
@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Final
+
+from smg_parsers.checked import Checked
 
 TURNS: Final = (
     "<|im_start|>assistant",
@@ -36,7 +38,7 @@ TURNS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Thinking:
+class Thinking(Checked):
     """The markers of one family's reasoning.
 
     `breaks` end reasoning like `closes`, and are dropped everywhere. `opens_in_prompt`: the usual chat template opens

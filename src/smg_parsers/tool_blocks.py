@@ -25,6 +25,7 @@ from smg_parsers.base import (
     match,
     skip_space,
 )
+from smg_parsers.checked import Checked
 from smg_parsers.lenient_json import LenientJsonReader, pass_arguments
 from smg_parsers.tool_json import JsonCalls
 from smg_parsers.tool_xml_tags import Tag, read_tag
@@ -77,7 +78,7 @@ class _Reader:
 
 
 @dataclass(frozen=True, slots=True)
-class BlockCalls:
+class BlockCalls(Checked):
     """Calls of the form `header arguments close`, perhaps several in a section.
 
     `header` is a call's opening tag; `identity`: the header holds an id of the form `functions.name:index`. `sections` and
@@ -327,7 +328,7 @@ _TOOLS_OF_THE_MODEL: Final = ("python", "browser", "container")
 
 
 @dataclass(frozen=True, slots=True)
-class HarmonyCalls:
+class HarmonyCalls(Checked):
     """OpenAI's messages: a header with role, channel and recipient, then `<|message|>` and the content."""
 
     opens: tuple[str, ...] = ("<|start|>", "<|channel|>")
@@ -455,7 +456,7 @@ def _recipient(header: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class TypedBlocks:
+class TypedBlocks(Checked):
     """Messages whose header is followed by a marker for what they hold (Inkling)."""
 
     json: JsonCalls

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from smg_parsers.base import DONE, FAIL, LOOKAHEAD, MORE, NAME_LIMIT, SPACE, SPILL, Grammar, Sink, match, skip_space
+from smg_parsers.checked import Checked
 from smg_parsers.lenient_json import LenientJsonReader, mended_json, pass_arguments
 from smg_parsers.literals import PYTHON, LiteralReader
 from smg_parsers.partial_json import JsonScanner, is_json
@@ -28,7 +29,7 @@ QUOTED_LIMIT: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class JsonCalls:
+class JsonCalls(Checked):
     """JSON calls of one family.
 
     `opens` are the markers that begin a region (a lone `{` or `[` is part of the JSON itself), `closes` those that end it.

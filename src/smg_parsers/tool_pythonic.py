@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from smg_parsers.base import DONE, FAIL, LOOKAHEAD, MORE, NAME_LIMIT, SPACE, Grammar, Schema, Sink, match, skip_space
+from smg_parsers.checked import Checked
 from smg_parsers.coerce import coerce_json, property_schema, types_of
 from smg_parsers.literals import PYTHON, LiteralReader, LiteralSyntax, quote
 from smg_parsers.tool_json import JsonCalls
 
 
 @dataclass(frozen=True, slots=True)
-class PythonCalls:
+class PythonCalls(Checked):
     """Calls with keyword arguments, in a list or (`bare` false) also one after another inside markers. A `bare` list has no
     marker, so the first name in it must be a known tool's.
 
@@ -52,7 +53,7 @@ class PythonCalls:
 
 
 @dataclass(frozen=True, slots=True)
-class RecordCalls:
+class RecordCalls(Checked):
     """`call:name{key:value,…}` with strings between `mark`s. Where `call:` itself opens it, the name must be a known tool's."""
 
     opens: tuple[str, ...]

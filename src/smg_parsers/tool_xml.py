@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from smg_parsers.base import DONE, FAIL, LOOKAHEAD, MORE, NAME_LIMIT, SPACE, Grammar, Schema, Sink, match, skip_space
+from smg_parsers.checked import Checked
 from smg_parsers.coerce import coerce, is_text, partial, property_names, property_schema, types_of
 from smg_parsers.lenient_json import LenientJsonReader, pass_arguments
 from smg_parsers.literals import escape, quote
@@ -28,7 +29,7 @@ _NAME: Final = re.compile(r"[\w.-]+")
 
 
 @dataclass(frozen=True, slots=True)
-class XmlCalls:
+class XmlCalls(Checked):
     """Tagged calls of one family.
 
     `opens` and `closes` are the wrapper around calls; there is no wrapper where one of `opens` is the call's own tag. A call is
@@ -61,6 +62,7 @@ class XmlCalls:
     bounds: Bounds = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        Checked.__post_init__(self)
         fillers = (*self.fillers, *self.behind, *filter(None, (self.body[1] if self.body else "",)))
         bounds = Bounds(
             self.opens,

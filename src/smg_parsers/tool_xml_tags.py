@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from smg_parsers.base import NAME_LIMIT, SPACE, Schema, match, skip_space
+from smg_parsers.checked import Checked
 from smg_parsers.coerce import child_schema, coerce, item_schema, types_of
 from smg_parsers.literals import quote
 
@@ -28,7 +29,7 @@ _LOOSE_NAME: Final = re.compile(f"[^{_NOT_IN_NAMES}]*")
 
 
 @dataclass(frozen=True, slots=True)
-class Tag:
+class Tag(Checked):
     """An opening tag: `begin`, then a name, then one of `ends`, or one of `stops`, which is not part of the tag.
 
     With `attribute`, the name is that attribute's value. `entities` says that attribute values write quotes and
