@@ -18,6 +18,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import attrs
+
 from smg_core.middleware.base import (
     About,
     AnswerPiece,
@@ -37,6 +39,8 @@ from smg_core.middleware.entries import entry_name, parse_entries
 from smg_core.settings import ConfigError
 
 if TYPE_CHECKING:
+    from smg_core.middleware.entries import Entry
+    from smg_core.wasm.loading import WasmPlugins
     from smg_core.wasm.plugin import WasmPlugin
     from smg_core.wasm.told import GuestSaid
 
@@ -59,7 +63,10 @@ _HOOKS = {
 _TRANSPILER = Path("node_modules") / "@bytecodealliance" / "jco-transpile"
 _CLANG = "--target=wasm32-unknown-unknown -Os -nostdlib -ffreestanding -mbulk-memory -Wl,--no-entry -Wl,--stack-first"
 _CLANG += " -Wl,-z,stack-size=16384 -Wl,--strip-all"
-_TIMES = 200  # calls by which a hook's cost is measured
+_TIMES = 200  # exchanges by which the cost of hooks is measured
+_ANSWERED = ("request_head", "request_body", "response_head", "response", "piece", "store", "stored", "end")
+_REFUSED = ("request_head", "request_body", "error", "end")
+_ABOUT = About("req-check", "POST", "/v1/chat/completions", "/v1/chat/completions", "tenant", "principal")
 _FIRST_PLUGIN = """\
 /* Refuses requests whose body has the word "forbidden", and puts a header on those that it lets pass. */
 #define SMG_REQUEST_HEAD
@@ -105,7 +112,12 @@ def plugin_flags(parser: argparse.ArgumentParser) -> None:
     text = "run a component against requests, and print what it did and cost"
     check = whats.add_parser("check", help=text, description=text, allow_abbrev=False)
     check.add_argument("file", metavar="FILE.wasm")
-    check.add_argument("--settings", metavar="JSON", default="{}", help="its entry, as in the file of plugins")
+    check.add_argument(
+        "--settings",
+        metavar="JSON",
+        default="{}",
+        help='its entry, as in the file of plugins, such as {"config": {"digits": 7}}',
+    )
     check.add_argument(
         "--request", metavar="FILE", action="append", default=[], help="a recorded body (default: a small chat)"
     )
@@ -245,38 +257,116 @@ def _recorded(file: str) -> str:
     return text
 
 
-async def _checked(entry: Any, bodies: list[str]) -> int:
+async def _checked(entry: "Entry", bodies: list[str]) -> int:
     from smg_core.wasm.loading import WasmPlugins
 
+    heard: list[str] = []
+
     def hear(name: str, said: "GuestSaid") -> None:
-        for level, line in said.lines:
-            print(f"    log {level}: {line}")
-        for counter, by in said.counts.items():
-            print(f"    count {counter}: {by:g}")
+        heard.extend(f"    log {level}: {line}" for level, line in said.lines)
+        heard.extend(f"    count {counter}: {by:g}" for counter, by in said.counts.items())
 
     began = time.perf_counter()
     plugins = WasmPlugins(hear, threads=1, most_threads=1, compiled=1, most_bytes=1 << 30)
     try:
-        plugin = await plugins.load(entry)
+        plugin = await _loaded(plugins, entry)
         took = time.perf_counter() - began
         print(f"{entry.source}: world {plugin.compiled.world.name}, sha256 {plugin.compiled.digest}")
         print(
             f"    loaded in {took * 1000:.0f} ms; hooks: {', '.join(sorted(plugin.hooks)) or 'none'}; pieces: {plugin.pieces}"
         )
-        failed = 0
-        for body in bodies:
-            failed += await _exchange(plugin, body)
+        print("".join([f"{line}\n" for line in heard]), end="")
+        # All bodies are shown before anything is measured: the measured exchanges use up the lines that it may log.
+        shown = [await _shown_to(plugin, body, heard) for body in bodies]
+        failed = [await _print_costs(plugin, body, told) for body, told in zip(bodies, shown, strict=True)]
         plugin.close()
     finally:
         plugins.close()
-    return 1 if failed else 0
+    return 1 if any(failed) else 0
 
 
-async def _exchange(plugin: "WasmPlugin", body: str) -> int:
-    """Show one request and an answer to it to a plugin; returns how many hooks failed."""
-    session = plugin.begin(
-        About("req-check", "POST", "/v1/chat/completions", "/v1/chat/completions", "tenant", "principal")
-    )
+async def _loaded(plugins: "WasmPlugins", entry: "Entry") -> "WasmPlugin":
+    """The plugin of an entry. Raises ConfigError, which names the flag where a component wants a configuration and got none."""
+    if not entry.is_component and not Path(entry.source).is_file():
+        raise ConfigError(
+            f"{entry.source} is no file: check is for components (FILE.wasm); a plugin in Python is tried in a test"
+        )
+    try:
+        return await plugins.load(entry)
+    except ConfigError as error:
+        if entry.config or "refuses its configuration" not in str(error):
+            raise
+        raise ConfigError(f"{error}; give it one by --settings '{{\"config\": {{...}}}}'") from None
+
+
+@attrs.frozen
+class _Told:
+    """What a hook did in the exchange that is shown: what the plugin said meanwhile, and the verdict in words."""
+
+    hook: str
+    said: tuple[str, ...]
+    verdict: str
+    failed: bool = False
+
+
+async def _shown_to(plugin: "WasmPlugin", body: str, heard: list[str]) -> list[_Told]:
+    """Show a request and an answer to it to a plugin, and what becomes of one that is refused. Ends with a hook that fails."""
+    found: dict[str, _Told] = {}
+    for hooks in (_ANSWERED, _REFUSED):
+        session = plugin.begin(_ABOUT)
+        try:
+            for hook, call in _calls(plugin, session, body, hooks):
+                heard.clear()
+                verdict = _shown(await call())
+                found.setdefault(hook, _Told(hook, tuple(heard), verdict))
+        except MiddlewareFault as fault:
+            found[hook] = _Told(hook, tuple(heard), f"FAILED: it {fault.reason}", failed=True)
+            break
+        finally:
+            heard.clear()
+            session.close()
+        if heard:
+            found.setdefault("finish", _Told("finish", tuple(heard), "ends the exchange"))
+    return list(found.values())
+
+
+async def _print_costs(plugin: "WasmPlugin", body: str, told: list[_Told]) -> bool:
+    """Print what was shown of a body, with the cost of each hook, unless one failed. Returns whether one did."""
+    failed = any(each.failed for each in told)
+    costs: dict[str, float] = {}
+    fault = ""
+    if not failed:
+        try:
+            costs = {**await _measured(plugin, body, _REFUSED), **await _measured(plugin, body, _ANSWERED)}
+        except MiddlewareFault as error:
+            fault = error.reason
+    for each in told:
+        cost = f"; {costs[each.hook]:.0f} us a call" if each.hook in costs else ""
+        print("\n".join([*each.said, f"  {each.hook}: {each.verdict}{cost}"]))
+    if fault:
+        print(f"  FAILED: in one of {_TIMES} exchanges like this it {fault}")
+    return failed or bool(fault)
+
+
+async def _measured(plugin: "WasmPlugin", body: str, hooks: tuple[str, ...]) -> dict[str, float]:
+    """What a call of each hook costs, in microseconds: each exchange calls it once, as in a gateway. Raises MiddlewareFault."""
+    spent: dict[str, float] = dict.fromkeys([hook for hook in hooks if hook in plugin.hooks], 0.0)
+    for _ in range(_TIMES):
+        session = plugin.begin(_ABOUT)
+        try:
+            for hook, call in _calls(plugin, session, body, hooks):
+                began = time.perf_counter()
+                await call()
+                spent[hook] += time.perf_counter() - began
+        finally:
+            session.close()
+    return {hook: seconds / _TIMES * 1e6 for hook, seconds in spent.items()}
+
+
+def _calls(
+    plugin: "WasmPlugin", session: Any, body: str, hooks: tuple[str, ...]
+) -> list[tuple[str, Callable[[], Awaitable[Any]]]]:
+    """The calls of one exchange, in their order, of those `hooks` that the plugin has."""
     head = RequestHead("POST", "/v1/chat/completions", "", (("content-type", "application/json"),))
     shown = AnswerPiece("Hello 42", "text") if plugin.pieces == "text" else AnswerPiece(_EVENT, "wire")
     kept = StorageCall("put-response", "", "resp_1", "tenant", "principal", (("input", body), ("output", "[]")))
@@ -291,23 +381,7 @@ async def _exchange(plugin: "WasmPlugin", body: str) -> int:
         "store": lambda: session.on_store(kept),
         "stored": lambda: session.on_stored(kept),
     }
-    failed = 0
-    for hook, call in calls.items():
-        if hook not in plugin.hooks:
-            continue
-        try:
-            verdict = await call()
-            began = time.perf_counter()
-            for _ in range(_TIMES):
-                await call()
-            cost = (time.perf_counter() - began) / _TIMES * 1e6
-            print(f"  {hook}: {_shown(verdict)}; {cost:.0f} us a call")
-        except MiddlewareFault as fault:
-            print(f"  {hook}: FAILED: it {fault.reason}")
-            failed += 1
-            break
-    session.close()
-    return failed
+    return [(hook, calls[hook]) for hook in hooks if hook in plugin.hooks]
 
 
 async def _piece(answer: Any) -> Any:

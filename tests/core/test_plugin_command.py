@@ -63,6 +63,65 @@ def test_check_of_a_component_that_fails_ends_with_one(capsys: pytest.CaptureFix
     assert "request_head: FAILED: it trapped" in capsys.readouterr().out
 
 
+SHIPPED: dict[str, dict[str, Any]] = {
+    "auth/check_tokens": {"config": {"tokens": ["s3cret=acme"]}, "when": "before_identity", "grants": ["tenant"]},
+    "compliance/log_exchanges": {},
+    "costs/tell_costs": {"config": {"prompt": 2.5, "completion": 10}},
+    "redaction/redact_numbers": {"config": {"digits": 7}},
+    "rewriting/rename_model": {"config": {"from": "gpt-4o", "to": "llama-3"}},
+}
+"""The entries that examples/plugins/README.md says."""
+
+
+def test_every_shipped_component_has_an_entry_here() -> None:
+    assert sorted(SHIPPED) == sorted(f"{each.parent.name}/{each.stem}" for each in EXAMPLES.glob("*/*.wasm"))
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_check_tells_of_a_shipped_component_one_exchange_and_what_each_hook_costs(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = json.dumps({**SHIPPED[name], "deadline_ms": 20_000})
+    assert main(["plugin", "check", str(EXAMPLES / f"{name}.wasm"), "--settings", settings]) == 0
+    said = capsys.readouterr().out.splitlines()
+    hooks = said[1].partition("hooks: ")[2].partition(";")[0].split(", ")
+    assert sorted(each.split(":")[0].strip() for each in said[2:] if each.endswith(" us a call")) == hooks
+    assert len(said) <= 2 + len(hooks) + 2
+
+
+def test_check_tells_what_a_component_says_of_every_body_though_each_is_measured(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    asked: list[str] = []
+    for number in range(3):
+        body = tmp_path / f"{number}.json"
+        body.write_text("[" + "1, " * number + "0]")
+        asked += ["--request", str(body)]
+    settings = json.dumps({"deadline_ms": 20_000})
+    file = str(EXAMPLES / "compliance" / "log_exchanges.wasm")
+    assert main(["plugin", "check", file, "--settings", settings, *asked]) == 0
+    said = capsys.readouterr().out
+    assert [said.count(f"asked_bytes={3 + 3 * number} ") for number in range(3)] == [1, 1, 1]
+    assert said.count("count exchanges: 1") == 3
+
+
+def unconfigured(capsys: pytest.CaptureFixture[str], *more: str) -> str:
+    assert main(["plugin", "check", *more]) != 0
+    return capsys.readouterr().err
+
+
+def test_check_of_a_component_that_wants_a_configuration_names_the_flag(capsys: pytest.CaptureFixture[str]) -> None:
+    file = str(EXAMPLES / "costs" / "tell_costs.wasm")
+    flag = """give it one by --settings '{"config": {...}}'"""
+    assert flag in unconfigured(capsys, file)
+    assert flag not in unconfigured(capsys, file, "--settings", '{"config": {"prompt": 1}}')
+
+
+def test_check_of_a_plugin_in_python_says_that_it_is_for_components(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "check is for components" in unconfigured(capsys, "costs:Costs")
+    assert "cannot be read: No such file" in unconfigured(capsys, "gone.wasm")
+
+
 def test_new_writes_a_plugin_with_what_it_needs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "first"
     assert main(["plugin", "new", str(folder)]) == 0
