@@ -2,12 +2,15 @@
 
 from array import array
 from itertools import takewhile
+from pathlib import Path
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smg_core.routing import RoutingContext
+from smg_core.routing import Candidate, Pick, RoutingContext
+from smg_core.routing.base import RankState
 from smg_core.tokens import TokenIds
 from smg_multimodal.content import routing_keys
 from smg_multimodal.expand import Expanded, ReadyItem, expand
@@ -86,3 +89,28 @@ def test_a_picture_behind_the_same_words_begins_as_the_words_alone() -> None:
     assert seen.prefix_hashes(4)[0] == words.prefix_hashes(4)[0]
     assert list(words.prefix_keys) == [1, 2, 3, 1]
     assert all(key >= 1 << 63 for key in list(seen.prefix_keys)[4:])
+
+
+PAGE = Path(__file__).parents[3] / "docs" / "routing.md"
+
+
+def named_on_the_page(kind: type) -> set[str]:
+    """The names in the first column of the page's table of `kind`."""
+    rows = PAGE.read_text().partition(f"| `{kind.__name__}` |")[2].partition("\n\n")[0].splitlines()[2:]
+    return {name.partition("(")[0] for row in rows for name in row.split("|")[1].split("`")[1::2]}
+
+
+def public(kind: type) -> set[str]:
+    """What a policy can read of a record: fields, properties and methods, without what only the gateway calls."""
+    own = {*getattr(kind, "__struct_fields__", ()), *vars(kind)}
+    return {name for name in own if not name.startswith("_")} - {"fault"}
+
+
+@pytest.mark.parametrize("kind", [Candidate, RoutingContext, Pick])
+def test_the_page_names_exactly_what_a_policy_can_read_and_say(kind: type) -> None:
+    assert named_on_the_page(kind) == public(kind)
+
+
+def test_the_page_names_what_the_load_of_a_rank_has() -> None:
+    (row,) = [line for line in PAGE.read_text().splitlines() if line.startswith("| `ranks` |")]
+    assert set(row.split("with")[1].split("`")[1::2]) == public(RankState)
