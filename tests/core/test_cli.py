@@ -1,8 +1,10 @@
 """The command line: flags become settings, mistakes become one line each, and the exit status says which it was."""
 
+import re
 import signal
 import subprocess
 import sys
+from collections import Counter
 from importlib import metadata
 from pathlib import Path
 
@@ -62,6 +64,34 @@ def test_every_setting_has_a_flag_that_sets_it(capsys: pytest.CaptureFixture[str
 
     assert status == 0
     assert load_config(file_text=capsys.readouterr().out) == load_config(overrides)
+
+
+LEANS = re.compile(
+    r"^(?:the same|that|their|they|it|those)\b|\b(?:such|these)\b|\bin that time\b|\bfor that$"
+    r"|\b(?:this|that) (?:port|file|cache|proof|key|certificate)\b",
+    re.IGNORECASE,
+)
+"""Words at the head of a text that speak of what another text has said."""
+
+
+def heads_that_lean() -> list[str]:
+    heads = {setting.path: re.split(r"[.;:,](?: |$)", setting.text)[0] for setting in describe()}
+    return [path for path, head in heads.items() if LEANS.search(head)]
+
+
+def test_the_text_of_a_setting_can_be_read_without_its_neighbours() -> None:
+    texts = Counter(setting.text for setting in describe())
+    assert heads_that_lean() == []
+    assert [text for text, times in texts.items() if times > 1] == []
+
+
+def test_the_text_of_a_setting_names_others_by_their_section() -> None:
+    names = {setting.path.partition(".")[2] for setting in describe()}
+    said = {
+        setting.path: re.findall(r"(?<![\w./-])[a-z0-9]+(?:_[a-z0-9]+)+(?![\w.])", setting.text)
+        for setting in describe()
+    }
+    assert {path: [word for word in words if word in names] for path, words in said.items() if {*words} & names} == {}
 
 
 def test_a_boolean_has_a_flag_for_no(capsys: pytest.CaptureFixture[str]) -> None:

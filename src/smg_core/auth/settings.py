@@ -21,7 +21,9 @@ class AuthConfig:
         secret=True,
     )
     keys_file: str | None = option(
-        None, "File with such keys, one in a line; or a list of objects in .yaml or .json (docs/identity.md)."
+        None,
+        "File with keys as auth.keys takes them, one in a line; or a list of objects in .yaml or .json "
+        "(docs/identity.md).",
     )
     virtual_keys: bool = option(
         False,
@@ -47,18 +49,24 @@ class AuthConfig:
     )
     failures: int = option(
         20,
-        "Wrong credentials with one beginning that an address may send within failures_window_s; more get 429.",
+        "Wrong credentials with one beginning that an address may send within auth.failures_window_s; more get 429.",
         at_least=1,
         at_most=1_000_000,
     )
     failures_address: int = option(
-        100, "Wrong credentials of any kind that an address may send in that time.", at_least=1, at_most=1_000_000
+        100,
+        "Wrong credentials of any kind that an address may send within auth.failures_window_s; more get 429.",
+        at_least=1,
+        at_most=1_000_000,
     )
     failures_window_s: float = option(
         60.0, "Seconds for which wrong credentials are counted.", at_least=1, at_most=86400
     )
     failures_remembered: int = option(
-        8192, "Addresses, and beginnings of credentials, that are remembered for that.", at_least=16, at_most=1 << 22
+        8192,
+        "Addresses, and beginnings of credentials, whose wrong credentials are counted.",
+        at_least=16,
+        at_most=1 << 22,
     )
 
 
@@ -68,7 +76,7 @@ class OidcConfig:
 
     issuer: str | None = option(
         None,
-        "Issuer whose tokens are taken, as their claim iss has it: https://login.example.com/realm. Switches this on.",
+        "Issuer whose tokens are taken, as their claim iss has it: https://login.example.com/realm. Switches OIDC on.",
     )
     audiences: tuple[str, ...] = option(
         (),
@@ -115,13 +123,14 @@ class OidcConfig:
     )
     keep_s: float = option(
         86400.0,
-        "Seconds for which keys are used while newer ones are fetched in vain; after that tokens are refused with 503.",
+        "Seconds for which the issuer's keys are used while newer ones are fetched in vain; after that tokens are refused"
+        " with 503.",
         at_least=1,
         at_most=30 * 86400.0,
     )
     pause_s: float = option(
         10.0,
-        "Least seconds between two fetches of keys, however many tokens name unknown ones.",
+        "Least seconds between two fetches of the issuer's keys, however many tokens name unknown ones.",
         at_least=0.1,
         at_most=3600,
     )

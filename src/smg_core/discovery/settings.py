@@ -50,21 +50,21 @@ class DiscoveryConfig:
     dns_servers: tuple[str, ...] = option(
         (), "DNS server to ask in place of the system's, ADDRESS or ADDRESS:PORT; may be repeated."
     )
-    dns_families: Literal["both", "ipv4", "ipv6"] = option("both", "Which addresses of a name count.")
+    dns_families: Literal["both", "ipv4", "ipv6"] = option("both", "Which addresses of a name in DNS count.")
     dns_least_s: float = option(
         1.0,
-        "Least seconds between two questions for a name, however short its records hold.",
+        "Least seconds between two questions for a name in DNS, however short its records hold.",
         at_least=0.05,
         at_most=3600,
     )
     dns_most_s: float = option(
         300.0,
-        "Most seconds between two questions for a name, however long its records hold.",
+        "Most seconds between two questions for a name in DNS, however long its records hold.",
         at_least=0.05,
         at_most=86400,
     )
     dns_retry_s: float = option(
-        5.0, "Seconds until a name is asked for again that got no answer.", at_least=0.05, at_most=3600
+        5.0, "Seconds until a name in DNS is asked for again that got no answer.", at_least=0.05, at_most=3600
     )
     dns_timeout_s: float = option(5.0, "Seconds that DNS servers may take to answer.", at_least=0.05, at_most=600)
     kubernetes: bool = option(False, "Take pods of a Kubernetes cluster for engines.", flag="--discover-kubernetes")
@@ -86,7 +86,7 @@ class DiscoveryConfig:
     )
     ports_annotation: str = option(
         "smg.ai/worker-ports",
-        "Annotation of pods with other ports than pod_port, commas between them; one worker each.",
+        "Annotation of pods with other ports than discovery.pod_port, commas between them; one worker each.",
     )
     bootstrap_annotation: str = option(
         "sglang.ai/bootstrap-port",
@@ -97,41 +97,52 @@ class DiscoveryConfig:
         "Where the name of a pod's model is: namespace, label:KEY or annotation:KEY. Without it, the engine says it.",
     )
     kubernetes_url: str | None = option(
-        None, "API server, https://HOST:PORT. Without it, the one that Kubernetes tells every pod."
+        None, "API server of Kubernetes, https://HOST:PORT. Without it, the one that Kubernetes tells every pod."
     )
     kubernetes_token_file: str | None = option(
         "/var/run/secrets/kubernetes.io/serviceaccount/token",
-        "File of the token that the API server is shown; read before each request, since it is replaced.",
+        "File of the token that the API server of Kubernetes is shown; read before each request, since it is replaced.",
     )
     kubernetes_ca_file: str | None = option(
         "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt",
-        "File of certificates (PEM) that the API server is checked against.",
+        "File of certificates (PEM) that the API server of Kubernetes is checked against.",
     )
     kubernetes_namespace_file: str = option(
         "/var/run/secrets/kubernetes.io/serviceaccount/namespace", "File with the namespace of the gateway's own pod."
     )
     kubernetes_watch_s: float = option(
-        240.0, "Seconds after which a watch is begun anew, from where it was.", at_least=1, at_most=3600
+        240.0, "Seconds after which a watch of pods is begun anew, from where it was.", at_least=1, at_most=3600
     )
     kubernetes_timeout_s: float = option(
-        10.0, "Seconds that the API server may take to answer.", at_least=0.05, at_most=600
+        10.0, "Seconds that the API server of Kubernetes may take to answer.", at_least=0.05, at_most=600
     )
     kubernetes_page_s: float = option(
-        60.0, "Seconds that a page of a list may take as a whole, however its bytes come.", at_least=0.05, at_most=3600
+        60.0,
+        "Seconds that a page of the list of pods may take as a whole, however its bytes come.",
+        at_least=0.05,
+        at_most=3600,
     )
     kubernetes_retry_s: float = option(
-        1.0, "Seconds until the API server is asked again that failed; doubled each time.", at_least=0.01, at_most=3600
+        1.0,
+        "Seconds until the API server of Kubernetes is asked again that failed; doubled each time.",
+        at_least=0.01,
+        at_most=3600,
     )
     kubernetes_retry_most_s: float = option(
-        30.0, "Most seconds until it is asked again, whatever it says.", at_least=0.01, at_most=3600
+        30.0,
+        "Most seconds until the API server is asked again that failed, whatever it says.",
+        at_least=0.01,
+        at_most=3600,
     )
-    kubernetes_page: int = option(250, "Pods in a page of a list.", at_least=1, at_most=10_000)
+    kubernetes_page: int = option(250, "Pods in a page of the list of pods.", at_least=1, at_most=10_000)
     kubernetes_pods: int = option(
         20_000, "Most pods that a selector may match; a list with more is not believed.", at_least=1, at_most=1 << 20
     )
-    kubernetes_page_bytes: int = option(64 * MIB, "Largest page, in bytes.", at_least=1024, at_most=1 << 32)
+    kubernetes_page_bytes: int = option(
+        64 * MIB, "Largest page of the list of pods, in bytes.", at_least=1024, at_most=1 << 32
+    )
     kubernetes_object_bytes: int = option(
-        4 * MIB, "Largest event of a watch, in bytes.", at_least=1024, at_most=1 << 30
+        4 * MIB, "Largest event of a watch of pods, in bytes.", at_least=1024, at_most=1 << 30
     )
     file_bytes: int = option(1 << 20, "Largest file of workers, in bytes.", at_least=1, at_most=1 << 30)
 

@@ -22,7 +22,8 @@ class EnginesConfig:
     )
     held_bytes: int = option(
         512 * MIB,
-        "Most bytes of messages that are partly here, of all calls on a connection; over it the connection is closed.",
+        "Most bytes of messages that are partly here, of all calls on a connection to an engine; over it the connection "
+        "is closed.",
         at_least=1024,
         at_most=1 << 40,
     )
@@ -33,7 +34,10 @@ class EnginesConfig:
         at_most=(1 << 31) - 1,
     )
     connection_window_bytes: int = option(
-        16 * MIB, "The same for all calls on a connection together.", at_least=65535, at_most=(1 << 31) - 1
+        16 * MIB,
+        "Bytes that an engine may send ahead of clients that do not read, in all calls on a connection together.",
+        at_least=65535,
+        at_most=(1 << 31) - 1,
     )
     header_block_bytes: int = option(
         16 * 1024, "Largest block of headers of an engine, in bytes.", at_least=1024, at_most=MIB
@@ -42,10 +46,16 @@ class EnginesConfig:
         8 * 1024, "Most bytes of headers that are sent with a call, as gRPC counts them.", at_least=256, at_most=MIB
     )
     streams: int = option(
-        4096, "Most calls at once on a connection; fewer where the engine takes fewer.", at_least=1, at_most=1 << 20
+        4096,
+        "Most calls at once on a connection to an engine; fewer where the engine takes fewer.",
+        at_least=1,
+        at_most=1 << 20,
     )
     waiting_calls: int = option(
-        1024, "Most calls that wait for room on a connection; more are tried elsewhere.", at_least=0, at_most=1 << 20
+        1024,
+        "Most calls that wait for room on a connection to an engine; more are tried elsewhere.",
+        at_least=0,
+        at_most=1 << 20,
     )
     question_calls: int = option(
         4,
@@ -56,7 +66,7 @@ class EnginesConfig:
     )
     idle_frames: int = option(
         10_000,
-        "Frames in a row without a message or progress, after which the connection is closed.",
+        "Frames of an engine in a row without a message or progress, after which its connection is closed.",
         at_least=1,
         at_most=1 << 31,
     )
@@ -73,7 +83,7 @@ class EnginesConfig:
         at_most=3600,
     )
     connections_tried: int = option(
-        3, "Connections tried for a call that has not left this process.", at_least=1, at_most=100
+        3, "Connections to an engine that are tried for a call that has not left this process.", at_least=1, at_most=100
     )
     refusals: int = option(
         3, "Times that a call is sent anew which the engine's connection refused unread.", at_least=0, at_most=100
@@ -85,7 +95,7 @@ class EnginesConfig:
         at_most=1 << 31,
     )
     close_s: float = option(
-        1.0, "Seconds that the last bytes of a connection may take to leave.", at_least=0.01, at_most=60
+        1.0, "Seconds that the last bytes of a connection to an engine may take to leave.", at_least=0.01, at_most=60
     )
     backoff_s: float = option(
         1.0, "Most seconds that the grpcio library waits before it connects anew.", at_least=0.1, at_most=600
@@ -109,16 +119,22 @@ class EnginesConfig:
         MIB, "Largest message of an engine that publishes its KV events, in bytes.", at_least=1024, at_most=1 << 30
     )
     kv_events_most: int = option(
-        10_000, "Most events in such a message; one with more is refused.", at_least=1, at_most=1 << 24
+        10_000,
+        "Most KV events in one message of an engine that publishes them; a message with more is refused.",
+        at_least=1,
+        at_most=1 << 24,
     )
     kv_events_waiting: int = option(
         1000,
-        "Such messages that may wait to be read; more are dropped, and asked for again.",
+        "Messages with KV events of an engine that may wait to be read; more are dropped, and asked for again.",
         at_least=1,
         at_most=1 << 20,
     )
     kv_replay_s: float = option(
-        10.0, "Seconds that such an engine may take to send what was missed.", at_least=0.05, at_most=600
+        10.0,
+        "Seconds that an engine that publishes its KV events may take to send what was missed.",
+        at_least=0.05,
+        at_most=600,
     )
     http_connections: int = option(
         1024, "Most connections to an http:// engine, each with one call; more calls wait.", at_least=1, at_most=1 << 20
@@ -128,7 +144,7 @@ class EnginesConfig:
     )
     http_keep_alive_s: float = option(
         4.0,
-        "Seconds that such a connection is kept; less than the engine keeps it.",
+        "Seconds that a connection to an http:// engine is kept without a call; should be less than the engine keeps it.",
         at_least=0,
         at_most=86400,
     )

@@ -36,12 +36,18 @@ class HistoryConfig:
         flag="--history",
     )
     migrate: bool = option(
-        True, "Bring the tables of an older version to this one's at the start; without it such a store is refused."
+        True,
+        "Bring the tables of an older version of the history to this one's at the start; without it such a store is "
+        "refused.",
     )
-    prefix: str = option("smg_", "What the names of tables, indexes and Redis keys begin with.")
-    schema: str | None = option(None, "Schema of the database that the tables are in; without it the user's own.")
+    prefix: str = option("smg_", "What the names of tables, indexes and Redis keys of the history begin with.")
+    schema: str | None = option(
+        None, "Schema of the database that the tables of the history are in; without it the user's own."
+    )
     names: tuple[str, ...] = option(
-        (), "Own name of a table or a column, as TABLE=NAME or TABLE.COLUMN=NAME, without the prefix; may be repeated."
+        (),
+        "Own name of a table or a column of the history, as TABLE=NAME or TABLE.COLUMN=NAME, without the prefix; may be "
+        "repeated.",
     )
     responses_s: float | None = option(
         30 * DAY,
@@ -57,18 +63,22 @@ class HistoryConfig:
     )
     records_s: float | None = option(
         30 * DAY,
-        "Seconds that other objects are kept that bring no time of their own; null keeps them.",
+        "Seconds that objects other than responses and conversations are kept that bring no time of their own; null keeps"
+        " them.",
         at_least=1,
         at_most=CENTURY,
     )
     events_s: float = option(
         3600.0,
-        "Seconds that the events of a stream are kept after the last was written, for clients that resume it.",
+        "Seconds that the events of a response's stream are kept after the last was written, for clients that resume it.",
         at_least=600,
         at_most=CENTURY,
     )
     sweep_s: float = option(
-        60.0, "Seconds between two rounds that delete what has expired; 0 deletes nothing.", at_least=0, at_most=DAY
+        60.0,
+        "Seconds between two rounds that delete what has expired from the history; 0 deletes nothing.",
+        at_least=0,
+        at_most=DAY,
     )
     zero_retention: tuple[str, ...] = option(
         (),
@@ -90,30 +100,36 @@ class HistoryConfig:
     )
     page_bytes: int = option(
         16 * MIB,
-        "Most bytes of contents that one read of a list loads: its page ends there. One thing that is larger comes alone.",
+        "Most bytes of contents that one read of a list in the history loads: its page ends there. One thing that is "
+        "larger comes alone.",
         at_least=1024,
         at_most=1 << 34,
     )
     memory_bytes: int = option(
         256 * MIB,
-        "Most bytes kept in memory, where that is the store; what was written longest ago goes first.",
+        "Most bytes that the history keeps in memory, where that is its store; what was written longest ago goes first.",
         at_least=MIB,
         at_most=1 << 40,
     )
-    connections: int = option(4, "Connections of each process that read.", at_least=1, at_most=1024)
+    connections: int = option(4, "Connections of each process that read the history.", at_least=1, at_most=1024)
     waiting_writes: int = option(
-        4096, "Writes of each process that wait for the store; over it they fail at once.", at_least=1, at_most=1 << 20
+        4096,
+        "Writes of each process that wait for the store of the history; over it they fail at once.",
+        at_least=1,
+        at_most=1 << 20,
     )
     waiting_bytes: int = option(
         256 * MIB,
-        "Most bytes of contents in the writes of each process that wait for the store; over it they fail at once. One write that "
-        "is larger waits alone.",
+        "Most bytes of contents in the writes of each process that wait for the store of the history; over it they fail "
+        "at once. One write that is larger waits alone.",
         at_least=MIB,
         at_most=1 << 40,
     )
-    group: int = option(32, "Most writes that one transaction makes together.", at_least=1, at_most=10_000)
+    group: int = option(
+        32, "Most writes that one transaction of the history makes together.", at_least=1, at_most=10_000
+    )
     timeout_s: float = option(
-        10.0, "Seconds that the store may take for a read, or for writing.", at_least=0.1, at_most=600
+        10.0, "Seconds that the store of the history may take for a read, or for writing.", at_least=0.1, at_most=600
     )
     flush: bool = option(
         True,

@@ -26,7 +26,9 @@ class MiddlewareConfig:
     follow: bool = option(
         True, "Look whether middleware.file or a component has changed, and take the new one without a restart."
     )
-    follow_s: float = option(2.0, "Seconds between two looks.", at_least=0.1, at_most=3600)
+    follow_s: float = option(
+        2.0, "Seconds between two looks whether middleware.file or a component has changed.", at_least=0.1, at_most=3600
+    )
     most: int = option(64, "Plugins at most.", at_least=1, at_most=1024)
     body_bytes: int = option(
         16 * MIB, "Most bytes of a request's body after a plugin changed it.", at_least=1024, at_most=1 << 30
@@ -34,11 +36,15 @@ class MiddlewareConfig:
     piece_bytes: int = option(
         MIB, "Most bytes of one piece of an answer after a plugin changed it.", at_least=64, at_most=1 << 26
     )
-    component_bytes: int = option(64 * MIB, "Most bytes of the file of a component.", at_least=1024, at_most=1 << 30)
-    compiled: int = option(32, "Compiled components that a process keeps, by their contents.", at_least=1, at_most=1024)
+    component_bytes: int = option(
+        64 * MIB, "Most bytes of the file of a component that is a plugin.", at_least=1024, at_most=1 << 30
+    )
+    compiled: int = option(
+        32, "Compiled components of plugins that a process keeps, by their contents.", at_least=1, at_most=1024
+    )
     threads: int = option(
         4,
-        "Threads in which the calls of each component run, in a process, whosesoever they are.",
+        "Threads in which the calls of each component run, in a process, whichever tenants they are for.",
         at_least=1,
         at_most=256,
     )
@@ -49,5 +55,5 @@ class MiddlewareConfig:
         at_most=1024,
     )
     header_bytes: int = option(
-        16384, "Most bytes of the headers that one change names and sets.", at_least=64, at_most=MIB
+        16384, "Most bytes of the headers that one change of a plugin names and sets.", at_least=64, at_most=MIB
     )

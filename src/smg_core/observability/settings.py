@@ -33,7 +33,12 @@ class ObservabilityConfig:
         at_least=0,
         at_most=86400,
     )
-    repeats: int = option(1024, "Failures that are remembered for that.", at_least=1, at_most=1 << 20)
+    repeats: int = option(
+        1024,
+        "Failures that are remembered so that the same one is only counted for observability.repeat_s.",
+        at_least=1,
+        at_most=1 << 20,
+    )
     fault_words: bool = option(
         False,
         "Write what engines, stores and exceptions say as they say it: it may repeat what a client sent.",
@@ -65,7 +70,7 @@ class ObservabilityConfig:
         "Answer a request's x-smg-explain header with what was done for it: worker, policy, tokens, times. For trusted clients.",
     )
     explain_characters: int = option(
-        2048, "Longest header that such an answer has, in characters.", at_least=256, at_most=65536
+        2048, "Longest x-smg-explain header that an answer has, in characters.", at_least=256, at_most=65536
     )
 
 
@@ -77,16 +82,20 @@ class AuditConfig:
         None, "File that the audit log is appended to; beside it is FILE.head, its last line's hash."
     )
     fsync: Literal["always", "never"] = option(
-        "always", "Whether a line is on the disk before the action goes on, or left to the system."
+        "always", "Whether a line of the audit log is on the disk before the action goes on, or left to the system."
     )
     file_bytes: int = option(
         64 << 20,
-        "Bytes from which a file is set aside, as FILE and the number of its last line, and the next one is begun.",
+        "Bytes from which the file of the audit log is set aside, as FILE and the number of its last line, and the next "
+        "one is begun.",
         at_least=65536,
         at_most=1 << 40,
     )
     files: int = option(
-        0, "Files set aside that are kept, the newest ones; 0: none is ever removed.", at_least=0, at_most=1 << 20
+        0,
+        "Files of the audit log set aside that are kept, the newest ones; 0: none is ever removed.",
+        at_least=0,
+        at_most=1 << 20,
     )
 
 
@@ -100,11 +109,14 @@ class MetricsConfig:
         at_least=0,
         at_most=65535,
     )
-    host: str = option("127.0.0.1", "Address that this port is on. Who reaches it may read: it asks for no credential.")
-    path: str = option("/metrics", "Path of the metrics at this port.")
+    host: str = option(
+        "127.0.0.1", "Address that metrics.port is on. Who reaches it may read: it asks for no credential."
+    )
+    path: str = option("/metrics", "Path of the metrics at metrics.port.")
     allowed_hosts: tuple[str, ...] = option(
         (),
-        'Hosts that requests at this port may name, a name or .suffix; "*" allows all. Without any: the loopback and host.',
+        'Hosts that requests at metrics.port may name, a name or .suffix; "*" allows all. Without any: the loopback and '
+        "metrics.host.",
     )
     admin: bool = option(False, "Metrics at the admin door: /admin/metrics, with the permission admin.metrics.")
     names: Literal["own", "smg"] = option(
@@ -118,7 +130,7 @@ class MetricsConfig:
     )
     series: int = option(
         16384,
-        "Series of one process; recordings of further ones are dropped, and counted.",
+        "Series of metrics that one process has; recordings of further ones are dropped, and counted.",
         at_least=256,
         at_most=1 << 20,
     )
@@ -130,11 +142,14 @@ class MetricsConfig:
     )
     gather_s: float = option(
         1.0,
-        "Seconds for which what requests count is gathered and then added up together, which costs less than one by one.",
+        "Seconds for which moments are gathered before the metrics add them up together, which costs less than one by "
+        "one.",
         at_least=0.01,
         at_most=60,
     )
-    batch: int = option(256, "Moments of one kind that are gathered at most.", at_least=1, at_most=1024)
+    batch: int = option(
+        256, "Most moments of one kind that are gathered before the metrics add them up.", at_least=1, at_most=1024
+    )
 
     def __attrs_post_init__(self) -> None:
         if _PATH.fullmatch(self.path) is None:
@@ -157,26 +172,33 @@ class TracesConfig:
     )
     endpoint: str | None = option(
         None,
-        "URL of the collector, http://host:4317 or https://host:4317; switches traces on. Without it, the variables say.",
+        "URL of the collector of traces, http://host:4317 or https://host:4317; switches traces on. Without it, the "
+        "OTEL_EXPORTER_OTLP_* variables say.",
     )
     headers: tuple[str, ...] = option(
-        (), "Headers that the collector is sent, NAME=VALUE; without any, those of the variables.", secret=True
+        (),
+        "Headers that the collector of traces is sent, NAME=VALUE; without any, those of the OTEL_EXPORTER_OTLP_* "
+        "variables.",
+        secret=True,
     )
-    ca: str | None = option(None, "PEM file of the authorities that a collector's certificate may be of (https).")
-    cert: str | None = option(None, "PEM file of the certificate that the collector is shown.")
-    key: str | None = option(None, "PEM file of that certificate's key.")
+    ca: str | None = option(
+        None, "PEM file of the authorities that the certificate of the collector of traces may be of (https)."
+    )
+    cert: str | None = option(None, "PEM file of the certificate that the collector of traces is shown.")
+    key: str | None = option(None, "PEM file of the private key of traces.cert.")
     compression: Literal["none", "gzip"] = option(
-        "none", "Compression of what is sent; with none, OTEL_EXPORTER_OTLP_COMPRESSION may say another."
+        "none", "Compression of the spans that are sent; with none, OTEL_EXPORTER_OTLP_COMPRESSION may say another."
     )
     timeout_s: float | None = option(
         None,
-        "Seconds for one sending, tries included; without it, the variables say, else 10.",
+        "Seconds for one sending of spans, tries included; without it, the OTEL_EXPORTER_OTLP_* variables say, else 10.",
         at_least=0.1,
         at_most=300,
     )
     ratio: float | None = option(
         None,
-        "Share of the traces begun here that is recorded, 0 to 1; without it, OTEL_TRACES_SAMPLER says, else all.",
+        "Share of the traces begun in the gateway that is recorded, 0 to 1; without it, OTEL_TRACES_SAMPLER says, else "
+        "all.",
         at_least=0,
         at_most=1,
     )
@@ -200,10 +222,18 @@ class TracesConfig:
         at_least=1,
         at_most=1 << 20,
     )
-    batch: int = option(512, "Spans that are sent together, when so many wait.", at_least=1, at_most=65536)
-    delay_s: float = option(2.0, "Seconds after which fewer are sent.", at_least=0.01, at_most=300)
+    batch: int = option(512, "Spans that are sent together, as soon as so many wait.", at_least=1, at_most=65536)
+    delay_s: float = option(
+        2.0,
+        "Longest time in seconds that spans wait to be sent while there are fewer than traces.batch.",
+        at_least=0.01,
+        at_most=300,
+    )
     stop_s: float = option(
-        5.0, "Seconds that the end of the gateway may wait for what is not sent.", at_least=0, at_most=300
+        5.0,
+        "Seconds that the gateway waits at its end, at most, for the spans that are not sent yet.",
+        at_least=0,
+        at_most=300,
     )
 
     @property

@@ -29,7 +29,7 @@ class TimeoutsConfig:
     )
     token_s: float = option(
         60.0,
-        "Seconds between two tokens; then another engine is tried, or goes on with an answer that has begun.",
+        "Seconds between two tokens of an engine; then another engine is tried, or goes on with an answer that has begun.",
         at_least=0.05,
         at_most=86400,
     )
@@ -40,7 +40,10 @@ class TimeoutsConfig:
         at_most=604800,
     )
     stream_s: float | None = option(
-        None, "The same for a request whose answer is streamed; without it, any.", at_least=0.05, at_most=604800
+        None,
+        "Seconds that a request whose answer is streamed may take, over all engines that are tried; without it, any.",
+        at_least=0.05,
+        at_most=604800,
     )
     write_s: float = option(
         60.0, "Seconds a client may take nothing of an answer that waits for it.", at_least=0.1, at_most=86400
@@ -61,19 +64,27 @@ class TimeoutsConfig:
     )
     models: tuple[str, ...] = option(
         (),
-        "A time-out of one model, before the settings above, as NAME=TIMEOUT:SECONDS (llama=first_token:300); without SECONDS "
-        "there is none (llama=request:); may be repeated.",
+        "A time-out of one model, before those of all models, as NAME=TIMEOUT:SECONDS (llama=first_token:300); without "
+        "SECONDS there is none (llama=request:); may be repeated.",
     )
     least_s: float = option(
         0.05, "Least seconds that a request's header may set for any time-out.", at_least=0.001, at_most=3600
     )
-    connect_most_s: float = option(60.0, "Most seconds for x-smg-connect-timeout.", at_least=0, at_most=604800)
-    first_token_most_s: float = option(
-        3600.0, "Most seconds for x-smg-first-token-timeout.", at_least=0, at_most=604800
+    connect_most_s: float = option(
+        60.0, "Most seconds that a request's header x-smg-connect-timeout may set.", at_least=0, at_most=604800
     )
-    token_most_s: float = option(3600.0, "Most seconds for x-smg-token-timeout.", at_least=0, at_most=604800)
-    request_most_s: float = option(86400.0, "Most seconds for x-smg-request-timeout.", at_least=0, at_most=604800)
-    write_most_s: float = option(600.0, "Most seconds for x-smg-write-timeout.", at_least=0, at_most=604800)
+    first_token_most_s: float = option(
+        3600.0, "Most seconds that a request's header x-smg-first-token-timeout may set.", at_least=0, at_most=604800
+    )
+    token_most_s: float = option(
+        3600.0, "Most seconds that a request's header x-smg-token-timeout may set.", at_least=0, at_most=604800
+    )
+    request_most_s: float = option(
+        86400.0, "Most seconds that a request's header x-smg-request-timeout may set.", at_least=0, at_most=604800
+    )
+    write_most_s: float = option(
+        600.0, "Most seconds that a request's header x-smg-write-timeout may set.", at_least=0, at_most=604800
+    )
 
     def of_models(self) -> Mapping[str, "TimeoutsConfig"]:
         """These time-outs for each model of `models`. Raises ConfigError for what is no time-out of a model."""
@@ -158,7 +169,7 @@ class McpConfig:
     config: str | None = option(
         None,
         "File that describes the servers of tools, their policies and credentials (YAML); without it and without "
-        "request_servers, no tool runs here.",
+        "mcp.request_servers, the gateway runs no tool.",
     )
     request_servers: bool = option(
         False,
@@ -174,7 +185,7 @@ class McpConfig:
     calls: int = option(
         64, "Most calls of tools in one response, whatever max_tool_calls says.", at_least=1, at_most=10_000
     )
-    at_once: int = option(8, "Calls of one turn that run at the same time.", at_least=1, at_most=1000)
+    at_once: int = option(8, "Calls of tools in one turn that run at the same time.", at_least=1, at_most=1000)
     loop_s: float | None = option(
         600.0,
         "Seconds from the beginning of a request after which no further turn begins; null for any.",
@@ -182,7 +193,9 @@ class McpConfig:
         at_most=604800,
     )
     servers: int = option(16, "Most servers of tools in one request.", at_least=1, at_most=1000)
-    tools: int = option(512, "Most tools that these may offer to one request.", at_least=1, at_most=100_000)
+    tools: int = option(
+        512, "Most tools that the servers of tools may offer to one request.", at_least=1, at_most=100_000
+    )
     search_from: int | None = option(
         128,
         "From how many tools on a model is offered a search in place of tools: for the servers with the most of them, as many "
@@ -198,7 +211,7 @@ class McpConfig:
     )
     progress: int = option(
         100,
-        "Most notifications of progress that are passed on to the client for one call.",
+        "Most notifications of progress that are passed on to the client for one call of a tool.",
         at_least=0,
         at_most=100_000,
     )
@@ -214,8 +227,9 @@ class PoolingConfig:
     )
     prefixes: tuple[str, ...] = option(
         (),
-        "Words before an input, as TASK=TEXT or MODEL/TASK=TEXT, for models trained with such: TASK is query, document, "
-        "classification, clustering, similarity, question_answering, fact_verification or code_query; repeatable.",
+        "Words before an input, as TASK=TEXT or MODEL/TASK=TEXT, for models trained with such words: TASK is query, "
+        "document, classification, clustering, similarity, question_answering, fact_verification or code_query; "
+        "repeatable.",
     )
     calls_at_once: int = option(
         64, "Most calls that engines work on at the same time for one request.", at_least=1, at_most=65536
@@ -237,7 +251,7 @@ class PoolingConfig:
     )
     rerank_instruction: str = option(
         "Given a web search query, retrieve relevant passages that answer the query",
-        "The {instruction} of requests that have none.",
+        "What is put for {instruction} in pooling.rerank_question where a request has none.",
     )
     rerank_labels: tuple[str, ...] = option(
         ("yes", "no"), "The two answers of a generative reranker, that for a document which fits first; a token each."

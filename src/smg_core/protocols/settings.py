@@ -76,7 +76,7 @@ class LimitsConfig:
     stop_token_ids: int = option(256, "Most stop token ids of one request.", at_least=1, at_most=65536)
     logit_bias: int = option(1024, "Most tokens that a request may bias.", at_least=1, at_most=1 << 20)
     choices: int = option(1024, "Most texts that an answer may be held to be one of.", at_least=1, at_most=1 << 20)
-    documents: int = option(1024, "Most documents of one request.", at_least=1, at_most=1 << 20)
+    documents: int = option(1024, "Most entries of the field documents of one request.", at_least=1, at_most=1 << 20)
     template_arguments: int = option(
         256, "Most variables that a request may give its chat template.", at_least=0, at_most=1 << 20
     )

@@ -48,8 +48,8 @@ class RoutingConfig:
     )
     fallback_on: tuple[FallbackReason, ...] = option(
         FALLBACK_ON,
-        "When these are asked, before the first byte: no_worker (none is ready), overloaded, failed (its engines failed, after "
-        "all retries), context (the prompt is too long).",
+        "When the models of routing.fallbacks are asked, before the first byte: no_worker (none is ready), overloaded, "
+        "failed (its engines failed, after all retries), context (the prompt is too long).",
     )
     shadows: tuple[str, ...] = option(
         (),
@@ -57,19 +57,25 @@ class RoutingConfig:
         "are measured and thrown away; may be repeated.",
     )
     shadow_at_once: int = option(
-        16, "Most of these copies under way in each process; further ones are not made.", at_least=0, at_most=1 << 20
+        16,
+        "Most copies of requests for routing.shadows under way in each process; further ones are not made.",
+        at_least=0,
+        at_most=1 << 20,
     )
-    shadow_s: float = option(120.0, "Seconds after which such a copy is given up.", at_least=0.05, at_most=86_400)
+    shadow_s: float = option(
+        120.0, "Seconds after which a copy of a request for routing.shadows is given up.", at_least=0.05, at_most=86_400
+    )
     retries: int = option(
         3, "Other engines to try, before the first byte, when one is lost or full.", at_least=0, at_most=100
     )
     retry_s: float = option(
         0.05,
-        "Seconds before the second retry, doubled for each further one; each waits half to all of it. The first waits none.",
+        "Seconds before the second retry of a request, doubled for each further one; each waits half to all of it. The "
+        "first waits none.",
         at_least=0,
         at_most=600,
     )
-    retry_most_s: float = option(1.0, "Most seconds before a retry.", at_least=0, at_most=600)
+    retry_most_s: float = option(1.0, "Most seconds before a retry of a request.", at_least=0, at_most=600)
     block_tokens: int = option(
         64, "Tokens of a block, the unit in which prompts are compared that were sent before.", at_least=1, at_most=4096
     )
@@ -107,16 +113,31 @@ class RoutingConfig:
     sent_file: str | None = option(
         None, "File in which cache_aware keeps what was sent where, so that it knows it when the gateway starts again."
     )
-    sent_bytes: int = option(64 * MIB, "Most bytes of that file and the one before it.", at_least=4096, at_most=1 << 40)
-    sent_interval_s: float = option(5.0, "Seconds between two writes of that file.", at_least=0.05, at_most=86_400)
+    sent_bytes: int = option(
+        64 * MIB, "Most bytes of routing.sent_file and the one before it together.", at_least=4096, at_most=1 << 40
+    )
+    sent_interval_s: float = option(
+        5.0, "Seconds between two writes of routing.sent_file.", at_least=0.05, at_most=86_400
+    )
     host_cost: float = option(
         0.1,
         "What it costs to fetch a token's KV cache from host memory, as a share of reading the token.",
         at_least=0,
         at_most=1,
     )
-    disk_cost: float = option(0.3, "The same for a disk.", at_least=0, at_most=1)
-    external_cost: float = option(0.3, "The same for a store outside of the engine's host.", at_least=0, at_most=1)
+    disk_cost: float = option(
+        0.3,
+        "What it costs to fetch a token's KV cache from a disk, as a share of reading the token.",
+        at_least=0,
+        at_most=1,
+    )
+    external_cost: float = option(
+        0.3,
+        "What it costs to fetch a token's KV cache from a store outside of the engine's host, as a share of reading the "
+        "token.",
+        at_least=0,
+        at_most=1,
+    )
     answer_tokens: int = option(
         128,
         "How many waiting prompt tokens one answer under way weighs as much as, for least_load, manual and bucket.",
@@ -132,8 +153,8 @@ class RoutingConfig:
     )
     balance_factor: float = option(
         1.5,
-        "What a worker that has had twice the mean number of requests for balance_s seconds weighs for cache_aware, in mean "
-        "lengths of a prompt.",
+        "What a worker that has had twice the mean number of requests for routing.balance_s seconds weighs for "
+        "cache_aware, in mean lengths of a prompt.",
         at_least=0,
         at_most=1000,
     )
@@ -200,7 +221,7 @@ class RoutingConfig:
     )
     retry_share: float = option(
         0.2,
-        "Retries that each request of a model adds to what the model may use, as a share of one.",
+        "Retries that each request of a model adds to those that the model may use, as a share of one.",
         at_least=0,
         at_most=100,
     )
@@ -210,8 +231,8 @@ class RoutingConfig:
 
     hedge_after_s: float = option(
         0.0,
-        "Seconds after which a short request that has no whole answer yet is asked of a second engine too; 0: not by a fixed "
-        "time. With hedge_percentile the least such time.",
+        "Seconds after which a short request that has no whole answer yet is asked of a second engine too; 0: not by a "
+        "fixed time. With routing.hedge_percentile the least such time.",
         at_least=0,
         at_most=86_400,
     )
@@ -224,21 +245,31 @@ class RoutingConfig:
     )
     hedge_tokens: int = option(
         256,
-        "Tokens of an answer, at most, that a request may ask for to be short enough; one that names no bound is not short.",
+        "Tokens of an answer, at most, that a request may ask for to be short enough for a second engine; one that names "
+        "no bound is not short.",
         at_least=1,
         at_most=1 << 20,
     )
     hedge_prompt_tokens: int = option(
-        8192, "Tokens of the prompt that a request may have to be short enough.", at_least=1, at_most=1 << 22
+        8192,
+        "Tokens of the prompt, at most, that a request may have to be short enough for a second engine.",
+        at_least=1,
+        at_most=1 << 22,
     )
     hedge_share: float = option(
-        0.05, "Second engines that each short request of a model adds to what the model may ask.", at_least=0, at_most=1
+        0.05,
+        "Second engines that each short request of a model adds to those that the model may ask (routing.hedge_after_s).",
+        at_least=0,
+        at_most=1,
     )
     hedge_reserve: int = option(
-        10, "Most of these that a model may save up, and what it begins with.", at_least=0, at_most=1_000_000
+        10, "Most second engines that a model may save up, and what it begins with.", at_least=0, at_most=1_000_000
     )
     hedge_recent: int = option(
-        256, "Latest short answers of a model of whose times the percentile is taken.", at_least=20, at_most=1 << 20
+        256,
+        "Latest short answers of a model of whose times routing.hedge_percentile is taken.",
+        at_least=20,
+        at_most=1 << 20,
     )
 
     def of_splits(self) -> Mapping[str, Mapping[str, float]]:

@@ -22,7 +22,7 @@ class SealingConfig:
         "a key is replaced by putting a new one before it. All replicas need the same. Without any, each process draws its own.",
         secret=True,
     )
-    keys_file: str | None = option(None, "File with such secrets, one in a line, behind those of sealing.keys.")
+    keys_file: str | None = option(None, "File with secrets that seal, one in a line, behind those of sealing.keys.")
     on_broken: Literal["drop", "refuse_edited", "refuse"] = option(
         "drop",
         "What becomes of sealed reasoning that cannot be used: drop leaves it out of the prompt; refuse_edited answers 400 where "

@@ -48,25 +48,32 @@ class ServerConfig:
     )
     body_bytes_per_s: float = option(
         1024.0,
-        "Bytes a second that a body must bring on average, once it has taken header_timeout_s; 0 takes any.",
+        "Bytes a second that a body must bring on average, once it has taken server.header_timeout_s; 0 takes any.",
         at_least=0,
         at_most=1e9,
     )
     connections: int = option(
         8192,
-        "Connections of a process; more are answered 503. Fewer where the process may not open as many files.",
+        "Connections of clients that a process has at once; more are answered 503. Fewer where the process may not open "
+        "as many files.",
         at_least=1,
         at_most=1_000_000,
     )
-    connections_warning: float = option(0.8, "Share of the connections at which the log warns.", at_least=0, at_most=1)
+    connections_warning: float = option(
+        0.8, "Share of server.connections at which the log warns.", at_least=0, at_most=1
+    )
     spare_files: int = option(
         256,
-        "Files that a process may open for engines, its log and itself; of the others, each is a connection.",
+        "Open files of a process that are kept for engines, its log and itself; the rest of those that it may open are "
+        "for connections of clients.",
         at_least=16,
         at_most=1 << 20,
     )
     refused_s: float = option(
-        1.0, "Seconds that a connection over the bound may take for a request that gets 503.", at_least=0, at_most=60
+        1.0,
+        "Seconds that a connection over server.connections may take for a request that gets 503.",
+        at_least=0,
+        at_most=60,
     )
     discard_bytes: int = option(
         256 * MIB,
@@ -76,7 +83,8 @@ class ServerConfig:
     )
     stranger_bytes: int = option(
         65536,
-        "Such bytes of a request that was refused for want of a good key or a permission; then its connection is closed.",
+        "Bytes of a request's body that are read and thrown away where the request is refused for want of a good key or a"
+        " permission; then its connection is closed.",
         at_least=0,
         at_most=1 << 40,
     )
@@ -107,8 +115,8 @@ class ServerConfig:
     )
     first_wait_s: float = option(
         5.0,
-        "Seconds that one of several processes waits for a worker before it takes connections, and that the first request waits "
-        "in an application that starts the gateway with it; where wait_for_workers_s is 0.",
+        "Seconds that one of several processes waits for a worker before it takes connections, and that the first request"
+        " waits in an application that starts the gateway with it; counts where server.wait_for_workers_s is 0.",
         at_least=0,
         at_most=3600,
     )
@@ -123,7 +131,8 @@ class ServerConfig:
     )
     retire_s: float = option(
         3600.0,
-        "Seconds that a process that another has taken over from may go on with its streams; then it has drain_s.",
+        "Seconds that a process that another has taken over from may go on with its streams; then they have "
+        "server.drain_s to finish.",
         at_least=0,
         at_most=604800,
     )
@@ -145,7 +154,10 @@ class ServerConfig:
         flag="--compat",
     )
     compat_warnings: int = option(
-        256, "Fields passed over for server.compat that are warned of, each once.", at_least=0, at_most=65536
+        256,
+        "Most different fields, passed over for server.compat, that the log warns of, each once.",
+        at_least=0,
+        at_most=65536,
     )
     allowed_hosts: tuple[str, ...] = option(
         (),
@@ -171,16 +183,15 @@ class ModelConfig:
     )
     tenant_aliases: tuple[str, ...] = option(
         (),
-        "Such names for the requests of one tenant, as TENANT:NAME=MODEL, before those that hold for all; may be repeated.",
+        "Names that stand for a model in the requests of one tenant, as TENANT:NAME=MODEL, before those of model.aliases;"
+        " may be repeated.",
     )
     parser: str = option(
         "auto",
         'Family whose reasoning and tool calls the output is read as; "auto" goes by name and template, "none" leaves text.',
         flag="--parser",
     )
-    parsers: tuple[str, ...] = option(
-        (), "Family for one model, as NAME=FAMILY, before the setting above; may be repeated."
-    )
+    parsers: tuple[str, ...] = option((), "Family for one model, as NAME=FAMILY, before model.parser; may be repeated.")
     parser_header: bool = option(
         False,
         "Let a request's x-smg-parser header name the family that its answer is read as; without it such a request gets 400.",
@@ -226,16 +237,18 @@ class MediaConfig:
         (), "Hosts, a name or .suffix, that may lie in private networks or on this machine; may be repeated."
     )
     allow_http: bool = option(False, "Fetch by plain http too, not by https alone.")
-    allow_files: str | None = option(None, "Folder that file: URLs may read below; without it they are refused.")
+    allow_files: str | None = option(None, "Folder below which file: URLs may read; without it they are refused.")
     port: int | None = option(
         None, "Port that media may be fetched from, besides 80 and 443.", at_least=1, at_most=65535
     )
-    tls_ca: str | None = option(None, "File of certificates (PEM) that hosts are checked against, for the system's.")
+    tls_ca: str | None = option(
+        None, "File of certificates (PEM) that hosts of media are checked against, in place of the system's."
+    )
     max_bytes: int = option(
-        32 * MIB, "Largest file of one item, in bytes, fetched or sent inline.", at_least=1024, at_most=1 << 31
+        32 * MIB, "Largest file of one medium, in bytes, fetched or sent inline.", at_least=1024, at_most=1 << 31
     )
     max_request_bytes: int = option(
-        128 * MIB, "Most bytes of all files of one request together.", at_least=1024, at_most=1 << 33
+        128 * MIB, "Most bytes of all media of one request together.", at_least=1024, at_most=1 << 33
     )
     max_pixels: int = option(
         64 * MIB,
@@ -257,10 +270,10 @@ class MediaConfig:
     )
     max_scans: int = option(64, "Most scans of one progressive JPEG.", at_least=1, at_most=100_000)
     max_items: int = option(
-        16, "Most items of one request; a model's own limit may be lower.", at_least=1, at_most=1024
+        16, "Most media of one request; a model's own limit may be lower.", at_least=1, at_most=1024
     )
-    timeout_s: float = option(10.0, "Seconds that fetching one item may take.", at_least=0.1, at_most=600)
-    fetches: int = option(32, "Items fetched at once, over all requests.", at_least=1, at_most=1024)
+    timeout_s: float = option(10.0, "Seconds that fetching one medium may take.", at_least=0.1, at_most=600)
+    fetches: int = option(32, "Media fetched at once, over all requests.", at_least=1, at_most=1024)
     threads: int | None = option(
         None,
         "Items decoded and processed at once, over all models, by each process; without it four for every three cores, so that "
@@ -270,18 +283,25 @@ class MediaConfig:
     )
     processes: int = option(
         2,
-        "Clips, recordings and pictures that may take long, decoded at once beside those, each in a process that can be stopped.",
+        "Clips, recordings and pictures that may take long, decoded at once beside those of media.threads, each in a "
+        "process that can be stopped.",
         at_least=1,
         at_most=256,
     )
     decode_timeout_s: float = option(
-        10.0, "Seconds that decoding one picture in such a process may take.", at_least=0.1, at_most=600
+        10.0, "Seconds that decoding one picture in a process of media.processes may take.", at_least=0.1, at_most=600
     )
     clip_timeout_s: float = option(
-        30.0, "Seconds that decoding one clip or recording in such a process may take.", at_least=0.1, at_most=3600
+        30.0,
+        "Seconds that decoding one clip or recording in a process of media.processes may take.",
+        at_least=0.1,
+        at_most=3600,
     )
     decode_bytes: int = option(
-        1024 * MIB, "Memory for what is being decoded, over all requests, in bytes.", at_least=MIB, at_most=1 << 40
+        1024 * MIB,
+        "Memory for media that are being decoded, over all requests, in bytes.",
+        at_least=MIB,
+        at_most=1 << 40,
     )
     tensor_bytes: int = option(
         2048 * MIB,
@@ -330,7 +350,7 @@ class DocumentsConfig:
     max_request_bytes: int = option(
         64 * MIB, "Most bytes of all documents of one request together.", at_least=1024, at_most=1 << 33
     )
-    max_items: int = option(32, "Most documents of one request.", at_least=1, at_most=1024)
+    max_items: int = option(32, "Most documents in the messages of one request.", at_least=1, at_most=1024)
     max_pages: int = option(600, "Most pages of one document.", at_least=1, at_most=1 << 20)
     max_characters: int = option(2_000_000, "Most characters of text in one document.", at_least=1, at_most=1 << 31)
     memory_bytes: int = option(
@@ -394,7 +414,8 @@ class ResponsesConfig:
     )
     socket_kept_bytes: int = option(
         16 * MIB,
-        "Memory for those, in bytes, of each connection; each response counts with all that came before it.",
+        "Memory for the responses of responses.socket_responses, in bytes, of each connection; each response counts with "
+        "all that came before it.",
         at_least=1024,
         at_most=1 << 40,
     )
@@ -450,7 +471,7 @@ class ResponsesConfig:
     )
     log_bytes: int = option(
         64 * MIB,
-        "Most bytes of events that are kept of one response; over it the response fails.",
+        "Most bytes of events that are kept of one response in the background; over it the response fails.",
         at_least=1024,
         at_most=1 << 34,
     )
@@ -488,7 +509,10 @@ class BatchesConfig:
     )
     form_fields: int = option(16, "Most fields of the form that a file is uploaded with.", at_least=3, at_most=1024)
     form_field_bytes: int = option(
-        1024, "Most bytes of a field of that form, other than the file.", at_least=64, at_most=MIB
+        1024,
+        "Most bytes of a field of the form that a file is uploaded with, other than the file.",
+        at_least=64,
+        at_most=MIB,
     )
     requests: int = option(100_000, "Most requests of one batch.", at_least=1, at_most=10_000_000)
     custom_id_characters: int = option(
@@ -518,7 +542,9 @@ class BatchesConfig:
     in_flight: int = option(
         32, "Requests of batches that a process has under way at once.", at_least=1, at_most=100_000
     )
-    in_flight_tenant: int = option(16, "The same for one tenant.", at_least=1, at_most=100_000)
+    in_flight_tenant: int = option(
+        16, "Requests of batches of one tenant that a process has under way at once.", at_least=1, at_most=100_000
+    )
     yield_to: int = option(
         32,
         "Requests of clients under way in a process from which on it begins no request of a batch.",
@@ -550,7 +576,7 @@ class BatchesConfig:
         at_most=60,
     )
     gather_s: float = option(
-        0.05, "Seconds that results are gathered before they are kept in one write.", at_least=0, at_most=10
+        0.05, "Seconds that results of batches are gathered before they are kept in one write.", at_least=0, at_most=10
     )
     retry_s: float = option(
         1.0,

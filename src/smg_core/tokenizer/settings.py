@@ -19,17 +19,27 @@ class TokenizerConfig:
     )
     chat_template: str | None = option(None, "File of a chat template (Jinja) to use instead of the model's own.")
     l0_bytes: int = option(
-        8 * MIB, "Memory for prompts seen whole, in bytes; 0 switches this cache off.", at_least=0, at_most=1 << 40
+        8 * MIB,
+        "Memory for the tokens of prompts seen whole, in bytes; 0 switches this cache off.",
+        at_least=0,
+        at_most=1 << 40,
     )
     l1_bytes: int = option(
-        8 * MIB, "Memory for beginnings of prompts, in bytes; 0 switches this cache off.", at_least=0, at_most=1 << 40
+        8 * MIB,
+        "Memory for the tokens of beginnings of prompts, in bytes; 0 switches this cache off.",
+        at_least=0,
+        at_most=1 << 40,
     )
     l1_characters: int = option(
-        48, "Least characters between two places where that cache cuts a prompt.", at_least=1, at_most=1 << 20
+        48,
+        "Least characters between two places where the cache of beginnings (tokenizer.l1_bytes) cuts a prompt.",
+        at_least=1,
+        at_most=1 << 20,
     )
     l1_pieces: int = option(
         1024,
-        "Most pieces of a prompt that is cut for that cache; each control token that is spelled out in a text makes one more.",
+        "Most pieces of a prompt that is cut for the cache of beginnings (tokenizer.l1_bytes); each control token that is"
+        " spelled out in a text makes one more.",
         at_least=1,
         at_most=1 << 20,
     )
@@ -37,7 +47,7 @@ class TokenizerConfig:
     fast: bool = option(True, "Use fastokens where it proves equal to the tokenizer when that is loaded.")
     proof_timeout_s: float = option(
         120.0,
-        "Seconds that this proof may take for a large tokenizer; then fastokens is not used.",
+        "Seconds that the proof that fastokens is equal may take for a large tokenizer; then fastokens is not used.",
         at_least=1,
         at_most=3600,
     )
@@ -45,10 +55,16 @@ class TokenizerConfig:
         50, "Most files in the archive of a tokenizer that an engine sends.", at_least=1, at_most=65536
     )
     archive_file_bytes: int = option(
-        200 * MIB, "Largest file in such an archive, unpacked, in bytes.", at_least=256, at_most=1 << 40
+        200 * MIB,
+        "Largest file in the archive of a tokenizer that an engine sends, unpacked, in bytes.",
+        at_least=256,
+        at_most=1 << 40,
     )
     archive_bytes: int = option(
-        500 * MIB, "Most bytes of all files in such an archive, unpacked.", at_least=256, at_most=1 << 40
+        500 * MIB,
+        "Most bytes of all files in the archive of a tokenizer that an engine sends, unpacked.",
+        at_least=256,
+        at_most=1 << 40,
     )
     load_threads: int = option(
         2, "Threads that unpack and look up what models need while their first workers join.", at_least=1, at_most=256

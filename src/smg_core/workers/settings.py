@@ -58,7 +58,7 @@ class WorkersConfig:
         None, "File of certificates (PEM) that engines are checked against that bring none of their own."
     )
     tls_cert: str | None = option(None, "File of the certificate (PEM) shown to engines.")
-    tls_key: str | None = option(None, "File of that certificate's private key (PEM).")
+    tls_key: str | None = option(None, "File of the private key (PEM) of workers.tls_cert.")
     probe_timeout_s: float = option(
         2.0,
         "Seconds that an engine may take to answer a health check, or to say after one what it serves.",
@@ -101,8 +101,8 @@ class WorkersConfig:
     )
     identity_probes: int = option(
         12,
-        "Health checks over one connection after which an engine is asked again what it serves; over a new connection it is "
-        "asked with the first. 1: with each one.",
+        "Health checks over one connection after which an engine is asked again what it serves; over a new connection it "
+        "is asked with the first. 1: with each health check.",
         at_least=1,
         at_most=1_000_000,
     )
@@ -117,7 +117,10 @@ class WorkersConfig:
         at_most=86_400,
     )
     slow_start_least: float = option(
-        0.1, "The share, of 1, that such an engine begins with.", at_least=0.001, at_most=1
+        0.1,
+        "Share of its requests, of 1, that an engine begins with in workers.slow_start_s.",
+        at_least=0.001,
+        at_most=1,
     )
     most_in_flight: int = option(
         0,
@@ -146,23 +149,30 @@ class BreakerConfig:
 
     failures: int = option(
         5,
-        "Calls of a worker that fail within the window before it gets no more requests; 0 for no breaker.",
+        "Calls of a worker that fail within breaker.window_s before it gets no more requests; 0 for no breaker.",
         at_least=0,
         at_most=1_000_000,
     )
     share: float = option(
-        0.5, "Share of the worker's calls within the window that these failures must be.", at_least=0, at_most=1
+        0.5,
+        "Share of a worker's calls within breaker.window_s that have to fail, beside the number of breaker.failures, "
+        "before it gets no more requests.",
+        at_least=0,
+        at_most=1,
     )
-    window_s: float = option(10.0, "Seconds that a call counts; the window slides.", at_least=0.1, at_most=3600)
+    window_s: float = option(
+        10.0, "Seconds that a call of a worker counts for its breaker; the window slides.", at_least=0.1, at_most=3600
+    )
     open_s: float = option(
         3.0,
-        "Seconds that such a worker gets nothing before it is tried with a few requests.",
+        "Seconds that a worker whose breaker has opened gets nothing before it is tried with a few requests.",
         at_least=0.05,
         at_most=3600,
     )
     probes: int = option(
         3,
-        "Requests that it is tried with in as many seconds again; when so many went well, it gets all requests again.",
+        "Requests that a worker is tried with, after breaker.open_s, in as many seconds again; when so many went well, it"
+        " gets all requests again.",
         at_least=1,
         at_most=1000,
     )

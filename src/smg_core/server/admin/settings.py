@@ -19,15 +19,15 @@ class AdminConfig:
     )
     host: str = option(
         "127.0.0.1",
-        "Address that this port is on. One that other machines reach needs identity (auth) and admin.tls.",
+        "Address that admin.port is on. One that other machines reach needs identity (auth) and admin.tls.",
     )
     socket: str | None = option(
         None, "Unix socket of the admin door, in place of a port; only the gateway's own user may open it."
     )
-    tls: bool = option(False, "Speak TLS at this port, with the certificate of the section tls.")
+    tls: bool = option(False, "Speak TLS at admin.port, with the certificate of the section tls.")
     allowed_hosts: tuple[str, ...] = option(
         (),
-        'Hosts that requests at this port may name, a name or .suffix; "*" allows all. Without any: the loopback\'s and '
+        'Hosts that requests at admin.port may name, a name or .suffix; "*" allows all. Without any: the loopback\'s and '
         "admin.host.",
     )
     body_bytes: int = option(
@@ -36,7 +36,9 @@ class AdminConfig:
     engine_calls: int = option(
         64, "Most engines that are asked at once for requests at the admin door.", at_least=1, at_most=10_000
     )
-    most_listed: int = option(1000, "Most entries that one answer lists.", at_least=1, at_most=100_000)
+    most_listed: int = option(
+        1000, "Most entries that one answer of the admin door lists.", at_least=1, at_most=100_000
+    )
 
     @property
     def is_open(self) -> bool:

@@ -22,8 +22,8 @@ class ProxiesConfig:
     )
     headers: Literal["off", "x-forwarded-for", "forwarded"] = option(
         "off",
-        "Header in which they name the client: X-Forwarded-For with X-Forwarded-Proto, or Forwarded (RFC 7239). Name only one "
-        "that they all write: another is passed on as the client sent it.",
+        "Header in which trusted proxies name the client: X-Forwarded-For with X-Forwarded-Proto, or Forwarded (RFC "
+        "7239). Name only one that they all write: another is passed on as the client sent it.",
     )
     hops: int = option(
         16,
@@ -32,7 +32,7 @@ class ProxiesConfig:
         at_most=1024,
     )
     protocol: bool = option(
-        False, "Their connections begin with a PROXY header, version 1 or 2; one without it is closed."
+        False, "Connections of trusted proxies begin with a PROXY header, version 1 or 2; one without it is closed."
     )
     protocol_bytes: int = option(2048, "Longest PROXY header, in bytes.", at_least=232, at_most=65551)
 

@@ -19,7 +19,7 @@ class TlsConfig:
     cert: str | None = option(
         None, "File of the certificate (PEM) that clients are shown, followed by those that lead to its root."
     )
-    key: str | None = option(None, "File of that certificate's private key (PEM), not encrypted.")
+    key: str | None = option(None, "File of the private key (PEM) of tls.cert, not encrypted.")
     client_ca: str | None = option(
         None,
         "File of the authorities (PEM) that clients' certificates are checked against; without it none is asked for.",
@@ -39,7 +39,8 @@ class TlsConfig:
     minimum: Literal["1.2", "1.3"] = option("1.2", "Oldest version of TLS that is spoken.")
     reload_s: float = option(
         10.0,
-        "Seconds between two looks at these files; changed ones count for new connections.",
+        "Seconds between two looks at the files of certificates, keys and revocation lists; changed ones count for new "
+        "connections.",
         at_least=0.1,
         at_most=86400,
     )
