@@ -457,6 +457,8 @@ CONSTANTS: dict[str, str] = {
     "server.interactions_records._TOKEN": COST,
     "server.remembering._PAGE": PACE,
     "workers.worker_file.HIGHEST_PORT": FORMAT,
+    "workers.candidate.MOST_RANK": FORMAT,
+    "workers.worker_file.MOST_ADAPTER_ID": FORMAT,
     "workers.registry.NAMED": SHOWN,
     "server.responses_socket._LEFT": FORMAT,
     "server.responses_socket._TOO_LARGE": FORMAT,
