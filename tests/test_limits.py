@@ -428,6 +428,7 @@ CONSTANTS: dict[str, str] = {
     "protocols.files._SHORTEST": FORMAT,
     "protocols.messages_batches._READ": PACE,
     "protocols.multipart._LONGEST_TYPE": FORMAT,
+    **dict.fromkeys((f"protocols.multipart.{name}" for name in ("_HEADERS", "_HEADER_BYTES")), FORMAT),
     "server.batch_queue._TRIES": PACE,
     "server.batch_run._CONFLICT": FORMAT,
     "server.batch_run._NOT_THERE": FORMAT,
