@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests.gateway.conftest import House, in_process
+from tests.gateway.test_admin import ADMIN, VIRTUAL, bearer, opened
 
 from smg_core.history.base import (
     AppendItems,
@@ -135,6 +136,20 @@ async def test_a_long_list_is_read_and_written_off_the_event_loop(name: str, mon
         assert len(answer.json()["data"]) >= 100
     assert max(size for size, _ in written.calls) > INLINE
     assert [size for size, on_loop in written.calls if on_loop and size > INLINE] == []
+    assert sum(size for size, on_loop in read.calls if on_loop) < INLINE
+
+
+async def test_the_keys_at_the_admin_door_are_read_off_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with opened(auth=VIRTUAL) as door:
+        keys = door.house.gateway.virtual_keys
+        assert keys is not None
+        for number in range(200):
+            await keys.create(tenant="acme", name=f"{number:032}")
+        read = Seen()
+        read.watch(monkeypatch, "read_key", lambda given, made: len(given))
+        answer = await door.http.get("/admin/keys", headers=bearer(ADMIN))
+    assert len(answer.json()["data"]) == 200
+    assert sum(size for size, _ in read.calls) > INLINE
     assert sum(size for size, on_loop in read.calls if on_loop) < INLINE
 
 
