@@ -41,7 +41,7 @@ from smg_core.protocols.responses_grammar import (
     ResponsesGrammar,
 )
 
-__all__ = ["CLOSING", "EventLog", "error_event", "frame_of", "is_terminal", "split_frames", "terminal_event"]
+__all__ = ["CLOSING", "EventLog", "frame_of", "is_terminal", "response_gone", "split_frames", "terminal_event"]
 
 _DATA = b"\ndata: "
 _TYPE = b'{"type":"'
@@ -66,7 +66,7 @@ def terminal_event(kind: str, response: JsonObject, number: int) -> bytes:
     return encode_object({"type": kind, "response": response, "sequence_number": number})
 
 
-def error_event(error: SmgError, number: int) -> bytes:
+def response_gone(error: SmgError, number: int) -> bytes:
     """The event that ends a stream whose response is there no more, so that no event can have it."""
     told: JsonObject = msgspec.json.decode(responses_error(error))["error"]
     fields: JsonObject = {name: told.get(name) for name in ("code", "message", "param")}

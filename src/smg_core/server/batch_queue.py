@@ -25,7 +25,7 @@ from smg_core.server.batch_store import PendingBatch, output_log
 from smg_core.server.batch_turns import Turns
 from smg_core.server.news import Key, rung
 from smg_core.server.runtime import Runtime
-from smg_core.server.stored_lists import Listed, listed
+from smg_core.server.stored_lists import StoredList, read_list
 
 __all__ = ["BatchQueue"]
 
@@ -202,14 +202,14 @@ class BatchQueue:
 
     async def page(
         self, tenant: str, kind: str, *, after: str | None, limit: int, newest_first: bool = True, param: str = "after"
-    ) -> Listed[KeptBatch]:
+    ) -> StoredList[KeptBatch]:
         """Batches of a kind behind the one `after`, which the query has as `param`, by time of creation. Raises
         InvalidRequest."""
         history = self._gateway.history
         found = await history.records(tenant, kind, after=after, limit=limit, newest_first=newest_first)
         if not found.data and after is not None and await history.record(tenant, kind, after) is None:
             raise not_in_list(after, param)
-        return await listed(self._gateway, tenant, found, read_kept_batch)
+        return await read_list(self._gateway, tenant, found, read_kept_batch)
 
     def check_permission(self, path: str, caller: Caller) -> None:
         """Refuse a batch whose requests its caller could not send one by one. Raises PermissionDenied."""

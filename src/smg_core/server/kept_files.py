@@ -30,7 +30,7 @@ from smg_core.server.exchange import Exchange, Header
 from smg_core.server.inference import take_back_cancellation
 from smg_core.server.runtime import Runtime
 from smg_core.server.spooling import Spool
-from smg_core.server.stored_lists import Listed, listed
+from smg_core.server.stored_lists import StoredList, read_list
 
 __all__ = ["FILE", "ContentsGone", "KeptFiles", "contents", "file_record", "lines_of", "send_contents"]
 
@@ -72,7 +72,7 @@ class KeptFiles:
             raise NotFound(f"No such File object: '{id[:100]}'.", param="id")
         return read_kept_file(found.body)
 
-    async def page(self, tenant: str, query: FileQuery) -> Listed[KeptFile]:
+    async def page(self, tenant: str, query: FileQuery) -> StoredList[KeptFile]:
         """The files that `query` asks for. Raises InvalidRequest."""
         history = self._gateway.history
         found: list[KeptFile] = []
@@ -84,14 +84,14 @@ class KeptFiles:
             page = await history.records(tenant, FILE, after=after, limit=most, newest_first=query.newest_first)
             if not page.data and query.after is not None and after == query.after:
                 await self._check_listed(tenant, query.after)
-            files = await listed(self._gateway, tenant, page, read_kept_file)
+            files = await read_list(self._gateway, tenant, page, read_kept_file)
             found += [each for each in files.data if query.purpose in (None, each.purpose)]
             size += files.size
             if len(found) > query.limit:
                 break
             more, after = page.has_more and bool(page.data), page.data[-1].position if page.data else None
             await asyncio.sleep(0)  # a store in memory does not wait, and others are to have their turn
-        return Listed(tuple(found[: query.limit]), len(found) > query.limit, size)
+        return StoredList(tuple(found[: query.limit]), len(found) > query.limit, size)
 
     async def _check_listed(self, tenant: str, id: str) -> None:
         if await self._gateway.history.record(tenant, FILE, id) is None:

@@ -12,13 +12,13 @@ from smg_core.history.base import Page, StoredRecord
 from smg_core.server.long_work import worked
 from smg_core.server.runtime import Runtime
 
-__all__ = ["Listed", "listed"]
+__all__ = ["StoredList", "read_list"]
 
 T = TypeVar("T")
 
 
 @attrs.frozen
-class Listed(Generic[T]):
+class StoredList(Generic[T]):
     """What a page of a list has, whether there is more behind it, and of how many stored bytes it was read."""
 
     data: tuple[T, ...]
@@ -26,8 +26,10 @@ class Listed(Generic[T]):
     size: int
 
 
-async def listed(gateway: Runtime, tenant: str, page: Page[StoredRecord], read: Callable[[bytes], T]) -> Listed[T]:
+async def read_list(
+    gateway: Runtime, tenant: str, page: Page[StoredRecord], read: Callable[[bytes], T]
+) -> StoredList[T]:
     """What `read` makes of each record of a page."""
     size = sum(len(record.body) for record in page.data)
     data = await worked(gateway, tenant, size, lambda: tuple(read(record.body) for record in page.data))
-    return Listed(data, page.has_more, size)
+    return StoredList(data, page.has_more, size)
