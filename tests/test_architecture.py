@@ -292,6 +292,7 @@ EDGES: dict[str, frozenset[str]] = {
     "server.websocket": frozenset(),
     "server.stored": frozenset(),
     "server.stored_answers": frozenset(),
+    "server.stored_lists": frozenset(),
     "server.stored_responses": frozenset(),
     "server.process_lock": frozenset(),
     "server.scratch": frozenset(),

@@ -514,6 +514,7 @@ async def test_a_message_batch_is_made_polled_and_read_by_the_official_client(ho
         assert found["r3"].message.content[0].text == "Yes."  # type: ignore[union-attr]
         assert found["bad"].error.error.type == "invalid_request_error"  # type: ignore[union-attr]
         assert "stream" in found["s"].error.error.message  # type: ignore[union-attr]
+        assert (found["s"].error.request_id or "").startswith("req_")  # type: ignore[union-attr]
         second = await client.messages.batches.create(requests=[asked("a")])
         assert [each.id async for each in client.messages.batches.list(limit=1)][:2] == [second.id, made.id]
         newer = await client.messages.batches.list(before_id=made.id)

@@ -6,6 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.gateway.conftest import CHAT, body, in_process, over_http
+from tests.gateway.test_admin import opened
+from tests.gateway.test_metrics import scraped
 
 from smg_core import Config
 from smg_core.config import ServerConfig
@@ -21,7 +23,7 @@ IN_PROCESS: dict[str, Any] = {"client": None, "server": ("gateway", 80)}
 
 
 def refused(listens: str, allowed: tuple[str, ...], host: str, scope: dict[str, Any] = BROWSER) -> bool:
-    hosts = hosts_taken(listens, allowed)
+    hosts = hosts_taken(listens, allowed, "server.allowed_hosts")
     if hosts is None:
         return False
     try:
@@ -95,6 +97,33 @@ async def test_a_page_that_has_its_name_point_here_gets_nothing_but_health() -> 
         ]
 
     assert [answer.status_code for answer in answers] == [403, 403, 200, 200]
+
+
+async def test_each_listener_names_its_own_setting_to_who_names_another_host() -> None:
+    named, rebound = {}, {"host": "attacker.example"}
+    config = Config(server=ServerConfig(allowed_hosts=("localhost", "127.0.0.1")))
+    async with over_http(config=config) as house, opened() as door, scraped() as (_, metrics):
+        for section, asked, path in (
+            ("server", house.http, "/v1/models"),
+            ("admin", door.http, "/admin/health"),
+            ("metrics", metrics, "/metrics"),
+        ):
+            answer = await asked.get(path, headers=rebound)
+            assert answer.status_code == 403
+            named[section] = [each for each in answer.text.split() if each.endswith(".allowed_hosts")]
+            assert hasattr(getattr(config, section), "allowed_hosts")
+    assert named == {section: [f"{section}.allowed_hosts"] for section in named}
+
+
+async def test_where_no_setting_lets_pages_ask_none_is_named() -> None:
+    page = {"origin": "https://evil.example", "sec-fetch-site": "cross-site"}
+    async with opened() as door:
+        told = [
+            await door.http.delete("/admin/workers/gpu-0", headers=page),
+            await door.house.http.delete("/v1/files/file-1", headers=page),
+        ]
+    assert [answer.status_code for answer in told] == [403, 403]
+    assert ["cors_origins" in answer.text for answer in told] == [False, True]
 
 
 @pytest.mark.parametrize("kind", ["text/plain", ""])

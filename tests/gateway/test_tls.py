@@ -2,7 +2,10 @@
 
 import asyncio
 import contextlib
+import json
 import logging
+import os
+import socket
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -19,6 +22,7 @@ from tests.shared import PATIENCE
 from smg_core.config import Config, ConfigError, ProxiesConfig, TlsConfig
 from smg_core.hooks import ExchangeEnded
 from smg_core.server.accepting import contexts_of
+from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.replies import Reply, Rule
 
@@ -84,6 +88,36 @@ async def test_requests_and_streams_come_through_tls(tls: TlsConfig, authority: 
 
     assert whole.json()["choices"][0]["message"]["content"] == "Quite so."
     assert streamed.text.rstrip().endswith("data: [DONE]")
+
+
+def stream_of_half(house: House, authority: Authority) -> bytes:
+    """What comes of a stream whose client shuts its sending side once that has begun."""
+    asked = json.dumps(body(stream=True)).encode()
+    head = f"POST {CHAT} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {len(asked)}\r\n\r\n"
+    said = b""
+    with (
+        socket.create_connection(("127.0.0.1", port_of(house)), PATIENCE) as plain,
+        trusting(authority).wrap_socket(plain, server_hostname="localhost") as secured,
+        socket.socket(fileno=os.dup(secured.fileno())) as below,
+    ):
+        secured.sendall(head.encode() + asked)
+        said += secured.recv(1 << 16)
+        below.shutdown(socket.SHUT_WR)
+        with contextlib.suppress(ssl.SSLEOFError, ConnectionResetError):
+            while piece := secured.recv(1 << 16):
+                said += piece
+    return said
+
+
+async def test_a_client_that_shuts_its_sending_side_has_left_and_its_request_ends(
+    tls: TlsConfig, authority: Authority
+) -> None:
+    endless = SimulatorConfig(rules=(Rule((), Reply("word " * 3000)),), timing=Timing(decode_rate=100))
+    async with over_http(endless, config=Config(tls=tls)) as house:
+        said = await asyncio.to_thread(stream_of_half, house, authority)
+        await eventually(lambda: not house.engine.active and not house.gateway.in_flight)
+    assert said.startswith(b"HTTP/1.1 200 ")
+    assert b"[DONE]" not in said
 
 
 async def test_a_changed_certificate_counts_for_new_connections_and_drops_no_open_one(

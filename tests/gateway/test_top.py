@@ -55,6 +55,18 @@ async def test_one_frame_has_the_models_and_workers_and_a_stranger_gets_a_senten
     assert told.startswith("smg-gateway: 403: ")
 
 
+async def test_into_a_pipe_one_frame_is_printed_and_that_is_all(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SMG_ADMIN_KEY", ADMIN)
+    async with with_door("--metrics-admin") as (_, door), asyncio.timeout(PATIENCE):
+        status = await asyncio.to_thread(main, ["top", "--interval", "0.1", "--admin", door])
+    frame = capsys.readouterr().out
+    assert status == 0
+    assert frame.count("MODEL") == 1
+    assert "\x1b" not in frame
+
+
 async def test_before_two_processes_every_frame_has_the_requests_of_both(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -26,6 +26,7 @@ __all__ = [
     "batch_object",
     "error_line",
     "read_batch",
+    "read_kept_batch",
     "read_tokens",
     "refusal",
     "result_line",
@@ -149,6 +150,11 @@ def batch_object(batch: KeptBatch) -> JsonObject:
         "usage": usage,
         "metadata": batch.metadata,
     }
+
+
+def read_kept_batch(body: bytes) -> KeptBatch:
+    """A batch's record, as it was kept."""
+    return msgspec.json.decode(body, type=KeptBatch)
 
 
 def batch_list(batches: Sequence[KeptBatch], has_more: bool) -> JsonObject:

@@ -21,6 +21,7 @@ __all__ = [
     "interaction_event",
     "interaction_events",
     "interaction_frame",
+    "interaction_gone",
 ]
 
 _DATA = b"\ndata: "
@@ -41,6 +42,11 @@ def _type_of(data: bytes) -> bytes:
 def interaction_frame(data: bytes) -> bytes:
     """The frame of a stored event."""
     return b"event: %b%b%b\n\n" % (_type_of(data), _DATA, data)
+
+
+def interaction_gone(error: SmgError, id: str, number: int) -> bytes:
+    """The event that ends a stream whose interaction is there no more."""
+    return encode_object({"event_type": "error", "error": interaction_error(error), "event_id": f"{id}.{number}"})
 
 
 def ends_interaction(data: bytes) -> bool:

@@ -12,6 +12,7 @@ from smg_core.errors import InvalidRequest, NotImplementedHere, UnsupportedMedia
 __all__ = ["FormReader"]
 
 _LONGEST_TYPE = 512  # characters of a content type; a boundary has 70 at most
+_HEADERS, _HEADER_BYTES = 8, 4224  # of one part; bytes of one header's name and value
 
 
 class FormReader:
@@ -46,6 +47,7 @@ class FormReader:
         self._is_file = False
         self._value = b""
         self._header, self._header_value = b"", b""
+        self._headers = 0  # of the present part
         kind, boundary = _parameters(content_type[:_LONGEST_TYPE], "boundary")
         if kind != "multipart/form-data" or not boundary:
             raise UnsupportedMedia("A file is uploaded as multipart/form-data with a boundary.")
@@ -66,6 +68,8 @@ class FormReader:
 
     def feed(self, data: bytes) -> None:
         """More of the body. Raises InvalidRequest for what is no form, or one over its bounds."""
+        if self._ended:
+            return  # what stands behind a form is no part of it; the parser would log each piece
         try:
             self._parser.write(data)
         except self._wrong:
@@ -79,18 +83,30 @@ class FormReader:
     def _on_part(self) -> None:
         self._parts += 1
         self._name, self._is_file, self._value = "", False, b""
+        self._headers = 0
         if self._parts > self._most:
             raise InvalidRequest(f"The form has more than {self._most} fields.")
 
     def _on_header_name(self, data: bytes, start: int, end: int) -> None:
+        self._check_header(end - start)
         self._header += data[start:end]
 
     def _on_header_value(self, data: bytes, start: int, end: int) -> None:
+        self._check_header(end - start)
         self._header_value += data[start:end]
+
+    def _check_header(self, more: int) -> None:
+        """Raise InvalidRequest where a header with so many more bytes is too long, or one too many for its part. Some versions of
+        python-multipart bound neither."""
+        if len(self._header) + len(self._header_value) + more > _HEADER_BYTES:
+            raise InvalidRequest(f"A header in the form is longer than {_HEADER_BYTES} bytes.")
+        if self._headers == _HEADERS:
+            raise InvalidRequest(f"A part of the form has more than {_HEADERS} headers.")
 
     def _on_header(self) -> None:
         name, text = self._header.lower(), self._header_value.decode("utf-8", "replace")
         self._header, self._header_value = b"", b""
+        self._headers += 1
         if name == b"content-type" and self._is_file:
             self.media_type = text.strip()[:_LONGEST_TYPE]
         if name != b"content-disposition":

@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
+from smg_core.errors import SmgError
 from smg_core.json_types import JsonObject
+from smg_core.protocols.errors import responses_error
 from smg_core.protocols.json_text import encode_object
 from smg_core.protocols.responses_grammar import (
     CALL,
@@ -39,7 +41,7 @@ from smg_core.protocols.responses_grammar import (
     ResponsesGrammar,
 )
 
-__all__ = ["CLOSING", "EventLog", "frame_of", "is_terminal", "split_frames", "terminal_event"]
+__all__ = ["CLOSING", "EventLog", "frame_of", "is_terminal", "response_gone", "split_frames", "terminal_event"]
 
 _DATA = b"\ndata: "
 _TYPE = b'{"type":"'
@@ -62,6 +64,13 @@ def frame_of(data: bytes) -> bytes:
 def terminal_event(kind: str, response: JsonObject, number: int) -> bytes:
     """The event that ends a stream with `response`, the finished object."""
     return encode_object({"type": kind, "response": response, "sequence_number": number})
+
+
+def response_gone(error: SmgError, number: int) -> bytes:
+    """The event that ends a stream whose response is there no more, so that no event can have it."""
+    told: JsonObject = msgspec.json.decode(responses_error(error))["error"]
+    fields: JsonObject = {name: told.get(name) for name in ("code", "message", "param")}
+    return encode_object({"type": "error", **fields, "sequence_number": number})
 
 
 def is_terminal(data: bytes) -> bool:

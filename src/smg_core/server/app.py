@@ -72,7 +72,8 @@ class App:
         if table is None:  # none at the admin door
             self._plugging = Plugging(gateway.plugins, self._told, self._error, self._headers_of_every_answer)
         table = public_table(gateway) if table is None else table
-        self._origins, self._hosts = table.origins, table.hosts
+        self._origins, self._hosts = table.origins or (), table.hosts
+        self._may_ask = table.origins
         self._exposed = ", ".join([gateway.config.observability.request_id_header.lower(), *EXPOSED]).encode()
         self._forwarding = forwarding_of(gateway.config.proxies)
         self._any_type = server.any_content_type
@@ -178,11 +179,11 @@ class App:
         if isinstance(exchange, WebSocket):
             if self._plugging is not None:
                 exchange.met = self._plugging.at_the_door
-            check_origin(exchange.headers.get("origin"), exchange.headers.get("host", ""), self._origins)
+            check_origin(exchange.headers.get("origin"), exchange.headers.get("host", ""), self._may_ask)
         elif endpoint.reads_json and not self._any_type:
             check_json_type(exchange.headers.get("content-type", ""))
         elif exchange.method not in READS_ONLY and not endpoint.public:
-            check_form(exchange.headers, self._origins)
+            check_form(exchange.headers, self._may_ask)
         if self._plugging is not None and self._plugging.any:  # they are told the id before a handler makes one
             exchange.take_id(self._gateway.ids, id_prefix_of(endpoint.answer))
         if endpoint.public:

@@ -95,9 +95,10 @@ class BackgroundMemory(Memory[D], Protocol[D]):
 class StoredWords:
     """How an API writes its stored streams and objects.
 
-    `events` makes the stored events of frames, `frame` the frame of a stored event, `closing` stands behind the last frame. `log`
-    reads stored events. `changed(body, status, error, now)` is a stored body with another status. `items` is the field of an
-    object that holds its items; `has_ids`: they have ids by which they are found.
+    `events` makes the stored events of frames, `frame` the frame of a stored event, `closing` stands behind the last frame.
+    `gone(error, id, number)` is the event, not stored, that ends the stream of an answer that is there no more. `log` reads
+    stored events. `changed(body, status, error, now)` is a stored body with another status. `items` is the field of an object
+    that holds its items; `has_ids`: they have ids by which they are found.
     """
 
     noun: str
@@ -105,6 +106,7 @@ class StoredWords:
     events: Callable[[bytes], list[bytes]]
     frame: Callable[[bytes], bytes]
     is_terminal: Callable[[bytes], bool]
+    gone: Callable[[SmgError, str, int], bytes]
     log: Callable[[Iterable[bytes]], StoredLog]
     changed: Callable[[JsonObject, str, SmgError | None, float], JsonObject]
     closing: bytes = b""

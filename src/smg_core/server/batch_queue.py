@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 from smg_core.auth.roles import check_permission
 from smg_core.errors import Conflict, NotFound, Overloaded, RateLimited, SmgError, StoreFailed
-from smg_core.history.base import DeleteEvents, DeleteRecord, NotKept, Owned, Page, StaleVersion, StoreOperation
-from smg_core.protocols.batches import KeptBatch
+from smg_core.history.base import DeleteEvents, DeleteRecord, NotKept, Owned, StaleVersion, StoreOperation
+from smg_core.protocols.batches import KeptBatch, read_kept_batch
 from smg_core.protocols.fields import not_in_list
 from smg_core.request import Caller
 from smg_core.server.batch_calls import BatchEndpoint
@@ -25,6 +25,7 @@ from smg_core.server.batch_store import PendingBatch, output_log
 from smg_core.server.batch_turns import Turns
 from smg_core.server.news import Key, rung
 from smg_core.server.runtime import Runtime
+from smg_core.server.stored_lists import StoredList, read_list
 
 __all__ = ["BatchQueue"]
 
@@ -190,7 +191,7 @@ class BatchQueue:
         record = await self._gateway.history.record(tenant, kind, id)
         if record is None:
             raise NotFound(f"No batch found with id '{id[:100]}'.", param=f"{kind}_id")
-        return msgspec.json.decode(record.body, type=KeptBatch), record.version
+        return read_kept_batch(record.body), record.version
 
     async def progress(self, tenant: str, batch: KeptBatch) -> KeptBatch:
         """The batch with the counts of its work so far."""
@@ -201,14 +202,14 @@ class BatchQueue:
 
     async def page(
         self, tenant: str, kind: str, *, after: str | None, limit: int, newest_first: bool = True, param: str = "after"
-    ) -> Page[KeptBatch]:
+    ) -> StoredList[KeptBatch]:
         """Batches of a kind behind the one `after`, which the query has as `param`, by time of creation. Raises
         InvalidRequest."""
         history = self._gateway.history
         found = await history.records(tenant, kind, after=after, limit=limit, newest_first=newest_first)
         if not found.data and after is not None and await history.record(tenant, kind, after) is None:
             raise not_in_list(after, param)
-        return Page(tuple(msgspec.json.decode(each.body, type=KeptBatch) for each in found.data), found.has_more)
+        return await read_list(self._gateway, tenant, found, read_kept_batch)
 
     def check_permission(self, path: str, caller: Caller) -> None:
         """Refuse a batch whose requests its caller could not send one by one. Raises PermissionDenied."""

@@ -212,7 +212,7 @@ class BatchRun:
         named = await self._made(len(body), lambda: refusal(body))
         answer: BatchAnswer | None
         if named is not None:
-            request_id = self._gateway.ids("req-")
+            request_id = self._gateway.ids("req_" if job.messages else "req-")
             error = InvalidRequest(f"Invalid '{named}': a request of a batch cannot have it.", param=named)
             answer = BatchAnswer(error.status, endpoint.error(error, request_id), request_id, error.outcome)
         else:

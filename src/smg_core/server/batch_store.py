@@ -23,7 +23,7 @@ from smg_core.history.base import (
     StoredEvent,
     StoreOperation,
 )
-from smg_core.protocols.batches import BatchCounts, BatchTokens, KeptBatch
+from smg_core.protocols.batches import BatchCounts, BatchTokens, KeptBatch, read_kept_batch
 from smg_core.protocols.files import KeptFile
 from smg_core.server.batch_states import JOB, BatchJob, Tail, batch_record, following_status, job_record, with_done
 from smg_core.server.kept_files import file_record
@@ -109,7 +109,7 @@ class PendingBatch:
         record = await self._history.record(self.tenant, self.job.kind, self.id)
         if record is None:
             return False
-        self._batch, self._version = msgspec.json.decode(record.body, type=KeptBatch), record.version
+        self._batch, self._version = read_kept_batch(record.body), record.version
         return True
 
     # ----------------------------------------------------------------------------------------------------------- writing
@@ -220,7 +220,7 @@ class PendingBatch:
                 found = await self._history.record(self.tenant, self.job.kind, self.id)
                 self.lost = found is None
                 if found is not None:
-                    status = msgspec.json.decode(found.body, type=KeptBatch).status
+                    status = read_kept_batch(found.body).status
                     if status == "cancelling" or self.overdue:
                         stopping.set()
                 if not self.lost and clock.monotonic() - renewed > settings.lease_s / 4:

@@ -28,10 +28,12 @@ def is_loopback(address: str) -> bool:
 
 @attrs.frozen
 class Hosts:
-    """The hosts that requests may name. `everywhere`: checked for all requests, else only for those to the loopback."""
+    """The hosts that requests to a listener may name. `everywhere`: checked for all requests, else only for those to the
+    loopback. `setting` is the address of the setting that names them."""
 
     names: tuple[str, ...]
     everywhere: bool
+    setting: str
 
     def check(self, scope: Mapping[str, Any], header: str) -> None:
         """Raise PermissionDenied for a Host header with another name. Requests in process, and those without a host, do not
@@ -46,30 +48,35 @@ class Hosts:
             return
         if not any(each.startswith(".") and name.endswith(each) for each in self.names):
             raise PermissionDenied(
-                "The gateway does not take requests for this host; server.allowed_hosts names those it takes."
+                f"The gateway does not take requests for this host; {self.setting} names those it takes."
             )
 
 
-def hosts_taken(listens: str, allowed: tuple[str, ...]) -> Hosts | None:
-    """The hosts that requests may name, None for all. `listens` is the address of the gateway, `allowed` the setting."""
+def hosts_taken(listens: str, allowed: tuple[str, ...], setting: str) -> Hosts | None:
+    """The hosts that requests may name, None for all. `listens` is the address of the listener, `allowed` what its `setting`
+    says."""
     if "*" in allowed:
         return None
     if allowed:
-        return Hosts(tuple(name.lower() for name in allowed), everywhere=True)
-    return Hosts((*LOOPBACK, listens), everywhere=False) if is_loopback(listens) else None
+        return Hosts(tuple(name.lower() for name in allowed), everywhere=True, setting=setting)
+    return Hosts((*LOOPBACK, listens), everywhere=False, setting=setting) if is_loopback(listens) else None
 
 
-def check_origin(origin: str | None, host: str, allowed: Sequence[str]) -> None:
+def check_origin(origin: str | None, host: str, allowed: Sequence[str] | None) -> None:
     """Raise PermissionDenied for what a page of another origin asks than the gateway's own, by the Host header, and those that
-    are `allowed`. Clients that are no browsers send no origin."""
-    if origin is None or origin in allowed or "*" in allowed or (host and origin.rpartition("://")[2] == host):
+    are `allowed`; None where no setting allows any. Clients that are no browsers send no origin."""
+    if origin is None or (host and origin.rpartition("://")[2] == host):
+        return
+    if allowed is None:
+        raise PermissionDenied("The gateway takes nothing from pages of this origin here.")
+    if origin in allowed or "*" in allowed:
         return
     raise PermissionDenied(
         "The gateway takes nothing from pages of this origin; server.cors_origins names those whose pages may ask."
     )
 
 
-def check_form(headers: Mapping[str, str], allowed: Sequence[str]) -> None:
+def check_form(headers: Mapping[str, str], allowed: Sequence[str] | None) -> None:
     """As `check_origin`, for a request that changes something and whose body need not be JSON: a page can send it to any address
     without a preflight. A request with a credential in a header had one."""
     if any(name in headers for name in _NEED_PREFLIGHT) or headers.get("sec-fetch-site") in ("same-origin", "none"):

@@ -55,8 +55,8 @@ class Endpoint:
 @attrs.frozen
 class RouteTable:
     """The routes of one listener, and who may call them from a browser: the `hosts` that requests may name (None: any), and the
-    `origins` of the pages that may read answers."""
+    `origins` of the pages that may read answers (None: of none, and no setting allows any)."""
 
     routes: tuple[Route[Endpoint], ...]
     hosts: Hosts | None
-    origins: tuple[str, ...] = ()
+    origins: tuple[str, ...] | None = None

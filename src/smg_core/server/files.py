@@ -7,9 +7,7 @@ Below: the spool, the kept files.
 import asyncio
 
 from smg_core.errors import InvalidRequest, NotImplementedHere, PayloadTooLarge
-from smg_core.json_types import JsonObject
 from smg_core.protocols.files import FileForm, KeptFile, file_list, file_object, read_file_form, read_file_query
-from smg_core.protocols.json_text import encode_body
 from smg_core.protocols.multipart import FormReader
 from smg_core.server.batch_descriptions import BATCH_ROUTES
 from smg_core.server.endpoint import Endpoint, Handler
@@ -18,7 +16,7 @@ from smg_core.server.kept_files import KeptFiles, contents, send_contents
 from smg_core.server.routes import Route
 from smg_core.server.runtime import Runtime
 from smg_core.server.spooling import Spool, Spools, received
-from smg_core.server.tokenizing import JSON_TYPE
+from smg_core.server.stored_answers import StoredHandlers
 
 __all__ = ["file_routes"]
 
@@ -41,11 +39,12 @@ def file_routes(gateway: Runtime, kept: KeptFiles, spools: Spools) -> tuple[Rout
     )
 
 
-class _Files:
+class _Files(StoredHandlers):
     """The handlers."""
 
     def __init__(self, gateway: Runtime, kept: KeptFiles, spools: Spools) -> None:
-        self._gateway, self._kept, self._spools = gateway, kept, spools
+        super().__init__(gateway)
+        self._kept, self._spools = kept, spools
         self._settings = gateway.config.batches
 
     async def create(self, exchange: Exchange) -> None:
@@ -58,7 +57,7 @@ class _Files:
                 kept = await self._kept.add(exchange.caller, self._file(form), spool, self._check_room)
             finally:
                 spool.close()
-        await self._answer(exchange, file_object(kept))
+        await self.answer(exchange, file_object(kept))
 
     async def _received(self, exchange: Exchange, spool: Spool) -> FileForm:
         settings = self._settings
@@ -96,19 +95,19 @@ class _Files:
         """GET /v1/files"""
         self._begin(exchange)
         page = await self._kept.page(exchange.caller.tenant, read_file_query(exchange.query))
-        await self._answer(exchange, file_list(page.data, page.has_more))
+        await self.answer_long(exchange, page.size, lambda: file_list(page.data, page.has_more))
 
     async def retrieve(self, exchange: Exchange) -> None:
         """GET /v1/files/{id}"""
         self._begin(exchange)
-        await self._answer(exchange, file_object(await self._found(exchange)))
+        await self.answer(exchange, file_object(await self._found(exchange)))
 
     async def delete(self, exchange: Exchange) -> None:
         """DELETE /v1/files/{id}"""
         self._begin(exchange)
         found = await self._found(exchange)
         await self._kept.delete(exchange.caller, found)
-        await self._answer(exchange, {"id": found.id, "object": "file", "deleted": True})
+        await self.answer(exchange, {"id": found.id, "object": "file", "deleted": True})
 
     async def content(self, exchange: Exchange) -> None:
         """GET /v1/files/{id}/content"""
@@ -125,6 +124,3 @@ class _Files:
         exchange.take_id(self._gateway.ids, "req-")
         if "anthropic-version" in exchange.headers:
             raise NotImplementedHere("The files of the Messages API are not served here.")
-
-    async def _answer(self, exchange: Exchange, found: JsonObject) -> None:
-        await exchange.respond(200, encode_body(found), [JSON_TYPE, self._gateway.id_header(exchange.name)])

@@ -7,6 +7,7 @@ Below: the history.
 
 import asyncio
 
+from smg_core.errors import NotFound
 from smg_core.server.background_api import StoredWords
 from smg_core.server.background_states import RUNNING
 from smg_core.server.exchange import Exchange
@@ -52,7 +53,10 @@ async def _send(gateway: Runtime, news: News, words: StoredWords, exchange: Exch
             after, spoke = events[-1].number, clock.monotonic()
             continue
         if over:
-            return  # it has ended, and all is sent
+            if await _is_gone(gateway, words, key, after):
+                error = NotFound(f"This {words.noun} is not there any more: it was deleted meanwhile, or has expired.")
+                await exchange.write(words.frame(words.gone(error, id, after + 1)) + words.closing, False)
+            return
         over = await gateway.history.record(tenant, RUNNING, id) is None
         if over:
             continue  # what was kept before that may have come since the last look
@@ -62,3 +66,10 @@ async def _send(gateway: Runtime, news: News, words: StoredWords, exchange: Exch
             await exchange.write(COMMENT, False)
             spoke = clock.monotonic()
         await rung(bell, poll)
+
+
+async def _is_gone(gateway: Runtime, words: StoredWords, key: Key, after: int) -> bool:
+    """Whether an answer that nobody works on has no end behind which `after` is."""
+    last = await gateway.history.last_event(*key)
+    events = await gateway.history.events(*key, after=last - 1, limit=1) if 0 <= last <= after else ()
+    return not events or not words.is_terminal(events[-1].data)

@@ -24,6 +24,7 @@ from smg_core.protocols.interactions_resume import (
     ends_interaction,
     interaction_events,
     interaction_frame,
+    interaction_gone,
 )
 from smg_core.server.apis import Api, Memory
 from smg_core.server.background_api import BackgroundApi, BackgroundMemory, StoredWords
@@ -40,6 +41,7 @@ INTERACTION_WORDS = StoredWords(
     events=interaction_events,
     frame=interaction_frame,
     is_terminal=ends_interaction,
+    gone=interaction_gone,
     log=InteractionLog,
     changed=changed_interaction,
     closing=CLOSING,

@@ -16,7 +16,6 @@ from smg_core.history.base import (
     AppendEvents,
     DeleteEvents,
     DeleteRecord,
-    Page,
     PutRecord,
     RecordPosition,
     StoredEvent,
@@ -31,6 +30,7 @@ from smg_core.server.exchange import Exchange, Header
 from smg_core.server.inference import take_back_cancellation
 from smg_core.server.runtime import Runtime
 from smg_core.server.spooling import Spool
+from smg_core.server.stored_lists import StoredList, read_list
 
 __all__ = ["FILE", "ContentsGone", "KeptFiles", "contents", "file_record", "lines_of", "send_contents"]
 
@@ -39,7 +39,7 @@ FILE = "file"
 
 _PIECE = 256 * 1024  # bytes of one event
 _PIECES = 8  # events that are written, or read, at once
-_LISTED = 1000  # records that are read at once
+_LISTED = 200  # records that are read at once
 _WRITTEN = 1 << 18  # bytes of an answer that are written at once
 
 
@@ -72,23 +72,26 @@ class KeptFiles:
             raise NotFound(f"No such File object: '{id[:100]}'.", param="id")
         return read_kept_file(found.body)
 
-    async def page(self, tenant: str, query: FileQuery) -> Page[KeptFile]:
+    async def page(self, tenant: str, query: FileQuery) -> StoredList[KeptFile]:
         """The files that `query` asks for. Raises InvalidRequest."""
         history = self._gateway.history
         found: list[KeptFile] = []
+        size = 0
         after: str | RecordPosition | None = query.after
         more = True
         while more:
-            size = min(_LISTED, query.limit + 1 - len(found)) if query.purpose is None else _LISTED
-            page = await history.records(tenant, FILE, after=after, limit=size, newest_first=query.newest_first)
+            most = min(_LISTED, query.limit + 1 - len(found)) if query.purpose is None else _LISTED
+            page = await history.records(tenant, FILE, after=after, limit=most, newest_first=query.newest_first)
             if not page.data and query.after is not None and after == query.after:
                 await self._check_listed(tenant, query.after)
-            files = [read_kept_file(each.body) for each in page.data]
-            found += [each for each in files if query.purpose in (None, each.purpose)]
+            files = await read_list(self._gateway, tenant, page, read_kept_file)
+            found += [each for each in files.data if query.purpose in (None, each.purpose)]
+            size += files.size
             if len(found) > query.limit:
                 break
-            more, after = page.has_more and bool(files), page.data[-1].position if files else None
-        return Page(tuple(found[: query.limit]), len(found) > query.limit)
+            more, after = page.has_more and bool(page.data), page.data[-1].position if page.data else None
+            await asyncio.sleep(0)  # a store in memory does not wait, and others are to have their turn
+        return StoredList(tuple(found[: query.limit]), len(found) > query.limit, size)
 
     async def _check_listed(self, tenant: str, id: str) -> None:
         if await self._gateway.history.record(tenant, FILE, id) is None:
@@ -102,6 +105,7 @@ class KeptFiles:
             page = await self._gateway.history.records(tenant, FILE, after=after, limit=min(_LISTED, most - count))
             count += len(page.data)
             more, after = page.has_more, page.data[-1].position if page.data else None
+            await asyncio.sleep(0)  # a store in memory does not wait
         return count
 
     async def keep(

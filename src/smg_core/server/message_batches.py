@@ -9,9 +9,7 @@ import asyncio
 import msgspec
 
 from smg_core.errors import InvalidRequest, NotFound
-from smg_core.json_types import JsonObject
 from smg_core.protocols.batches import KeptBatch
-from smg_core.protocols.json_text import encode_body
 from smg_core.protocols.messages_batches import message_batch_list, message_batch_object, read_page, write_lines
 from smg_core.server.batch_descriptions import BATCH_ROUTES
 from smg_core.server.batch_queue import BatchQueue
@@ -23,6 +21,7 @@ from smg_core.server.kept_files import KeptFiles, contents, send_contents
 from smg_core.server.routes import Route
 from smg_core.server.runtime import Runtime
 from smg_core.server.spooling import Spool, Spools, received
+from smg_core.server.stored_answers import StoredHandlers
 from smg_core.server.tokenizing import JSON_TYPE
 
 __all__ = ["message_batch_routes"]
@@ -53,11 +52,12 @@ def message_batch_routes(
     )
 
 
-class _MessageBatches:
+class _MessageBatches(StoredHandlers):
     """The handlers."""
 
     def __init__(self, gateway: Runtime, queue: BatchQueue, files: KeptFiles, spools: Spools) -> None:
-        self._gateway, self._queue, self._files, self._spools = gateway, queue, files, spools
+        super().__init__(gateway)
+        self._queue, self._files, self._spools = queue, files, spools
         self._settings = gateway.config.batches
 
     async def create(self, exchange: Exchange) -> None:
@@ -94,7 +94,7 @@ class _MessageBatches:
                 body.close()
                 lines.close()
         self._queue.added()
-        await self._answer(exchange, message_batch_object(batch))
+        await self.answer(exchange, message_batch_object(batch))
 
     def _to_lines(self, body: Spool, lines: Spool) -> int:
         """Write the requests of a body as lines, and return how many there are. Called in a thread. Raises what is wrong with the
@@ -115,7 +115,7 @@ class _MessageBatches:
             param="after_id" if asked.newest_first else "before_id",
         )
         found = page.data if asked.newest_first else page.data[::-1]
-        await self._answer(exchange, message_batch_list(found, page.has_more))
+        await self.answer_long(exchange, page.size, lambda: message_batch_list(found, page.has_more))
 
     async def _found(self, exchange: Exchange) -> KeptBatch:
         found, _ = await self._queue.find(exchange.caller.tenant, MESSAGE_BATCH, exchange.path_values["id"])
@@ -123,12 +123,12 @@ class _MessageBatches:
 
     async def retrieve(self, exchange: Exchange) -> None:
         """GET /v1/messages/batches/{id}"""
-        await self._answer(exchange, message_batch_object(await self._found(exchange)))
+        await self.answer(exchange, message_batch_object(await self._found(exchange)))
 
     async def cancel(self, exchange: Exchange) -> None:
         """POST /v1/messages/batches/{id}/cancel"""
         found = await self._queue.cancel(exchange.caller, MESSAGE_BATCH, exchange.path_values["id"])
-        await self._answer(exchange, message_batch_object(found))
+        await self.answer(exchange, message_batch_object(found))
 
     async def delete(self, exchange: Exchange) -> None:
         """DELETE /v1/messages/batches/{id}"""
@@ -136,7 +136,7 @@ class _MessageBatches:
         if message_batch_object(found)["processing_status"] != "ended":
             raise InvalidRequest("A batch is deleted once it has ended; cancel it first.", param="message_batch_id")
         await self._queue.forget(caller, MESSAGE_BATCH, found.id)
-        await self._answer(exchange, {"id": found.id, "type": "message_batch_deleted"})
+        await self.answer(exchange, {"id": found.id, "type": "message_batch_deleted"})
 
     async def results(self, exchange: Exchange) -> None:
         """GET /v1/messages/batches/{id}/results"""
@@ -151,10 +151,9 @@ class _MessageBatches:
     def _names(self, exchange: Exchange) -> list[Header]:
         return [self._gateway.id_header(exchange.name), (b"request-id", exchange.name.encode())]
 
-    async def _answer(self, exchange: Exchange, found: JsonObject) -> None:
-        if not exchange.request_id:
-            exchange.request_id = exchange.request_id or self._gateway.ids("req_")
-        await exchange.respond(200, encode_body(found), [JSON_TYPE, *self._names(exchange)])
+    async def respond(self, exchange: Exchange, body: bytes) -> None:
+        exchange.request_id = exchange.request_id or self._gateway.ids("req_")
+        await exchange.respond(200, body, [JSON_TYPE, *self._names(exchange)])
 
 
 def _kept_headers(exchange: Exchange) -> dict[str, str]:

@@ -4,7 +4,6 @@ Above: `batch_routes`. Below: the queue of batches, the kept files.
 """
 
 from smg_core.errors import InvalidRequest, NotFound
-from smg_core.json_types import JsonObject
 from smg_core.protocols.base import Incoming, Locate
 from smg_core.protocols.batches import KeptBatch, batch_list, batch_object, read_batch
 from smg_core.protocols.errors import openai_error
@@ -18,7 +17,8 @@ from smg_core.server.exchange import Exchange
 from smg_core.server.kept_files import KeptFiles
 from smg_core.server.routes import Route
 from smg_core.server.runtime import Runtime
-from smg_core.server.tokenizing import JSON_TYPE, json_handler
+from smg_core.server.stored_answers import StoredHandlers
+from smg_core.server.tokenizing import json_handler
 
 __all__ = ["openai_batch_routes"]
 
@@ -42,11 +42,12 @@ def openai_batch_routes(gateway: Runtime, queue: BatchQueue, files: KeptFiles) -
     )
 
 
-class _Batches:
+class _Batches(StoredHandlers):
     """The handlers."""
 
     def __init__(self, gateway: Runtime, queue: BatchQueue, files: KeptFiles) -> None:
-        self._gateway, self._queue, self._files = gateway, queue, files
+        super().__init__(gateway)
+        self._queue, self._files = queue, files
         self.create = json_handler(gateway, "req-", openai_error, self._create)
 
     async def _create(self, incoming: Incoming, located: list[Locate]) -> bytes:
@@ -86,19 +87,15 @@ class _Batches:
         after = exchange.query.get("after", (None,))[-1]
         page = await self._queue.page(tenant, BATCH, after=after, limit=limit)
         found = [await self._queue.progress(tenant, each) for each in page.data]
-        await self._answer(exchange, batch_list(found, page.has_more))
+        await self.answer_long(exchange, page.size, lambda: batch_list(found, page.has_more))
 
     async def retrieve(self, exchange: Exchange) -> None:
         """GET /v1/batches/{id}"""
         tenant = exchange.caller.tenant
         found, _ = await self._queue.find(tenant, BATCH, exchange.path_values["id"])
-        await self._answer(exchange, batch_object(await self._queue.progress(tenant, found)))
+        await self.answer(exchange, batch_object(await self._queue.progress(tenant, found)))
 
     async def cancel(self, exchange: Exchange) -> None:
         """POST /v1/batches/{id}/cancel"""
         found = await self._queue.cancel(exchange.caller, BATCH, exchange.path_values["id"])
-        await self._answer(exchange, batch_object(await self._queue.progress(exchange.caller.tenant, found)))
-
-    async def _answer(self, exchange: Exchange, found: JsonObject) -> None:
-        exchange.take_id(self._gateway.ids, "req-")
-        await exchange.respond(200, encode_body(found), [JSON_TYPE, self._gateway.id_header(exchange.name)])
+        await self.answer(exchange, batch_object(await self._queue.progress(exchange.caller.tenant, found)))

@@ -19,4 +19,5 @@ def public_table(gateway: Runtime) -> RouteTable:
     server = gateway.config.server
     routes = [*generating_routes(gateway), *status_routes(gateway)]
     described = describing_routes(gateway, routes) if server.docs else ()
-    return RouteTable((*routes, *described), hosts_taken(server.host, server.allowed_hosts), server.cors_origins)
+    hosts = hosts_taken(server.host, server.allowed_hosts, "server.allowed_hosts")
+    return RouteTable((*routes, *described), hosts, server.cors_origins)

@@ -14,7 +14,7 @@ from smg_core.protocols.responses import ResponsesRequest, decode_responses
 from smg_core.protocols.responses_compact import CompactionEncoder, decode_compact
 from smg_core.protocols.responses_encode import ResponsesStreamEncoder, ResponsesWholeEncoder, SealSummary
 from smg_core.protocols.responses_object import error_object
-from smg_core.protocols.responses_resume import EventLog, frame_of, is_terminal, split_frames
+from smg_core.protocols.responses_resume import EventLog, frame_of, is_terminal, response_gone, split_frames
 from smg_core.server.apis import Api, Memory
 from smg_core.server.background_api import BackgroundApi, BackgroundMemory, StoredWords
 from smg_core.server.responses_flow import prompted_as, respond_to
@@ -68,6 +68,7 @@ RESPONSES_WORDS = StoredWords(
     events=split_frames,
     frame=frame_of,
     is_terminal=is_terminal,
+    gone=lambda error, id, number: response_gone(error, number),
     log=EventLog,
     changed=_changed,
 )

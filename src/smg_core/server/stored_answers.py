@@ -1,6 +1,6 @@
 """How the handlers of what is kept answer (edge).
 
-Above: `stored_responses`, `conversations`. Below: the gateway, which has the thread pool.
+Above: `stored_responses`, `conversations`, files and batches. Below: the gateway, which has the thread pool.
 """
 
 from collections.abc import Callable

@@ -30,7 +30,7 @@ from smg_core.history.base import KEYS_OWNER, Page, PutRecord, StaleVersion, Sto
 from smg_core.request import Caller
 from smg_core.settings import ConfigError
 
-__all__ = ["NewKey", "VirtualKeys"]
+__all__ = ["NewKey", "VirtualKeys", "read_key"]
 
 _KIND = "key"
 _decode = msgspec.json.Decoder(VirtualKey).decode
@@ -160,10 +160,9 @@ class VirtualKeys:
         """One key. Raises NotFound, StoreFailed."""
         return (await self._read(id))[0]
 
-    async def list_page(self, *, after: str | None = None, limit: int = 100) -> Page[VirtualKey]:
-        """Keys behind the key `after`, newest first. Raises StoreFailed."""
-        page = await self._store.records(KEYS_OWNER, _KIND, after=after, limit=limit)
-        return Page(tuple(_decoded(record) for record in page.data), page.has_more)
+    async def list_page(self, *, after: str | None = None, limit: int = 100) -> Page[StoredRecord]:
+        """Keys behind the key `after`, newest first, as they are stored: `read_key` reads one. Raises StoreFailed."""
+        return await self._store.records(KEYS_OWNER, _KIND, after=after, limit=limit)
 
     async def _change(self, id: str, change: Callable[[VirtualKey, float], VirtualKey]) -> VirtualKey:
         for _ in range(_TRIES):
@@ -182,7 +181,7 @@ class VirtualKeys:
         record = await self._store.record(KEYS_OWNER, _KIND, id) if is_id(id) else None
         if record is None:
             raise NotFound("There is no such key.")
-        return _decoded(record), record.version
+        return read_key(record.body), record.version
 
     async def _put(self, key: VirtualKey, version: int) -> None:
         body = msgspec.json.encode(key)
@@ -304,5 +303,6 @@ def _hash(text: str) -> bytes:
     return hashlib.sha256(text.encode()).digest()
 
 
-def _decoded(record: StoredRecord) -> VirtualKey:
-    return _decode(record.body)
+def read_key(body: bytes) -> VirtualKey:
+    """A key's record, as it was kept."""
+    return _decode(body)

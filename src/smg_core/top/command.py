@@ -29,7 +29,11 @@ MOST_ROWS = 1_000_000
 def top_flags(parser: argparse.ArgumentParser) -> None:
     """Add the flags of `top`."""
     door_flags(parser)
-    parser.add_argument("--once", action="store_true", help="print one frame as text and end")
+    parser.add_argument(
+        "--once",
+        action="store_true",
+        help="print one frame as text and end, as is done where the output is no terminal",
+    )
     text = "seconds between two frames, over which rates are taken (default: %(default)s)"
     parser.add_argument(
         "--interval", type=number_flag(float, 0.001, LONGEST_INTERVAL), default=2.0, metavar="SECONDS", help=text
@@ -49,10 +53,10 @@ def _top(args: argparse.Namespace) -> int:
         with opened_door(args) as door:
             frames = _frames(door, args, time.monotonic, time.sleep)
             first = next(frames)
-            if args.once:
+            if args.once or not sys.stdout.isatty():  # only a terminal can show one frame over another
                 console.print(first)
                 return 0
-            with Live(first, console=console, screen=sys.stdout.isatty(), auto_refresh=False) as live:
+            with Live(first, console=console, screen=True, auto_refresh=False) as live:
                 for frame in frames:
                     live.update(frame, refresh=True)
     except DoorRefused as error:

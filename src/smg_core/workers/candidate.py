@@ -8,11 +8,13 @@ from msgspec import Struct
 
 from smg_core.engines.loads import RankLoad
 
-__all__ = ["LEAST_WEIGHT", "MOST_WEIGHT", "CandidateRecord"]
+__all__ = ["LEAST_WEIGHT", "MOST_RANK", "MOST_WEIGHT", "CandidateRecord"]
 
 
 LEAST_WEIGHT, MOST_WEIGHT = 1e-6, 1e6
 """The weights that a worker may have: numbers with which loads can be divided and squared."""
+MOST_RANK = (1 << 31) - 1
+"""The highest data-parallel rank that the engines' protocols can name."""
 
 
 class CandidateRecord(Struct, frozen=True):

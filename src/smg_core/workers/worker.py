@@ -17,7 +17,7 @@ from smg_core.engines.handover import role_of
 from smg_core.engines.target import Tls
 from smg_core.errors import WorkerGone
 from smg_core.workers.breaker_table import BreakerTable
-from smg_core.workers.candidate import LEAST_WEIGHT, MOST_WEIGHT, CandidateRecord
+from smg_core.workers.candidate import LEAST_WEIGHT, MOST_RANK, MOST_WEIGHT, CandidateRecord
 from smg_core.workers.polls import Polls
 from smg_core.workers.process_identity import ProcessTracker
 
@@ -100,7 +100,10 @@ class WorkerSpec:
     tls: Tls | None = None
     bootstrap_host: str = ""
     bootstrap_port: int = 0
-    rank: int | None = None
+    rank: int | None = attrs.field(
+        default=None,
+        validator=attrs.validators.optional([attrs.validators.ge(0), attrs.validators.le(MOST_RANK)]),
+    )
     adapters: tuple[tuple[str, str], ...] = ()
     labels: tuple[tuple[str, str], ...] = ()
     kv_events: str = ""

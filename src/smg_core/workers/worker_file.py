@@ -27,7 +27,7 @@ from smg_core.engines.h2.headers import check_metadata
 from smg_core.engines.target import Tls
 from smg_core.errors import InternalError
 from smg_core.settings import ConfigError
-from smg_core.workers.candidate import LEAST_WEIGHT, MOST_WEIGHT
+from smg_core.workers.candidate import LEAST_WEIGHT, MOST_RANK, MOST_WEIGHT
 from smg_core.workers.worker import WorkerRole, WorkerSpec
 
 __all__ = [
@@ -46,6 +46,7 @@ TLS_FIELDS = frozenset({"tls_ca", "tls_cert", "tls_key", "tls_server_name"})
 
 
 HIGHEST_PORT = 65535
+MOST_ADAPTER_ID = (1 << 63) - 1
 
 
 class WorkerEntry(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -107,8 +108,8 @@ def spec_of(entry: WorkerEntry, read: Callable[[str], str], header_bytes: int) -
     check_headers(headers, header_bytes)
     if not 0 <= entry.bootstrap_port <= HIGHEST_PORT:
         raise ValueError(f"bootstrap_port must be 0 to {HIGHEST_PORT}")
-    if entry.rank is not None and entry.rank < 0:
-        raise ValueError("rank must be at least 0")
+    if entry.rank is not None and not 0 <= entry.rank <= MOST_RANK:
+        raise ValueError(f"rank must be 0 to {MOST_RANK}")
     if not LEAST_WEIGHT <= entry.weight <= MOST_WEIGHT:
         raise ValueError(f"weight must be {LEAST_WEIGHT:f} to {MOST_WEIGHT:,.0f}")
     return WorkerSpec(
@@ -139,7 +140,10 @@ def labels_of(labels: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
 
 
 def adapter_pairs(adapters: Mapping[str, str | int]) -> tuple[tuple[str, str], ...]:
-    """Adapters as a spec has them. Raises ValueError for a name or an id that is empty."""
+    """Adapters as a spec has them. Raises ValueError for a name or an id that is empty, and for a number that is
+    too large."""
+    if any(isinstance(id, int) and abs(id) > MOST_ADAPTER_ID for id in adapters.values()):
+        raise ValueError(f"an adapter's id that is a number is at most {MOST_ADAPTER_ID}")
     if not all(name and str(id) for name, id in adapters.items()):
         raise ValueError("adapters have names and ids that are not empty")
     return tuple((name, str(id)) for name, id in adapters.items())

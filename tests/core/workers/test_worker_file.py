@@ -81,6 +81,9 @@ def test_a_worker_shows_the_names_of_its_headers_and_no_value() -> None:
     [
         ({"urll": "grpc://a:1"}, "unknown field `urll`"),
         ({"role": "prefil"}, "Invalid enum value 'prefil' - at `$.role`"),
+        ({"rank": -1}, "rank must be 0 to 2147483647"),
+        ({"rank": 10**30}, "rank must be 0 to 2147483647"),
+        ({"adapters": {"poet": 10**30}}, "an adapter's id that is a number is at most 9223372036854775807"),
         ({"weight": 0}, "weight must be 0.000001 to 1,000,000"),
         ({"weight": 1e-300}, "weight must be 0.000001 to 1,000,000"),
         ({"weight": 1e300}, "weight must be 0.000001 to 1,000,000"),
@@ -146,3 +149,9 @@ def test_the_adapters_of_an_engine_that_cannot_list_them_have_ids_that_may_be_nu
     assert spec.adapters == (("poet", "7"), ("clerk", "c"))
     with pytest.raises(ConfigError, match="worker 1: adapters"):
         workers_of([{"url": "grpc://a:1", "adapters": {"": 7}}], read, MOST)
+
+
+@pytest.mark.parametrize("rank", [-1, 10**30])
+def test_a_rank_that_no_engine_can_be_told_makes_no_worker(rank: int) -> None:
+    with pytest.raises(ValueError, match="rank"):
+        WorkerSpec("grpc://a:1", rank=rank)

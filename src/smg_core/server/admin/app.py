@@ -42,7 +42,8 @@ def admin_table(
         routes.append(metrics_route(gateway, meter, "/admin/metrics", "admin.metrics"))
     described = describing_routes(gateway, routes, prefix="/admin", needs="admin.health")
     names = tuple(name.lower() for name in config.allowed_hosts or (*LOOPBACK, config.host))
-    return RouteTable((*routes, *described), None if "*" in names else Hosts(names, everywhere=True))
+    hosts = None if "*" in names else Hosts(names, everywhere=True, setting="admin.allowed_hosts")
+    return RouteTable((*routes, *described), hosts)
 
 
 class AdminApp(App):

@@ -25,9 +25,10 @@ from smg_core.server.admin.descriptions import (
 )
 from smg_core.server.endpoint import Endpoint
 from smg_core.server.exchange import Exchange
+from smg_core.server.long_work import worked
 from smg_core.server.routes import Route
 from smg_core.server.runtime import Runtime
-from smg_core.server.virtual_keys import NewKey, VirtualKeys
+from smg_core.server.virtual_keys import NewKey, VirtualKeys, read_key
 
 __all__ = ["key_routes"]
 
@@ -73,7 +74,13 @@ class _Keys:
         after = exchange.query.get("after", (None,))[-1]
         page = await self._keys.list_page(after=_id(after) if after else None, limit=int(asked))
         now = self._gateway.clock.time()
-        await self._respond(exchange, {"data": [key.shown(now) for key in page.data], "has_more": page.has_more}, 200)
+
+        def told() -> bytes:
+            keys = [read_key(record.body).shown(now) for record in page.data]
+            return msgspec.json.encode({"data": keys, "has_more": page.has_more})
+
+        size = sum(len(record.body) for record in page.data)
+        await self._send(exchange, await worked(self._gateway, exchange.caller.tenant, size, told), 200)
 
     async def one(self, exchange: Exchange) -> None:
         key = await self._keys.get(_id(exchange.path_values["id"]))
@@ -117,10 +124,13 @@ class _Keys:
         await self._respond(exchange, {"key": made.text, **made.key.shown(self._gateway.clock.time())}, status)
 
     async def _respond(self, exchange: Exchange, answer: JsonObject, status: int) -> None:
+        await self._send(exchange, msgspec.json.encode(answer), status)
+
+    async def _send(self, exchange: Exchange, answer: bytes, status: int) -> None:
         exchange.take_id(self._gateway.ids, "req-")
         headers = [(b"content-type", b"application/json"), (b"cache-control", b"no-store")]
         headers.append(self._gateway.id_header(exchange.name))
-        await exchange.respond(status, msgspec.json.encode(answer), headers)
+        await exchange.respond(status, answer, headers)
 
 
 def _id(text: str) -> str:

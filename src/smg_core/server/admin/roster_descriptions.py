@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from smg_core.protocols.operation import Operation, OperationResponse
-from smg_core.workers.candidate import LEAST_WEIGHT, MOST_WEIGHT
+from smg_core.workers.candidate import LEAST_WEIGHT, MOST_RANK, MOST_WEIGHT
+from smg_core.workers.worker_file import MOST_ADAPTER_ID
 
 __all__ = [
     "ADD_WORKER",
@@ -31,6 +32,7 @@ _Labels = dict[_Name, _Text]
 _Role = Literal["regular", "prefill", "decode", "encode"]
 _Port = Annotated[int, Meta(ge=0, le=65535)]
 _Weight = Annotated[float, Meta(ge=LEAST_WEIGHT, le=MOST_WEIGHT)]
+_Id = Annotated[int, Meta(ge=-MOST_ADAPTER_ID, le=MOST_ADAPTER_ID)]
 _Day = Annotated[float, Meta(ge=0, le=86400)]
 
 
@@ -51,8 +53,8 @@ class AddWorkerBody(Struct, forbid_unknown_fields=True, kw_only=True):
     tls_server_name: _Name | None = None
     bootstrap_host: _Name = ""
     bootstrap_port: _Port = 0
-    rank: Annotated[int, Meta(ge=0)] | None = None
-    adapters: dict[_Name, _Text | int] = {}
+    rank: Annotated[int, Meta(ge=0, le=MOST_RANK)] | None = None
+    adapters: dict[_Name, _Text | _Id] = {}
     labels: _Labels = {}
     kv_events: _Name = ""
     kv_events_replay: _Name = ""
@@ -77,7 +79,7 @@ class ChangeWorkerBody(Struct, forbid_unknown_fields=True, kw_only=True):
     tls_server_name: _Name | UnsetType | None = UNSET
     bootstrap_host: _Name | UnsetType = UNSET
     bootstrap_port: _Port | UnsetType = UNSET
-    adapters: dict[_Name, _Text | int | None] | UnsetType = UNSET
+    adapters: dict[_Name, _Text | _Id | None] | UnsetType = UNSET
     labels: dict[_Name, _Text | None] | UnsetType = UNSET
     kv_events: _Name | UnsetType = UNSET
     kv_events_replay: _Name | UnsetType = UNSET

@@ -46,5 +46,5 @@ def metrics_route(gateway: Runtime, meter: Meter, path: str, needs: str, hosts: 
 def metrics_app(gateway: Runtime, meter: Meter, config: Config) -> App:
     """The app at the port of the metrics, which has that one route."""
     settings = config.metrics
-    hosts = hosts_taken(settings.host, settings.allowed_hosts)
+    hosts = hosts_taken(settings.host, settings.allowed_hosts, "metrics.allowed_hosts")
     return App(gateway, table=RouteTable((metrics_route(gateway, meter, settings.path, PUBLIC, hosts),), hosts))
