@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
-from typing import Protocol, Self, TypedDict, TypeVar, runtime_checkable
+from typing import NoReturn, Protocol, Self, TypedDict, TypeVar, runtime_checkable
 
 from smg_core.clock import CallLater, Clock, IdSource, SystemClock, random_ids
 from smg_core.config import Config
@@ -130,7 +130,7 @@ class Runtime:
         self.tracing = tracing_of(self.config, self.clock, self.observer)
         self.models: dict[str, ServedModel] = {}
         limits = self.config.limits
-        self.registry = _registry(self.config, board, self.rng)
+        self.registry = self._registry(board)
         self.admission = Admission(
             limits.concurrent_requests,
             limits.pending_body_bytes,
@@ -161,6 +161,17 @@ class Runtime:
         self.virtual_keys: VirtualKeys | None = None
         self._stack = AsyncExitStack()
         self._changing = asyncio.Lock()  # held while it starts and while it stops
+
+    def _registry(self, board: Board | None) -> Registry:
+        return Registry(
+            board,
+            settings=self.config.workers,
+            retry_after=self.config.limits.retry_after_s,
+            breaker=self.config.breaker,
+            draw=self.rng.random,
+            monotonic=self.clock.monotonic,
+            expected=lambda spec: self.config.model.expected(spec.model, [name for name, _ in spec.adapters]),
+        )
 
     # --------------------------------------------------------------------------------------------------- life
 
@@ -419,9 +430,14 @@ class Runtime:
         found."""
         model = self.served(name, caller)
         if model is None:
-            self.registry.refuse(name, hidden=not caller.grants.may_use(name))
-            raise AssertionError("a model that nobody serves is refused")
+            self.refuse(name, caller)
         return model
+
+    def refuse(self, name: str, caller: Caller) -> NoReturn:
+        """Raise what a request of this caller for `name` gets where no worker for it is there: ModelNotFound or NoWorker."""
+        meant = self._stands_for(self.choice.foremost(name, caller.tenant), caller.tenant)
+        hidden = not caller.grants.may_use(name, meant)
+        self.registry.refuse(name if hidden else meant, hidden=hidden)
 
     def served_name(self, name: str, caller: Caller) -> str:
         """The first name of the model that this caller asks for as `name`; "" where it gets none by that name."""
@@ -555,16 +571,6 @@ class Runtime:
 async def _ended(task: asyncio.Task[None]) -> None:
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
-
-
-def _registry(config: Config, board: Board | None, rng: random.Random) -> Registry:
-    return Registry(
-        board,
-        settings=config.workers,
-        retry_after=config.limits.retry_after_s,
-        breaker=config.breaker,
-        draw=rng.random,
-    )
 
 
 def _spec(worker: str | WorkerSpec) -> WorkerSpec:

@@ -198,6 +198,12 @@ class ModelConfig:
         own = (rest for of, _, rest in (each.partition(":") for each in self.tenant_aliases) if of == tenant)
         return (tenant and _aliased(name, own)) or _aliased(name, self.aliases) or name
 
+    def expected(self, own: str | None, adapters: Iterable[str]) -> frozenset[str]:
+        """The names by which clients may ask for the model of a worker, or for its `adapters`, as far as the settings say: `own`
+        is the worker's. Empty where its engine says the name."""
+        called = own or self.name
+        return frozenset([called, *self.served_names, *adapters]) if called else frozenset()
+
 
 def _aliased(name: str, aliases: Iterable[str]) -> str:
     """The model of the alias that fits `name` best, "" without one."""
