@@ -25,7 +25,18 @@ from smg_core.server.config_check import check_url
 from smg_core.workers.worker import Board, Worker, WorkerSpec
 from smg_core.workers.worker_file import check_headers, workers_of
 
-__all__ = ["Board", "Reaching", "Worker", "WorkerSpec", "cache_losses", "specs_of", "worker_file", "workers_in"]
+__all__ = [
+    "WITHOUT_WORKERS",
+    "Board",
+    "Reaching",
+    "Worker",
+    "WorkerSpec",
+    "brings_workers",
+    "cache_losses",
+    "specs_of",
+    "worker_file",
+    "workers_in",
+]
 
 
 def specs_of(settings: WorkersConfig) -> list[WorkerSpec]:
@@ -36,6 +47,17 @@ def specs_of(settings: WorkersConfig) -> list[WorkerSpec]:
         *(WorkerSpec(url, role="decode") for url in settings.decode_urls),
         *(WorkerSpec(url, role="encode") for url in settings.encode_urls),
     ]
+
+
+WITHOUT_WORKERS = (
+    "no engine to send requests to: give Gateway(workers=['grpc://host:port']), or settings of workers or discovery, or begin "
+    "with Gateway.simulated(); until then this waits for add_worker"
+)
+
+
+def brings_workers(config: Config) -> bool:
+    """Whether the settings name something that workers come from while the gateway runs."""
+    return bool(config.workers.file or config.discovery.dns or config.discovery.kubernetes)
 
 
 async def workers_in(config: Config) -> list[WorkerSpec]:

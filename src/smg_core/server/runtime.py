@@ -6,6 +6,7 @@ clients.
 """
 
 import asyncio
+import logging
 import random
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import AsyncExitStack
@@ -34,15 +35,25 @@ from smg_core.server.policies import (
     makes_other_policies,
     policies_of,
 )
-from smg_core.server.reaching import Board, Reaching, Worker, WorkerSpec, cache_losses, specs_of, workers_in
+from smg_core.server.reaching import (
+    WITHOUT_WORKERS,
+    Board,
+    Reaching,
+    Worker,
+    WorkerSpec,
+    brings_workers,
+    cache_losses,
+    specs_of,
+    workers_in,
+)
 from smg_core.server.roster import (
     PROGRAM,
     Leading,
     Monitor,
-    Registry,
     Roster,
     first_source,
     hear_others,
+    registry_of,
     telling_others,
 )
 from smg_core.server.tracing import logs_of, tracing_of
@@ -66,6 +77,11 @@ class Drains(Protocol):
         """The gateway shuts down: begin nothing more."""
         ...
 
+
+log = logging.getLogger("smg.server")
+
+READY_S = 60.0
+"""Seconds that a program waits for a worker which says nothing else."""
 
 B = TypeVar("B", bound=Beside)
 T = TypeVar("T")
@@ -130,7 +146,7 @@ class Runtime:
         self.tracing = tracing_of(self.config, self.clock, self.observer)
         self.models: dict[str, ServedModel] = {}
         limits = self.config.limits
-        self.registry = self._registry(board)
+        self.registry = registry_of(lambda: self.config, board, self.rng, self.clock)
         self.admission = Admission(
             limits.concurrent_requests,
             limits.pending_body_bytes,
@@ -161,17 +177,6 @@ class Runtime:
         self.virtual_keys: VirtualKeys | None = None
         self._stack = AsyncExitStack()
         self._changing = asyncio.Lock()  # held while it starts and while it stops
-
-    def _registry(self, board: Board | None) -> Registry:
-        return Registry(
-            board,
-            settings=self.config.workers,
-            retry_after=self.config.limits.retry_after_s,
-            breaker=self.config.breaker,
-            draw=self.rng.random,
-            monotonic=self.clock.monotonic,
-            expected=lambda spec: self.config.model.expected(spec.model, [name for name, _ in spec.adapters]),
-        )
 
     # --------------------------------------------------------------------------------------------------- life
 
@@ -366,7 +371,7 @@ class Runtime:
             self.retiring = False
             self.leading.become(True)
 
-    async def ready(self, timeout: float | None = 60.0) -> None:
+    async def ready(self, timeout: float | None = READY_S) -> None:
         """Return once a worker is ready. Raises TimeoutError, which says which workers are missing and why, after `timeout`
         seconds; None waits for ever."""
         try:
@@ -376,13 +381,18 @@ class Runtime:
             raise TimeoutError(f"no worker has joined within {timeout:g} s: {self.registry.missing()}") from None
 
     def __await__(self) -> Generator[object, None, Self]:
-        """`gateway = await Gateway(...)`, for a notebook: started, with a worker ready; `await gateway.stop()` ends it."""
+        """`gateway = await Gateway(...)`, for a notebook: started, with a worker ready; `await gateway.stop()` ends it. Raises as
+        `async with` does."""
         return self.__aenter__().__await__()
 
     async def __aenter__(self) -> Self:
+        """Started, with a worker ready. Raises TimeoutError where none is ready within `server.wait_for_workers_s`, or 60 seconds
+        where that is 0."""
         try:
             await self.start()
-            await self.ready()
+            if not len(self.registry) and not brings_workers(self.config):
+                log.warning(WITHOUT_WORKERS)
+            await self.ready(self.config.server.wait_for_workers_s or READY_S)
         except BaseException:
             await self.stop()
             raise

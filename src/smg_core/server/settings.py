@@ -100,7 +100,7 @@ class ServerConfig:
     wait_for_workers_s: float = option(
         0.0,
         "Seconds to wait at the start for a worker before connections are answered; without one by then the start fails. 0 waits "
-        "for none.",
+        "for none; `async with` and `await` of a gateway in Python wait 60 seconds then.",
         at_least=0,
         at_most=86400,
         flag="--wait-for-workers",
