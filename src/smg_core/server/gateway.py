@@ -87,7 +87,7 @@ class Gateway(Runtime):
         workers = list(self.registry)
         ready = sum(worker.state == "ready" for worker in workers)
         serves = ", ".join(sorted(self.models)) or "no model yet"
-        state = "started" if self.started else "not started"
+        state = "started" if self.started else "stopped" if self.stopped else "not started"
         return f"<Gateway {state}: {serves}; {ready} of {len(workers)} workers ready, {self.in_flight} in flight>"
 
     def _repr_html_(self) -> str:

@@ -33,10 +33,16 @@ __all__ = [
     "WorkerSpec",
     "brings_workers",
     "cache_losses",
+    "given_spec",
     "specs_of",
     "worker_file",
     "workers_in",
 ]
+
+
+def given_spec(worker: str | WorkerSpec) -> WorkerSpec:
+    """A worker that a program has given, as its URL or whole."""
+    return WorkerSpec(worker) if isinstance(worker, str) else worker
 
 
 def specs_of(settings: WorkersConfig) -> list[WorkerSpec]:

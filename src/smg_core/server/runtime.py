@@ -43,6 +43,7 @@ from smg_core.server.reaching import (
     WorkerSpec,
     brings_workers,
     cache_losses,
+    given_spec,
     specs_of,
     workers_in,
 )
@@ -154,7 +155,7 @@ class Runtime:
             retry_after=limits.retry_after_s,
             retries=self.config.routing,
         )
-        self.started = self.retiring = False
+        self.started = self.stopped = self.retiring = False
         self.leading, told = Leading(), self.config.observability
         self._id_header, self._id_characters = told.request_id_header.lower(), told.request_id_characters
         self.hosted, self.explains = hosted_kinds(self.config.mcp), told.explain
@@ -162,9 +163,9 @@ class Runtime:
         self.choice = ModelChoice(self.config.routing, self._stands_for)
         self.policies = policies_of(self.config.routing, policy, self.rng)
         self.decisions = Decisions(self.config.routing.decisions, self.config.routing.decision_bytes)
-        self._folder = Path(tokenizer) if tokenizer is not None else _path(self.config.tokenizer.path)
+        self._folder = Path(tokenizer) if tokenizer is not None else _own_folder(self.config)
         self._given_policy = policy
-        self._specs = [*(_spec(each) for each in workers), *specs_of(self.config.workers)]
+        self._specs = [*(given_spec(each) for each in workers), *specs_of(self.config.workers)]
         self._from_file: list[WorkerSpec] = []
         self._in_file: frozenset[str] = frozenset()
         self._reaching = Reaching(self.config)
@@ -195,7 +196,7 @@ class Runtime:
             except BaseException:
                 await self._end()
                 raise
-            self.started = True
+            self.started, self.stopped = True, False
 
     async def _read_workers(self) -> None:
         """Read the file of workers. Raises what is wrong with it, with a worker, or with the policies."""
@@ -355,11 +356,22 @@ class Runtime:
         self.monitor.handover((start.worker, start.rank), (end.worker, end.rank), error, began)
 
     async def stop(self) -> None:
-        """Close workers, threads and embedded engines. A server that still has requests drains first."""
+        """Close workers, threads and embedded engines. A server that still has requests drains first. From now on requests get
+        503, until `start`, `await gateway` or `async with gateway` starts it again."""
         async with self._changing:
             if self.started:
-                self.started = False
+                self.started, self.stopped = False, True
                 await self._end()
+
+    async def rest(self) -> None:
+        """The same; the next request, which may come with another event loop, starts it again."""
+        before = self.stopped
+        await self.stop()
+        self.stopped = before
+
+    def when_stopped(self, tell: Callable[[], None]) -> None:
+        """Call `tell` when the gateway, which is started, ends."""
+        self._stack.callback(tell)
 
     async def _end(self) -> None:
         for worker in list(self.registry):
@@ -550,7 +562,7 @@ class Runtime:
     def add_worker(self, worker: str | WorkerSpec, *, source: str = PROGRAM) -> Worker:
         """Add a worker while running, in this process alone; `roster` changes all of them. `source` says who brings it. Raises
         ValueError for an invalid URL, or a name that is taken."""
-        return self.roster.added(_spec(worker), source)
+        return self.roster.added(given_spec(worker), source)
 
     def drain_worker(self, name: str, *, move: bool = False) -> Worker:
         """Send a worker no new requests; those it has are finished. With `move` they go on with other workers now, if there are
@@ -583,9 +595,5 @@ async def _ended(task: asyncio.Task[None]) -> None:
     await asyncio.gather(task, return_exceptions=True)
 
 
-def _spec(worker: str | WorkerSpec) -> WorkerSpec:
-    return WorkerSpec(worker) if isinstance(worker, str) else worker
-
-
-def _path(text: str | None) -> Path | None:
-    return Path(text).expanduser() if text else None
+def _own_folder(config: Config) -> Path | None:
+    return Path(config.tokenizer.path).expanduser() if config.tokenizer.path else None
