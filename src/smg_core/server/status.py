@@ -117,7 +117,9 @@ class Status:
         names = self._gateway.names(exchange.caller)
         root = exchange.scope.get("root_path", "")
         base = f"{exchange.scope.get('scheme', 'http')}://{exchange.headers.get('host', 'localhost')}{root}"
-        page = front_page(names, ready=self._gateway.ready_now, trial=curl(base, names[0]) if names else "")
+        page = front_page(
+            names, ready=self._gateway.ready_now, trial=curl(self._gateway, base, names[0]) if names else ""
+        )
         await self._respond(exchange, page, *HTML)
 
     async def _json(self, exchange: Exchange, body: bytes) -> None:
