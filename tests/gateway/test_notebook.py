@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 
 import attrs
@@ -159,6 +160,12 @@ async def test_a_gateway_that_nothing_brings_workers_says_so_at_once_and_takes_t
         with pytest.raises(TimeoutError):
             await Gateway(config=config)
     assert "no engine" not in caplog.text
+
+
+@pytest.mark.parametrize("make", [Gateway, Gateway.simulated, partial(Gateway.launch, "vllm")])
+def test_an_unknown_argument_is_told_as_one_of_the_gateway(make: Callable[..., Gateway]) -> None:
+    with pytest.raises(TypeError, match=r"^Gateway\.__init__\(\) got an unexpected keyword argument 'worker'"):
+        make(worker=["grpc://a:1"])
 
 
 async def test_a_simulated_gateway_without_engines_is_refused() -> None:

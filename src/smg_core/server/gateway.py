@@ -110,3 +110,8 @@ class Gateway(Runtime):
     def _check_started(self) -> None:
         if not self.started:
             raise RuntimeError("the gateway is not started: use `async with gateway:` or `await gateway` first")
+
+
+Runtime.__init__.__qualname__ = (
+    "Gateway.__init__"  # what a TypeError for an unknown argument names: users know no Runtime
+)
