@@ -91,7 +91,11 @@ async def test_what_is_no_policy_is_refused_at_the_start_whether_a_name_a_class_
 
 @pytest.mark.parametrize(
     ("wrong", "told"),
-    [(42, "of the class int"), (function, "function: TypeError"), (Fails, "Fails: RuntimeError: no table")],
+    [
+        (42, "the given int is no routing policy"),
+        (function, "function: TypeError"),
+        (Fails, "Fails: RuntimeError: no table"),
+    ],
 )
 async def test_what_makes_no_policy_is_told_by_what_it_is_called(wrong: Any, told: str) -> None:
     with pytest.raises(UnknownPolicy, match=told):

@@ -61,7 +61,7 @@ def policies_of(
         return Policies(named(settings.policy), others)
     if isinstance(given, str):
         return Policies(named(given))
-    called = getattr(given, "__qualname__", None) or f"of the class {type(given).__qualname__}"
+    called = getattr(given, "__qualname__", None) or f"the given {type(given).__qualname__}"
     if callable(given) and (isinstance(given, type) or not hasattr(given, "pick")):
         return Policies(partial(checked_policy, called, given))
     return Policies(lambda: checked_policy(called, lambda: given))  # what has a `pick` is no factory
