@@ -369,6 +369,7 @@ CONSTANTS: dict[str, str] = {
     "observability.tracing.sampling._HALF": FORMAT,
     "observability.tracing.spans.LONGEST_TEXT": SHOWN,
     "observability.tracing.spans._FAILED": FORMAT,
+    "server.runtime.READY_S": ASKED,
     "server.tracing._SPANS": COST,
     "pipeline.executor._SETTLED_S": PACE,
     "pipeline.custom_tools._MOST_GRAMMARS": COST,
@@ -596,8 +597,6 @@ DEFAULTS: dict[str, str] = {
     "server.virtual_keys.list_page.limit": ASKED,
     "server.launched.__init__.grace_s": ASKED,
     "server.launched.__init__.timeout_s": ASKED,
-    "server.runtime.ready.timeout": ASKED,
-    "server.simulated.ready.timeout": ASKED,
     "tokenizer.cache.__init__.wire_bytes": COST,
     "tokenizer.stream.__init__.hold": "tokens that are held while their text is not valid yet: more than any character has",
 }

@@ -274,7 +274,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     _check_command(arguments, tuple(commands.choices))
     args, unknown = parser.parse_known_args(arguments)
     if unknown:
-        _refuse(unknown[0], commands.choices[arguments[0]])
+        _refuse(unknown[0], _innermost(commands.choices[arguments[0]], arguments[1:]))
     return args
 
 
@@ -286,6 +286,16 @@ def _check_command(arguments: Sequence[str], commands: Sequence[str]) -> None:
         raise ConfigError(
             f"{arguments[0]}: no such command{nearest(arguments[0], commands)}; there are {', '.join(commands)}"
         )
+
+
+def _innermost(command: argparse.ArgumentParser, arguments: Sequence[str]) -> argparse.ArgumentParser:
+    """The command that `arguments` name under this one, or this one."""
+    for action in command._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            at = next((at for at, each in enumerate(arguments) if each in action.choices), None)
+            if at is not None:
+                return _innermost(action.choices[arguments[at]], arguments[at + 1 :])
+    return command
 
 
 def _refuse(unknown: str, command: argparse.ArgumentParser) -> NoReturn:

@@ -141,6 +141,14 @@ def test_sources_are_told_on_request(capsys: pytest.CaptureFixture[str]) -> None
             "--port: no such flag of `smg-gateway simulate` (see `smg-gateway simulate --help`)",
         ),
         (["demo", "now"], "now: `smg-gateway demo` takes no such argument (see `smg-gateway demo --help`)"),
+        (
+            ["plugin", "check", "a.wasm", "--config", "x"],
+            "--config: no such flag of `smg-gateway plugin check` (see `smg-gateway plugin check --help`)",
+        ),
+        (
+            ["workers", "list", "--zzzz"],
+            "--zzzz: no such flag of `smg-gateway workers list` (see `smg-gateway workers list --help`)",
+        ),
         (["serve", "-p", "1"], "-p: no such flag of `smg-gateway serve`\n"),
         (["serve", "--worker", "grpc://a:1", "--parser", "qwen4"], "model.parser: no parser family is called 'qwen4'"),
         (

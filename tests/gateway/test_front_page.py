@@ -3,13 +3,20 @@
 import shlex
 from collections.abc import AsyncIterator
 from html.parser import HTMLParser
+from itertools import pairwise
+from string import Template
 
 import pytest
 from tests.gateway.conftest import House, in_process
 
+from smg_core import Config
+from smg_core.config import AuthConfig
+from smg_core.server.announcing import announce, curl
 from smg_core.server.front_page import NAMED, front_page
 
 pytestmark = pytest.mark.anyio
+
+KEY = "k" * 24
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +50,27 @@ async def test_the_page_names_the_models_and_its_command_line_works(house: House
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
     assert read.texts["code"] == ["sim"]
     assert asked.status_code == 200
+
+
+@pytest.mark.parametrize("keys", [(), (f"{KEY} tenant=acme",)], ids=["open", "with keys"])
+async def test_every_request_to_try_works_in_a_shell_that_has_a_key_where_one_is_asked_for(
+    keys: tuple[str, ...], caplog: pytest.LogCaptureFixture
+) -> None:
+    async with in_process(config=Config(auth=AuthConfig(keys=keys))) as house:
+        with caplog.at_level("INFO", "smg.server"):
+            await announce(house.gateway, "http://gateway", 0)
+        logged = caplog.messages[-1].partition("try: ")[2]
+        for line in (logged, curl(house.gateway, "http://gateway", "sim")):
+            assert ("$SMG_API_KEY" in line) == bool(keys)
+            words = shlex.split(Template(line).safe_substitute(SMG_API_KEY=KEY))
+            sent = dict(after.split(": ") for word, after in pairwise(words) if word == "-H")
+            assert (await house.http.post(words[1], content=words[-1], headers=sent)).status_code == 200
+
+
+async def test_the_page_shows_a_request_with_a_key_where_one_is_asked_for() -> None:
+    async with in_process(config=Config(auth=AuthConfig(keys=(f"{KEY} tenant=acme",)))) as house:
+        page = Read((await house.http.get("/", headers={"x-api-key": KEY})).text)
+    assert "$SMG_API_KEY" in "".join(page.texts["pre"])
 
 
 async def test_a_host_with_markup_in_it_is_text(house: House) -> None:

@@ -66,6 +66,85 @@ async def test_a_start_that_failed_is_tried_again() -> None:
     assert (refused.status_code, answered.status_code) == (500, 200)
 
 
+@pytest.mark.parametrize("started", ["by a request", "by its context"])
+async def test_a_gateway_that_was_stopped_refuses_requests_on_every_route_until_it_is_started_again(
+    started: str,
+) -> None:
+    gateway = Gateway.simulated(config=Config(server=ServerConfig(first_wait_s=PATIENCE)))
+    async with client(gateway) as http:
+        if started == "by a request":
+            assert (await http.post(CHAT, json=body())).status_code == 200
+            await gateway.stop()
+        else:
+            async with gateway:
+                assert (await http.post(CHAT, json=body())).status_code == 200
+        for method, path in [("GET", "/health"), ("GET", "/v1/models"), ("POST", CHAT), ("POST", "/v1/messages")]:
+            refused = await http.request(method, path, json=body() if method == "POST" else None)
+            assert refused.status_code in (503, 529), (path, refused.text)
+            assert "The gateway was stopped." in refused.text
+        assert not gateway.started
+        assert repr(gateway).startswith("<Gateway stopped: ")
+
+        async with gateway:
+            assert (await http.post(CHAT, json=body())).status_code == 200
+
+
+async def test_what_waits_for_the_end_of_the_event_loop_ends_when_the_gateway_is_stopped_before() -> None:
+    gateway = Gateway.simulated(config=Config(server=ServerConfig(first_wait_s=PATIENCE)))
+    before = asyncio.all_tasks()
+    async with client(gateway) as http:
+        assert (await http.post(CHAT, json=body())).status_code == 200
+        await gateway.stop()
+        async with gateway:  # what waited for the first end leaves the second life alone
+            assert (await http.post(CHAT, json=body())).status_code == 200
+            assert not [each for each in asyncio.all_tasks() - before if each.get_name() == "end with the event loop"]
+            assert gateway.started
+
+
+async def test_a_lifespan_that_has_ended_is_no_stop_by_hand(caplog: pytest.LogCaptureFixture) -> None:
+    gateway = Gateway.simulated(config=Config(server=ServerConfig(first_wait_s=PATIENCE)))
+    events, sent = asyncio.Queue[dict[str, str]](), list[Any]()
+
+    async def send(message: Any) -> None:
+        sent.append(message["type"])
+
+    await events.put({"type": "lifespan.startup"})
+    await events.put({"type": "lifespan.shutdown"})
+    await gateway.asgi()({"type": "lifespan"}, events.get, send)
+    assert sent == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
+    async with client(gateway) as http:
+        assert (await http.post(CHAT, json=body())).status_code == 200
+    await gateway.stop()
+
+
+DROPPED = """
+import asyncio
+import gc
+import httpx
+from smg_core import Gateway
+
+async def ask():
+    http = Gateway.simulated().http_client(httpx, base_url="http://gateway")
+    print((await http.get("/v1/models", timeout=60)).status_code)
+
+async def main():
+    await ask()
+    gc.collect()
+    for _ in range(10):
+        await asyncio.sleep(0)
+    gc.collect()
+
+asyncio.run(main())
+"""
+
+
+async def test_a_gateway_that_a_request_started_and_nobody_keeps_ends_without_a_word() -> None:
+    command = [sys.executable, "-X", "faulthandler", "-W", "error::RuntimeWarning", "-c", DROPPED]
+    ran = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=PATIENCE)
+
+    assert (ran.stdout, ran.stderr, ran.returncode) == ("200\n", "", 0)
+
+
 WITHOUT_STOP = """
 import asyncio
 import sys

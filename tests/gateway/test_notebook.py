@@ -1,15 +1,21 @@
 """What a notebook shows and does: a gateway in one line, cards, and a synchronous client used where it would wait for itself."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
 
+import attrs
 import httpx
 import httpx2
 import openai
 import pytest
-from tests.gateway.conftest import body
+from tests.gateway.conftest import body, eventually
 
-from smg_core import Gateway
+from smg_core import Config, Gateway
 from smg_core.cards import MOST_ROWS, card
+from smg_core.config import ServerConfig, WorkersConfig
+from smg_core.simulator.server import SimulatedEngine
 
 pytestmark = pytest.mark.anyio
 
@@ -94,6 +100,72 @@ async def test_waiting_for_a_worker_that_does_not_come_says_which_is_missing_and
             await gateway.ready(0)
     finally:
         await gateway.stop()
+
+
+async def entered(gateway: Gateway) -> None:
+    async with gateway:
+        raise AssertionError("there is no worker to wait for")
+
+
+async def awaited(gateway: Gateway) -> None:
+    await gateway
+
+
+WAYS = [entered, awaited]
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_the_start_waits_for_a_worker_as_long_as_the_settings_say(
+    way: Callable[[Gateway], Awaitable[None]],
+) -> None:
+    config = Config(server=ServerConfig(wait_for_workers_s=0.01))
+    gateway = Gateway(["unix:///nowhere/engine.sock"], config=config)
+    with pytest.raises(TimeoutError, match=r"within 0\.01 s: unix:///nowhere/engine\.sock"):
+        await way(gateway)
+    assert not gateway.started
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_the_start_waits_for_a_minute_where_the_settings_say_nothing(
+    way: Callable[[Gateway], Awaitable[None]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[float | None] = []
+
+    async def ready(self: Gateway, timeout: float | None = 0) -> None:
+        asked.append(timeout)
+        raise TimeoutError
+
+    monkeypatch.setattr(Gateway, "ready", ready)
+    with pytest.raises(TimeoutError):
+        await way(Gateway(["grpc://127.0.0.1:9"]))
+    assert asked == [60.0]
+
+
+async def test_a_gateway_that_nothing_brings_workers_says_so_at_once_and_takes_those_that_are_added(
+    caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    async with SimulatedEngine() as engine:
+        gateway = Gateway()
+        start = asyncio.create_task(gateway.__aenter__())
+        await eventually(lambda: "no engine to send requests to" in caplog.text)
+        gateway.add_worker(engine.target)
+        async with await start:
+            assert gateway.ready_now
+
+    caplog.clear()
+    (tmp_path / "workers.yaml").write_text("[]")
+    workers = WorkersConfig(file=str(tmp_path / "workers.yaml"))
+    for quiet in (Config(workers=workers), Config(workers=WorkersConfig(urls=("grpc://127.0.0.1:9",)))):
+        config = attrs.evolve(quiet, server=ServerConfig(wait_for_workers_s=0.01))
+        with pytest.raises(TimeoutError):
+            await Gateway(config=config)
+    assert "no engine" not in caplog.text
+
+
+@pytest.mark.parametrize("make", [Gateway, Gateway.simulated, partial(Gateway.launch, "vllm")])
+def test_an_unknown_argument_is_told_as_one_of_the_gateway(make: Callable[..., Gateway]) -> None:
+    with pytest.raises(TypeError, match=r"^Gateway\.__init__\(\) got an unexpected keyword argument 'worker'"):
+        make(worker=["grpc://a:1"])
 
 
 async def test_a_simulated_gateway_without_engines_is_refused() -> None:

@@ -5,7 +5,7 @@ hooks are called in the order of `HookName`. Every text is a `str`. Pure. Above:
 which implement. Below: the request and the events that all APIs and engines share.
 """
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from typing import Literal, Protocol, get_args
 
 import attrs
@@ -168,13 +168,25 @@ class Continue:
 CONTINUE = Continue()
 
 
+def _pairs(given: Headers | Mapping[str, str]) -> Headers:
+    """Headers as pairs of name and value. Raises MiddlewareFault where they are none."""
+    found = tuple(given.items() if isinstance(given, Mapping) else given)
+    for each in found:
+        if not isinstance(each, tuple | list) or len(each) != 2 or not all(isinstance(text, str) for text in each):
+            raise MiddlewareFault(
+                "gave headers that are neither pairs (name, value) of texts nor a mapping of names to values"
+            )
+    return found
+
+
 @attrs.frozen
 class ChangeHead:
-    """Headers to remove, then to set (in place of all of that name), then to add. `status` is for answers only. `tenant` and
-    `principal` say whose a request is: only before the caller is known, and only with the grant "tenant"."""
+    """Headers to remove, then to set (in place of all of that name), then to add: pairs (name, value), or a mapping. `status` is
+    for answers only. `tenant` and `principal` say whose a request is: only before the caller is known, and only with the grant
+    "tenant". Raises MiddlewareFault for headers of another form."""
 
-    set: Headers = ()
-    add: Headers = ()
+    set: Headers = attrs.field(default=(), converter=_pairs)
+    add: Headers = attrs.field(default=(), converter=_pairs)
     remove: tuple[str, ...] = ()
     status: int | None = None
     tenant: str | None = None

@@ -12,7 +12,7 @@ import attrs
 from msgspec.structs import replace
 
 from smg_core.clock import Clock
-from smg_core.errors import ClientGone, NoWorker, PermissionDenied, PromptTooLong
+from smg_core.errors import ClientGone, PermissionDenied, PromptTooLong
 from smg_core.hooks import EncodeDone, MediaLoaded, ReasoningLeftOut, Rendered
 from smg_core.pipeline.context_edits import EditedContext, change_of, check_countable, edited_context
 from smg_core.pipeline.driver import Run
@@ -110,7 +110,6 @@ class Preparing:
             raise PermissionDenied("This key has no permission 'priority', which 'priority' needs.", param="priority")
         if model is None:
             self._registry.refuse(request.model)
-            raise NoWorker(f"The model '{request.model}' is still being loaded.", retry_after=1.0)
         if self._documents is not None:
             request = await self._documents(request, trace)
         opened = await self._unsealed(request, model, trace)

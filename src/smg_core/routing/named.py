@@ -7,7 +7,7 @@ policies.
 
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
-from inspect import iscoroutinefunction
+from inspect import isasyncgenfunction, iscoroutinefunction
 from random import Random as Randomness
 
 from smg_core.routing.base import Policy, UnknownPolicy
@@ -18,7 +18,7 @@ from smg_core.routing.ranks import DpMinToken
 from smg_core.routing.settings import RoutingConfig
 from smg_core.routing.simple import LeastRequests, Passthrough, PowerOfTwo, Random, RoundRobin
 
-__all__ = ["POLICIES", "policy", "policy_for"]
+__all__ = ["POLICIES", "checked_policy", "policy", "policy_for"]
 
 _Make = Callable[[RoutingConfig, Randomness], Policy]
 
@@ -76,16 +76,29 @@ def policy(name: str, settings: RoutingConfig | None = None, rng: Randomness | N
 
 def _made(name: str, load: Callable[[], object]) -> Policy:
     """The policy that `load` finds. Whatever its code raises while it is loaded and made is told as UnknownPolicy."""
-    try:
+
+    def make() -> object:
         found = load()
-        made = found() if callable(found) else found
+        return found() if callable(found) else found
+
+    return checked_policy(repr(name), make)
+
+
+def checked_policy(called: str, make: Callable[[], object]) -> Policy:
+    """What `make` makes, if it is a policy; `called` is what an error calls it. Raises UnknownPolicy, also for whatever a
+    user's code raises."""
+    try:
+        made = make()
+        pick, own = getattr(made, "pick", None), getattr(made, "name", None)
     except Exception as error:
-        raise UnknownPolicy(f"no routing policy {name!r}: {type(error).__name__}: {error}") from error
-    pick = getattr(made, "pick", None)
-    if not callable(pick) or not isinstance(getattr(made, "name", None), str):
-        raise UnknownPolicy(f"{name!r} is no routing policy: what it makes has no name and pick")
-    if iscoroutinefunction(pick):
-        raise UnknownPolicy(f"{name!r} is no routing policy: its pick is a coroutine, and a policy must not wait")
+        raise UnknownPolicy(f"no routing policy {called}: {type(error).__name__}: {error}") from error
+    lacks = [part for part, there in (("name", isinstance(own, str)), ("pick", callable(pick))) if not there]
+    if lacks:
+        lacking = f"{type(made).__name__} has no {' and no '.join(lacks)}"
+        needed = "a policy has a name, which is a text, and a method pick(candidates, context)"
+        raise UnknownPolicy(f"{called} is no routing policy: {lacking}; {needed}")
+    if iscoroutinefunction(pick) or isasyncgenfunction(pick):
+        raise UnknownPolicy(f"{called} is no routing policy: its pick is a coroutine, and a policy must not wait")
     policy: Policy = made  # type: ignore[assignment]  # as far as can be seen
     return policy
 

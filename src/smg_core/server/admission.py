@@ -80,6 +80,10 @@ class Admission:
         """The error for a request that the shutdown does not wait for."""
         return Draining("The gateway is shutting down.", retry_after=self.retry_after)
 
+    def stopped(self) -> Draining:
+        """The error for a request to a gateway that was stopped."""
+        return Draining("The gateway was stopped.", retry_after=self.retry_after)
+
     def place(self) -> RequestPlace:
         """The place that a request will have once it is admitted."""
         return RequestPlace(self)

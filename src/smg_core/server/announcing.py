@@ -7,6 +7,7 @@ Runs beside the server, as one task in one of the processes. Above: server.serve
 import json
 import logging
 
+from smg_core.server.identity import anonymous
 from smg_core.server.runtime import Runtime
 from smg_core.server.sealing_keys import DRAWN
 
@@ -29,11 +30,13 @@ async def announce(gateway: Runtime, base: str, pause: float) -> None:
     sealing = gateway.config.sealing
     if not sealing.keys and sealing.keys_file is None:
         log.warning(DRAWN)
-    log.info("ready, with %s; try: %s", ", ".join(names), curl(base, names[0]))
+    log.info("ready, with %s; try: %s", ", ".join(names), curl(gateway, base, names[0]))
 
 
-def curl(base: str, model: str) -> str:
-    """A command line that sends a small request for `model` to the server at `base`."""
+def curl(gateway: Runtime, base: str, model: str) -> str:
+    """A command line that sends a small request for `model` to this gateway at `base`; where it asks who its callers are, with
+    the key that the environment variable SMG_API_KEY has."""
     asked = {"model": model, "messages": [{"role": "user", "content": "Hello"}]}
     body = json.dumps(asked).replace("'", r"'\''")
-    return f"curl {base}/v1/chat/completions -H 'content-type: application/json' -d '{body}'"
+    key = "" if gateway.identify is anonymous else ' -H "authorization: Bearer $SMG_API_KEY"'
+    return f"curl {base}/v1/chat/completions{key} -H 'content-type: application/json' -d '{body}'"

@@ -3,7 +3,8 @@
 Plain ASGI, so that any server can serve it, any framework can mount it and any ASGI middleware can wrap it. Decides which
 handlers there are, and that every error leaves in the envelope of the API whose path it is. The gateway starts and stops with
 the lifespan; an app that is mounted where no lifespan reaches it starts the gateway with its first request, and stops it when
-the event loop ends.
+the event loop ends. Until then it is there, also where nobody else keeps it. No request starts one that somebody has
+stopped.
 """
 
 import asyncio
@@ -51,6 +52,8 @@ EXPOSED = (
 """The response headers that SDKs read, beside the request's id. A browser hides headers that are not named here."""
 CANNOT_START = (SmgError, OSError, LookupError, ValueError)
 """The errors of a start with wrong settings, or in an environment where it cannot start."""
+_STARTED_HERE: set[asyncio.Task[None]] = set()
+"""What stops the gateways that requests have started, when their event loops end. An event loop itself keeps no task alive."""
 _GONE = ClientGone("The client left before its request was answered.").outcome
 SHOWN = 200  # characters of a path that an answer or a log repeats
 
@@ -101,12 +104,12 @@ class App:
             await self._gateway.start()
         except CANNOT_START as error:
             log.critical("the gateway cannot start: %s", error)
-            await self._gateway.stop()
+            await self._gateway.rest()
             await send({"type": "lifespan.startup.failed", "message": str(error)})
             return
         await send({"type": "lifespan.startup.complete"})
         await receive()
-        await self._gateway.stop()
+        await self._gateway.rest()
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _http(self, exchange: Exchange) -> None:
@@ -247,7 +250,10 @@ class App:
 
     async def _begun(self, exchange: Exchange) -> None:
         """Start the gateway if no lifespan has done so. Requests that come meanwhile wait too, until a worker is ready or
-        `server.wait_for_workers_s` (else `server.first_wait_s`) seconds have passed. Raises InternalError."""
+        `server.wait_for_workers_s` (else `server.first_wait_s`) seconds have passed. Raises InternalError, and Draining where
+        somebody has stopped it."""
+        if self._gateway.stopped:
+            raise self._gateway.admission.stopped()
         if self._beginning is None:
             self._beginning = asyncio.create_task(self._begin())
         try:
@@ -259,21 +265,30 @@ class App:
         finally:
             if self._beginning is not None and self._beginning.done():
                 self._beginning = None
+        if self._gateway.stopped:  # meanwhile
+            raise self._gateway.admission.stopped()
 
     async def _begin(self) -> None:
         await self._gateway.start()
         if self._ending is None or self._ending.done():
-            self._ending = asyncio.create_task(self._end_with_loop())
+            stopped = asyncio.Event()
+            self._gateway.when_stopped(stopped.set)
+            self._ending = asyncio.create_task(self._end_with_loop(stopped), name="end with the event loop")
+            _STARTED_HERE.difference_update([each for each in _STARTED_HERE if each.get_loop().is_closed()])
+            _STARTED_HERE.add(self._ending)
+            self._ending.add_done_callback(_STARTED_HERE.discard)
         with contextlib.suppress(TimeoutError):
             server = self._gateway.config.server
             await self._gateway.ready(server.wait_for_workers_s or server.first_wait_s)
 
-    async def _end_with_loop(self) -> None:
-        """Stop the gateway when the event loop ends: `asyncio.run` cancels the tasks that are left, this one too."""
+    async def _end_with_loop(self, stopped: asyncio.Event) -> None:
+        """Stop the gateway when the event loop ends, unless it was stopped before: `asyncio.run` cancels the tasks that are left,
+        this one too."""
         try:
-            await asyncio.Event().wait()
-        finally:
-            await self._gateway.stop()
+            await stopped.wait()
+        except asyncio.CancelledError:
+            await self._gateway.rest()
+            raise
 
     def _log(self, exchange: Exchange, error: Exception) -> None:
         """Log the traceback of a fault; for each place that raises faults only once in a while."""

@@ -87,7 +87,7 @@ class Gateway(Runtime):
         workers = list(self.registry)
         ready = sum(worker.state == "ready" for worker in workers)
         serves = ", ".join(sorted(self.models)) or "no model yet"
-        state = "started" if self.started else "not started"
+        state = "started" if self.started else "stopped" if self.stopped else "not started"
         return f"<Gateway {state}: {serves}; {ready} of {len(workers)} workers ready, {self.in_flight} in flight>"
 
     def _repr_html_(self) -> str:
@@ -110,3 +110,8 @@ class Gateway(Runtime):
     def _check_started(self) -> None:
         if not self.started:
             raise RuntimeError("the gateway is not started: use `async with gateway:` or `await gateway` first")
+
+
+Runtime.__init__.__qualname__ = (
+    "Gateway.__init__"  # what a TypeError for an unknown argument names: users know no Runtime
+)

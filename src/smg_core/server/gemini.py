@@ -6,7 +6,6 @@ shared with other APIs, and `server.status` answers there. Above: server.generat
 
 import attrs
 
-from smg_core.errors import ModelNotFound
 from smg_core.protocols.base import Incoming, Locate
 from smg_core.protocols.errors import gemini_error
 from smg_core.protocols.gemini import decode_count
@@ -78,13 +77,11 @@ class GeminiModelRoutes:
         await self._respond(exchange, gemini_models_body(cards, size, token))
 
     async def one(self, exchange: Exchange) -> None:
-        """One model. Raises ModelNotFound."""
+        """One model. Raises ModelNotFound, or NoWorker where one may still come."""
         await self._respond(exchange, gemini_model_body(self._card(exchange.path_values["model"], exchange.caller)))
 
     def _card(self, name: str, caller: Caller) -> ModelCard:
-        model = self._gateway.served(name, caller)
-        if model is None:
-            raise ModelNotFound(name)
+        model = self._gateway.served_or_refused(name, caller)
         parent = model.primary if model.adapter else None
         return ModelCard(name, model.created, max_model_len=model.context_length or None, parent=parent)
 

@@ -4,6 +4,7 @@ Pure. Above: server.runtime, server.config_check. Below: routing.
 """
 
 from collections.abc import Callable
+from functools import partial
 from random import Random
 
 import attrs
@@ -11,6 +12,7 @@ import attrs
 from smg_core.observability.policy_failures import PolicyFailures
 from smg_core.routing import Decisions, Policies, Policy, RequestEnded, policy, policy_for
 from smg_core.routing.model_choice import ModelChoice
+from smg_core.routing.named import checked_policy
 from smg_core.routing.settings import RoutingConfig
 
 __all__ = [
@@ -46,7 +48,8 @@ def policies_of(
     settings: RoutingConfig, given: str | Policy | Callable[[], Policy] | None = None, rng: Random | None = None
 ) -> Policies:
     """The policies of one gateway: `given` for every model and role, else what `settings` say. Raises ValueError for a row of
-    `settings.policies` that is not of its form; the name of a policy is looked up when one is first made."""
+    `settings.policies` that is not of its form; the name of a policy is looked up, and what is `given` looked at, when one is
+    first made."""
     chance = rng or Random()
 
     def named(name: str) -> Callable[[], Policy]:
@@ -58,6 +61,7 @@ def policies_of(
         return Policies(named(settings.policy), others)
     if isinstance(given, str):
         return Policies(named(given))
+    called = getattr(given, "__qualname__", None) or f"the given {type(given).__qualname__}"
     if callable(given) and (isinstance(given, type) or not hasattr(given, "pick")):
-        return Policies(given)
-    return Policies(lambda: given)  # type: ignore[arg-type,return-value]  # what has a `pick` is no factory
+        return Policies(partial(checked_policy, called, given))
+    return Policies(lambda: checked_policy(called, lambda: given))  # what has a `pick` is no factory

@@ -25,7 +25,24 @@ from smg_core.server.config_check import check_url
 from smg_core.workers.worker import Board, Worker, WorkerSpec
 from smg_core.workers.worker_file import check_headers, workers_of
 
-__all__ = ["Board", "Reaching", "Worker", "WorkerSpec", "cache_losses", "specs_of", "worker_file", "workers_in"]
+__all__ = [
+    "WITHOUT_WORKERS",
+    "Board",
+    "Reaching",
+    "Worker",
+    "WorkerSpec",
+    "brings_workers",
+    "cache_losses",
+    "given_spec",
+    "specs_of",
+    "worker_file",
+    "workers_in",
+]
+
+
+def given_spec(worker: str | WorkerSpec) -> WorkerSpec:
+    """A worker that a program has given, as its URL or whole."""
+    return WorkerSpec(worker) if isinstance(worker, str) else worker
 
 
 def specs_of(settings: WorkersConfig) -> list[WorkerSpec]:
@@ -36,6 +53,17 @@ def specs_of(settings: WorkersConfig) -> list[WorkerSpec]:
         *(WorkerSpec(url, role="decode") for url in settings.decode_urls),
         *(WorkerSpec(url, role="encode") for url in settings.encode_urls),
     ]
+
+
+WITHOUT_WORKERS = (
+    "no engine to send requests to: give Gateway(workers=['grpc://host:port']), or settings of workers or discovery, or begin "
+    "with Gateway.simulated(); until then this waits for add_worker"
+)
+
+
+def brings_workers(config: Config) -> bool:
+    """Whether the settings name something that workers come from while the gateway runs."""
+    return bool(config.workers.file or config.discovery.dns or config.discovery.kubernetes)
 
 
 async def workers_in(config: Config) -> list[WorkerSpec]:

@@ -9,10 +9,12 @@ source wants and touches no other's. Above: server.runtime, server.admin, server
 import asyncio
 import logging
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from random import Random
 
 import attrs
 
 from smg_core.clock import CallLater, Clock
+from smg_core.config import Config
 from smg_core.errors import SmgError
 from smg_core.routing import Policies
 from smg_core.server.channel.settling import Channel, Notice, known_everywhere
@@ -22,7 +24,7 @@ from smg_core.server.probed import hear_others, telling_others
 from smg_core.workers.monitor import Monitor
 from smg_core.workers.registry import Registry
 from smg_core.workers.roster_entry import RosterEntry, read_entry, written_entry
-from smg_core.workers.worker import Worker, WorkerSpec, needs_new_client
+from smg_core.workers.worker import Board, Worker, WorkerSpec, needs_new_client
 
 __all__ = [
     "ADMIN",
@@ -36,6 +38,7 @@ __all__ = [
     "Roster",
     "first_source",
     "hear_others",
+    "registry_of",
     "telling_others",
 ]
 
@@ -54,6 +57,20 @@ ADMIN = "admin"
 
 LOOKS_S = 0.05
 """Seconds between two looks at whether a worker that drains still has requests; those of other processes ring no bell here."""
+
+
+def registry_of(config_now: Callable[[], Config], board: Board | None, rng: Random, clock: Clock) -> Registry:
+    """The registry of a gateway with these settings, of which those of names may change while it runs."""
+    config = config_now()
+    return Registry(
+        board,
+        settings=config.workers,
+        retry_after=config.limits.retry_after_s,
+        breaker=config.breaker,
+        draw=rng.random,
+        monotonic=clock.monotonic,
+        expected=lambda spec: config_now().model.expected(spec.model, [name for name, _ in spec.adapters]),
+    )
 
 
 @attrs.frozen

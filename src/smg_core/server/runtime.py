@@ -6,12 +6,13 @@ clients.
 """
 
 import asyncio
+import logging
 import random
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
-from typing import Protocol, Self, TypedDict, TypeVar, runtime_checkable
+from typing import NoReturn, Protocol, Self, TypedDict, TypeVar, runtime_checkable
 
 from smg_core.clock import CallLater, Clock, IdSource, SystemClock, random_ids
 from smg_core.config import Config
@@ -34,15 +35,26 @@ from smg_core.server.policies import (
     makes_other_policies,
     policies_of,
 )
-from smg_core.server.reaching import Board, Reaching, Worker, WorkerSpec, cache_losses, specs_of, workers_in
+from smg_core.server.reaching import (
+    WITHOUT_WORKERS,
+    Board,
+    Reaching,
+    Worker,
+    WorkerSpec,
+    brings_workers,
+    cache_losses,
+    given_spec,
+    specs_of,
+    workers_in,
+)
 from smg_core.server.roster import (
     PROGRAM,
     Leading,
     Monitor,
-    Registry,
     Roster,
     first_source,
     hear_others,
+    registry_of,
     telling_others,
 )
 from smg_core.server.tracing import logs_of, tracing_of
@@ -66,6 +78,11 @@ class Drains(Protocol):
         """The gateway shuts down: begin nothing more."""
         ...
 
+
+log = logging.getLogger("smg.server")
+
+READY_S = 60.0
+"""Seconds that a program waits for a worker which says nothing else."""
 
 B = TypeVar("B", bound=Beside)
 T = TypeVar("T")
@@ -130,7 +147,7 @@ class Runtime:
         self.tracing = tracing_of(self.config, self.clock, self.observer)
         self.models: dict[str, ServedModel] = {}
         limits = self.config.limits
-        self.registry = _registry(self.config, board, self.rng)
+        self.registry = registry_of(lambda: self.config, board, self.rng, self.clock)
         self.admission = Admission(
             limits.concurrent_requests,
             limits.pending_body_bytes,
@@ -138,7 +155,7 @@ class Runtime:
             retry_after=limits.retry_after_s,
             retries=self.config.routing,
         )
-        self.started = self.retiring = False
+        self.started = self.stopped = self.retiring = False
         self.leading, told = Leading(), self.config.observability
         self._id_header, self._id_characters = told.request_id_header.lower(), told.request_id_characters
         self.hosted, self.explains = hosted_kinds(self.config.mcp), told.explain
@@ -146,9 +163,9 @@ class Runtime:
         self.choice = ModelChoice(self.config.routing, self._stands_for)
         self.policies = policies_of(self.config.routing, policy, self.rng)
         self.decisions = Decisions(self.config.routing.decisions, self.config.routing.decision_bytes)
-        self._folder = Path(tokenizer) if tokenizer is not None else _path(self.config.tokenizer.path)
+        self._folder = Path(tokenizer) if tokenizer is not None else _own_folder(self.config)
         self._given_policy = policy
-        self._specs = [*(_spec(each) for each in workers), *specs_of(self.config.workers)]
+        self._specs = [*(given_spec(each) for each in workers), *specs_of(self.config.workers)]
         self._from_file: list[WorkerSpec] = []
         self._in_file: frozenset[str] = frozenset()
         self._reaching = Reaching(self.config)
@@ -179,7 +196,7 @@ class Runtime:
             except BaseException:
                 await self._end()
                 raise
-            self.started = True
+            self.started, self.stopped = True, False
 
     async def _read_workers(self) -> None:
         """Read the file of workers. Raises what is wrong with it, with a worker, or with the policies."""
@@ -339,11 +356,22 @@ class Runtime:
         self.monitor.handover((start.worker, start.rank), (end.worker, end.rank), error, began)
 
     async def stop(self) -> None:
-        """Close workers, threads and embedded engines. A server that still has requests drains first."""
+        """Close workers, threads and embedded engines. A server that still has requests drains first. From now on requests get
+        503, until `start`, `await gateway` or `async with gateway` starts it again."""
         async with self._changing:
             if self.started:
-                self.started = False
+                self.started, self.stopped = False, True
                 await self._end()
+
+    async def rest(self) -> None:
+        """The same; the next request, which may come with another event loop, starts it again."""
+        before = self.stopped
+        await self.stop()
+        self.stopped = before
+
+    def when_stopped(self, tell: Callable[[], None]) -> None:
+        """Call `tell` when the gateway, which is started, ends."""
+        self._stack.callback(tell)
 
     async def _end(self) -> None:
         for worker in list(self.registry):
@@ -355,7 +383,7 @@ class Runtime:
             self.retiring = False
             self.leading.become(True)
 
-    async def ready(self, timeout: float | None = 60.0) -> None:
+    async def ready(self, timeout: float | None = READY_S) -> None:
         """Return once a worker is ready. Raises TimeoutError, which says which workers are missing and why, after `timeout`
         seconds; None waits for ever."""
         try:
@@ -365,13 +393,18 @@ class Runtime:
             raise TimeoutError(f"no worker has joined within {timeout:g} s: {self.registry.missing()}") from None
 
     def __await__(self) -> Generator[object, None, Self]:
-        """`gateway = await Gateway(...)`, for a notebook: started, with a worker ready; `await gateway.stop()` ends it."""
+        """`gateway = await Gateway(...)`, for a notebook: started, with a worker ready; `await gateway.stop()` ends it. Raises as
+        `async with` does."""
         return self.__aenter__().__await__()
 
     async def __aenter__(self) -> Self:
+        """Started, with a worker ready. Raises TimeoutError where none is ready within `server.wait_for_workers_s`, or 60 seconds
+        where that is 0."""
         try:
             await self.start()
-            await self.ready()
+            if not len(self.registry) and not brings_workers(self.config):
+                log.warning(WITHOUT_WORKERS)
+            await self.ready(self.config.server.wait_for_workers_s or READY_S)
         except BaseException:
             await self.stop()
             raise
@@ -419,9 +452,14 @@ class Runtime:
         found."""
         model = self.served(name, caller)
         if model is None:
-            self.registry.refuse(name, hidden=not caller.grants.may_use(name))
-            raise AssertionError("a model that nobody serves is refused")
+            self.refuse(name, caller)
         return model
+
+    def refuse(self, name: str, caller: Caller) -> NoReturn:
+        """Raise what a request of this caller for `name` gets where no worker for it is there: ModelNotFound or NoWorker."""
+        meant = self._stands_for(self.choice.foremost(name, caller.tenant), caller.tenant)
+        hidden = not caller.grants.may_use(name, meant)
+        self.registry.refuse(name if hidden else meant, hidden=hidden)
 
     def served_name(self, name: str, caller: Caller) -> str:
         """The first name of the model that this caller asks for as `name`; "" where it gets none by that name."""
@@ -524,7 +562,7 @@ class Runtime:
     def add_worker(self, worker: str | WorkerSpec, *, source: str = PROGRAM) -> Worker:
         """Add a worker while running, in this process alone; `roster` changes all of them. `source` says who brings it. Raises
         ValueError for an invalid URL, or a name that is taken."""
-        return self.roster.added(_spec(worker), source)
+        return self.roster.added(given_spec(worker), source)
 
     def drain_worker(self, name: str, *, move: bool = False) -> Worker:
         """Send a worker no new requests; those it has are finished. With `move` they go on with other workers now, if there are
@@ -557,19 +595,5 @@ async def _ended(task: asyncio.Task[None]) -> None:
     await asyncio.gather(task, return_exceptions=True)
 
 
-def _registry(config: Config, board: Board | None, rng: random.Random) -> Registry:
-    return Registry(
-        board,
-        settings=config.workers,
-        retry_after=config.limits.retry_after_s,
-        breaker=config.breaker,
-        draw=rng.random,
-    )
-
-
-def _spec(worker: str | WorkerSpec) -> WorkerSpec:
-    return WorkerSpec(worker) if isinstance(worker, str) else worker
-
-
-def _path(text: str | None) -> Path | None:
-    return Path(text).expanduser() if text else None
+def _own_folder(config: Config) -> Path | None:
+    return Path(config.tokenizer.path).expanduser() if config.tokenizer.path else None

@@ -108,7 +108,7 @@ class ServerConfig:
     wait_for_workers_s: float = option(
         0.0,
         "Seconds to wait at the start for a worker before connections are answered; without one by then the start fails. 0 waits "
-        "for none.",
+        "for none; `async with` and `await` of a gateway in Python wait 60 seconds then.",
         at_least=0,
         at_most=86400,
         flag="--wait-for-workers",
@@ -208,6 +208,12 @@ class ModelConfig:
         served model has."""
         own = (rest for of, _, rest in (each.partition(":") for each in self.tenant_aliases) if of == tenant)
         return (tenant and _aliased(name, own)) or _aliased(name, self.aliases) or name
+
+    def expected(self, own: str | None, adapters: Iterable[str]) -> frozenset[str]:
+        """The names by which clients may ask for the model of a worker, or for its `adapters`, as far as the settings say: `own`
+        is the worker's. Empty where its engine says the name."""
+        called = own or self.name
+        return frozenset([called, *self.served_names, *adapters]) if called else frozenset()
 
 
 def _aliased(name: str, aliases: Iterable[str]) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Unpack
 
 from smg_core.server.gateway import Gateway
-from smg_core.server.runtime import RuntimeArguments
+from smg_core.server.runtime import READY_S, RuntimeArguments
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.server import SimulatedEngine
 from smg_core.workers.worker import WorkerSpec
@@ -36,7 +36,7 @@ class SimulatedGateway(Gateway):
         """The embedded engines of a running gateway, so that tests can inspect and break them."""
         return tuple(self._engines)
 
-    async def ready(self, timeout: float | None = 60.0) -> None:
+    async def ready(self, timeout: float | None = READY_S) -> None:
         """Return once all of its engines are in use or kept from it, and one is ready. Raises TimeoutError as Gateway does."""
         await super().ready(timeout)
         async with asyncio.timeout(timeout):

@@ -4,7 +4,7 @@ Above: server.app puts the routes into its table. Below: the records of models, 
 """
 
 from smg_core.auth.roles import PUBLIC
-from smg_core.errors import ModelNotFound, Overloaded
+from smg_core.errors import Overloaded
 from smg_core.pipeline.scoring import method_of
 from smg_core.protocols.models import (
     ModelCard,
@@ -86,10 +86,8 @@ class Status:
         await self._json(exchange, body)
 
     def _card(self, name: str, caller: Caller) -> ModelCard:
-        """The card of one model, by its name or an alias that this caller may use. Raises ModelNotFound."""
-        model = self._gateway.served(name, caller)
-        if model is None:
-            raise ModelNotFound(name)
+        """The card of one model, by its name or an alias that this caller may use. Raises as a request for it does."""
+        model = self._gateway.served_or_refused(name, caller)
         kinds = [each.facts for each in self._gateway.registry.of(model.name)]
         return ModelCard(
             id=name,
@@ -119,7 +117,9 @@ class Status:
         names = self._gateway.names(exchange.caller)
         root = exchange.scope.get("root_path", "")
         base = f"{exchange.scope.get('scheme', 'http')}://{exchange.headers.get('host', 'localhost')}{root}"
-        page = front_page(names, ready=self._gateway.ready_now, trial=curl(base, names[0]) if names else "")
+        page = front_page(
+            names, ready=self._gateway.ready_now, trial=curl(self._gateway, base, names[0]) if names else ""
+        )
         await self._respond(exchange, page, *HTML)
 
     async def _json(self, exchange: Exchange, body: bytes) -> None:

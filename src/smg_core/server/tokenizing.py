@@ -11,7 +11,7 @@ from typing import TypeAlias, TypeVar
 import attrs
 from msgspec.structs import replace
 
-from smg_core.errors import InvalidRequest, ModelNotFound, PromptTooLong, SmgError, UnsupportedParameter
+from smg_core.errors import InvalidRequest, PromptTooLong, SmgError, UnsupportedParameter
 from smg_core.pipeline.prompted import Prompted
 from smg_core.pipeline.served import ServedModel
 from smg_core.protocols.base import ErrorEncoder, Incoming, Locate
@@ -203,7 +203,7 @@ class Tokenizing:
         asked = GenerationRequest(incoming.request_id, name, caller=incoming.caller, headers=incoming.headers)
         model = answering_model(gateway, asked)
         if model is None:
-            raise ModelNotFound(name)
+            gateway.refuse(name, incoming.caller)
         tokenizer, size = tokenizer_of(model), model.vocab_size
         several = isinstance(wire.tokens[0], list)
         nested = [each for each in wire.tokens if isinstance(each, list)]

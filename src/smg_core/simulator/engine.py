@@ -7,7 +7,7 @@ text, vocabulary makes tokens, prefix_cache counts what was seen. Knows no diale
 
 import math
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 from random import Random
 from typing import Literal, cast
@@ -108,6 +108,7 @@ class SimulatorConfig:
     tls_client_ca: str = ""
 
     def __attrs_post_init__(self) -> None:
+        self._check_records()
         for name in ("block_size", "blocks", "max_n", "embedding_size", "kv_batches"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
@@ -117,6 +118,21 @@ class SimulatorConfig:
             raise ValueError(f"chained must be at least 1, got {self.chained}")
         if self.context_length < 0 or self.keep_requests < 0:
             raise ValueError("context_length and keep_requests must not be negative")
+
+    def _check_records(self) -> None:
+        """Raise TypeError where something stands for a record that is none."""
+        rates = [each[0] if isinstance(each, tuple | list) and len(each) == 2 else each for each in self.fault_rates]
+        given: dict[str, tuple[Iterable[object], type]] = {
+            "replies": (self.replies, Reply),
+            "rules": (self.rules, Rule),
+            "faults": ([each for each in self.faults if each is not None], Fault),
+            "fault_rates": (rates, Fault),
+            "timing": ([self.timing], Timing),
+        }
+        for name, (records, kind) in given.items():
+            wrong = [each for each in records if not isinstance(each, kind)]
+            if wrong:
+                raise TypeError(f"{name}: {wrong[0]!r:.60} is no {kind.__name__}; write {kind.__name__}(...)")
 
 
 @attrs.frozen

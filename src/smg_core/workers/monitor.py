@@ -200,7 +200,7 @@ class Monitor:
             watch.cancel()
         if worker.state != "ready":
             self.signal(worker, "joined", f"serves {', '.join(models)}")
-        log.info("worker %s has joined as it was changed to be", worker.name)
+        log.info("worker %s has joined as it was changed to be, in the dialect %s", worker.name, worker.facts.dialect)
         self.watch(worker, engine)
         if before is not None:
             self._replaced[before] = None
@@ -348,6 +348,7 @@ class Monitor:
                 self._registry.serve(worker, models)
                 self._look_at_process(worker, worker.said, began)
                 self.signal(worker, "joined", f"serves {', '.join(models)}")
+                log.info("worker %s is spoken to in the dialect %s", worker.name, worker.facts.dialect)
                 return engine
 
     def _joined(self, worker: Worker, outcome: str, began: float) -> None:

@@ -3,11 +3,14 @@
 An encode worker answers no request by itself, so it serves no model to clients: only `encoders` and `candidates` know of it.
 
 Decides which workers may take a request for a model. When there is none, it decides between "no worker serves that model"
-(404) and "the workers that serve it are not ready" (503). A lookup happens per request and is a dictionary read; the index is
-rebuilt when a worker's state or models change, which is rare. Above: the pipeline and the monitor. Below: worker.
+(404) and "the workers that serve it are not ready" (503). A worker that has not joined may turn out to serve any model that the
+operator's settings do not rule out; beside workers that are ready that is believed of it for a while only. A lookup happens per
+request and is a dictionary read; the index is rebuilt when a worker's state or models change, which is rare.
+Above: the pipeline and the monitor. Below: worker.
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from typing import NoReturn
 
 from smg_core.engines.base import EngineFacts
 from smg_core.errors import ModelNotFound, NoWorker
@@ -20,13 +23,16 @@ from smg_core.workers.worker import Board, LocalBoard, ProbeCall, Signal, Worker
 
 __all__ = ["Registry"]
 
+ExpectedNames = Callable[[WorkerSpec], frozenset[str]]
+"""The names by which clients may ask for the model of a worker, as far as the operator has set them; empty: its engine says."""
 NAMED = 5  # workers that an error or a line in the log names
 
 
 class Registry:
     """Workers in the order in which they were added, at most `settings.most`. `retry_after` (seconds) goes into a NoWorker error.
     `breakers` say which of the ready ones are left alone for a while, `handovers` which of them may be to blame for a cache that
-    was not handed over, `slow_start` which get less than their share; `draw` is its source of chance."""
+    was not handed over, `slow_start` which get less than their share; `draw` is its source of chance. `monotonic` is the time in
+    seconds, and `expected` says what a worker that has not joined may serve."""
 
     def __init__(
         self,
@@ -36,6 +42,8 @@ class Registry:
         retry_after: float = 1.0,
         breaker: BreakerConfig | None = None,
         draw: Callable[[], float] = float,  # 0.0 again and again: who starts slowly is left out of nothing
+        monotonic: Callable[[], float] = float,  # without a clock no time passes
+        expected: ExpectedNames = lambda spec: frozenset([spec.model] if spec.model else ()),
     ) -> None:
         self._settings = settings or WorkersConfig()
         self.slow_start = SlowStart(self._settings, draw)
@@ -51,6 +59,7 @@ class Registry:
         self._kinds_of: dict[str, frozenset[EngineFacts]] = {}
         self._encoders: dict[str, tuple[Worker, ...]] = {}
         self._retry_after = retry_after
+        self._monotonic, self._expected = monotonic, expected
 
     @property
     def process(self) -> int:
@@ -88,7 +97,8 @@ class Registry:
     def add(self, spec: WorkerSpec, source: str = "program") -> Worker:
         """A new worker in state "joining". Raises ValueError when the name is taken or the registry or the board is full."""
         self.check_new(spec)
-        worker = Worker(spec=spec, row=self._board.claim(spec.label), board=self._board, source=source)
+        row = self._board.claim(spec.label)
+        worker = Worker(spec=spec, row=row, board=self._board, source=source, since=self._monotonic())
         self._workers[spec.label] = worker
         return worker
 
@@ -112,7 +122,9 @@ class Registry:
         return changed
 
     def change(self, worker: Worker, spec: WorkerSpec) -> None:
-        """Let a worker be what `spec` says, under the same name."""
+        """Let a worker be what `spec` says, under the same name. Another engine has all its time to join."""
+        if spec.url != worker.spec.url:
+            worker.since = self._monotonic()
         worker.become(spec)
         self._index()
 
@@ -261,14 +273,33 @@ class Registry:
             self.refuse(model)
         return ready
 
-    def refuse(self, model: str, *, hidden: bool = False) -> None:
+    def refuse(self, model: str, *, hidden: bool = False) -> NoReturn:
         """Raise NoWorker when a worker serves the model but none is ready, or when a worker that is joining may turn out to serve
-        it; else ModelNotFound. `hidden`: the caller may not use it, and is answered as if no worker knew it."""
+        it; else ModelNotFound. `hidden`: the caller may not use it, and is answered as if no worker knew it and no setting named
+        it."""
         if model in self._known and not hidden:
             raise NoWorker(f"No worker for the model '{model}' is ready.", retry_after=self._retry_after)
-        if any(worker.state == "joining" for worker in self._workers.values()) or not self._workers:
+        if not self._workers:
             raise NoWorker("The gateway has no worker yet.", retry_after=self._retry_after)
-        raise ModelNotFound(model)
+        awaited = sum(self._may_serve(worker, model, hidden) for worker in self._workers.values())
+        if not awaited:
+            raise ModelNotFound(model)
+        who = "1 worker has" if awaited == 1 else f"{awaited} workers have"
+        message = f"No worker that serves '{model}' is ready; {who} not joined yet."
+        raise NoWorker(message, retry_after=self._retry_after)
+
+    def _may_serve(self, worker: Worker, model: str, hidden: bool) -> bool:
+        """Whether a worker that has not joined may turn out to serve `model`. Where none is ready, any may. Beside workers that
+        are ready it counts for `workers.joining_s` seconds, in which its engine may load its model, and where the operator has
+        named its model, for that name."""
+        if worker.state != "joining":
+            return False
+        if not self.any_ready:
+            return True
+        if worker.role == "encode" or self._monotonic() - worker.since >= self._settings.joining_s:
+            return False
+        names = self._expected(worker.spec)
+        return not names or (not hidden and (model in names or model.partition(":")[0] in names))
 
 
 def _lasting(breaker: BreakerConfig) -> float:

@@ -80,6 +80,13 @@ class WorkersConfig:
         at_least=0.01,
         at_most=3600,
     )
+    joining_s: float = option(
+        300.0,
+        "Seconds that an engine may take to load its model. A request for an unknown model gets 503 for so long after an engine "
+        "was added that has not joined, since it may serve that model, then 404; while no engine is ready, always 503.",
+        at_least=0,
+        at_most=86_400,
+    )
     migrations: int = option(
         3,
         "How often an answer that has begun may go on with another engine, when its own is lost; 0 for never.",

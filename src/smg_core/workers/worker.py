@@ -301,7 +301,7 @@ class Worker:
     people, why the worker is in its state; while it joins: what keeps it from joining. `pending` says what keeps a changed spec
     from being used; the client that was there before serves meanwhile. `client_calls` counts what goes through the client that is
     there now. `process` tells whether the engine is still the process that it was. `failing`: its health checks
-    fail, in any state."""
+    fail, in any state. `since`: when this engine was added, in monotonic seconds."""
 
     spec: WorkerSpec
     row: int
@@ -323,6 +323,7 @@ class Worker:
     client_calls: ClientCalls = attrs.field(factory=ClientCalls)
     process: ProcessTracker = attrs.field(factory=ProcessTracker)
     failing: bool = False
+    since: float = 0.0
     _lost_at: float | None = attrs.field(default=None, init=False)
     _name: str = attrs.field(init=False)
     _host: tuple[WorkerSpec, str] | None = attrs.field(default=None, init=False)

@@ -26,7 +26,7 @@ import msgspec
 from smg_core.engines.h2.headers import check_metadata
 from smg_core.engines.target import Tls
 from smg_core.errors import InternalError
-from smg_core.settings import ConfigError
+from smg_core.settings import ConfigError, nearest
 from smg_core.workers.candidate import LEAST_WEIGHT, MOST_RANK, MOST_WEIGHT
 from smg_core.workers.worker import WorkerRole, WorkerSpec
 
@@ -47,6 +47,7 @@ TLS_FIELDS = frozenset({"tls_ca", "tls_cert", "tls_key", "tls_server_name"})
 
 HIGHEST_PORT = 65535
 MOST_ADAPTER_ID = (1 << 63) - 1
+_UNKNOWN_FIELD = "Object contains unknown field `"
 
 
 class WorkerEntry(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -85,7 +86,7 @@ def workers_of(content: object, read: Callable[[str], str], header_bytes: int) -
     found, problems = [], []
     for at, each in enumerate(content):
         try:
-            found.append(spec_of(msgspec.convert(each, WorkerEntry), read, header_bytes))
+            found.append(spec_of(_entry(each), read, header_bytes))
         except (ValueError, OSError) as error:  # msgspec's own errors are ValueErrors that name the field and no value
             problems.append(f"workers.file: worker {at + 1}: {error}")
     labels = [each.label for each in found]
@@ -93,6 +94,17 @@ def workers_of(content: object, read: Callable[[str], str], header_bytes: int) -
     if problems:
         raise ConfigError(*problems)
     return found
+
+
+def _entry(written: object) -> WorkerEntry:
+    """An entry as it is written. Raises ValueError, which suggests a field in place of one that is unknown."""
+    try:
+        return msgspec.convert(written, WorkerEntry)
+    except msgspec.ValidationError as error:
+        said = str(error)
+        name = said.removeprefix(_UNKNOWN_FIELD)
+        meant = nearest(name.removesuffix("`"), WorkerEntry.__struct_fields__) if name != said else ""
+        raise ValueError(said + meant) from None
 
 
 def spec_of(entry: WorkerEntry, read: Callable[[str], str], header_bytes: int) -> WorkerSpec:

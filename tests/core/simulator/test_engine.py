@@ -336,3 +336,21 @@ def test_any_text_survives_the_shipped_tokenizer(text: str) -> None:
 def test_an_engine_that_cannot_be_is_refused(wrong: dict) -> None:
     with pytest.raises(ValueError, match=next(iter(wrong))):
         SimulatorConfig(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("field", "wrong", "kind"),
+    [
+        ("replies", ("text",), "Reply"),
+        ("replies", "text", "Reply"),
+        ("rules", ({"a": "b"},), "Rule"),
+        ("faults", (None, "stall"), "Fault"),
+        ("fault_rates", (("stall", 0.5),), "Fault"),
+        ("timing", {"decode_rate": 40}, "Timing"),
+    ],
+)
+def test_what_stands_for_a_record_and_is_none_is_refused_when_the_settings_are_made(
+    field: str, wrong: object, kind: str
+) -> None:
+    with pytest.raises(TypeError, match=rf"{field}: .* is no {kind}; write {kind}\("):
+        SimulatorConfig(**{field: wrong})  # type: ignore[arg-type]

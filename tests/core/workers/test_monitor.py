@@ -158,6 +158,17 @@ async def site() -> AsyncIterator[Site]:
 # ------------------------------------------------------------------------------------------------------------- joining
 
 
+async def test_the_log_says_in_which_dialect_a_worker_that_has_joined_is_spoken_to(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with caplog.at_level("INFO", "smg.workers"):
+        async with site() as here:
+            worker = here.add()
+            await asyncio.wait_for(here.monitor.ready(), PATIENCE)
+
+    assert f"worker {worker.name} is spoken to in the dialect {worker.facts.dialect}" in caplog.messages
+
+
 async def test_a_worker_that_answers_joins_at_once_and_serves_its_models() -> None:
     async with site() as here:
         worker = here.add()

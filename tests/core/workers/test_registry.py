@@ -70,6 +70,52 @@ def test_while_a_worker_is_joining_an_unknown_model_may_still_come() -> None:
         registry.candidates("m")
 
 
+def test_beside_ready_workers_one_that_has_not_joined_is_awaited_for_a_while() -> None:
+    now = 0.0
+    registry = Registry(settings=WorkersConfig(joining_s=5.0), monotonic=lambda: now)
+    ready(registry, "a", "m")
+    late = registry.add(WorkerSpec("grpc://late", name="late"))
+
+    with pytest.raises(NoWorker, match="No worker that serves 'other' is ready; 1 worker has not joined yet"):
+        registry.refuse("other")
+    now = 5.0
+    with pytest.raises(ModelNotFound):
+        registry.refuse("other")
+    registry.change(late, WorkerSpec("grpc://late", name="late", weight=2.0))
+    with pytest.raises(ModelNotFound):
+        registry.refuse("other")
+    registry.change(late, WorkerSpec("grpc://elsewhere", name="late"))
+    with pytest.raises(NoWorker):
+        registry.refuse("other")
+
+
+@pytest.mark.parametrize(
+    "awaited", [WorkerSpec("grpc://late", model="named"), WorkerSpec("grpc://late", role="encode")]
+)
+def test_beside_ready_workers_one_that_cannot_serve_a_model_is_not_awaited_for_it(awaited: WorkerSpec) -> None:
+    registry = Registry()
+    registry.add(awaited)
+    with pytest.raises(NoWorker):
+        registry.refuse("other")
+    ready(registry, "a", "m")
+    with pytest.raises(ModelNotFound):
+        registry.refuse("other")
+
+
+def test_a_name_that_is_hidden_is_answered_as_one_that_no_setting_names() -> None:
+    registry = Registry()
+    ready(registry, "a", "m")
+    registry.add(WorkerSpec("grpc://late", model="named"))
+
+    with pytest.raises(NoWorker):
+        registry.refuse("named")
+    with pytest.raises(ModelNotFound):
+        registry.refuse("named", hidden=True)
+    registry.add(WorkerSpec("grpc://later"))
+    with pytest.raises(NoWorker, match="1 worker has"):
+        registry.refuse("named", hidden=True)
+
+
 def test_a_removed_worker_is_gone_from_the_index() -> None:
     registry = Registry()
     worker = ready(registry, "a", "m")

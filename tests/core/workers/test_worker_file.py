@@ -79,7 +79,9 @@ def test_a_worker_shows_the_names_of_its_headers_and_no_value() -> None:
 @pytest.mark.parametrize(
     ("entry", "problem"),
     [
-        ({"urll": "grpc://a:1"}, "unknown field `urll`"),
+        ({"urll": "grpc://a:1"}, "unknown field `urll`; did you mean url?"),
+        ({"url": "grpc://a:1", "nam": "a"}, "unknown field `nam`; did you mean name?"),
+        ({"url": "grpc://a:1", "xyzzy": "a"}, "unknown field `xyzzy`"),
         ({"role": "prefil"}, "Invalid enum value 'prefil' - at `$.role`"),
         ({"rank": -1}, "rank must be 0 to 2147483647"),
         ({"rank": 10**30}, "rank must be 0 to 2147483647"),

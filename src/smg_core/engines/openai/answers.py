@@ -15,6 +15,7 @@ __all__ = [
     "adapters_of",
     "error_from_event",
     "error_from_http_status",
+    "error_of_chat",
     "model_served",
     "one_line",
     "retry_after",
@@ -46,6 +47,11 @@ _STATUSES: dict[int, tuple[type[SmgError], str]] = {
     503: _BUSY,
     504: _LATE,
 }
+_NO_SUCH_CALL = frozenset({404, 405})
+_OTHER_DIALECT = (
+    "The worker was spoken to in Chat Completions (dialect openai); an engine that takes token ids over HTTP needs its "
+    "dialect set: vllm-http, sglang-http or llamacpp-http"
+)
 _WORDS: dict[str, tuple[type[SmgError], str]] = {
     # `code` or `type` of an error object
     "invalid_request_error": _REJECTED,
@@ -66,6 +72,14 @@ def error_from_http_status(status: int, body: bytes, wait: float | None = None) 
     return kind(
         told, detail=f"HTTP status {status}{_with(said)}", said=said, retry_after=wait if kind is WorkerBusy else None
     )
+
+
+def error_of_chat(status: int, body: bytes, wait: float | None = None) -> SmgError:
+    """The same, for a request of Chat Completions. Where the server knows no such call, the log says what may be set."""
+    error = error_from_http_status(status, body, wait)
+    if status in _NO_SUCH_CALL:
+        error.detail = f"{error.detail}. {_OTHER_DIALECT}"
+    return error
 
 
 def error_from_event(error: ErrorWire | str) -> SmgError:

@@ -17,7 +17,13 @@ from smg_core.engines.elsewhere import Elsewhere
 from smg_core.engines.http.address import HTTP2_PREFACE, is_http2
 from smg_core.engines.http.answer import HttpReply
 from smg_core.engines.http.client import HttpCall, HttpClient
-from smg_core.engines.openai.answers import adapters_of, error_from_http_status, model_served, retry_after
+from smg_core.engines.openai.answers import (
+    adapters_of,
+    error_from_http_status,
+    error_of_chat,
+    model_served,
+    retry_after,
+)
 from smg_core.engines.openai.asking import Asking, asking
 from smg_core.engines.openai.pooled import PooledWork
 from smg_core.engines.pooling import PoolCall, Vector
@@ -349,7 +355,7 @@ class _ChatCall:
 
     def _refusal_error(self, refusal: HttpReply) -> SmgError:
         body = bytes(self._refused[: self._limits.http_error_bytes])
-        return error_from_http_status(refusal.status, body, retry_after(refusal.headers))
+        return error_of_chat(refusal.status, body, retry_after(refusal.headers))
 
     def _stop(self, error: SmgError) -> None:
         """End the call on this side."""

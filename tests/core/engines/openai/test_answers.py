@@ -5,7 +5,13 @@ from typing import Any
 
 import pytest
 
-from smg_core.engines.openai.answers import error_from_http_status, model_served, retry_after, serves_others
+from smg_core.engines.openai.answers import (
+    error_from_http_status,
+    error_of_chat,
+    model_served,
+    retry_after,
+    serves_others,
+)
 from smg_core.errors import EngineFailed, EngineGarbled, EngineRejected, EngineStalled, WorkerBusy, WorkerGone
 
 
@@ -111,3 +117,12 @@ def test_of_several_models_the_preferred_one_is_taken_and_of_one_that_one() -> N
 def test_a_list_that_does_not_settle_it_is_refused_in_words(body: bytes, wanted: str, kind: type, words: str) -> None:
     with pytest.raises(kind, match=words):
         model_served(body, wanted)
+
+
+@pytest.mark.parametrize("status", [404, 405])
+def test_where_a_server_knows_no_chat_the_log_says_which_dialects_may_be_meant(status: int) -> None:
+    error = error_of_chat(status, b'{"error": {"message": "no"}}')
+
+    assert "vllm-http" in (error.detail or "")
+    assert "vllm-http" not in error.message
+    assert error_of_chat(500, b"oops").detail == error_from_http_status(500, b"oops").detail
