@@ -242,13 +242,14 @@ class LineCheck:
 
 
 class Requested(Struct, gc=False):
-    """The fields of a batch's request that decide how it is sent."""
+    """The fields of a batch's request that decide how it is sent. Nothing is made of what they hold: it may be of any shape."""
 
-    stream: object = None
-    background: object = None
+    stream: Raw = Raw(b"null")
+    background: Raw = Raw(b"null")
 
 
 _REQUESTED = msgspec.json.Decoder(Requested)
+_NO = b"null", b"false"
 
 
 def refusal(body: bytes) -> str | None:
@@ -258,9 +259,9 @@ def refusal(body: bytes) -> str | None:
         asked = _REQUESTED.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    if asked.stream not in (None, False):
+    if memoryview(asked.stream) not in _NO:
         return "stream"
-    return "background" if asked.background not in (None, False) else None
+    return "background" if memoryview(asked.background) not in _NO else None
 
 
 def result_line(id: str, custom_id: str, status: int, request_id: str, body: bytes) -> bytes:
