@@ -7,13 +7,17 @@ JSON texts.
 import codecs
 import re
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from smg_core.errors import InvalidJson, InvalidRequest, PayloadTooLarge
 from smg_core.protocols.json_bounds import ObjectEnd, nests_deeper, over_values
 
-__all__ = ["LineSplitter", "ObjectBounds", "objects_of"]
+__all__ = ["Line", "LineSplitter", "ObjectBounds", "objects_of"]
 
+Line: TypeAlias = tuple[int, bytes | None]
+"""The number of a line and its bytes, None for one that is too long."""
+
+_WORD = re.compile(rb"\S")
 _SPACE = re.compile(rb"[ \t\n\r]*+")
 _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 _STEP = 1024
@@ -24,48 +28,59 @@ _MARK = codecs.BOM_UTF8
 
 
 class LineSplitter:
-    """Cuts bytes at line feeds. A line of more than `most` bytes is given as None, and not kept in memory. A byte order mark that
-    the bytes begin with is left out."""
+    """Cuts bytes at line feeds and gives each line with its number, the first of which is 1. Lines of white space alone are
+    counted but not given, so that a file of such lines is no work. A line of more than `most` bytes is given as None, and not
+    kept in memory. A byte order mark that the bytes begin with is left out."""
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._rest = bytearray()
+        self._rest: list[bytes] = []
+        self.held = 0
+        """Bytes of the line that has not ended yet."""
+        self._blank = True
         self._too_long = False
-        self._begins = True  # the next line is the first
+        self._number = 0  # of the last line that has ended
 
-    def feed(self, piece: bytes) -> list[bytes | None]:
+    def feed(self, piece: bytes) -> list[Line]:
         """The lines that end in this piece, without their line feeds."""
-        first, *others = piece.split(b"\n")
-        self._add(first)
-        if not others:
+        at, last = piece.find(b"\n") + 1, piece.rfind(b"\n") + 1
+        if not at:
+            self._add(piece)
             return []
-        found: list[bytes | None] = [self._line()]
-        last = others.pop()
-        found += [None if len(line) > self._most else line for line in others]
-        self._add(last)
+        self._add(piece[: at - 1])
+        found = self._line()
+        while (word := _WORD.search(piece, at, last)) is not None:
+            begin, end = piece.rfind(b"\n", at - 1, word.start()) + 1, piece.find(b"\n", word.start())
+            self._number += piece.count(b"\n", at, begin) + 1
+            found.append((self._number, None if end - begin > self._most else piece[begin:end]))
+            at = end + 1
+        self._number += piece.count(b"\n", at, last)
+        self._add(piece[last:])
         return found
 
-    def end(self) -> list[bytes | None]:
+    def end(self) -> list[Line]:
         """The last line, where it has no line feed behind it."""
-        if self._begins and self._rest == _MARK:
-            return []
-        return [self._line()] if self._rest or self._too_long else []
+        return self._line()
 
     def _add(self, part: bytes) -> None:
-        if self._too_long or len(self._rest) + len(part) > self._most:
-            self._too_long = True
+        self._blank = self._blank and (not part or part.isspace())
+        if self._too_long or self.held + len(part) > self._most:
+            self._too_long, self.held = True, 0
             self._rest.clear()
         else:
-            self._rest += part
+            self._rest.append(part)
+            self.held += len(part)
 
-    def _line(self) -> bytes | None:
-        line = None if self._too_long else bytes(self._rest)
-        if self._begins and line is not None:
-            line = line.removeprefix(_MARK)
-        self._begins = False
+    def _line(self) -> list[Line]:
+        """The line that has come piece by piece and ends here, if there is one to give."""
+        line, blank = None if self._too_long else b"".join(self._rest), self._blank
         self._rest.clear()
-        self._too_long = False
-        return line
+        self.held, self._blank, self._too_long = 0, True, False
+        self._number += 1
+        if self._number == 1 and line is not None and line.startswith(_MARK):
+            line = line[len(_MARK) :]
+            blank = not line or line.isspace()
+        return [] if blank else [(self._number, line)]
 
 
 class ObjectBounds(NamedTuple):

@@ -105,8 +105,8 @@ async def received(exchange: Exchange, limit: int, take: Callable[[bytes], None]
 async def read_through(
     gateway: Runtime, exchange: Exchange, spool: Spool, work: Callable[[Callable[[int], bytes]], T]
 ) -> T:
-    """What `work` makes, in a thread, of the bytes in the file, which `read(size)` gives it from their beginning on. A client that
-    leaves gives it up: the next read raises ClientGone."""
+    """What `work` makes, in a thread, of the bytes in the file: `read(size)` gives it the next, from their beginning on. A client
+    that leaves gives it up: the next read raises ClientGone."""
 
     def reading(given_up: GivenUp) -> T:
         def read(size: int) -> bytes:

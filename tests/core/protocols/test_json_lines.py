@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smg_core.errors import InvalidRequest, PayloadTooLarge
-from smg_core.protocols.json_lines import LineSplitter, ObjectBounds, objects_of
+from smg_core.protocols.json_lines import Line, LineSplitter, ObjectBounds, objects_of
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -26,28 +26,43 @@ def pieces(content: bytes, cuts: list[int]) -> list[bytes]:
     return [content[one:other] for one, other in pairwise(places)]
 
 
-CONTENT = st.binary(max_size=200) | st.text("a\n", max_size=80).map(str.encode)
+CONTENT = st.binary(max_size=200) | st.text("a\n \r", max_size=80).map(str.encode)
+
+
+def split(splitter: LineSplitter, content: bytes, cuts: list[int]) -> list[Line]:
+    return [line for piece in pieces(content, cuts) for line in splitter.feed(piece)] + splitter.end()
 
 
 @given(st.sampled_from([b"", codecs.BOM_UTF8]), CONTENT, st.lists(st.integers(0, 200)))
-def test_lines_do_not_depend_on_the_cuts_and_a_byte_order_mark_is_none_of_them(
+def test_lines_do_not_depend_on_the_cuts_and_neither_blank_ones_nor_a_byte_order_mark_are_given(
     mark: bytes, content: bytes, cuts: list[int]
 ) -> None:
-    splitter = LineSplitter(1000)
-    content = mark + content
-    found = [line for piece in pieces(content, cuts) for line in splitter.feed(piece)] + splitter.end()
+    found = split(LineSplitter(1000), mark + content, cuts)
 
-    expected = content.removeprefix(codecs.BOM_UTF8).split(b"\n")
-    assert found == (expected if expected[-1] else expected[:-1])
+    lines = (mark + content).removeprefix(codecs.BOM_UTF8).split(b"\n")
+    assert found == [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
 
 
 @given(st.lists(st.integers(0, 20), max_size=8), st.lists(st.integers(0, 100)))
 def test_a_line_that_is_too_long_is_none_and_the_next_is_whole(sizes: list[int], cuts: list[int]) -> None:
-    splitter = LineSplitter(10)
     content = b"".join(b"x" * size + b"\n" for size in sizes)
-    found = [line for piece in pieces(content, cuts) for line in splitter.feed(piece)] + splitter.end()
+    found = split(LineSplitter(10), content, cuts)
 
-    assert found == [b"x" * size if size <= 10 else None for size in sizes]
+    assert found == [(at, b"x" * size if size <= 10 else None) for at, size in enumerate(sizes, 1) if size]
+
+
+@pytest.mark.parametrize("blank", [b"\n", b" \n", b"\r\n", b"\t \r\n", b" " * 2000 + b"\n"])
+def test_nothing_is_made_for_blank_lines_however_many_come(blank: bytes) -> None:
+    splitter = LineSplitter(1000)
+    many = (1 << 20) // len(blank)
+    content = blank * many
+    tracemalloc.start()
+    try:
+        assert splitter.feed(content) == []
+        assert tracemalloc.get_traced_memory()[1] < len(content) // 100
+    finally:
+        tracemalloc.stop()
+    assert splitter.feed(b"x\n") == [(many + 1, b"x")]
 
 
 BOUNDS = ObjectBounds(10**6, 10**6, 100)
