@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +19,7 @@ from tests.gateway.test_batches import (
     houses,
     line,
     names,
+    openai_of,
     over,
     results,
 )
@@ -27,6 +29,7 @@ from smg_core.errors import ClientGone
 from smg_core.pipeline.executor import INLINE
 from smg_core.protocols.batches import LineCheck
 from smg_core.protocols.json_lines import Line, LineSplitter
+from smg_core.protocols.settings import LimitsConfig
 from smg_core.server import batch_run, message_batches
 from smg_core.server.spooling import Spool
 
@@ -146,6 +149,32 @@ async def test_a_line_of_too_many_values_fails_its_batch_before_anything_is_run(
         done = await over(client, (await batch_of(client, content)).id)
         assert [(fault.code, fault.line) for fault in done.errors.data] == [("too_many_values", 2)]
         assert house.engine.counters["finished"] == 0
+
+
+@pytest.mark.parametrize("messages", [False, True])
+@pytest.mark.parametrize(("room", "most"), [(9_000, 1), (21_000, 3)])
+async def test_no_more_requests_of_a_batch_are_held_at_once_than_the_memory_for_bodies_has_room_for(
+    monkeypatch: pytest.MonkeyPatch, messages: bool, room: int, most: int
+) -> None:
+    one, under_way = batch_run.BatchRun._one, Counter[str]()
+
+    async def noted(run: batch_run.BatchRun, place: int, line: bytes) -> None:
+        under_way["now"] += 1
+        under_way["most"] = max(under_way["most"], under_way["now"])
+        await one(run, place, line)
+        under_way["now"] -= 1
+
+    monkeypatch.setattr(batch_run.BatchRun, "_one", noted)
+    long = [{"role": "user", "content": "x" * 3_000}]
+    config = Config(batches=BRISK, limits=LimitsConfig(pending_body_bytes=room))
+    async with in_process(QUICK, config=config) as house, openai_of(house) as client, anthropic_of(house) as other:
+        if messages:
+            made = await other.messages.batches.create(requests=[asked(f"r{n}", messages=long) for n in range(9)])
+            assert (await ended(other, made.id)).request_counts.succeeded == 9
+        else:
+            content = b"".join(line(f"r{n}", messages=long) for n in range(9))
+            assert (await over(client, (await batch_of(client, content)).id)).request_counts.completed == 9
+    assert under_way["most"] == most
 
 
 PARAMS = b'{"custom_id":"a","params":%s}'

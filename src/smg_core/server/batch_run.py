@@ -65,6 +65,7 @@ class BatchRun:
         self._gathering: _Gathering | None = None
         self._writes: set[asyncio.Task[None]] = set()
         self._writing = asyncio.Lock()
+        self._held = 0  # bytes of the lines of requests under way
         self._absences = Absences(self._settings.absence_s)
 
     def stop(self) -> None:
@@ -192,14 +193,16 @@ class BatchRun:
         return True
 
     async def _feed(self) -> None:
-        """Send the requests that have not ended, until all are, or it is to stop."""
+        """Send the requests that have not ended, until all are, or it is to stop. As many are under way as may be at once, and as
+        have room in the memory for bodies together; one alone may always be."""
         under_way: set[asyncio.Task[None]] = set()
         try:
             async for place, line in self._requests(lambda *request: request):
-                while len(under_way) >= self._settings.in_flight_tenant and not self._stopping.is_set():
+                while under_way and not self._stopping.is_set() and not self._has_room(len(under_way), len(line)):
                     under_way = await _some_ended(under_way)
                 if self._stopping.is_set():
                     break
+                self._held += len(line)
                 under_way.add(asyncio.create_task(self._one(place, line)))
             while under_way:
                 under_way = await _some_ended(under_way)
@@ -208,10 +211,22 @@ class BatchRun:
                 task.cancel()
             await asyncio.gather(*under_way, return_exceptions=True)
 
+    def _has_room(self, under_way: int, size: int) -> bool:
+        """Whether a request with a line of this size may begin beside those under way: each is held twice, as its line and as its
+        body."""
+        most = self._gateway.limits.pending_body_bytes
+        return under_way < self._settings.in_flight_tenant and 2 * (self._held + size) <= most
+
     # ----------------------------------------------------------------------------------------------------------- one request
 
     async def _one(self, place: int, line: bytes) -> None:
         """Send one request until it has a result, and keep that."""
+        try:
+            await self._answered(place, line)
+        finally:
+            self._held -= len(line)
+
+    async def _answered(self, place: int, line: bytes) -> None:
         pending = self._pending
         job, endpoint = pending.job, self._endpoints[pending.batch.endpoint]
         began = self._gateway.clock.monotonic()
