@@ -126,18 +126,18 @@ class ObjectEnd:
         depth, at = self.depth, plain.find(b'"') + 1 if self._inside else 0
         if self._inside and not at:
             return -1
-        for found in _MARKS.finditer(plain, at):
-            mark = plain[found.start()]
-            if mark in b"[{":
+        while (found := _BRACKET.match(plain, at)) is not None:
+            at = found.end()
+            if plain[at - 1] in b"[{":
                 depth += 1
-            elif mark in b"]}":
+            else:
                 depth -= 1
                 if not depth:
-                    return found.end()
+                    return at
         return -1
 
 
-_MARKS = re.compile(rb'"[^"]*+"?|[\[\]{}]')
+_BRACKET = re.compile(rb'(?:"[^"]*+"|[^"\[\]{}]++)*+[\[\]{}]')
 _QUOTES = 4  # of a member's name and of its value
 
 

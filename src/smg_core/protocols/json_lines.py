@@ -20,7 +20,7 @@ Line: TypeAlias = tuple[int, bytes | None]
 _WORD = re.compile(rb"\S")
 _SPACE = re.compile(rb"[ \t\n\r]*+")
 _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
-_STEP = 1024
+_STEP = 256
 """Bytes that the search for the end of an object begins with, which double, up to the window; and of a name that is read whole in
 any case."""
 _MARK = codecs.BOM_UTF8
