@@ -13,6 +13,8 @@ from smg_core.json_types import JsonObject
 from smg_core.protocols.decoding import WireDecoder
 from smg_core.protocols.fields import read_metadata
 from smg_core.protocols.files import ExpiresAfter
+from smg_core.protocols.json_bounds import over_values
+from smg_core.protocols.json_lines import Line
 from smg_core.protocols.settings import LimitsConfig
 
 __all__ = [
@@ -185,13 +187,14 @@ _LINE = msgspec.json.Decoder(BatchLine)
 
 class LineCheck:
     """Checks the lines of an input file, in their order. `faults` are those found, `most_faults` of them at most; `count` is the
-    number of requests, of which there may be `most`."""
+    number of requests, of which there may be `most`. A line may have as many values beside its body as a body may, which has
+    `most_values` at most."""
 
-    def __init__(self, endpoint: str, *, most: int, most_faults: int, most_characters: int) -> None:
+    def __init__(self, endpoint: str, *, most: int, most_faults: int, most_characters: int, most_values: int) -> None:
         self.faults: list[JsonObject] = []
         self.count = 0
         self._endpoint, self._most, self._most_faults = endpoint, most, most_faults
-        self._most_characters = most_characters
+        self._most_characters, self._most_values = most_characters, 2 * most_values
         self._number = 0
         self._ids: set[str] = set()
 
@@ -200,16 +203,19 @@ class LineCheck:
         """Whether checking can stop: enough faults were found, or there are too many requests."""
         return len(self.faults) >= self._most_faults or self.count > self._most
 
-    def add(self, lines: Sequence[bytes | None]) -> None:
-        """More lines; None is one that is too long."""
-        for line in lines:
+    def add(self, lines: Sequence[Line]) -> None:
+        """More lines, of which none is blank."""
+        for number, line in lines:
             if self.over:
                 return
-            self._number += 1
+            self._number = number
             if line is None:
                 self._fault("line_too_long", "This line is longer than a request may be.")
-            elif line.strip():
-                self.count += 1
+                continue
+            self.count += 1
+            if over_values(line, self._most_values):
+                self._fault("too_many_values", "This line holds more JSON values than a request may.")
+            else:
                 self._check(line)
 
     def end(self) -> None:
@@ -238,7 +244,7 @@ class LineCheck:
             self._fault("invalid_method", "The method of a request is POST.", "method")
         elif wire.url != self._endpoint:
             self._fault("invalid_url", f"The url of a request is the batch's endpoint, {self._endpoint}.", "url")
-        elif not bytes(wire.body).startswith(b"{"):
+        elif bytes(memoryview(wire.body)[:1]) != b"{":
             self._fault("invalid_request", "The body of a request is an object.", "body")
         self._ids.add(wire.custom_id)
 
@@ -248,13 +254,14 @@ class LineCheck:
 
 
 class Requested(Struct, gc=False):
-    """The fields of a batch's request that decide how it is sent."""
+    """The fields of a batch's request that decide how it is sent. Nothing is made of what they hold: it may be of any shape."""
 
-    stream: object = None
-    background: object = None
+    stream: Raw = Raw(b"null")
+    background: Raw = Raw(b"null")
 
 
 _REQUESTED = msgspec.json.Decoder(Requested)
+_NO = b"null", b"false"
 
 
 def refusal(body: bytes) -> str | None:
@@ -264,9 +271,9 @@ def refusal(body: bytes) -> str | None:
         asked = _REQUESTED.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    if asked.stream not in (None, False):
+    if memoryview(asked.stream) not in _NO:
         return "stream"
-    return "background" if asked.background not in (None, False) else None
+    return "background" if memoryview(asked.background) not in _NO else None
 
 
 def result_line(id: str, custom_id: str, status: int, request_id: str, body: bytes) -> bytes:

@@ -5,12 +5,13 @@ stops at the bound, so that the work is small for any text. In a text that is no
 fault, where a parser stops anyway. Pure. Above: decoding and the readers of each API. Below: base.
 """
 
+import re
 from collections.abc import Iterator
 
 from smg_core.errors import InvalidRequest
 from smg_core.protocols.settings import LimitsConfig
 
-__all__ = ["NestedJson", "nests_deeper", "over_values"]
+__all__ = ["NestedJson", "ObjectEnd", "nests_deeper", "over_values"]
 
 _PIECE = 1 << 18
 """Bytes in one piece: about a millisecond's work, after which other threads may run."""
@@ -84,6 +85,60 @@ def _outside_strings(data: bytes, kept: bytes) -> Iterator[bytes]:
         parts = piece.translate(None, dropped + b"\\").split(b'"')
         yield b"".join(parts[inside::2])
         inside ^= len(parts) % 2 == 0
+
+
+class ObjectEnd:
+    """Finds where a JSON object ends, in bytes that come piece by piece from its first bracket on. `over` says that it holds more
+    than `most` values, or more strings than so many values can have; `depth` is how many levels are open. Values of the piece in
+    which it ends are not counted, since others may stand behind it; `over_values` tells."""
+
+    __slots__ = ("_escaped", "_inside", "_most", "_quotes", "_values", "depth", "over")
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self.depth = self._quotes = self._values = 0
+        self._inside = self._escaped = self.over = False
+
+    def find(self, piece: bytes) -> int:
+        """How many bytes of the piece belong to the object, where it ends in this piece, else -1."""
+        plain = self._without_escapes(piece)
+        parts = plain.split(b'"')
+        outside = b"".join(parts[self._inside :: 2])
+        opened, closed = (outside.count(one) + outside.count(other) for one, other in ((b"[", b"{"), (b"]", b"}")))
+        if self.depth <= closed and (end := self._end(plain)) >= 0:
+            return end
+        self.depth += opened - closed
+        self._values += opened + outside.count(b",")
+        self._quotes += len(parts) - 1
+        self._inside ^= len(parts) % 2 == 0
+        self.over = self._values > self._most or self._quotes > _QUOTES * self._most
+        return -1
+
+    def _without_escapes(self, piece: bytes) -> bytes:
+        """The piece with other bytes in place of quotes that end no string, and of the backslashes before them."""
+        if self._escaped:
+            piece = b"_" + piece[1:]
+        self._escaped = (len(piece) - len(piece.rstrip(b"\\"))) % 2 == 1
+        return piece.replace(b"\\\\", b"__").replace(b'\\"', b"__")
+
+    def _end(self, plain: bytes) -> int:
+        """Where the last bracket is closed, -1 where it is not."""
+        depth, at = self.depth, plain.find(b'"') + 1 if self._inside else 0
+        if self._inside and not at:
+            return -1
+        while (found := _BRACKET.match(plain, at)) is not None:
+            at = found.end()
+            if plain[at - 1] in b"[{":
+                depth += 1
+            else:
+                depth -= 1
+                if not depth:
+                    return at
+        return -1
+
+
+_BRACKET = re.compile(rb'(?:"[^"]*+"|[^"\[\]{}]++)*+[\[\]{}]')
+_QUOTES = 4  # of a member's name and of its value
 
 
 class NestedJson:

@@ -13,9 +13,10 @@ from msgspec import Raw, Struct
 from smg_core.errors import InvalidJson, InvalidRequest
 from smg_core.json_types import Json, JsonObject
 from smg_core.protocols.batches import KeptBatch
-from smg_core.protocols.decoding import too_many
+from smg_core.protocols.decoding import OWN_LEVELS, too_many
 from smg_core.protocols.fields import read_limit
-from smg_core.protocols.json_lines import objects_of
+from smg_core.protocols.json_lines import ObjectBounds, objects_of
+from smg_core.protocols.settings import LimitsConfig
 
 __all__ = [
     "MessageBatchBody",
@@ -30,6 +31,7 @@ __all__ = [
 ]
 
 _READ = 1 << 16  # bytes of a body that are read at once
+_BESIDE = 1024  # bytes of a request beside its params
 _LISTED, _MOST_LISTED = 20, 1000
 _CUSTOM_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _STATES = {
@@ -77,27 +79,26 @@ class _Lines:
         self._most = most
         self._ids: set[str] = set()
 
-    def line(self, request: str) -> bytes:
-        """The line of a request, given as the JSON text of its object."""
+    def line(self, request: bytes) -> bytes:
+        """The line of a request, given as the JSON text of its object, without a line feed."""
         at = f"requests[{self.count}]"
         self.count += 1
         if self.count > self._most:
             raise too_many("requests", self.count, self._most, "requests")
         try:
-            text = msgspec.json.format(request.encode(), indent=-1)  # one line, however it was sent
-            wire = _LINE.decode(text)
+            wire = _LINE.decode(request)
         except msgspec.ValidationError as error:
             raise InvalidRequest(f"{error}.", param=at) from None
-        except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise InvalidJson("The request body is not valid JSON.", param=at) from None
         if _CUSTOM_ID.fullmatch(wire.custom_id) is None:
             raise InvalidRequest("Expected 1 to 64 letters, digits, '_' and '-'.", param=f"{at}.custom_id")
         if wire.custom_id in self._ids:
             raise InvalidRequest("Another request has the same.", param=f"{at}.custom_id")
-        if not bytes(wire.params).startswith(b"{"):
+        if bytes(memoryview(wire.params)[:1]) != b"{":
             raise InvalidRequest("Expected an object.", param=f"{at}.params")
         self._ids.add(wire.custom_id)
-        return text + b"\n"
+        return request.replace(b"\n", b" ")  # in JSON they are white space: a string has none
 
     def end(self) -> None:
         """The body has ended."""
@@ -105,12 +106,20 @@ class _Lines:
             raise InvalidRequest("Invalid 'requests': a batch has one request at least.", param="requests")
 
 
-def write_lines(read: Callable[[int], bytes], write: Callable[[bytes], object], *, most: int, most_bytes: int) -> int:
+def write_lines(
+    read: Callable[[int], bytes], write: Callable[[bytes], object], limits: LimitsConfig, *, most: int, most_bytes: int
+) -> int:
     """Write a line for each request of a body, which `read` gives piece by piece, and return how many there are: `most` at most,
-    of `most_bytes` each. Raises what is wrong with the body."""
+    whose `params` have `most_bytes` each, and as many values and levels as `limits` allow. Raises what is wrong with the body."""
     lines = _Lines(most)
-    for request in objects_of(read, "requests", window=_READ, most=most_bytes):
+    bounds = ObjectBounds(
+        size=most_bytes + _BESIDE,
+        values=limits.json_values + 2,  # the request itself and its custom_id
+        depth=limits.json_depth + OWN_LEVELS + 1,
+    )
+    for request in objects_of(read, "requests", bounds, window=_READ):
         write(lines.line(request))
+        write(b"\n")
     lines.end()
     return lines.count
 

@@ -7,10 +7,11 @@ again: a gateway or an engine without room, a conversation that is in use, and f
 """
 
 import asyncio
+import itertools
 import sys
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import attrs
 import msgspec
@@ -19,6 +20,7 @@ from smg_core.errors import InvalidRequest, StoreFailed
 from smg_core.history.base import LeaseLost, StaleVersion
 from smg_core.hooks import RunEnded
 from smg_core.protocols.batches import BatchLine, BatchTokens, LineCheck, error_line, read_tokens, refusal, result_line
+from smg_core.protocols.json_lines import Line
 from smg_core.protocols.messages_batches import MessageLine, message_result, message_result_without_answer
 from smg_core.request import Caller
 from smg_core.server.batch_absences import Absences
@@ -32,6 +34,8 @@ from smg_core.server.runtime import Runtime
 from smg_core.server.tokenizing import made_of
 
 __all__ = ["BatchRun"]
+
+T = TypeVar("T")
 
 _NO_ROOM = frozenset({0, 429, 503, 529})
 """Statuses after which a request is tried again: nothing is wrong with it."""
@@ -61,6 +65,7 @@ class BatchRun:
         self._gathering: _Gathering | None = None
         self._writes: set[asyncio.Task[None]] = set()
         self._writing = asyncio.Lock()
+        self._held = 0  # bytes of the lines of requests under way
         self._absences = Absences(self._settings.absence_s)
 
     def stop(self) -> None:
@@ -146,20 +151,24 @@ class BatchRun:
 
     # ------------------------------------------------------------------------------------------------------------- input
 
-    def _lines(self, most: int) -> AsyncIterator[list[bytes | None]]:
+    def _lines(self, most: int, read: Callable[[Sequence[Line]], T]) -> AsyncIterator[T]:
         job = self._pending.job
-        return lines_of(self._gateway, self._pending.tenant, job.log, job.pieces, most)
+        return lines_of(self._gateway, self._pending.tenant, job.log, job.pieces, most, read)
 
-    async def _requests(self) -> AsyncIterator[tuple[int, bytes]]:
-        """The requests that have not ended, with their places."""
-        place = -1
-        async for lines in self._lines(sys.maxsize):  # their lengths were checked when the batch was
-            for line in lines:
-                if line is None or not line.strip():
-                    continue
-                place += 1
-                if not self._pending.job.has_done(place):
-                    yield place, line
+    async def _requests(self, read: Callable[[int, bytes], T]) -> AsyncIterator[T]:
+        """What `read` makes of each request that has not ended, and of its place."""
+        places = itertools.count()
+
+        def some(lines: Sequence[Line]) -> list[T]:
+            job, numbered = (
+                self._pending.job,
+                zip(lines, places, strict=False),
+            )  # in this order: no place is lost at the end
+            return [read(place, line) for (_, line), place in numbered if line is not None and not job.has_done(place)]
+
+        async for found in self._lines(sys.maxsize, some):  # their lengths were checked when the batch was
+            for each in found:
+                yield each
             await asyncio.sleep(0)
 
     async def _check(self) -> bool:
@@ -170,10 +179,9 @@ class BatchRun:
             most=settings.requests,
             most_faults=settings.errors,
             most_characters=settings.custom_id_characters,
+            most_values=self._gateway.limits.json_values,
         )
-        async for lines in self._lines(self._gateway.limits.largest_body):
-            size = sum(len(line) for line in lines if line is not None)
-            await made_of(self._gateway, Caller(pending.tenant), size, lambda lines=lines: check.add(lines))  # type: ignore[misc]
+        async for _ in self._lines(self._gateway.limits.largest_body, check.add):
             if check.over or self._stopping.is_set():
                 break
         if self._stopping.is_set():
@@ -185,14 +193,16 @@ class BatchRun:
         return True
 
     async def _feed(self) -> None:
-        """Send the requests that have not ended, until all are, or it is to stop."""
+        """Send the requests that have not ended, until all are, or it is to stop. As many are under way as may be at once, and as
+        have room in the memory for bodies together; one alone may always be."""
         under_way: set[asyncio.Task[None]] = set()
         try:
-            async for place, line in self._requests():
-                while len(under_way) >= self._settings.in_flight_tenant and not self._stopping.is_set():
+            async for place, line in self._requests(lambda *request: request):
+                while under_way and not self._stopping.is_set() and not self._has_room(len(under_way), len(line)):
                     under_way = await _some_ended(under_way)
                 if self._stopping.is_set():
                     break
+                self._held += len(line)
                 under_way.add(asyncio.create_task(self._one(place, line)))
             while under_way:
                 under_way = await _some_ended(under_way)
@@ -201,15 +211,26 @@ class BatchRun:
                 task.cancel()
             await asyncio.gather(*under_way, return_exceptions=True)
 
+    def _has_room(self, under_way: int, size: int) -> bool:
+        """Whether a request with a line of this size may begin beside those under way: each is held twice, as its line and as its
+        body."""
+        most = self._gateway.limits.pending_body_bytes
+        return under_way < self._settings.in_flight_tenant and 2 * (self._held + size) <= most
+
     # ----------------------------------------------------------------------------------------------------------- one request
 
     async def _one(self, place: int, line: bytes) -> None:
         """Send one request until it has a result, and keep that."""
+        try:
+            await self._answered(place, line)
+        finally:
+            self._held -= len(line)
+
+    async def _answered(self, place: int, line: bytes) -> None:
         pending = self._pending
         job, endpoint = pending.job, self._endpoints[pending.batch.endpoint]
-        custom_id, body = _read_line(line, job.messages)
         began = self._gateway.clock.monotonic()
-        named = await self._made(len(body), lambda: refusal(body))
+        custom_id, body, named = await self._made(len(line), lambda: _read_request(line, job.messages))
         answer: BatchAnswer | None
         if named is not None:
             request_id = self._gateway.ids("req_" if job.messages else "req-")
@@ -348,16 +369,19 @@ class BatchRun:
         """Keep a result for each request that was never begun, which says so."""
         outcomes: list[BatchOutcome] = []
         size = 0
-        async for place, line in self._requests():
-            custom_id, _ = _read_line(line, self._pending.job.messages)
-            if self._pending.job.messages:
+        messages = self._pending.job.messages
+
+        def outcome(place: int, line: bytes) -> BatchOutcome:
+            custom_id = _read_id(line, messages)
+            if messages:
                 told = message_result_without_answer(custom_id, expired)
             else:
                 told = error_line(self._gateway.ids("batch_req_"), custom_id, *_EXPIRED)
-            outcomes.append(
-                BatchOutcome(place, "expired" if expired else "canceled", told, not self._pending.job.messages)
-            )
-            size += len(told)
+            return BatchOutcome(place, "expired" if expired else "canceled", told, not messages)
+
+        async for each in self._requests(outcome):
+            outcomes.append(each)
+            size += len(each.line)
             if size > _WRITTEN:
                 await self._pending.keep(outcomes)
                 outcomes, size = [], 0
@@ -411,13 +435,20 @@ def _named_model(body: bytes) -> str:
         return ""
 
 
-def _read_line(line: bytes, messages: bool) -> tuple[str, bytes]:
-    """The custom_id and the body of a request, which has been checked."""
+def _read_request(line: bytes, messages: bool) -> tuple[str, bytes, str | None]:
+    """The custom_id and the body of a request, which has been checked, and the field for which it cannot be in a batch."""
     if messages:
         found = _MESSAGE.decode(line)
-        return found.custom_id, bytes(found.params)
-    wire = _REQUEST.decode(line)
-    return wire.custom_id, bytes(wire.body)
+        custom_id, body = found.custom_id, bytes(found.params)
+    else:
+        wire = _REQUEST.decode(line)
+        custom_id, body = wire.custom_id, bytes(wire.body)
+    return custom_id, body, refusal(body)
+
+
+def _read_id(line: bytes, messages: bool) -> str:
+    """The custom_id of a request, which has been checked."""
+    return _MESSAGE.decode(line).custom_id if messages else _REQUEST.decode(line).custom_id
 
 
 async def _some_ended(tasks: "set[asyncio.Task[None]]") -> "set[asyncio.Task[None]]":

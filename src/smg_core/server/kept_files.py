@@ -7,6 +7,7 @@ has the short life of any stream. Above: the handlers of files and of batches, a
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
+from typing import TypeVar
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -24,15 +25,18 @@ from smg_core.history.base import (
 )
 from smg_core.protocols.fields import not_in_list
 from smg_core.protocols.files import FileQuery, KeptFile, read_kept_file
-from smg_core.protocols.json_lines import LineSplitter
+from smg_core.protocols.json_lines import Line, LineSplitter
 from smg_core.request import Caller
 from smg_core.server.exchange import Exchange, Header
 from smg_core.server.inference import take_back_cancellation
+from smg_core.server.long_work import worked
 from smg_core.server.runtime import Runtime
 from smg_core.server.spooling import Spool
 from smg_core.server.stored_lists import StoredList, read_list
 
 __all__ = ["FILE", "ContentsGone", "KeptFiles", "contents", "file_record", "lines_of", "send_contents"]
+
+T = TypeVar("T")
 
 FILE = "file"
 """Kind of the records of files."""
@@ -175,13 +179,15 @@ async def contents(gateway: Runtime, tenant: str, log: str, pieces: int) -> Asyn
 
 
 async def lines_of(
-    gateway: Runtime, tenant: str, log: str, pieces: int, most: int
-) -> AsyncIterator[list[bytes | None]]:
-    """The lines of a file, some at a time; None stands for one of more than `most` bytes."""
+    gateway: Runtime, tenant: str, log: str, pieces: int, most: int, read: Callable[[Sequence[Line]], T]
+) -> AsyncIterator[T]:
+    """What `read` makes of the lines of a file, of some at a time: they are cut and read together, off the event loop where that
+    takes long. A line of more than `most` bytes is not kept."""
     splitter = LineSplitter(most)
     async for piece in contents(gateway, tenant, log, pieces):
-        yield splitter.feed(piece)
-    yield splitter.end()
+        size = splitter.held + len(piece)
+        yield await worked(gateway, tenant, size, lambda piece=piece: read(splitter.feed(piece)))  # type: ignore[misc]
+    yield await worked(gateway, tenant, splitter.held, lambda: read(splitter.end()))
 
 
 async def send_contents(

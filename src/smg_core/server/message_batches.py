@@ -20,7 +20,7 @@ from smg_core.server.exchange import Exchange, Header
 from smg_core.server.kept_files import KeptFiles, contents, send_contents
 from smg_core.server.routes import Route
 from smg_core.server.runtime import Runtime
-from smg_core.server.spooling import Spool, Spools, received
+from smg_core.server.spooling import Spool, Spools, read_through, received
 from smg_core.server.stored_answers import StoredHandlers
 from smg_core.server.tokenizing import JSON_TYPE
 
@@ -69,7 +69,7 @@ class _MessageBatches(StoredHandlers):
             body, lines = await asyncio.to_thread(lambda: (self._spools.new(), self._spools.new()))
             try:
                 await received(exchange, settings.body_bytes, body.write)
-                count = await asyncio.to_thread(self._to_lines, body, lines)
+                count = await self._to_lines(exchange, body, lines)
                 await self._queue.check_room(caller.tenant)
                 now, id = gateway.clock.time(), gateway.ids("msgbatch_")
                 batch = KeptBatch(
@@ -96,12 +96,17 @@ class _MessageBatches(StoredHandlers):
         self._queue.added()
         await self.answer(exchange, message_batch_object(batch))
 
-    def _to_lines(self, body: Spool, lines: Spool) -> int:
-        """Write the requests of a body as lines, and return how many there are. Called in a thread. Raises what is wrong with the
-        body."""
-        body.rewind()
-        most_bytes = self._gateway.limits.largest_body
-        return write_lines(body.read, lines.write, most=self._settings.requests, most_bytes=most_bytes)
+    async def _to_lines(self, exchange: Exchange, body: Spool, lines: Spool) -> int:
+        """Write the requests of a body as lines, and return how many there are. A client that leaves gives it up. Raises what is
+        wrong with the body."""
+        gateway = self._gateway
+        limits, most, most_bytes = gateway.limits, self._settings.requests, gateway.body_bytes
+        return await read_through(
+            gateway,
+            exchange,
+            body,
+            lambda read: write_lines(read, lines.write, limits, most=most, most_bytes=most_bytes),
+        )
 
     async def list_page(self, exchange: Exchange) -> None:
         """GET /v1/messages/batches"""

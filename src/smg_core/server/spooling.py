@@ -10,13 +10,19 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 
-from smg_core.errors import Overloaded, SmgError, StoreFailed
+from smg_core.errors import ClientGone, Overloaded, SmgError, StoreFailed
 from smg_core.server.exchange import Exchange
+from smg_core.server.inference import take_back_cancellation
 from smg_core.server.runtime import Runtime
+from smg_core.tokenizer.base import GivenUp
 
-__all__ = ["Spool", "Spools", "received"]
+__all__ = ["Spool", "Spools", "read_through", "received"]
 
+T = TypeVar("T")
+
+_GONE = "The client left before its body was read."
 _AT_ONCE = 1 << 20  # bytes that a thread is given at once
 
 
@@ -94,6 +100,31 @@ async def received(exchange: Exchange, limit: int, take: Callable[[bytes], None]
             gathered, size = [], 0
     if gathered:
         await asyncio.to_thread(take, b"".join(gathered))
+
+
+async def read_through(
+    gateway: Runtime, exchange: Exchange, spool: Spool, work: Callable[[Callable[[int], bytes]], T]
+) -> T:
+    """What `work` makes, in a thread, of the bytes in the file: `read(size)` gives it the next, from their beginning on. A client
+    that leaves gives it up: the next read raises ClientGone."""
+
+    def reading(given_up: GivenUp) -> T:
+        def read(size: int) -> bytes:
+            if given_up():
+                raise ClientGone(_GONE)
+            return spool.read(size)
+
+        spool.rewind()
+        return work(read)
+
+    try:
+        with exchange.watched():
+            return await gateway.executor.run(reading, size=spool.size, caller=exchange.caller.tenant)
+    except asyncio.CancelledError:
+        if not exchange.gone:
+            raise
+        take_back_cancellation()
+        raise ClientGone(_GONE) from None
 
 
 @contextmanager

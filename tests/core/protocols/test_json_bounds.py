@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from smg_core.errors import InvalidRequest
 from smg_core.protocols import json_bounds
-from smg_core.protocols.json_bounds import NestedJson, nests_deeper, over_values
+from smg_core.protocols.json_bounds import NestedJson, ObjectEnd, nests_deeper, over_values
 from smg_core.protocols.settings import LimitsConfig
 
 LEAVES = st.none() | st.booleans() | st.integers(-9, 9) | st.text(alphabet='a,[{}]":\\ué\n', max_size=8)
@@ -61,6 +61,26 @@ def test_nesting_is_that_of_the_parsed_value(value: Any, piece: int) -> None:
             assert nests_deeper(data, depth_of(value) - 1)
     finally:
         json_bounds._PIECE = size
+
+
+@given(st.dictionaries(st.text(alphabet='a,"\\[}'), VALUES), st.binary(max_size=20), st.integers(1, 40), st.booleans())
+def test_an_object_ends_where_a_parser_ends_whatever_stands_behind_and_however_it_is_cut(
+    value: Any, behind: bytes, step: int, ascii_only: bool
+) -> None:
+    data = json.dumps(value, ensure_ascii=ascii_only).encode()
+    scan, text, at = ObjectEnd(10**6), data + behind, 0
+    while (end := scan.find(text[at : at + step])) < 0:
+        assert at < len(data)
+        at += step
+    assert at + end == len(data)
+    assert not scan.over
+
+
+@given(st.dictionaries(st.text(alphabet='a,"\\[}'), VALUES), st.integers(1, 40))
+def test_an_object_within_the_bound_is_never_over_it_before_it_ends(value: Any, step: int) -> None:
+    data = json.dumps(value).encode()
+    scan = ObjectEnd(most_counted(data) + data.count(b"[]") + data.count(b"{}") + 1)
+    assert not any(scan.over for at in range(0, len(data), step) if scan.find(data[at : at + step]) < 0)
 
 
 def test_commas_and_brackets_inside_of_strings_are_no_values() -> None:
