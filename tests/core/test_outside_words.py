@@ -217,6 +217,7 @@ OURS: dict[str, tuple[str, ...]] = {
             "engines/status.py: name",
             "engines/status.py: shown",
             "pipeline/legs.py: each.finish",
+            "pipeline/legs.py: end",
         ),
         *(
             "server/onboarding.py: facts.dialect",

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections import Counter
+from typing import Any
 
 import attrs
 import pytest
@@ -10,17 +11,20 @@ from tests.gateway.conftest import House, eventually
 from tests.gateway.test_prefill_decode import TEXT, Way, ask, calls, engine, idle, pools, settings, way
 
 from smg_core.config import BreakerConfig, TimeoutsConfig
-from smg_core.errors import WorkerGone
+from smg_core.engines.base import EngineOutput, EngineRequest
+from smg_core.errors import SmgError, WorkerGone
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.faults import Fault, FaultKind
+from smg_core.workers.worker import Worker
 
 __all__ = ["way"]
 
 pytestmark = pytest.mark.anyio
 SETUPS = ((2, 2), (2, 1), (4, 2), (1, 2))
 """Prefill and decode engines."""
-BREAKS = ("spoiled", "withheld", "failing")
-"""How an engine is broken: its caches are another's, its caches never come, it fails while it waits for one."""
+BREAKS = ("spoiled", "told as an output", "withheld", "failing")
+"""How an engine is broken: its caches are another's, the same where the engine that takes them tells its failure as the end of an
+output, its caches never come, it fails while it waits for one."""
 CASES = [
     pytest.param(how, setup, id=f"{how}-{setup[0]}P{setup[1]}D")
     for how in BREAKS
@@ -34,8 +38,33 @@ def broken(house: House, how: str) -> str:
     if how == "failing":
         engine(house, "d0").inject(*[Fault("error")] * 200)
         return "d0"
+    if how == "told as an output":
+        for each in house.gateway.registry:
+            if each.role == "decode":
+                tell_failures_as_outputs(each)
+        how = "spoiled"
     setattr(engine(house, "p0").exchange, how, True)
     return "p0"
+
+
+def tell_failures_as_outputs(worker: Worker) -> None:
+    """Have failures of a worker's calls come as the end of an output, as engines do that go on serving others."""
+    reached: Any = worker.reached
+    generate = reached.generate
+
+    class Sink:
+        def __init__(self, sink: Any) -> None:
+            self.push, self._sink = sink.push, sink
+
+        def closed(self, error: SmgError | None) -> None:
+            if error is not None:
+                self.push([EngineOutput(finish="error", prompt_tokens=5)])
+            self._sink.closed(None)
+
+    async def told(request: EngineRequest, sink: Any, **options: Any) -> Any:
+        return await generate(request, Sink(sink), **options)
+
+    reached.generate = told
 
 
 @pytest.mark.parametrize("at_once", [1, 6])
@@ -44,7 +73,9 @@ async def test_whichever_engine_of_a_pair_is_broken_is_left_alone_and_no_other(
     how: str, setup: tuple[int, int], at_once: int
 ) -> None:
     prefill, decode = [f"p{at}" for at in range(setup[0])], [f"d{at}" for at in range(setup[1])]
-    async with pools(prefill=prefill, decode=decode, config=settings(transfer_s=0.5)) as house:
+    transfer = 2.0 if how == "withheld" else 60.0  # seconds that a healthy pair needs on no machine
+    config = attrs.evolve(settings(transfer_s=transfer), breaker=BreakerConfig(failures=3, window_s=600.0))
+    async with pools(prefill=prefill, decode=decode, config=config) as house:
         name, breakers, codes = broken(house, how), house.gateway.registry.breakers, Counter[int]()
         for number in range(0, 30, at_once):
             several = [ask(house, f"{number + at} {TEXT}", max_tokens=3) for at in range(at_once)]
@@ -116,10 +147,10 @@ async def test_a_stream_that_moves_is_gone_on_with_by_one_that_had_failed_before
 
 @pytest.mark.parametrize("bound", ["transfer", "first token"])
 async def test_a_prefill_engine_whose_caches_never_come_is_left_alone_whatever_bounds_the_wait(bound: str) -> None:
-    config = settings(transfer_s=0.5)
+    config = settings(transfer_s=3.0)
     if bound == "first token":
-        config = attrs.evolve(settings(), timeouts=TimeoutsConfig(first_token_s=0.5))
-    config = attrs.evolve(config, breaker=BreakerConfig(failures=2))
+        config = attrs.evolve(settings(), timeouts=TimeoutsConfig(first_token_s=3.0))
+    config = attrs.evolve(config, breaker=BreakerConfig(failures=2, window_s=600.0))
     async with pools(prefill=("p0", "p1"), config=config) as house:
         engine(house, "p0").exchange.withheld = True
         codes = [(await ask(house, f"{number} {TEXT}", max_tokens=3)).status_code for number in range(6)]

@@ -272,7 +272,10 @@ async def test_a_cache_that_never_comes_is_given_up_and_nothing_is_left_at_eithe
         stalled = [each for each in calls(house) if each[2] == "EngineStalled"]
 
         assert stalled[0] == ("d0", "decode", "EngineStalled")
-        assert answer.status_code == (200 if len(stalled) == 1 else 504)
+        answered = any(
+            each[1:] == ("decode", "ok") for each in calls(house)
+        )  # a busy machine may be late with others too
+        assert answer.status_code == (200 if answered else 504)
 
 
 async def test_a_cache_of_another_prompt_is_not_decoded(way: Way) -> None:

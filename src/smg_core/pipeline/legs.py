@@ -114,6 +114,9 @@ _SLOW: dict[LegState, Leg] = {
 
 _DROPPED: dict[Action, Leg] = {"drop_encode": "encode", "drop_prefill": "prefill", "drop_decode": "decode"}
 
+_FAILURES = ("error", "abort")
+"""Ends of an output that are no end of an answer."""
+
 _STALLED = "The engine did not answer in time."
 
 
@@ -252,7 +255,7 @@ class Legs:
         for each in outputs:
             if each.prompt_logprobs:
                 self._scores = each.prompt_logprobs
-            if each.finish in ("error", "abort"):
+            if each.finish in _FAILURES:
                 detail = f"the prefill engine ended with {each.finish}"
                 self._fail("prefill", EngineFailed("The engine failed while it worked on the request.", detail=detail))
             elif each.finish is not None and self.state in _READING:
@@ -275,7 +278,12 @@ class Legs:
             self._fail("prefill", error or EngineGarbled("The engine broke its own protocol.", detail=detail))
 
     def decode_pushed(self, outputs: Sequence[EngineOutput]) -> None:
-        """Outputs of the decode engine."""
+        """Outputs of the decode engine. A failure alone is none: the engine has answered nothing."""
+        end = next((each.finish for each in outputs if each.finish in _FAILURES), None)
+        if end is not None and self.state != "decode" and not any(each.ids for each in outputs):
+            detail = f"the decode engine ended with {end}"
+            self._fail("decode", EngineFailed("The engine failed while it worked on the request.", detail=detail))
+            return
         self._happened("decode_output")
         if self.state in ("held", "early"):
             self._held += outputs

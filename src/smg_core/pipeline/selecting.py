@@ -168,17 +168,19 @@ class Selecting:
         if not self._registry.handovers.any_in_doubt:
             return frozenset()
         ends = self._registry.breakers.admitted(ends, self._clock.monotonic())
-        pairs = {worker: [each for each in ends if understand_each_other(worker, each)] for worker in starts}
-        return frozenset(
-            worker.name for worker, others in pairs.items() if len(self._doubted_with(worker, others)) == len(others)
-        )
+        return frozenset(worker.name for worker in starts if self._doubted_with_all(worker, ends))
+
+    def _doubted_with_all(self, start: Worker, ends: Sequence[Worker]) -> bool:
+        """Whether a prefill worker is in doubt with each of `ends` that understands it."""
+        doubted = self._doubted_with(start, ends)
+        return bool(doubted) and all(each.name in doubted or not understand_each_other(start, each) for each in ends)
 
     def _doubted_with(self, start: Worker, ends: Sequence[Worker]) -> frozenset[str]:
         """The names of the decode workers that are in doubt with a prefill worker."""
-        handovers, now = self._registry.handovers, self._clock.monotonic()
-        if not handovers.any_in_doubt:
+        if not self._registry.handovers.any_in_doubt:
             return frozenset()
-        return frozenset(each.name for each in ends if handovers.in_doubt(start.name, each.name, now))
+        doubted = self._registry.handovers.doubted_with(start.name, self._clock.monotonic())
+        return frozenset(each.name for each in ends if each.name in doubted)
 
     def _with_encoders(self, step: Select, found: tuple[Worker, ...]) -> tuple[Worker, ...]:
         """Those of these prefill workers whose encode workers are ready, or that need none. Raises NoWorker where none is."""

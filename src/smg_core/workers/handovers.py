@@ -9,6 +9,9 @@ argument. Above: the registry has the handovers, pipeline.selecting asks who is 
 and hears whose fault it was.
 """
 
+from collections import Counter
+from collections.abc import Container
+
 import attrs
 
 from smg_core.errors import SmgError
@@ -58,12 +61,18 @@ class _Doubt:
         return Blame(end, self.error, self.count)
 
 
+_Key = tuple[tuple[str, int | None], tuple[str, int | None]]
+
+
 class Handovers:
-    """The pairs of workers that are in doubt, each for `lasts` seconds at most."""
+    """The pairs of workers that are in doubt, each for `lasts` seconds at most. Asking costs the same however many there are."""
 
     def __init__(self, lasts: float) -> None:
         self.lasts = lasts
-        self._doubts: dict[tuple[tuple[str, int | None], tuple[str, int | None]], _Doubt] = {}
+        self._doubts: dict[_Key, _Doubt] = {}  # the oldest is the first
+        self._ends: dict[
+            str, Counter[str]
+        ] = {}  # by the name of the first worker: the others, with how many doubts there are
 
     def failed(
         self, start: HandoverEnd, end: HandoverEnd, error: SmgError, began: float, now: float
@@ -75,11 +84,12 @@ class Handovers:
         doubt = self._doubts.get(key)
         if doubt is None:
             self._doubts[key] = _Doubt(start, end, now, error)
+            self._ends.setdefault(start.worker.name, Counter())[end.worker.name] += 1
             return ()
         doubt.error, doubt.count = error, doubt.count + 1
         if began < doubt.since:
             return ()
-        del self._doubts[key]  # nobody else could be asked
+        self._forget(key)  # nobody else could be asked
         return doubt.blame(start), doubt.blame(end)
 
     def went_well(self, start: HandoverEnd, end: HandoverEnd, now: float) -> tuple[Blame, ...]:
@@ -91,25 +101,39 @@ class Handovers:
         for key, doubt in list(self._doubts.items()):
             starts, ends = key[0] == start.key, key[1] == end.key
             if starts != ends:
-                del self._doubts[key]
+                self._forget(key)
                 blamed.append(doubt.blame(doubt.end if starts else doubt.start))
         return tuple(blamed)
 
     @property
     def any_in_doubt(self) -> bool:
-        """Whether there is a pair in doubt: `in_doubt` says which."""
+        """Whether there is a pair in doubt: `doubted_with` says which."""
         return bool(self._doubts)
 
-    def in_doubt(self, start: str, end: str, now: float) -> bool:
-        """Whether one of the two workers of these names is to blame for something, and it is not known which."""
+    def doubted_with(self, start: str, now: float) -> Container[str]:
+        """The names of those that are in doubt with the worker of the name `start`: one of the two is to blame for something, and
+        it is not known which."""
         self._forget_old(now)
-        return any(first == start and last == end for (first, _), (last, _) in self._doubts)
+        return self._ends.get(start, ())
 
     def forget(self, name: str) -> None:
         """Forget what is in doubt of a worker that has left, or is not ready any more."""
         for key in [each for each in self._doubts if name in (each[0][0], each[1][0])]:
-            del self._doubts[key]
+            self._forget(key)
 
     def _forget_old(self, now: float) -> None:
-        for key in [key for key, doubt in self._doubts.items() if now - doubt.since >= self.lasts]:
-            del self._doubts[key]
+        while self._doubts:
+            key, oldest = next(iter(self._doubts.items()))
+            if now - oldest.since < self.lasts:
+                return
+            self._forget(key)
+
+    def _forget(self, key: _Key) -> None:
+        del self._doubts[key]
+        (start, _), (end, _) = key
+        ends = self._ends[start]
+        ends[end] -= 1
+        if not ends[end]:
+            del ends[end]
+        if not ends:
+            del self._ends[start]

@@ -34,12 +34,12 @@ def test_the_one_of_two_is_to_blame_of_whom_nothing_went_well_with_a_third(
     handovers = Handovers(10.0)
     assert handovers.failed(end("p0"), end("d0"), NO, 0.0, 1.0) == ()
     assert handovers.failed(end("p0"), end("d0"), NO, 0.5, 1.5) == ()  # made before the first one had failed
-    assert handovers.in_doubt("p0", "d0", 1.5)
+    assert "d0" in handovers.doubted_with("p0", 1.5)
 
     blamed = handovers.went_well(end(start), end(last), 2.0)
 
     assert names(blamed) == ([] if to_blame is None else [(to_blame, 2)])
-    assert handovers.in_doubt("p0", "d0", 2.0) == (to_blame is None)
+    assert ("d0" in handovers.doubted_with("p0", 2.0)) == (to_blame is None)
 
 
 def test_a_pair_in_doubt_that_had_to_be_asked_again_is_to_blame_together() -> None:
@@ -63,7 +63,7 @@ def test_a_doubt_is_forgotten_with_either_worker_and_when_it_is_old(forgotten: s
     if forgotten != "old":
         handovers.forget(forgotten)
     now = 11.0 if forgotten == "old" else 2.0
-    assert not handovers.in_doubt("p0", "d0", now)
+    assert "d0" not in handovers.doubted_with("p0", now)
     assert handovers.went_well(end("p0"), end("d1"), now) == ()
 
 
@@ -78,7 +78,7 @@ def test_a_healthy_worker_is_never_blamed_where_pairs_in_doubt_are_asked_last(
     starts, ends = [f"p{at}" for at in range(prefill)], [f"d{at}" for at in range(decode)]
     handovers, failed, blamed = Handovers(1000.0), 0, 0
     for now, (first, last) in enumerate(draws, 1):
-        free = {one: [each for each in ends if not handovers.in_doubt(one, each, now)] for one in starts}
+        free = {one: [each for each in ends if each not in handovers.doubted_with(one, now)] for one in starts}
         left = [each for each in starts if free[each]] or starts
         start = left[first % len(left)]
         chosen = free[start] or ends
@@ -91,3 +91,35 @@ def test_a_healthy_worker_is_never_blamed_where_pairs_in_doubt_are_asked_last(
         assert {each.end.worker.name for each in found} <= {broken}
         blamed += sum(each.count for each in found)
         assert failed - blamed <= max(prefill, decode), "each pair is in doubt once"
+
+
+RANKED = st.tuples(st.sampled_from(NAMES), st.sampled_from([None, 0, 1]))
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["failed", "went well", "forget"]), RANKED, RANKED, st.integers(0, 4)), max_size=60
+    )
+)
+def test_workers_are_in_doubt_with_each_other_as_long_as_any_of_their_ranks_is(
+    steps: list[tuple[str, tuple[str, int | None], tuple[str, int | None], int]],
+) -> None:
+    handovers, doubts, now = Handovers(10.0), dict[tuple[tuple[str, int | None], tuple[str, int | None]], int](), 0
+    for what, start, stop, seconds in steps:
+        now += seconds
+        doubts = {key: since for key, since in doubts.items() if now - since < 10}
+        if what == "failed":
+            found = handovers.failed(end(*start), end(*stop), NO, now, now)
+            if found:
+                del doubts[start, stop]
+            else:
+                doubts[start, stop] = now
+        elif what == "went well":
+            handovers.went_well(end(*start), end(*stop), now)
+            doubts = {key: since for key, since in doubts.items() if (key[0] == start) == (key[1] == stop)}
+        else:
+            handovers.forget(start[0])
+            doubts = {key: since for key, since in doubts.items() if start[0] not in (key[0][0], key[1][0])}
+        told = {(one, other) for one in NAMES for other in NAMES if other in handovers.doubted_with(one, now)}
+        assert told == {(first, last) for (first, _), (last, _) in doubts}
+        assert handovers.any_in_doubt == bool(doubts)
