@@ -1,5 +1,6 @@
 """A gateway in process that was stopped and is started again: what was changed while it ran is so still, and changes are made."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -8,12 +9,14 @@ import httpx
 import pytest
 from tests.gateway.conftest import CHAT, JSON, body, eventually
 from tests.gateway.test_plugins import recorder
+from tests.shared import PATIENCE
 
 from smg_core import Gateway
-from smg_core.config import Config
+from smg_core.config import Config, WorkersConfig
 from smg_core.middleware.entries import Entry, parse_entries
 from smg_core.server.identity import Identity
 from smg_core.server.roster import ADMIN
+from smg_core.server.settings import ServerConfig
 from smg_core.simulator.server import SimulatedEngine
 from smg_core.workers.worker import WorkerSpec
 
@@ -182,3 +185,45 @@ async def test_a_gateway_that_left_takes_requests_and_leads_when_it_is_started_a
             assert await here.status() == 200
             assert here.gateway.leading.now
             assert not here.gateway.retiring
+
+
+def test_answers_are_made_in_the_background_in_each_event_loop_that_starts_the_gateway() -> None:
+    gateway = Gateway.simulated()
+
+    async def made() -> str:
+        async with gateway.http_client(httpx, base_url="http://gateway", headers=JSON) as http:
+            asked = {"model": "sim", "input": "Hello", "background": True, "max_output_tokens": 1}
+            answer = await http.post("/v1/responses", json=asked)
+            while answer.json()["status"] in ("queued", "in_progress"):
+                await asyncio.sleep(0.01)
+                answer = await http.get(f"/v1/responses/{answer.json()['id']}")
+            status: str = answer.json()["status"]
+            return status
+
+    for _ in range(LIVES):
+        assert asyncio.run(asyncio.wait_for(made(), PATIENCE)) == "incomplete"
+
+
+async def test_a_request_that_waits_for_the_first_worker_is_answered_when_the_gateway_is_stopped() -> None:
+    config = Config(server=ServerConfig(first_wait_s=3600.0), workers=WorkersConfig(health_interval_s=3600.0))
+    gateway = Gateway(["grpc://127.0.0.1:9"], config=config)
+    async with gateway.http_client(httpx, base_url="http://gateway", headers=JSON) as http:
+        waiting = asyncio.create_task(http.post(CHAT, json=body()))
+        await eventually(lambda: gateway.started and any(each.reason for each in gateway.registry))
+        await gateway.stop()
+        async with asyncio.timeout(PATIENCE):
+            answer = await waiting
+
+    assert (answer.status_code, "stopped" in answer.text) == (503, True)
+
+
+@pytest.mark.parametrize("stops_first", [True, False])
+async def test_a_stop_by_hand_counts_beside_the_end_of_an_event_loop(stops_first: bool) -> None:
+    async with site(Config()) as here:
+        gateway = here.gateway
+        await gateway.start()
+        ends = [gateway.stop, gateway.rest] if stops_first else [gateway.rest, gateway.stop]
+        await asyncio.gather(*[end() for end in ends])
+
+        assert (gateway.started, gateway.stopped) == (False, True)
+        assert await here.status() == 503

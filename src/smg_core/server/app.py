@@ -8,7 +8,6 @@ stopped.
 """
 
 import asyncio
-import contextlib
 import logging
 from functools import partial
 
@@ -277,9 +276,19 @@ class App:
             _STARTED_HERE.difference_update([each for each in _STARTED_HERE if each.get_loop().is_closed()])
             _STARTED_HERE.add(self._ending)
             self._ending.add_done_callback(_STARTED_HERE.discard)
-        with contextlib.suppress(TimeoutError):
-            server = self._gateway.config.server
-            await self._gateway.ready(server.wait_for_workers_s or server.first_wait_s)
+        server = self._gateway.config.server
+        await self._ready_or_over(server.wait_for_workers_s or server.first_wait_s)
+
+    async def _ready_or_over(self, seconds: float) -> None:
+        """Wait until a worker is ready, for `seconds` at most, or somebody stops the gateway."""
+        ready = asyncio.create_task(self._gateway.ready(seconds))
+        self._gateway.when_stopped(ready.cancel)
+        try:
+            await asyncio.wait([ready])
+        finally:
+            ready.cancel()
+        if not ready.cancelled() and not isinstance(error := ready.exception(), TimeoutError | None):
+            raise error
 
     async def _end_with_loop(self, stopped: asyncio.Event) -> None:
         """Stop the gateway when the event loop ends, unless it was stopped before: `asyncio.run` cancels the tasks that are left,

@@ -70,6 +70,7 @@ class Background:
 
     async def run(self) -> None:
         """Take answers that wait, until this is cancelled. Answers under way are then given up, for another process to take."""
+        self._wanted = asyncio.Event()  # an event is its loop's, and a gateway may be started again in another one
         try:
             while True:
                 self._wanted.clear()

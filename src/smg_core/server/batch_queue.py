@@ -65,6 +65,7 @@ class BatchQueue:
 
     async def run(self) -> None:
         """Take batches that wait, until this is cancelled. Batches under way are then given up, for another process to take."""
+        self._wanted = asyncio.Event()  # an event is its loop's, and a gateway may be started again in another one
         try:
             while True:
                 self._wanted.clear()

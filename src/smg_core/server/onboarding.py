@@ -92,6 +92,11 @@ def refuse_rank(rank: int | None, facts: EngineFacts) -> None:
         raise WorkerGone("The engine has no such rank.", detail=f"rank {rank} of {facts.ranks}")
 
 
+def is_away(worker: Worker) -> bool:
+    """Whether a worker's engine cannot be reached, whatever an operator wants of the worker."""
+    return worker.state == "unreachable" or worker.failing
+
+
 class Onboarding:
     """Keeps `models`, the table of served models, up to date. `loader` makes the models."""
 
@@ -204,7 +209,7 @@ class Onboarding:
 
     def _reachable_others(self, name: str, worker: Worker) -> list[Worker]:
         """Those of the others whose engines can be reached."""
-        return [each for each in self._others(name, worker) if each.state != "unreachable"]
+        return [each for each in self._others(name, worker) if not is_away(each)]
 
     def _enter(
         self,
@@ -241,7 +246,7 @@ class Onboarding:
         """Workers that cannot be reached serve none of `names` any more, under which there is another model now: they join
         anew, or stay out, when they come back."""
         for each in {each for name in names for each in self._others(name, worker)}:
-            if each.state == "unreachable" and (each.facts.door == "ids" or each.models[0] != names[0]):
+            if is_away(each) and (each.facts.door == "ids" or each.models[0] != names[0]):
                 before, each.models = each.serves, ()
                 each.adapters, each.adapter_names = {}, ()
                 self._policies.worker_left(each.name, before)

@@ -305,8 +305,8 @@ class Runtime:
         named, first = specs_of(self.config.workers), await self._first_workers(self._stack, scratch)
         for spec in first:
             self.roster.added(spec, first_source(spec, named, self._in_file))
-        given = (*self._specs, *self._from_file)
-        self.roster.listen({spec.label: spec.url for spec in first if spec not in given})
+        given = set(map(id, (*self._specs, *self._from_file)))
+        self.roster.listen({spec.label: spec.url for spec in first if id(spec) not in given})
         self.adapter_changes = AdapterChanges(
             self.registry, self.onboarding, self.monitor.wake, self.channel, self.config.channel.publish_s
         )
@@ -358,18 +358,17 @@ class Runtime:
     async def stop(self) -> None:
         """Close workers, threads and embedded engines. A server that still has requests drains first. From now on requests get
         503, until `start`, `await gateway` or `async with gateway` starts it again."""
+        await self.rest(for_good=True)
+
+    async def rest(self, *, for_good: bool = False) -> None:
+        """The same; unless it is `for_good`, the next request, which may come with another event loop, starts it again."""
         async with self._changing:
+            self.stopped = self.stopped or for_good
             if self.started:
-                self.started, self.stopped = False, True
+                self.started = False
                 await self._end()
 
-    async def rest(self) -> None:
-        """The same; the next request, which may come with another event loop, starts it again."""
-        before = self.stopped
-        await self.stop()
-        self.stopped = before
-
-    def when_stopped(self, tell: Callable[[], None]) -> None:
+    def when_stopped(self, tell: Callable[[], object]) -> None:
         """Call `tell` when the gateway, which is started, ends."""
         self._stack.callback(tell)
 

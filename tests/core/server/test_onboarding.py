@@ -435,6 +435,28 @@ async def test_an_engine_that_comes_back_with_another_tokenizer_than_its_fellows
     assert states == ["unreachable", "ready"]
 
 
+@pytest.mark.parametrize("undrained", [False, True])
+async def test_an_engine_that_is_away_holds_no_tokenizer_whatever_an_operator_wants_of_its_worker(
+    other_folder: str, undrained: bool
+) -> None:
+    async with SimulatedEngine(SAYS) as one, SimulatedEngine(SAYS) as two, house_of(one.target, two.target) as house:
+        await eventually(lambda: all(each.state == "ready" for each in house.gateway.registry))
+        first, second = house.gateway.registry
+        house.gateway.drain_worker(first.name)
+        await one.stop()
+        await eventually(lambda: first.failing)
+        if undrained:
+            house.gateway.monitor.signal(first, "undrain", "")
+        other = await replaced(house, two, attrs.evolve(SAYS, model_folder=other_folder))
+        try:
+            await eventually(lambda: second.state == "ready")
+            answer = await house.chat("Hello there")
+        finally:
+            await other.stop()
+
+    assert answer.status_code == 200
+
+
 async def test_an_engine_that_comes_back_in_another_dialect_is_spoken_to_in_that() -> None:
     async with SimulatedEngine(SAYS) as engine, house_of(engine.target) as house:
         await house.gateway.ready()
