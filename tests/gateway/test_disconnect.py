@@ -17,7 +17,7 @@ from tests.peers import listening
 from tests.shared import PATIENCE
 
 from smg_core import Config, Gateway
-from smg_core.config import LimitsConfig
+from smg_core.config import LimitsConfig, WorkersConfig
 from smg_core.engines.client import EngineClient
 from smg_core.engines.h2.transport import H2Transport
 from smg_core.hooks import RequestFinished
@@ -170,9 +170,10 @@ async def test_a_client_that_leaves_while_the_worker_is_being_connected_never_re
     async with SimulatedEngine(PACED) as engine:
         relay = Relay(engine.target)
         observer = MemoryObserver()
+        patient = Config(workers=WorkersConfig(health_interval_s=3600.0, probe_timeout_s=PATIENCE))
         async with (
             listening(relay.take) as port,
-            Gateway([f"grpc://127.0.0.1:{port}"], observer=observer) as gateway,
+            Gateway([f"grpc://127.0.0.1:{port}"], observer=observer, config=patient) as gateway,
             gateway.http_client(httpx, base_url="http://gateway") as http,
         ):
             house = House(gateway, http, observer, own=(engine,))
