@@ -175,9 +175,11 @@ def unread(stage: Stage) -> str:
 
 
 def format_violation(stage: Stage) -> str:
-    """JSON mode with a stop string in the middle of the JSON."""
+    """A JSON format, which the engine is held to, with a stop string in the middle of the JSON."""
     served = stage.gateway()
-    answer = post(served.port, chat("hi", max_tokens=30, stop=["t"], response_format={"type": "json_object"}))
+    schema = {"type": "object", "properties": {"title": {"type": "string"}}, "required": ["title"]}
+    wanted = {"type": "json_schema", "json_schema": {"name": "named", "schema": schema}}
+    answer = post(served.port, chat("hi", max_tokens=30, stop=["t"], response_format=wanted))
     hold(answer.status == 200 and answer.header("x-smg-format-violation"), f"{answer.status}: {answer.body[:200]!r}")
     return "200 with the text; `x-smg-format-violation` says what is wrong"
 
