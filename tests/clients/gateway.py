@@ -18,8 +18,9 @@ from tests.clients.recorder import Exchange, recording
 
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.faults import Fault
+from smg_core.simulator.model_folder import MODEL_FOLDER
 from smg_core.simulator.replies import Reply, Rule
-from smg_core.simulator.server import MODEL_FOLDER, SimulatedEngine
+from smg_core.simulator.server import SimulatedEngine
 
 PATIENCE_S = 90.0
 """How long a gateway may take to start and a client to end, before it counts as hung."""

@@ -10,8 +10,8 @@ from tests.clients.gateway import Served, run, scripted, serving
 from tests.clients.versions import install_apart
 
 from smg_core.simulator.engine import SimulatorConfig
+from smg_core.simulator.model_folder import MODEL_FOLDER
 from smg_core.simulator.replies import Reply
-from smg_core.simulator.server import MODEL_FOLDER
 
 CLIENT = "aiperf"
 ENDS_IN_S = 300.0

@@ -18,7 +18,8 @@ from smg_core.cli import main
 from smg_core.engines.target import Tls
 from smg_core.server.admin.roster import changed_spec
 from smg_core.server.admin.roster_descriptions import AddWorkerBody, ChangeWorkerBody
-from smg_core.simulator.engine import SimulatorConfig, Timing
+from smg_core.simulator.clockwork import Timing
+from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.server import SimulatedEngine
 from smg_core.workers.worker import WorkerSpec
 from smg_core.workers.worker_file import TLS_FIELDS

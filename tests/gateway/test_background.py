@@ -12,6 +12,7 @@ from tests.gateway.conftest import House, eventually, in_process, over_http
 from tests.shared import PATIENCE
 
 from smg_core import Config
+from smg_core.auth.base import Head
 from smg_core.history.settings import HistoryConfig
 from smg_core.hooks import RequestStarted, RunEnded, StoreCalled
 from smg_core.observability.access_lines import access_fields
@@ -20,7 +21,6 @@ from smg_core.protocols.settings import LimitsConfig
 from smg_core.request import Caller
 from smg_core.server.app import App
 from smg_core.server.background_store import PendingResponse
-from smg_core.server.identity import Head
 from smg_core.server.inprocess import async_client
 from smg_core.server.settings import ResponsesConfig
 from smg_core.simulator.clockwork import Timing

@@ -18,7 +18,7 @@ from smg_core import Config
 from smg_core.config import LimitsConfig
 from smg_core.hooks import RequestFinished
 from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.server import MODEL_FOLDER
+from smg_core.simulator.model_folder import MODEL_FOLDER
 
 pytestmark = pytest.mark.anyio
 

@@ -28,7 +28,8 @@ from smg_core.server.identity import static_keys
 from smg_core.server.keeping import with_state_file
 from smg_core.server.live_settings import LIVE, NEEDS_RESTART
 from smg_core.server.sealing_keys import with_cache_secret
-from smg_core.simulator.engine import SimulatorConfig, Timing
+from smg_core.simulator.clockwork import Timing
+from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.server import SimulatedEngine
 from smg_core.testing import FakeClock
 

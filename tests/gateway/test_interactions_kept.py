@@ -11,6 +11,7 @@ from tests.gateway.conftest import House, eventually, in_process, over_http
 from tests.shared import PATIENCE
 
 from smg_core import Config
+from smg_core.auth.base import Head
 from smg_core.errors import StoreFailed
 from smg_core.history.memory import MemoryStore
 from smg_core.history.settings import HistoryConfig
@@ -18,7 +19,6 @@ from smg_core.pipeline.settings import TimeoutsConfig
 from smg_core.protocols.interactions_grammar import END, InteractionGrammar
 from smg_core.request import Caller
 from smg_core.server.app import App
-from smg_core.server.identity import Head
 from smg_core.server.inprocess import async_client
 from smg_core.server.settings import ResponsesConfig
 from smg_core.simulator.clockwork import Timing

@@ -15,13 +15,13 @@ from tests.gateway.fleet import CALM, Member, fleet
 from tests.gateway.vision_models import image_part, picture, qwen2_vl, text_part
 
 from smg_core import Config, Gateway
+from smg_core.auth.base import Head
 from smg_core.engines.kv_events import KvEvent
 from smg_core.request import Caller
 from smg_core.routing import KvKnown, RoutingDecision
 from smg_core.routing.cache_aware import CacheAware
 from smg_core.routing.settings import RoutingConfig
 from smg_core.sealing.settings import SealingConfig
-from smg_core.server.identity import Head
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.faults import Fault
 

@@ -15,7 +15,8 @@ from smg_core import Config, Gateway
 from smg_core.config import WorkersConfig
 from smg_core.errors import Overloaded
 from smg_core.server.channel.local import LocalChannel
-from smg_core.simulator.engine import SimulatorConfig, Timing
+from smg_core.simulator.clockwork import Timing
+from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.server import SimulatedEngine
 from smg_core.workers.roster_entry import RosterEntry
 from smg_core.workers.worker import Worker, WorkerSpec

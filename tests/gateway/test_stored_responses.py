@@ -16,21 +16,21 @@ import pytest
 from tests.gateway.conftest import House, eventually, in_process, over_http
 
 from smg_core import Config, Gateway
+from smg_core.auth.base import Head
 from smg_core.config import LimitsConfig
 from smg_core.errors import StoreFailed
 from smg_core.history.base import ExtendExpiry, Lease, LeaseLost, PutResponse, StoredResponse
 from smg_core.history.memory import MemoryStore
 from smg_core.history.opening import guarded
 from smg_core.history.settings import HistoryConfig
+from smg_core.pipeline.executor import INLINE
 from smg_core.pipeline.settings import TimeoutsConfig
 from smg_core.protocols.base import Incoming
 from smg_core.protocols.responses import decode_responses
 from smg_core.request import Caller
 from smg_core.server import chain_times
 from smg_core.server.app import App
-from smg_core.server.identity import Head
 from smg_core.server.inprocess import async_client
-from smg_core.server.long_work import INLINE
 from smg_core.server.settings import ResponsesConfig
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.replies import Reply, Rule

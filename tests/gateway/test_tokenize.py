@@ -9,7 +9,7 @@ from tests.gateway.conftest import House, eventually, in_process, over_http
 
 from smg_core import Config, Gateway
 from smg_core.config import LimitsConfig
-from smg_core.simulator.server import MODEL_FOLDER
+from smg_core.simulator.model_folder import MODEL_FOLDER
 from smg_core.tokenizer.settings import TokenizerConfig
 
 pytestmark = pytest.mark.anyio

@@ -21,7 +21,7 @@ from smg_core.engines.calls import AnswerCall, Call
 from smg_core.engines.constraint import Constraint, HoldsFrom
 from smg_core.engines.elsewhere import Elsewhere
 from smg_core.engines.kv_events import KvEventBatch
-from smg_core.engines.loads import Loads, RankLoad
+from smg_core.engines.loads import Loads
 from smg_core.engines.pooling import Vector
 from smg_core.engines.upkeep import Adapter, EngineReply, EngineTask
 from smg_core.errors import SmgError
@@ -33,12 +33,9 @@ if TYPE_CHECKING:
     from smg_multimodal.prepare import Prepared
 
 __all__ = [
-    "AnswerCall",
     "Bootstrap",
-    "Call",
     "ChatEngine",
     "Codec",
-    "Constraint",
     "ContextPhase",
     "CountsConnections",
     "EncodeCodec",
@@ -50,24 +47,20 @@ __all__ = [
     "EngineOutput",
     "EngineRequest",
     "EngineSink",
-    "HoldsFrom",
     "IdsEngine",
     "ItemizedMedia",
     "KvFacts",
-    "Loads",
     "MediaPacking",
     "ModelInfo",
     "OutputDecoder",
     "Pixels",
     "ProcessFacts",
-    "RankLoad",
     "Receiver",
     "RequestMedia",
     "SharedPlace",
     "Tensor",
     "Transport",
     "Unary",
-    "Vector",
 ]
 
 T = TypeVar("T")

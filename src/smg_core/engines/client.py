@@ -13,8 +13,6 @@ from typing import Any, TypeVar
 import attrs
 
 from smg_core.engines.base import (
-    AnswerCall,
-    Call,
     Codec,
     CountsConnections,
     EncodeCodec,
@@ -23,14 +21,15 @@ from smg_core.engines.base import (
     EngineOutput,
     EngineRequest,
     EngineSink,
-    Loads,
     ModelInfo,
     OutputDecoder,
     Transport,
     Unary,
 )
+from smg_core.engines.calls import AnswerCall, Call
 from smg_core.engines.fan_out import FanOut, requests_of
 from smg_core.engines.kv_events import PART, KvEventBatch, size
+from smg_core.engines.loads import Loads
 from smg_core.engines.pooling import PoolCall, Vector, activated
 from smg_core.engines.settings import EnginesConfig
 from smg_core.engines.slices import SLICE, fit_one_slice, slices

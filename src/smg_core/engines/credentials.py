@@ -6,7 +6,8 @@ engine says in an error reaches no log with one of those headers in it.
 
 from collections.abc import Sequence
 
-from smg_core.engines.base import Call, Receiver, Transport
+from smg_core.engines.base import Receiver, Transport
+from smg_core.engines.calls import Call
 from smg_core.engines.secrets import SecretHeaders
 from smg_core.errors import SmgError
 

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 from msgspec.structs import replace
 
-from smg_core.engines.base import AnswerCall, EngineOutput, EngineRequest, EngineSink
+from smg_core.engines.base import EngineOutput, EngineRequest, EngineSink
+from smg_core.engines.calls import AnswerCall
 from smg_core.errors import SmgError
 
 __all__ = ["FanOut", "requests_of"]

@@ -16,7 +16,8 @@ from urllib.parse import urlsplit
 
 import attrs
 
-from smg_core.engines.base import Call, EngineSink
+from smg_core.engines.base import EngineSink
+from smg_core.engines.calls import Call
 from smg_core.engines.kv_events import KvEventBatch
 from smg_core.engines.published_kv_events import END_OF_REPLAY, published_batches
 from smg_core.engines.settings import EnginesConfig

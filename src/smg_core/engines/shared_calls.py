@@ -13,7 +13,8 @@ from google.protobuf.struct_pb2 import Struct
 from smg_grpc_proto.generated import common_pb2 as common
 
 from smg_core.engines.answers import parse
-from smg_core.engines.base import KvFacts, Loads, RankLoad, Unary
+from smg_core.engines.base import KvFacts, Unary
+from smg_core.engines.loads import Loads, RankLoad
 
 __all__ = [
     "health_call",

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from smg_grpc_proto.generated import common_pb2 as common
 
 from smg_core.engines.answers import parse
-from smg_core.engines.base import RankLoad, Unary
+from smg_core.engines.base import Unary
 from smg_core.engines.kv_events import (
     PART,
     KvBlockMedium,
@@ -24,6 +24,7 @@ from smg_core.engines.kv_events import (
     KvTier,
     cut,
 )
+from smg_core.engines.loads import RankLoad
 
 __all__ = ["kv_events_call"]
 

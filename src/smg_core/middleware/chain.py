@@ -51,7 +51,7 @@ from smg_core.middleware.request_checks import BoundRequest, changed_request, un
 from smg_core.middleware.settings import MiddlewareConfig
 from smg_core.request import GenerationRequest
 
-__all__ = ["Apart", "Happened", "Identified", "NamesOf", "PluginChain", "PluginRules", "ReportHappened", "When"]
+__all__ = ["Apart", "Happened", "NamesOf", "PluginChain", "PluginRules", "ReportHappened", "When"]
 
 When = Literal["before_identity", "after_identity"]
 T = TypeVar("T")

@@ -22,7 +22,7 @@ engine call. Below: the readers. Knows no wire and no API.
 from collections.abc import Callable, Sequence
 from typing import Generic, Literal, Never, Protocol, TypeVar
 
-from smg_core.engines.base import AnswerCall
+from smg_core.engines.calls import AnswerCall
 from smg_core.errors import EngineGarbled, EngineTimeout, SmgError
 from smg_core.events import Event, Finished, Usage
 from smg_core.pipeline.prompt_shares import PromptShares

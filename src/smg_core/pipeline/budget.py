@@ -11,7 +11,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from smg_core.engines.base import Constraint, EngineOutput
+from smg_core.engines.base import EngineOutput
+from smg_core.engines.constraint import Constraint
 from smg_core.errors import SmgError, UnsupportedParameter
 from smg_core.events import Event
 from smg_core.pipeline.joining import one_by_one

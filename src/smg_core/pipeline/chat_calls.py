@@ -7,7 +7,8 @@ the executor, the engines of the chat door.
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from smg_core.engines.base import AnswerCall, ChatEngine, EngineSink
+from smg_core.engines.base import ChatEngine, EngineSink
+from smg_core.engines.calls import AnswerCall
 from smg_core.engines.elsewhere import Elsewhere
 from smg_core.events import Event
 from smg_core.pipeline.executor import FairExecutor

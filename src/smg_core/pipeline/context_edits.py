@@ -24,7 +24,7 @@ from smg_core.request import (
     ToolResult,
 )
 
-__all__ = ["CLEARED", "EditedContext", "Shortened", "change_of", "check_countable", "edited_context"]
+__all__ = ["CLEARED", "Shortened", "change_of", "check_countable", "edited_context"]
 
 CLEARED = "[The result of this call was removed to keep the conversation short.]"
 """What stands in place of a result that was cleared."""

@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 
 from smg_core.tokenizer.base import GivenUp
 
-__all__ = ["INLINE", "FairExecutor", "GivenUp"]
+__all__ = ["INLINE", "FairExecutor"]
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)

@@ -9,7 +9,7 @@ from typing import NoReturn, Protocol
 
 import msgspec
 
-from smg_core.engines.base import Constraint
+from smg_core.engines.constraint import Constraint
 from smg_core.errors import InvalidRequest, UnsupportedParameter
 from smg_core.json_types import Json, JsonObject
 from smg_core.pipeline.schema_work import over_steps

@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import attrs
 
-from smg_core.engines.base import Constraint, EngineFacts
+from smg_core.engines.base import EngineFacts
+from smg_core.engines.constraint import Constraint
 from smg_core.errors import InvalidRequest, UnsupportedParameter
 from smg_core.json_types import Json, JsonObject
 from smg_core.pipeline.custom_tools import described, without_format

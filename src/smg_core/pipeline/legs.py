@@ -27,7 +27,8 @@ changes nothing for the client; its outcome is still awaited, and reported with 
 from collections.abc import Sequence
 from typing import Literal, Protocol
 
-from smg_core.engines.base import AnswerCall, EngineLogprob, EngineOutput, EngineSink
+from smg_core.engines.base import EngineLogprob, EngineOutput, EngineSink
+from smg_core.engines.calls import AnswerCall
 from smg_core.errors import EngineFailed, EngineGarbled, EngineStalled, SmgError
 
 __all__ = ["TRANSITIONS", "Action", "Doing", "Leg", "LegEvent", "LegState", "Legs"]

@@ -8,7 +8,8 @@ import asyncio
 from array import array
 from collections.abc import Sequence
 
-from smg_core.engines.base import Call, EngineOutput, EngineRequest, IdsEngine
+from smg_core.engines.base import EngineOutput, EngineRequest, IdsEngine
+from smg_core.engines.calls import Call
 from smg_core.engines.pooling import PoolCall, PoolingEngine, Vector
 from smg_core.errors import EngineGarbled, InvalidRequest, SmgError
 from smg_core.pipeline.served import ServedModel

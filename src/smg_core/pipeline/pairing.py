@@ -13,16 +13,8 @@ from urllib.parse import urlsplit
 from msgspec.structs import replace
 
 from smg_core.clock import CallLater, Clock, Handle
-from smg_core.engines.base import (
-    AnswerCall,
-    Encoded,
-    Engine,
-    EngineOutput,
-    EngineRequest,
-    EngineSink,
-    IdsEngine,
-    ItemizedMedia,
-)
+from smg_core.engines.base import Encoded, Engine, EngineOutput, EngineRequest, EngineSink, IdsEngine, ItemizedMedia
+from smg_core.engines.calls import AnswerCall
 from smg_core.engines.fan_out import FanOut
 from smg_core.engines.handover import (
     KvEnd,

@@ -9,23 +9,24 @@ from typing import Any
 import attrs
 
 from smg_core.clock import CallLater, Clock
-from smg_core.pipeline.driver import Driver, Performer, finish, loop_call_later, tell, wait
+from smg_core.pipeline.documents import DocumentService
+from smg_core.pipeline.driver import Driver, Performer, finish, tell, wait
 from smg_core.pipeline.executor import FairExecutor
 from smg_core.pipeline.hedging import Hedging
 from smg_core.pipeline.pairing import OnHandover, Pairs, untold
 from smg_core.pipeline.parted import PerformTogether
 from smg_core.pipeline.pooling import Pooling
 from smg_core.pipeline.preparing import Preparing
-from smg_core.pipeline.reading_documents import DocumentService, reads_documents
+from smg_core.pipeline.reading_documents import reads_documents
 from smg_core.pipeline.selecting import Selecting
 from smg_core.pipeline.served import ServedAs, ServedModel, SharedOut, as_named, unshared
 from smg_core.pipeline.settings import DisaggregationConfig
-from smg_core.pipeline.steps import Chosen, Finish, Hedge, Prepare, Select, Step, Stream, Tell, Together, Wait
+from smg_core.pipeline.steps import Finish, Hedge, Prepare, Select, Step, Stream, Tell, Together, Wait
 from smg_core.pipeline.streaming import OnOutcome, Streaming
 from smg_core.routing import Decisions, Policies
 from smg_core.workers.registry import Registry
 
-__all__ = ["Chosen", "Performers", "Rows", "loop_call_later", "performers"]
+__all__ = ["Performers", "Rows", "performers"]
 
 _APART = DisaggregationConfig()
 

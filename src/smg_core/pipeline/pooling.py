@@ -24,7 +24,7 @@ from smg_core.tokens import TokenIds
 from smg_core.workers.registry import Registry
 from smg_core.workers.worker import Worker
 
-__all__ = ["PoolTerms", "Pooled", "Pooling"]
+__all__ = ["Pooling"]
 
 
 class Pooling:

@@ -13,10 +13,11 @@ from msgspec.structs import replace
 
 from smg_core.clock import Clock
 from smg_core.errors import ClientGone, PermissionDenied, PromptTooLong
+from smg_core.events import EditedContext
 from smg_core.hooks import EncodeDone, MediaLoaded, ReasoningLeftOut, Rendered
-from smg_core.pipeline.context_edits import EditedContext, change_of, check_countable, edited_context
+from smg_core.pipeline.context_edits import change_of, check_countable, edited_context
 from smg_core.pipeline.driver import Run
-from smg_core.pipeline.executor import FairExecutor, GivenUp
+from smg_core.pipeline.executor import FairExecutor
 from smg_core.pipeline.fit import fit_all
 from smg_core.pipeline.media import MediaItem, PlacedMedia, refuse_unless_taken, wanted_pixels
 from smg_core.pipeline.prepare import (
@@ -43,7 +44,7 @@ from smg_core.pipeline.served import ServedAs, ServedModel, SharedOut, as_named,
 from smg_core.pipeline.steps import Prepare
 from smg_core.pipeline.trace import Trace
 from smg_core.request import ClearToolUses, GenerationRequest
-from smg_core.tokenizer.base import EncodeReport, Prompt
+from smg_core.tokenizer.base import EncodeReport, GivenUp, Prompt
 from smg_core.workers.registry import Registry
 
 __all__ = ["Preparing"]

@@ -10,7 +10,8 @@ from dataclasses import replace
 
 import attrs
 
-from smg_core.engines.base import Constraint, EngineFacts
+from smg_core.engines.base import EngineFacts
+from smg_core.engines.constraint import Constraint
 from smg_core.errors import InvalidRequest, UnsupportedParameter
 from smg_core.pipeline.custom_tools import described
 from smg_core.pipeline.formats import constraint_of

@@ -11,7 +11,7 @@ from smg_core.pipeline.executor import FairExecutor
 from smg_core.pipeline.trace import Trace
 from smg_core.request import GenerationRequest
 
-__all__ = ["DocumentService", "ReadDocuments", "reads_documents"]
+__all__ = ["ReadDocuments", "reads_documents"]
 
 ReadDocuments = Callable[[GenerationRequest, Trace], Awaitable[GenerationRequest]]
 """Returns the request with the texts of its documents. Raises what is wrong with one of them."""

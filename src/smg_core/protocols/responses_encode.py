@@ -14,7 +14,7 @@ from smg_core.protocols.json_text import encode_body
 from smg_core.protocols.responses import ResponsesRequest
 from smg_core.protocols.responses_builder import ResponseBuilder, SealSummary
 
-__all__ = ["ResponsesStreamEncoder", "ResponsesWholeEncoder", "SealSummary"]
+__all__ = ["ResponsesStreamEncoder", "ResponsesWholeEncoder"]
 
 
 class ResponsesStreamEncoder:

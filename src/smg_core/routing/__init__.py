@@ -43,10 +43,11 @@ from smg_core.routing.base import (
     RoutingContext,
     UnknownPolicy,
 )
-from smg_core.routing.decisions import CandidateRecord, Decisions, Replayed, RoutingDecision, replay_decisions
+from smg_core.routing.decisions import Decisions, Replayed, RoutingDecision, replay_decisions
 from smg_core.routing.named import POLICIES, policy, policy_for
 from smg_core.routing.policies import Policies
 from smg_core.routing.simple import LeastRequests, Passthrough, PowerOfTwo, Random, RoundRobin
+from smg_core.workers.candidate import CandidateRecord
 
 __all__ = [
     "POLICIES",

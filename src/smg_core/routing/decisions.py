@@ -15,7 +15,7 @@ from smg_core.cards import card
 from smg_core.routing.base import Basis, Candidate, Pick, Policy, RoutingContext
 from smg_core.workers.candidate import CandidateRecord
 
-__all__ = ["CandidateRecord", "Decisions", "Replayed", "RoutingDecision", "replay_decisions"]
+__all__ = ["Decisions", "Replayed", "RoutingDecision", "replay_decisions"]
 
 _COLUMNS = (
     "worker",

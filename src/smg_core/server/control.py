@@ -17,7 +17,8 @@ import msgspec
 
 from smg_core.config import Resolved
 from smg_core.errors import InvalidRequest, SmgError
-from smg_core.server.channel.settling import Notice, known_everywhere
+from smg_core.server.channel.base import Notice
+from smg_core.server.channel.settling import known_everywhere
 from smg_core.server.config_check import check
 from smg_core.server.config_source import ConfigSource
 from smg_core.server.decided import Decided
@@ -27,10 +28,11 @@ from smg_core.server.keeping import with_filled_in
 from smg_core.server.live_settings import LIVE, differences, with_values
 from smg_core.server.log_level import LogLevel
 from smg_core.server.processes import ProcessTable
-from smg_core.server.reaching import WorkerSpec, specs_of, workers_in
+from smg_core.server.reaching import specs_of, workers_in
 from smg_core.server.roster import ADMIN, FILE, PROGRAM, SETTINGS, Reconciled
 from smg_core.server.runtime import Runtime
 from smg_core.settings import ConfigError
+from smg_core.workers.worker import WorkerSpec
 
 __all__ = ["LIVE_VALUES", "Control", "Reloaded"]
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TypedDict
 
 from smg_core.hooks import AttemptEnded, EncodeDone, Hedged, ToolCalled, WorkerPicked
-from smg_core.pipeline.pooling import Pooled
+from smg_core.pipeline.pool_gathering import Pooled
 from smg_core.pipeline.steps import Select
 from smg_core.pipeline.trace import Trace
 from smg_core.protocols.explain import Explanation, Phase, TimelineEntry, explanation_header

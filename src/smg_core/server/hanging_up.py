@@ -14,7 +14,7 @@ from smg_core.server.control import Control
 from smg_core.server.http_server import HttpServer
 from smg_core.server.notifying import ManagerNotices
 
-__all__ = ["Control", "HangingUp", "HttpServer", "managed"]
+__all__ = ["HangingUp", "managed"]
 
 log = logging.getLogger("smg.server")
 

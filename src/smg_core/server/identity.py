@@ -32,20 +32,7 @@ from smg_core.server.virtual_keys import VirtualKeys
 if TYPE_CHECKING:
     from smg_core.auth.oidc import OidcAuthenticator
 
-__all__ = [
-    "Authenticator",
-    "Caller",
-    "Head",
-    "Identify",
-    "Identity",
-    "VirtualKeys",
-    "anonymous",
-    "is_open",
-    "open_identity",
-    "permitted",
-    "static_keys",
-    "unshared_keys",
-]
+__all__ = ["Identify", "Identity", "anonymous", "is_open", "open_identity", "permitted", "static_keys", "unshared_keys"]
 
 log = logging.getLogger("smg.auth")
 

@@ -16,17 +16,19 @@ from smg_core.pipeline.answer import Answer
 from smg_core.pipeline.driver import Run
 from smg_core.pipeline.flow import Terms
 from smg_core.pipeline.keep_alive import StreamKeepAlive
+from smg_core.pipeline.timeouts import Timeouts
 from smg_core.pipeline.trace import Trace
 from smg_core.protocols.base import Decoded, Incoming, Locate
 from smg_core.protocols.errors import error_headers
+from smg_core.server.admission import RequestPlace
 from smg_core.server.answering import answer_to, names_of, with_generations
 from smg_core.server.apis import Api, Memory
 from smg_core.server.exchange import Exchange, Header
 from smg_core.server.outcomes import how_it_ended
 from smg_core.server.request_traces import account_of, observer_of, traced
-from smg_core.server.runtime import RequestPlace, Runtime
+from smg_core.server.runtime import Runtime
 from smg_core.server.shadowing import Shadow, Shadows
-from smg_core.server.timeouts import CurrentTimeouts, Timeouts
+from smg_core.server.timeouts import CurrentTimeouts
 
 __all__ = ["DECODED_INLINE", "Inference", "incoming_of", "internal_error", "refusal_headers", "take_back_cancellation"]
 

@@ -24,9 +24,8 @@ from smg_core.history.settings import HistoryConfig
 from smg_core.hooks import Observer
 from smg_core.server.plugin_storage import PluginStorage
 from smg_core.server.plugins import Plugins
-from smg_core.server.sent_keeping import keeping_sent
 
-__all__ = ["Backend", "GuardedStore", "Hook", "keeping", "keeping_sent", "with_state_file"]
+__all__ = ["keeping", "with_state_file"]
 
 log = logging.getLogger("smg.gateway")
 

@@ -24,8 +24,9 @@ from smg_core.errors import InternalError, SmgError, WorkerGone
 from smg_core.pipeline.media import suggests_media
 from smg_core.pipeline.served import ServedModel, names_of_classes
 from smg_core.server.config_check import check, named_parsers
+from smg_core.server.cpus import usable_cpus
 from smg_core.server.document_reading import document_reading
-from smg_core.server.memory import trim, usable_cpus
+from smg_core.server.memory import trim
 from smg_core.server.sealing_keys import Sealing, cache_salts
 from smg_core.tokenizer.base import Tokenizer
 from smg_core.tokenizer.chat_template import ChatTemplate
@@ -34,9 +35,10 @@ from smg_parsers import Family, UnknownModelFamily, explain
 from smg_parsers.models import family as family_named
 
 if TYPE_CHECKING:
-    from smg_core.server.media import GatewayMedia, ModelMedia
+    from smg_core.server.media import GatewayMedia
+    from smg_core.server.model_media import ModelMedia
 
-__all__ = ["ModelLoader", "ServedModel", "TokenizerSource"]
+__all__ = ["ModelLoader", "TokenizerSource"]
 
 log = logging.getLogger("smg.gateway")
 

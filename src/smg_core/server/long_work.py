@@ -9,7 +9,7 @@ from typing import TypeVar
 from smg_core.pipeline.executor import INLINE
 from smg_core.server.runtime import Runtime
 
-__all__ = ["INLINE", "worked"]
+__all__ = ["worked"]
 
 T = TypeVar("T")
 

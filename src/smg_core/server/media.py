@@ -32,7 +32,7 @@ from smg_multimodal.fetch import Fetcher, FetchLimits
 from smg_multimodal.prepare import Preparer
 from smg_multimodal.registry import ModelFiles
 
-__all__ = ["GatewayMedia", "ModelMedia", "decoder_threads"]
+__all__ = ["GatewayMedia", "decoder_threads"]
 
 log = logging.getLogger("smg.media")
 

@@ -11,9 +11,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from smg_core.server.cpus import usable_cpus
-
-__all__ = ["Settling", "Trimming", "resident_bytes", "settle_objects", "trim", "usable_cpus", "use_one_arena"]
+__all__ = ["Settling", "Trimming", "resident_bytes", "settle_objects", "trim", "use_one_arena"]
 
 _M_ARENA_MAX = -8
 _M_MMAP_THRESHOLD = -3

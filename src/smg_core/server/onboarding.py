@@ -33,7 +33,7 @@ from smg_core.workers.worker import Worker, WorkerRole
 if TYPE_CHECKING:
     from smg_core.server.media import GatewayMedia
 
-__all__ = ["ModelLoader", "Onboarding", "ServedModel", "executor_of", "loading_place"]
+__all__ = ["Onboarding", "executor_of", "loading_place"]
 
 log = logging.getLogger("smg.gateway")
 

@@ -18,8 +18,9 @@ from smg_core.auth.roles import USER, check_permission
 from smg_core.errors import InternalError, PermissionDenied, SmgError
 from smg_core.events import Usage
 from smg_core.history.base import KEYS_OWNER
+from smg_core.middleware.active import Identified
 from smg_core.middleware.base import AnswerPiece, End, Failure, Headers, HookName, RequestHead, ResponseHead
-from smg_core.middleware.chain import Apart, Identified, PluginChain, When
+from smg_core.middleware.chain import Apart, PluginChain, When
 from smg_core.middleware.said import SaidByModel
 from smg_core.request import Caller, GenerationRequest
 from smg_core.server.bodies import Held

@@ -24,8 +24,8 @@ from smg_core.middleware.entries import Entry, Link, check_plugins, entry_of_sou
 from smg_core.middleware.plan import PluginPlan
 from smg_core.observability.repeats import Repeats
 from smg_core.request import Caller
-from smg_core.server.channel.local import LocalChannel
-from smg_core.server.channel.settling import Channel, Notice, known_everywhere
+from smg_core.server.channel.base import Channel, Notice
+from smg_core.server.channel.settling import known_everywhere
 from smg_core.server.plugin_code import NotLoaded, PluginCode, dispose, is_refusing, rules_of
 from smg_core.server.plugin_file import FilePrint, entries_in_file, print_of
 from smg_core.settings import ConfigError
@@ -33,7 +33,7 @@ from smg_core.settings import ConfigError
 if TYPE_CHECKING:
     from smg_core.wasm.told import GuestSaid
 
-__all__ = ["Channel", "LocalChannel", "PluginState", "Plugins"]
+__all__ = ["PluginState", "Plugins"]
 
 log = logging.getLogger("smg.plugins")
 

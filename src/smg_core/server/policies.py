@@ -9,21 +9,11 @@ from random import Random
 
 import attrs
 
-from smg_core.observability.policy_failures import PolicyFailures
-from smg_core.routing import Decisions, Policies, Policy, RequestEnded, policy, policy_for
-from smg_core.routing.model_choice import ModelChoice
+from smg_core.routing import Policies, Policy, policy, policy_for
 from smg_core.routing.named import checked_policy
 from smg_core.routing.settings import RoutingConfig
 
-__all__ = [
-    "Decisions",
-    "ModelChoice",
-    "Policy",
-    "PolicyFailures",
-    "RequestEnded",
-    "makes_other_policies",
-    "policies_of",
-]
+__all__ = ["makes_other_policies", "policies_of"]
 
 _ELSEWHERE = frozenset(
     {

@@ -13,10 +13,12 @@ from msgspec.structs import replace
 
 from smg_core.errors import ClientGone, DeadlineExceeded, SmgError
 from smg_core.hooks import RequestStarted
-from smg_core.pipeline.pooling import Pooled, PoolTerms
+from smg_core.pipeline.pool_gathering import Pooled, PoolTerms
+from smg_core.pipeline.timeouts import Timeouts
 from smg_core.pipeline.trace import Trace
 from smg_core.protocols.vectors import PooledVectors
 from smg_core.request import GenerationRequest
+from smg_core.server.admission import RequestPlace
 from smg_core.server.exchange import Exchange, Header
 from smg_core.server.explain import pool_explained
 from smg_core.server.inference import DECODED_INLINE, incoming_of, refusal_headers, take_back_cancellation
@@ -24,8 +26,8 @@ from smg_core.server.long_work import worked
 from smg_core.server.outcomes import how_it_ended
 from smg_core.server.pooled_apis import PoolApi, PoolDecoded
 from smg_core.server.request_traces import account_of, observer_of, traced
-from smg_core.server.runtime import RequestPlace, Runtime
-from smg_core.server.timeouts import CurrentTimeouts, Timeouts
+from smg_core.server.runtime import Runtime
+from smg_core.server.timeouts import CurrentTimeouts
 from smg_core.server.tokenizing import only_model
 
 __all__ = ["PoolInference"]

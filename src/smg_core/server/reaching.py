@@ -20,24 +20,11 @@ from smg_core.engines.http.opening import check_http_dialect, open_engine
 from smg_core.engines.kv_subscriber import KvAddress
 from smg_core.engines.target import Target, Tls, door
 from smg_core.errors import SmgError, WorkerGone
-from smg_core.server.cache_losses import cache_losses
 from smg_core.server.config_check import check_url
-from smg_core.workers.worker import Board, Worker, WorkerSpec
+from smg_core.workers.worker import Worker, WorkerSpec
 from smg_core.workers.worker_file import check_headers, workers_of
 
-__all__ = [
-    "WITHOUT_WORKERS",
-    "Board",
-    "Reaching",
-    "Worker",
-    "WorkerSpec",
-    "brings_workers",
-    "cache_losses",
-    "given_spec",
-    "specs_of",
-    "worker_file",
-    "workers_in",
-]
+__all__ = ["WITHOUT_WORKERS", "Reaching", "brings_workers", "given_spec", "specs_of", "worker_file", "workers_in"]
 
 
 def given_spec(worker: str | WorkerSpec) -> WorkerSpec:

@@ -11,8 +11,9 @@ from smg_core.errors import SmgError
 from smg_core.json_types import JsonObject
 from smg_core.protocols.errors import responses_error
 from smg_core.protocols.responses import ResponsesRequest, decode_responses
+from smg_core.protocols.responses_builder import SealSummary
 from smg_core.protocols.responses_compact import CompactionEncoder, decode_compact
-from smg_core.protocols.responses_encode import ResponsesStreamEncoder, ResponsesWholeEncoder, SealSummary
+from smg_core.protocols.responses_encode import ResponsesStreamEncoder, ResponsesWholeEncoder
 from smg_core.protocols.responses_object import error_object
 from smg_core.protocols.responses_resume import EventLog, frame_of, is_terminal, response_gone, split_frames
 from smg_core.server.apis import Api, Memory

@@ -17,30 +17,16 @@ from smg_core.clock import CallLater, Clock
 from smg_core.config import Config
 from smg_core.errors import SmgError
 from smg_core.routing import Policies
-from smg_core.server.channel.settling import Channel, Notice, known_everywhere
+from smg_core.server.channel.base import Channel, Notice
+from smg_core.server.channel.settling import known_everywhere
 from smg_core.server.leading import Leading
 from smg_core.server.onboarding import Onboarding
-from smg_core.server.probed import hear_others, telling_others
 from smg_core.workers.monitor import Monitor
 from smg_core.workers.registry import Registry
 from smg_core.workers.roster_entry import RosterEntry, read_entry, written_entry
 from smg_core.workers.worker import Board, Worker, WorkerSpec, needs_new_client
 
-__all__ = [
-    "ADMIN",
-    "FILE",
-    "PROGRAM",
-    "SETTINGS",
-    "Leading",
-    "Monitor",
-    "Reconciled",
-    "Registry",
-    "Roster",
-    "first_source",
-    "hear_others",
-    "registry_of",
-    "telling_others",
-]
+__all__ = ["ADMIN", "FILE", "PROGRAM", "SETTINGS", "Reconciled", "Roster", "first_source", "registry_of"]
 
 log = logging.getLogger("smg.workers")
 

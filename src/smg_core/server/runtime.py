@@ -14,52 +14,45 @@ from functools import partial
 from pathlib import Path
 from typing import NoReturn, Protocol, Self, TypedDict, TypeVar, runtime_checkable
 
+from smg_core.auth.base import Authenticator
 from smg_core.clock import CallLater, Clock, IdSource, SystemClock, random_ids
 from smg_core.config import Config
 from smg_core.errors import SmgError, WorkerError
+from smg_core.history.guard import Backend, GuardedStore
+from smg_core.history.hooks import Hook
 from smg_core.hooks import Observer, SilentObserver, fan_out
-from smg_core.pipeline.performers import Chosen, Rows, loop_call_later, performers
+from smg_core.observability.policy_failures import PolicyFailures
+from smg_core.pipeline.driver import loop_call_later
+from smg_core.pipeline.performers import Rows, performers
+from smg_core.pipeline.served import ServedModel
+from smg_core.pipeline.steps import Chosen
+from smg_core.request import Caller
+from smg_core.routing.base import Policy, RequestEnded
+from smg_core.routing.decisions import Decisions
+from smg_core.routing.model_choice import ModelChoice
 from smg_core.server.adapter_changes import AdapterChanges
-from smg_core.server.admission import Admission, RequestPlace, compat_of
+from smg_core.server.admission import Admission, compat_of
+from smg_core.server.cache_losses import cache_losses
+from smg_core.server.channel.base import Channel
+from smg_core.server.channel.local import LocalChannel
 from smg_core.server.hosted_tools import hosted_kinds, hosted_tools
-from smg_core.server.identity import Authenticator, Caller, Identify, VirtualKeys, anonymous, open_identity
-from smg_core.server.keeping import Backend, GuardedStore, Hook, keeping, keeping_sent
-from smg_core.server.onboarding import ModelLoader, Onboarding, ServedModel, executor_of, loading_place
-from smg_core.server.plugins import Channel, LocalChannel, Plugins
-from smg_core.server.policies import (
-    Decisions,
-    ModelChoice,
-    Policy,
-    PolicyFailures,
-    RequestEnded,
-    makes_other_policies,
-    policies_of,
-)
-from smg_core.server.reaching import (
-    WITHOUT_WORKERS,
-    Board,
-    Reaching,
-    Worker,
-    WorkerSpec,
-    brings_workers,
-    cache_losses,
-    given_spec,
-    specs_of,
-    workers_in,
-)
-from smg_core.server.roster import (
-    PROGRAM,
-    Leading,
-    Monitor,
-    Roster,
-    first_source,
-    hear_others,
-    registry_of,
-    telling_others,
-)
+from smg_core.server.identity import Identify, anonymous, open_identity
+from smg_core.server.keeping import keeping
+from smg_core.server.leading import Leading
+from smg_core.server.loading import ModelLoader
+from smg_core.server.onboarding import Onboarding, executor_of, loading_place
+from smg_core.server.plugins import Plugins
+from smg_core.server.policies import makes_other_policies, policies_of
+from smg_core.server.probed import hear_others, telling_others
+from smg_core.server.reaching import WITHOUT_WORKERS, Reaching, brings_workers, given_spec, specs_of, workers_in
+from smg_core.server.roster import PROGRAM, Roster, first_source, registry_of
+from smg_core.server.sent_keeping import keeping_sent
 from smg_core.server.tracing import logs_of, tracing_of
+from smg_core.server.virtual_keys import VirtualKeys
+from smg_core.workers.monitor import Monitor
+from smg_core.workers.worker import Board, Worker, WorkerSpec
 
-__all__ = ["Beside", "RequestPlace", "Runtime", "RuntimeArguments"]
+__all__ = ["Beside", "Runtime", "RuntimeArguments"]
 
 
 class Beside(Protocol):

@@ -31,8 +31,9 @@ from smg_core.server.control import LIVE_VALUES
 from smg_core.server.leadership import LEADING, Leadership, ProcessWord
 from smg_core.server.listeners import Listeners
 from smg_core.server.notifying import ManagerNotices
-from smg_core.server.observing import SharedNumbers, end_column
+from smg_core.server.observing import end_column
 from smg_core.server.process_lock import process_lock
+from smg_core.server.processes import SharedNumbers
 from smg_core.server.rereading import with_fixed
 from smg_core.server.sealing_keys import with_cache_secret
 from smg_core.server.succession import Succession

@@ -17,7 +17,7 @@ from smg_core.pipeline.served import ServedAs, ServedModel, as_named
 from smg_core.pipeline.timeouts import Timeouts
 from smg_core.request import GenerationRequest
 
-__all__ = ["HEADERS", "CurrentTimeouts", "TimeoutRules", "Timeouts"]
+__all__ = ["HEADERS", "CurrentTimeouts", "TimeoutRules"]
 
 HEADERS: Mapping[str, str] = {
     "x-smg-connect-timeout": "connect",

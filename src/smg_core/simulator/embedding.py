@@ -12,7 +12,7 @@ from typing import Protocol
 import grpc.aio
 
 from smg_core.simulator.clockwork import Clockwork, Ticket
-from smg_core.simulator.encode_worker import EncodeWorker, end_call, refuse_generate
+from smg_core.simulator.encode_worker import end_call
 from smg_core.simulator.engine import EngineCore
 from smg_core.simulator.faults import Fault
 from smg_core.simulator.refusal import Refused
@@ -20,7 +20,7 @@ from smg_core.simulator.restarts import Restarts
 from smg_core.simulator.server_codec import FullServerCodec
 from smg_core.simulator.timer import Timer
 
-__all__ = ["Embedding", "EncodeWorker", "Refused", "Restarts", "end_call", "refuse_generate"]
+__all__ = ["Embedding"]
 
 _GARBAGE = b"\xff\xff\xff\xff this is no message"
 

@@ -20,13 +20,14 @@ from smg_core.request import PoolKind, Sampling
 from smg_core.simulator.adapters import Adapters
 from smg_core.simulator.chain import chained
 from smg_core.simulator.clockwork import Timing
+from smg_core.simulator.expressions import Unfollowable
 from smg_core.simulator.faults import Fault
 from smg_core.simulator.media import SeenMedia, check_media, describe_media, media_spans
 from smg_core.simulator.prefix_cache import CacheChange, PrefixCache
 from smg_core.simulator.prose import sentences
 from smg_core.simulator.refusal import Refused
 from smg_core.simulator.replies import Reply, Rule, Script, called_tool
-from smg_core.simulator.shapes import Shapes, Unfollowable
+from smg_core.simulator.shapes import Shapes
 from smg_core.simulator.tensor_names import check_names
 from smg_core.simulator.vocabulary import Vocabulary
 

@@ -7,7 +7,9 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 
 from smg_core.engines._pb import engine_pb2 as pb
-from smg_core.engines.base import Constraint, EngineLogprob, EngineRequest, RankLoad
+from smg_core.engines.base import EngineLogprob, EngineRequest
+from smg_core.engines.constraint import Constraint
+from smg_core.engines.loads import RankLoad
 from smg_core.engines.status import NAMES
 from smg_core.request import Sampling
 from smg_core.simulator.engine import SimulatedModel

@@ -23,24 +23,28 @@ import attrs
 import grpc
 import grpc.aio
 
-from smg_core.engines.base import EngineRequest, RankLoad
+from smg_core.engines.base import EngineRequest
+from smg_core.engines.loads import RankLoad
 from smg_core.simulator.all_codecs import server_codecs
 from smg_core.simulator.choice_messages import ChoiceMessages
 from smg_core.simulator.clockwork import Clockwork, Ticket
-from smg_core.simulator.embedding import Embedding, EncodeWorker, Refused, Restarts, end_call, refuse_generate
+from smg_core.simulator.embedding import Embedding
+from smg_core.simulator.encode_worker import EncodeWorker, end_call, refuse_generate
 from smg_core.simulator.engine import EngineCore, Plan, SimulatorConfig
 from smg_core.simulator.faults import Fault, Faults
 from smg_core.simulator.kv_exchange import KvExchange
 from smg_core.simulator.kv_feed import Changes, CursorLost, KvFeed
 from smg_core.simulator.listeners import GrpcListener, Witness
 from smg_core.simulator.model_folder import MODEL_FOLDER, read_vocabulary, tokenizer_archive
+from smg_core.simulator.refusal import Refused
 from smg_core.simulator.replies import Reply
+from smg_core.simulator.restarts import Restarts
 from smg_core.simulator.server_codec import EngineState, FullServerCodec, ServerCodec
 from smg_core.simulator.shared_memory import namespace, read_shared
 from smg_core.simulator.small_services import ControlService, HealthService
 from smg_core.simulator.timer import SystemTimer, Timer
 
-__all__ = ["MODEL_FOLDER", "SimulatedEngine"]
+__all__ = ["SimulatedEngine"]
 
 _CHUNK_OF_ARCHIVE = 64 * 1024
 _GARBAGE = b"\xff\xff\xff\xff this is no message"

@@ -10,7 +10,8 @@ from typing import Protocol, TypeVar
 import attrs
 from google.protobuf.message import DecodeError, Message
 
-from smg_core.engines.base import EngineLogprob, EngineRequest, RankLoad
+from smg_core.engines.base import EngineLogprob, EngineRequest
+from smg_core.engines.loads import RankLoad
 from smg_core.simulator.engine import SimulatedModel
 from smg_core.simulator.kv_feed import Batch
 from smg_core.simulator.refusal import Refused

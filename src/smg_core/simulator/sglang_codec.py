@@ -12,7 +12,9 @@ from hashlib import sha256
 from google.protobuf.struct_pb2 import Struct
 from smg_grpc_proto.generated import sglang_scheduler_pb2 as pb
 
-from smg_core.engines.base import Bootstrap, Constraint, EngineRequest, RankLoad
+from smg_core.engines.base import Bootstrap, EngineRequest
+from smg_core.engines.constraint import Constraint
+from smg_core.engines.loads import RankLoad
 from smg_core.request import Sampling
 from smg_core.simulator.adapters import Adapters, LoadedAdapter
 from smg_core.simulator.engine import SimulatedModel

@@ -12,12 +12,12 @@ from collections.abc import Mapping
 from math import isfinite
 from random import Random
 
-from smg_core.engines.base import Constraint
+from smg_core.engines.constraint import Constraint
 from smg_core.simulator.expressions import Unfollowable, example_of_grammar, example_of_regex
 from smg_core.simulator.structural_tags import StructuralTags
 from smg_parsers.base import Schema
 
-__all__ = ["Shapes", "Unfollowable"]
+__all__ = ["Shapes"]
 
 _FORMATS = {
     "date": "2024-05-17",

@@ -8,7 +8,8 @@ from typing import Any
 
 from smg_grpc_proto.generated import common_pb2 as common
 
-from smg_core.engines.base import EngineLogprob, RankLoad
+from smg_core.engines.base import EngineLogprob
+from smg_core.engines.loads import RankLoad
 from smg_core.simulator.kv_feed import Batch
 from smg_core.simulator.prefix_cache import BlocksRemoved, BlockStored, CacheChange
 from smg_core.simulator.server_codec import parse_message

@@ -12,7 +12,9 @@ from google.protobuf.struct_pb2 import Struct
 from smg_grpc_proto.generated import common_pb2 as common
 from smg_grpc_proto.generated import tokenspeed_scheduler_pb2 as pb
 
-from smg_core.engines.base import Bootstrap, Constraint, Encoded, EngineRequest, RankLoad
+from smg_core.engines.base import Bootstrap, Encoded, EngineRequest
+from smg_core.engines.constraint import Constraint
+from smg_core.engines.loads import RankLoad
 from smg_core.request import Sampling
 from smg_core.simulator.engine import SimulatedModel
 from smg_core.simulator.media import SeenMedia, seen_tensor

@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from smg_grpc_proto.generated import trtllm_service_pb2 as pb
 
-from smg_core.engines.base import Constraint, ContextPhase, EngineLogprob, EngineRequest
+from smg_core.engines.base import ContextPhase, EngineLogprob, EngineRequest
+from smg_core.engines.constraint import Constraint
 from smg_core.request import Sampling
 from smg_core.simulator.engine import SimulatedModel
 from smg_core.simulator.refusal import Refused

@@ -9,7 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from smg_grpc_proto.generated import vllm_engine_pb2 as pb
 
-from smg_core.engines.base import Constraint, EngineRequest, RankLoad
+from smg_core.engines.base import EngineRequest
+from smg_core.engines.constraint import Constraint
+from smg_core.engines.loads import RankLoad
 from smg_core.request import Sampling
 from smg_core.simulator.engine import SimulatedModel
 from smg_core.simulator.media import ReadShared, read_media

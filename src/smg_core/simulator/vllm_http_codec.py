@@ -11,7 +11,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from smg_core.engines.base import Constraint, EngineLogprob, EngineRequest
+from smg_core.engines.base import EngineLogprob, EngineRequest
+from smg_core.engines.constraint import Constraint
 from smg_core.request import Sampling
 from smg_core.simulator.adapters import Adapters
 from smg_core.simulator.engine import SimulatedModel

@@ -23,7 +23,7 @@ from smg_core.errors import SmgError, WorkerBusy, WorkerError
 from smg_core.workers.breaker_table import BreakerStanding, BreakerState, BreakerTable
 from smg_core.workers.settings import BreakerConfig
 
-__all__ = ["TRANSITIONS", "Breaker", "BreakerState", "Breakers"]
+__all__ = ["TRANSITIONS", "Breaker", "Breakers"]
 
 BreakerSignal = Literal["tripped", "cooled", "passed", "failed"]
 

@@ -12,7 +12,8 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Literal, TypeVar
 
 from smg_core.clock import CallLater, Clock, SystemClock
-from smg_core.engines.base import CountsConnections, Engine, EngineFacts, Loads, ProcessFacts
+from smg_core.engines.base import CountsConnections, Engine, EngineFacts, ProcessFacts
+from smg_core.engines.loads import Loads
 from smg_core.engines.openai.answers import serves_others
 from smg_core.engines.status import not_offered
 from smg_core.errors import EngineStalled, SmgError, WorkerBusy, WorkerGone

@@ -12,8 +12,9 @@ from urllib.parse import urlsplit
 import attrs
 
 from smg_core.cards import card
-from smg_core.engines.base import Engine, EngineFacts, KvFacts, Loads, ModelInfo, RankLoad
+from smg_core.engines.base import Engine, EngineFacts, KvFacts, ModelInfo
 from smg_core.engines.handover import role_of
+from smg_core.engines.loads import Loads, RankLoad
 from smg_core.engines.target import Tls
 from smg_core.errors import WorkerGone
 from smg_core.workers.breaker_table import BreakerTable

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import asdict, replace
 
-from smg_core.engines.base import Codec, Constraint, EngineLogprob, EngineOutput, EngineRequest
+from smg_core.engines.base import Codec, EngineLogprob, EngineOutput, EngineRequest
+from smg_core.engines.constraint import Constraint
 from smg_core.engines.dialects import DIALECTS
 from smg_core.errors import EngineGarbled, UnsupportedParameter
 from smg_core.request import Sampling

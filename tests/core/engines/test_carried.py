@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from msgspec.structs import fields, replace
 
-from smg_core.engines.base import Bootstrap, Codec, Constraint, ContextPhase, Encoded, EngineRequest
+from smg_core.engines.base import Bootstrap, Codec, ContextPhase, Encoded, EngineRequest
 from smg_core.engines.carried import OPTIONAL, refusing
+from smg_core.engines.constraint import Constraint
 from smg_core.engines.dialects import DIALECTS
 from smg_core.engines.handover import can_encode
 from smg_core.errors import UnsupportedParameter

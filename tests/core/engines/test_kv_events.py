@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from smg_grpc_proto.generated import common_pb2 as common
 from tests.shared import PATIENCE
 
-from smg_core.engines.base import Call, Codec, EngineRequest, Transport
+from smg_core.engines.base import Codec, EngineRequest, Transport
+from smg_core.engines.calls import Call
 from smg_core.engines.client import EngineClient, KvReader
 from smg_core.engines.dialects import DIALECTS, dialect
 from smg_core.engines.grpc_transport import GrpcioTransport

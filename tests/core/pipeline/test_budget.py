@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from tests.core.pipeline.test_output import ids_of, plan, scored, split, tokenizer
 from tests.core.pipeline.test_prepare import asking, model, prompted
 
-from smg_core.engines.base import Constraint, EngineFacts, EngineOutput, EngineRequest
-from smg_core.engines.constraint import HoldsFrom
+from smg_core.engines.base import EngineFacts, EngineOutput, EngineRequest
+from smg_core.engines.constraint import Constraint, HoldsFrom
 from smg_core.errors import UnsupportedParameter, WorkerGone
 from smg_core.events import Event, Finished, ReasoningDelta, ReasoningEnd, TextDelta
 from smg_core.pipeline.attempt import Attempt

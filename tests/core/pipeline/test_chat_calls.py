@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from smg_core.pipeline.chat_calls import ChatCalls
-from smg_core.pipeline.executor import FairExecutor, GivenUp
+from smg_core.pipeline.executor import FairExecutor
 from smg_core.request import Caller, GenerationRequest, Message, Text
+from smg_core.tokenizer.base import GivenUp
 
 pytestmark = pytest.mark.anyio
 

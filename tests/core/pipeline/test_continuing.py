@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.pipeline.test_output import ids_of, plan, split, tokenizer
 
-from smg_core.engines.base import Constraint, EngineFacts, EngineLogprob, EngineOutput, EngineRequest
+from smg_core.engines.base import EngineFacts, EngineLogprob, EngineOutput, EngineRequest
+from smg_core.engines.constraint import Constraint
 from smg_core.events import Event, ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
 from smg_core.pipeline.continuing import Rest, inexact, rest_of, within_vocabulary
 from smg_core.pipeline.output import OutputProcessor

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from msgspec.structs import asdict
 from tests.core.pipeline.test_prepare import asking, model, prompted
 
-from smg_core.engines.base import Constraint, EngineFacts
+from smg_core.engines.base import EngineFacts
+from smg_core.engines.constraint import Constraint
 from smg_core.errors import InvalidRequest, NoWorker, PromptTooLong, UnsupportedParameter
 from smg_core.pipeline.fit import FitForChat, FitForIds, fit, fitted
 from smg_core.pipeline.media import MediaItem

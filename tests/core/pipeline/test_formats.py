@@ -2,7 +2,7 @@
 
 import pytest
 
-from smg_core.engines.base import Constraint
+from smg_core.engines.constraint import Constraint
 from smg_core.errors import InvalidRequest, UnsupportedParameter
 from smg_core.pipeline.formats import constraint_of, output_check
 from smg_core.request import (

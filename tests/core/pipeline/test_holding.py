@@ -11,7 +11,8 @@ from tests.parsers.test_answer_constraints import ADA, PERSON, THINKING, THOUGHT
 from tests.parsers.test_constraints import OTHER_TOOL, PARIS, TAGGED, WEATHER, WRONG_TYPE, written
 from tests.parsers.writers import reasoning, text
 
-from smg_core.engines.base import Constraint, EngineFacts, HoldsFrom
+from smg_core.engines.base import EngineFacts
+from smg_core.engines.constraint import Constraint, HoldsFrom
 from smg_core.errors import InvalidRequest, UnsupportedParameter
 from smg_core.pipeline.fit import FitForIds, fit
 from smg_core.pipeline.prepare import assemble

@@ -23,7 +23,8 @@ from smg_core.engines.base import EngineFacts, Pixels
 from smg_core.errors import InvalidRequest, Overloaded, PromptTooLong
 from smg_core.pipeline.media import MediaItem
 from smg_core.request import MediaSource
-from smg_core.server.media import GatewayMedia, ModelMedia
+from smg_core.server.media import GatewayMedia
+from smg_core.server.model_media import ModelMedia
 from smg_core.tokenizer.loader import load_tokenizer
 from smg_core.tokens import TokenIds
 

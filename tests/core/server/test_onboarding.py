@@ -26,8 +26,9 @@ from smg_core.errors import WorkerGone
 from smg_core.server import loading
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig
+from smg_core.simulator.model_folder import MODEL_FOLDER
 from smg_core.simulator.replies import Reply, Rule
-from smg_core.simulator.server import MODEL_FOLDER, SimulatedEngine
+from smg_core.simulator.server import SimulatedEngine
 from smg_core.tokenizer.loader import TokenizerBundle, load_tokenizer
 from smg_core.workers.worker import Worker, WorkerSpec
 

@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smg_core.engines.base import Constraint, EngineRequest
+from smg_core.engines.base import EngineRequest
+from smg_core.engines.constraint import Constraint
 from smg_core.request import Sampling
 from smg_core.simulator.engine import EngineCore, SimulatorConfig
+from smg_core.simulator.model_folder import MODEL_FOLDER
 from smg_core.simulator.refusal import Refused
 from smg_core.simulator.replies import Reply, Rule
-from smg_core.simulator.server import MODEL_FOLDER
 from smg_core.simulator.vocabulary import Vocabulary
 from smg_core.tokens import TokenIds
 

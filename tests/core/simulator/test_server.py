@@ -18,7 +18,7 @@ from tests.core.simulator.peer import Peer, peer
 from tests.shared import PATIENCE
 
 from smg_core.engines._pb import engine_pb2 as neutral
-from smg_core.engines.base import Constraint
+from smg_core.engines.constraint import Constraint
 from smg_core.engines.dialects import DIALECTS
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smg_core.engines.base import Constraint
-from smg_core.simulator.shapes import Shapes, Unfollowable
+from smg_core.engines.constraint import Constraint
+from smg_core.simulator.expressions import Unfollowable
+from smg_core.simulator.shapes import Shapes
 
 SHAPES = Shapes()
 

@@ -9,7 +9,8 @@ import attrs
 import pytest
 from tests.shared import PATIENCE
 
-from smg_core.engines.base import Engine, EngineFacts, Loads, ModelInfo, ProcessFacts, RankLoad
+from smg_core.engines.base import Engine, EngineFacts, ModelInfo, ProcessFacts
+from smg_core.engines.loads import Loads, RankLoad
 from smg_core.errors import EngineFailed, EngineTimeout, InternalError, SmgError, WorkerBusy, WorkerGone
 from smg_core.hooks import WorkerStateChanged
 from smg_core.observability.faults import FaultLog

@@ -9,12 +9,12 @@ from anthropic import AsyncAnthropic
 from tests.gateway.client.test_anthropic_sdk import CALLS, HELLO, KEYS, SAYS, WEATHER, here, told
 from tests.gateway.conftest import eventually, in_process, settled
 
+from smg_core.auth.base import Head
 from smg_core.config import LimitsConfig
 from smg_core.errors import RateLimited
 from smg_core.hooks import RequestFinished
 from smg_core.request import Caller
 from smg_core.server.app import App
-from smg_core.server.identity import Head
 from smg_core.server.inprocess import async_client
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig

@@ -28,7 +28,7 @@ from smg_core.engines.settings import EnginesConfig
 from smg_core.engines.status import error_from_http, error_from_reset
 from smg_core.errors import EngineGarbled, SmgError, WorkerGone
 
-__all__ = ["Connection", "H2Stream"]
+__all__ = ["Connection"]
 
 _FAST = struct.Struct(">IBIBI")  # frame: length and kind, flags, stream; gRPC prefix: compressed, length
 _FRAME = struct.Struct(">HBBBI")

@@ -16,7 +16,8 @@ from typing import cast
 from smg_core.clock import Clock, SystemClock
 from smg_core.engines.base import Receiver
 from smg_core.engines.certificates import tls_context
-from smg_core.engines.h2.connection import Connection, H2Stream
+from smg_core.engines.h2.connection import Connection
+from smg_core.engines.h2.stream import H2Stream
 from smg_core.engines.settings import EnginesConfig
 from smg_core.engines.target import Target
 from smg_core.errors import EngineGarbled, EngineTimeout, SmgError, WorkerBusy, WorkerGone

@@ -14,9 +14,10 @@ from functools import partial
 
 from smg_grpc_proto.generated import mlx_engine_pb2 as pb
 
-from smg_core.engines.base import EngineOutput, EngineRequest, Loads, OutputDecoder, Unary
+from smg_core.engines.base import EngineOutput, EngineRequest, OutputDecoder, Unary
 from smg_core.engines.carried import refusing
 from smg_core.engines.decoding import FINISH, Wording, decoder_of
+from smg_core.engines.loads import Loads
 from smg_core.engines.mlx import calls
 from smg_core.engines.upkeep import Adapter, EngineTask
 from smg_core.engines.wire import float32, int32, nonzero, tagged, uint32, varints_of

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 
 from smg_core.engines._pb import engine_pb2 as pb
 from smg_core.engines.answers import json_object, parse
-from smg_core.engines.base import EngineFacts, Loads, ModelInfo, ProcessFacts, RankLoad, Unary
+from smg_core.engines.base import EngineFacts, ModelInfo, ProcessFacts, Unary
+from smg_core.engines.loads import Loads, RankLoad
 from smg_core.engines.pooling import Vector, vector_of
 from smg_core.engines.wire import tagged, varints_of
 from smg_core.request import PoolKind

@@ -19,20 +19,14 @@ from smg_core.engines.answers import (
     join,
     unknown_choice,
 )
-from smg_core.engines.base import (
-    Constraint,
-    EngineLogprob,
-    EngineOutput,
-    EngineRequest,
-    OutputDecoder,
-    Unary,
-    Vector,
-)
+from smg_core.engines.base import EngineLogprob, EngineOutput, EngineRequest, OutputDecoder, Unary
 from smg_core.engines.carried import OPTIONAL, refusing
+from smg_core.engines.constraint import Constraint
 from smg_core.engines.kv_events import KvEventBatch
 from smg_core.engines.neutral import calls
 from smg_core.engines.neutral.kv_events import kv_events
 from smg_core.engines.neutral.media import NeutralRequestMedia
+from smg_core.engines.pooling import Vector
 from smg_core.engines.status import error_from_status
 from smg_core.engines.tensors import BytesLike, concatenated
 from smg_core.engines.upkeep import Adapter, EngineTask

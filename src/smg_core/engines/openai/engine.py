@@ -12,11 +12,13 @@ from collections.abc import Sequence
 
 import attrs
 
-from smg_core.engines.base import AnswerCall, EngineFacts, EngineSink, Loads, ModelInfo
+from smg_core.engines.base import EngineFacts, EngineSink, ModelInfo
+from smg_core.engines.calls import AnswerCall
 from smg_core.engines.elsewhere import Elsewhere
 from smg_core.engines.http.address import HTTP2_PREFACE, is_http2
 from smg_core.engines.http.answer import HttpReply
 from smg_core.engines.http.client import HttpCall, HttpClient
+from smg_core.engines.loads import Loads
 from smg_core.engines.openai.answers import (
     adapters_of,
     error_from_http_status,

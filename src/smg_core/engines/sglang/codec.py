@@ -15,10 +15,12 @@ from functools import partial
 import attrs
 from smg_grpc_proto.generated import sglang_scheduler_pb2 as pb
 
-from smg_core.engines.base import Bootstrap, Constraint, EngineOutput, EngineRequest, OutputDecoder, Unary, Vector
+from smg_core.engines.base import Bootstrap, EngineOutput, EngineRequest, OutputDecoder, Unary
 from smg_core.engines.carried import refusing
+from smg_core.engines.constraint import Constraint
 from smg_core.engines.decoding import FINISH, Wording, decoder_of, matched_stop, prompt_scores
 from smg_core.engines.kv_events import KvEventBatch
+from smg_core.engines.pooling import Vector
 from smg_core.engines.sglang import calls
 from smg_core.engines.sglang.media import SglangRequestMedia
 from smg_core.engines.shared_kv_events import kv_events_call

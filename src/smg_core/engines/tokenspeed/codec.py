@@ -13,8 +13,9 @@ from functools import partial
 import attrs
 from smg_grpc_proto.generated import tokenspeed_scheduler_pb2 as pb
 
-from smg_core.engines.base import Bootstrap, Constraint, Encoded, EngineOutput, EngineRequest, OutputDecoder, Unary
+from smg_core.engines.base import Bootstrap, Encoded, EngineOutput, EngineRequest, OutputDecoder, Unary
 from smg_core.engines.carried import refusing
+from smg_core.engines.constraint import Constraint
 from smg_core.engines.decoding import FINISH, Wording, decoder_of, matched_stop
 from smg_core.engines.kv_events import KvEventBatch
 from smg_core.engines.shared_kv_events import kv_events_call

@@ -16,19 +16,19 @@ from smg_grpc_proto.generated import trtllm_service_pb2 as pb
 
 from smg_core.engines.answers import LazyRows
 from smg_core.engines.base import (
-    Constraint,
     ContextPhase,
     EngineFacts,
     EngineLogprob,
     EngineOutput,
     EngineRequest,
-    Loads,
     OutputDecoder,
     Unary,
 )
 from smg_core.engines.carried import refusing
+from smg_core.engines.constraint import Constraint
 from smg_core.engines.decoding import FINISH, Wording, decoder_of
 from smg_core.engines.kv_events import KvEventBatch
+from smg_core.engines.loads import Loads
 from smg_core.engines.shared_kv_events import kv_events_call
 from smg_core.engines.trtllm import calls
 from smg_core.engines.upkeep import Adapter, EngineTask

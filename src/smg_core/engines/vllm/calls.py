@@ -10,7 +10,8 @@ import attrs
 from smg_grpc_proto.generated import vllm_engine_pb2 as pb
 
 from smg_core.engines.answers import json_object, parse
-from smg_core.engines.base import EngineFacts, HoldsFrom, KvFacts, ModelInfo, ProcessFacts, Unary
+from smg_core.engines.base import EngineFacts, KvFacts, ModelInfo, ProcessFacts, Unary
+from smg_core.engines.constraint import HoldsFrom
 from smg_core.engines.pooling import Vector, pools_of, vector_of
 from smg_core.engines.shared_calls import (
     health_call,

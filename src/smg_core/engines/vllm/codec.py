@@ -13,10 +13,12 @@ from collections.abc import Iterator, Sequence
 
 from smg_grpc_proto.generated import vllm_engine_pb2 as pb
 
-from smg_core.engines.base import Constraint, EngineOutput, EngineRequest, OutputDecoder, Unary, Vector
+from smg_core.engines.base import EngineOutput, EngineRequest, OutputDecoder, Unary
 from smg_core.engines.carried import refusing
+from smg_core.engines.constraint import Constraint
 from smg_core.engines.decoding import FINISH, Wording, decoder_of, prompt_scores
 from smg_core.engines.kv_events import KvEventBatch
+from smg_core.engines.pooling import Vector
 from smg_core.engines.shared_kv_events import kv_events_call
 from smg_core.engines.shared_upkeep import upkeep_call
 from smg_core.engines.tensors import BytesLike, concatenated

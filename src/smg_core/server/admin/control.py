@@ -42,7 +42,7 @@ from smg_core.server.routes import Route
 from smg_core.server.runtime import Runtime
 from smg_core.settings import Value
 
-__all__ = ["Control", "control_routes"]
+__all__ = ["control_routes"]
 
 B = TypeVar("B", bound=msgspec.Struct)
 

@@ -6,7 +6,6 @@ from msgspec import Meta, Struct
 
 from smg_core.protocols.operation import Operation, OperationResponse
 from smg_core.routing import RoutingDecision
-from smg_core.server.descriptions import LIVENESS, READINESS
 
 __all__ = [
     "CREATE_KEY",
@@ -16,8 +15,6 @@ __all__ = [
     "HEALTH",
     "KEY",
     "KEYS",
-    "LIVENESS",
-    "READINESS",
     "REVOKE_KEY",
     "ROTATE_KEY",
     "CreateKeyBody",

@@ -4,10 +4,10 @@ Above: the runtime, where it is given no other. Below: base.
 """
 
 from smg_core.errors import Overloaded
-from smg_core.server.channel.base import Channel, Notice, Subscriber, Subscriptions, check_size
+from smg_core.server.channel.base import Notice, Subscriber, Subscriptions, check_size
 from smg_core.server.channel.settings import ChannelConfig
 
-__all__ = ["Channel", "LocalChannel"]
+__all__ = ["LocalChannel"]
 
 
 class LocalChannel:

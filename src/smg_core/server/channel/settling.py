@@ -5,9 +5,9 @@ Below: base.
 """
 
 from smg_core.errors import Overloaded
-from smg_core.server.channel.base import Channel, Notice
+from smg_core.server.channel.base import Channel
 
-__all__ = ["Channel", "Notice", "known_everywhere"]
+__all__ = ["known_everywhere"]
 
 
 async def known_everywhere(channel: Channel, number: int, seconds: float) -> None:

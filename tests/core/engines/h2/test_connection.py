@@ -26,7 +26,7 @@ from tests.core.engines.h2.wire import (
     settings,
 )
 
-from smg_core.engines.h2.connection import H2Stream
+from smg_core.engines.h2.stream import H2Stream
 from smg_core.engines.settings import EnginesConfig
 from smg_core.errors import (
     EngineFailed,

@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.core.engines.h2.wire import OK_HEAD, PATH, Sink, prefixed
 
-from smg_core.engines.h2.connection import Connection, H2Stream
+from smg_core.engines.h2.connection import Connection
+from smg_core.engines.h2.stream import H2Stream
 from smg_core.engines.settings import EnginesConfig
 from smg_core.errors import EngineRejected, SmgError, WorkerGone
 

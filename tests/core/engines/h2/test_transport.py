@@ -12,7 +12,7 @@ from tests.core.engines.h2.wire import GOAWAY, HEADERS, OK_HEAD, PING, RST, UPDA
 from tests.gateway.conftest import eventually
 from tests.peers import stop
 
-from smg_core.engines.h2.connection import H2Stream
+from smg_core.engines.h2.stream import H2Stream
 from smg_core.engines.h2.transport import H2Transport, _expire, _Link
 from smg_core.engines.settings import EnginesConfig
 from smg_core.errors import EngineGarbled, EngineTimeout, SmgError, WorkerBusy, WorkerGone

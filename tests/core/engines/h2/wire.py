@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterator
 
 from hpack import Decoder, Encoder
 
-from smg_core.engines.h2.connection import Connection, H2Stream
+from smg_core.engines.h2.connection import Connection
+from smg_core.engines.h2.stream import H2Stream
 from smg_core.engines.settings import EnginesConfig
 from smg_core.errors import SmgError
 

@@ -11,7 +11,8 @@ from tests.core.engines.http.test_client import Peer, Say, say
 from tests.peers import listening
 from tests.shared import PATIENCE
 
-from smg_core.engines.base import AnswerCall, EngineRequest
+from smg_core.engines.base import EngineRequest
+from smg_core.engines.calls import AnswerCall
 from smg_core.engines.http.dialects import CHAT, HTTP_DIALECTS
 from smg_core.engines.http.opening import open_engine
 from smg_core.engines.settings import EnginesConfig

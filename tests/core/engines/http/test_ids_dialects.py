@@ -16,7 +16,8 @@ from msgspec.structs import asdict
 from tests.core.engines.captures import FOLDER
 from tests.core.engines.test_both_sides import DEFAULTS, Scored, ids_of_a_text, joined, no_text
 
-from smg_core.engines.base import Codec, Constraint, EngineOutput, EngineRequest
+from smg_core.engines.base import Codec, EngineOutput, EngineRequest
+from smg_core.engines.constraint import Constraint
 from smg_core.engines.http.dialects import HTTP_DIALECTS
 from smg_core.engines.upkeep import FlushCache, LoadAdapter, StartProfile
 from smg_core.errors import EngineFailed, EngineGarbled, EngineRejected, SmgError, UnsupportedParameter, WorkerBusy

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from smg_grpc_proto.generated import mlx_engine_pb2 as pb
 
-from smg_core.engines.base import Constraint, EngineOutput, EngineRequest
+from smg_core.engines.base import EngineOutput, EngineRequest
+from smg_core.engines.constraint import Constraint
 from smg_core.engines.mlx.codec import MlxCodec
 from smg_core.errors import EngineGarbled, InvalidRequest, UnsupportedParameter
 from smg_core.request import Sampling

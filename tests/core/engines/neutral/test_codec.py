@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smg_core.engines._pb import engine_pb2 as pb
-from smg_core.engines.base import Constraint, EngineFacts, EngineLogprob, EngineRequest
+from smg_core.engines.base import EngineFacts, EngineLogprob, EngineRequest
+from smg_core.engines.constraint import Constraint
 from smg_core.engines.neutral.codec import NeutralCodec
 from smg_core.errors import (
     EngineFailed,

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from smg_grpc_proto.generated import sglang_scheduler_pb2 as pb
 
-from smg_core.engines.base import Bootstrap, Constraint, EngineOutput, EngineRequest
+from smg_core.engines.base import Bootstrap, EngineOutput, EngineRequest
+from smg_core.engines.constraint import Constraint
 from smg_core.engines.sglang.codec import SglangCodec
 from smg_core.errors import EngineGarbled, InvalidRequest, UnsupportedParameter
 from smg_core.request import Sampling

@@ -15,7 +15,8 @@ from smg_grpc_proto.generated import common_pb2 as common
 from smg_grpc_proto.generated import vllm_engine_pb2 as pb
 from tests.core.engines.vllm.test_media import Media
 
-from smg_core.engines.base import Constraint, EngineLogprob, EngineOutput, EngineRequest
+from smg_core.engines.base import EngineLogprob, EngineOutput, EngineRequest
+from smg_core.engines.constraint import Constraint
 from smg_core.engines.vllm.codec import VllmCodec
 from smg_core.engines.vllm.media import VllmRequestMedia
 from smg_core.errors import EngineGarbled, InvalidRequest, UnsupportedParameter
