@@ -55,6 +55,7 @@ from smg_core.hooks import (
     SourceChanged,
     SourceSampled,
 )
+from smg_core.machine.loop_watch import LoopHealth
 from smg_core.middleware.entries import parse_entries
 from smg_core.observability.logs import AccessLog
 from smg_core.observability.metrics.exposition import OPENMETRICS
@@ -63,7 +64,6 @@ from smg_core.observability.metrics.table import METRICS
 from smg_core.routing import Candidate, Observing, Pick, RoutingContext
 from smg_core.server.admin.listening import admin_listener, close_listener
 from smg_core.server.admin.running import administered
-from smg_core.server.loop_watch import LoopHealth
 from smg_core.server.metrics.meter import Meter, metrics_bytes
 from smg_core.server.metrics.sampling import sample
 from smg_core.server.metrics.serving import metrics_app

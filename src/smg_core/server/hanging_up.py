@@ -1,7 +1,7 @@
 """What SIGHUP does in a process without a supervisor: its settings are read again, and what can change live does (edge).
 
 With a supervisor the processes are replaced instead (`server.supervisor`). Above: server.observing. Below: server.control,
-server.notifying, server.http_server, which takes the signal.
+machine.service_manager, server.http_server, which takes the signal.
 """
 
 import asyncio
@@ -10,9 +10,9 @@ import logging
 from collections.abc import AsyncIterator
 
 from smg_core.errors import SmgError
+from smg_core.machine.service_manager import ManagerNotices
 from smg_core.server.control import Control
 from smg_core.server.http_server import HttpServer
-from smg_core.server.notifying import ManagerNotices
 
 __all__ = ["HangingUp", "managed"]
 

@@ -14,6 +14,7 @@ from typing import Any
 from smg_core.clock import SystemClock
 from smg_core.config import Config
 from smg_core.hooks import Observer, SilentObserver, fan_out
+from smg_core.machine.loop_watch import LoopWatch
 from smg_core.observability.line_writer import LineWriter
 from smg_core.observability.logs import AccessLog, as_logged, written_by
 from smg_core.server.admin.running import administered
@@ -23,7 +24,6 @@ from smg_core.server.gateway import Gateway
 from smg_core.server.hanging_up import managed
 from smg_core.server.http_server import HttpServer
 from smg_core.server.listeners import Listeners
-from smg_core.server.loop_watch import LoopWatch
 from smg_core.server.metrics.meter import Meter, forget_gauges, metrics_bytes
 from smg_core.server.metrics.sampling import sampled_beside
 from smg_core.server.metrics.serving import metrics_app

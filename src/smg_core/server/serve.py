@@ -22,6 +22,8 @@ from functools import partial
 
 from smg_core.config import Config
 from smg_core.errors import SmgError
+from smg_core.machine.cpus import usable_cpus
+from smg_core.machine.memory import use_one_arena
 from smg_core.observability.logs import configure
 from smg_core.server.admin.auditing import audit_fault
 from smg_core.server.announcing import announce
@@ -29,13 +31,11 @@ from smg_core.server.channel.local import LocalChannel
 from smg_core.server.channel.member import MemberChannel
 from smg_core.server.config_check import check
 from smg_core.server.config_source import ConfigSource
-from smg_core.server.cpus import usable_cpus
 from smg_core.server.gateway import Gateway
 from smg_core.server.http_server import HttpServer, connections_within
 from smg_core.server.identity import unshared_keys
 from smg_core.server.keeping import with_state_file
 from smg_core.server.listeners import Listeners, open_listeners, tell_listeners
-from smg_core.server.memory import use_one_arena
 from smg_core.server.observing import ProcessReports, log_writer, shared_numbers
 from smg_core.server.processes import SharedNumbers
 from smg_core.server.supervisor import CANNOT_START, SPEAKER, Supervisor

@@ -25,14 +25,14 @@ from typing import Any
 import attrs
 
 from smg_core.config import Config, ConfigError
+from smg_core.machine.process_lock import process_lock
+from smg_core.machine.service_manager import ManagerNotices
 from smg_core.server.channel.relaying import Relaying
 from smg_core.server.config_check import check
 from smg_core.server.control import LIVE_VALUES
 from smg_core.server.leadership import LEADING, Leadership, ProcessWord
 from smg_core.server.listeners import Listeners
-from smg_core.server.notifying import ManagerNotices
 from smg_core.server.observing import end_column
-from smg_core.server.process_lock import process_lock
 from smg_core.server.processes import SharedNumbers
 from smg_core.server.rereading import with_fixed
 from smg_core.server.sealing_keys import with_cache_secret

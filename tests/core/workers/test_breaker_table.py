@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.shared import PATIENCE
 
 from smg_core.errors import WorkerBusy, WorkerGone
-from smg_core.server.process_lock import process_lock
+from smg_core.machine.process_lock import process_lock
 from smg_core.workers.breaker import Breakers
 from smg_core.workers.breaker_table import BreakerStanding, BreakerTable
 from smg_core.workers.settings import BreakerConfig

@@ -9,7 +9,7 @@ import contextlib
 from collections.abc import AsyncIterator
 
 from smg_core.hooks import ProcessSampled, WorkerSampled
-from smg_core.server.loop_watch import LoopHealth, LoopWatch
+from smg_core.machine.loop_watch import LoopHealth, LoopWatch
 from smg_core.server.processes import ProcessTable
 from smg_core.server.runtime import Runtime
 

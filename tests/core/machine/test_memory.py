@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smg_core.server.memory import Settling, Trimming, resident_bytes
+from smg_core.machine.memory import Settling, Trimming, resident_bytes
 
 
 class Process:

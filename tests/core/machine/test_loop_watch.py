@@ -5,8 +5,8 @@ import logging
 
 import pytest
 
+from smg_core.machine.loop_watch import LoopHealth, LoopWatch
 from smg_core.observability.settings import ObservabilityConfig
-from smg_core.server.loop_watch import LoopHealth, LoopWatch
 from smg_core.testing import FakeClock
 
 SETTINGS = ObservabilityConfig(watchdog_s=2.0, loop_tick_s=0.1)

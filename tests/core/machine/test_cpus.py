@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from smg_core.server.cpus import granted_cpus, usable_cpus
+from smg_core.machine.cpus import granted_cpus, usable_cpus
 
 TWO = {"/proc/self/cgroup": "0::/system.slice/smg.service\n"}
 ONE = {"/proc/self/cgroup": "12:cpuset:/a\n4:cpu,cpuacct:/docker/x\n1:name=systemd:/a\n0::/unused\n"}

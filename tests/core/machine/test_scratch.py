@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from smg_core.server.scratch import Scratch, sweep
+from smg_core.machine.scratch import Scratch, sweep
 
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from smg_core.server.scratch import Scratch
+from smg_core.machine.scratch import Scratch
 
 scratch = Scratch(Path(sys.argv[1]))
 (scratch.path / "tokenizer.json").write_text("{}")
