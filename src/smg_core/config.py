@@ -19,6 +19,7 @@ from typing import Any
 import attrs
 
 from smg_core.auth.settings import AuthConfig, OidcConfig
+from smg_core.channel.settings import ChannelConfig
 from smg_core.discovery.settings import DiscoveryConfig
 from smg_core.engines.settings import EnginesConfig
 from smg_core.history.settings import HistoryConfig
@@ -29,7 +30,6 @@ from smg_core.protocols.settings import LimitsConfig, MessagesConfig
 from smg_core.routing.settings import RoutingConfig
 from smg_core.sealing.settings import SealingConfig
 from smg_core.server.admin.settings import AdminConfig
-from smg_core.server.channel.settings import ChannelConfig
 from smg_core.server.proxies.settings import ProxiesConfig
 from smg_core.server.settings import (
     BatchesConfig,

@@ -15,6 +15,8 @@ from tests.shared import PATIENCE
 
 from smg_core import Config, Gateway
 from smg_core.auth.base import Head
+from smg_core.channel.base import Channel
+from smg_core.channel.local import LocalChannel
 from smg_core.cli import main
 from smg_core.config import AdminConfig, DisaggregationConfig, ModelConfig, WorkersConfig
 from smg_core.engines.dialects import DIALECTS
@@ -24,8 +26,6 @@ from smg_core.request import Caller
 from smg_core.server.admin.listening import admin_listener, close_listener
 from smg_core.server.admin.running import administered
 from smg_core.server.app import App
-from smg_core.server.channel.base import Channel
-from smg_core.server.channel.local import LocalChannel
 from smg_core.server.inprocess import async_client
 from smg_core.simulator.adapters import LoadedAdapter
 from smg_core.simulator.engine import SimulatorConfig

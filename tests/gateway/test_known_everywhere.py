@@ -14,8 +14,8 @@ from tests.gateway.test_admin import table
 from tests.shared import PATIENCE
 
 from smg_core import Gateway
+from smg_core.channel.local import LocalChannel
 from smg_core.server.admin.app import AdminApp, admin_table
-from smg_core.server.channel.local import LocalChannel
 from smg_core.server.config_source import ConfigSource
 from smg_core.server.control import Control
 from smg_core.server.plugins import KIND

@@ -14,6 +14,7 @@ from tests.gateway.conftest import CHAT, body, eventually, in_process, over_http
 from tests.gateway.test_control import BASE, from_file
 
 from smg_core import Gateway
+from smg_core.channel.base import Notice
 from smg_core.config import Config, ConfigError
 from smg_core.events import Event
 from smg_core.history.base import KEYS_OWNER
@@ -44,7 +45,6 @@ from smg_core.middleware.base import (
 from smg_core.middleware.entries import Entry
 from smg_core.middleware.settings import MiddlewareConfig
 from smg_core.request import GenerationRequest
-from smg_core.server.channel.base import Notice
 from smg_core.server.plugin_code import PluginCode
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig

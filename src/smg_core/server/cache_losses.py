@@ -12,12 +12,12 @@ from collections.abc import Awaitable, Callable
 import attrs
 import msgspec
 
+from smg_core.channel.base import Channel, Notice
 from smg_core.clock import CallLater, Clock
 from smg_core.config import Config
 from smg_core.engines.base import Engine
 from smg_core.errors import SmgError
 from smg_core.routing import Policies
-from smg_core.server.channel.base import Channel, Notice
 from smg_core.server.kv_listening import KvListening, listening
 from smg_core.workers.registry import Registry
 from smg_core.workers.worker import Worker

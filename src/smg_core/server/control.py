@@ -15,10 +15,10 @@ from typing import Any
 import attrs
 import msgspec
 
+from smg_core.channel.base import Notice
+from smg_core.channel.settling import known_everywhere
 from smg_core.config import Resolved
 from smg_core.errors import InvalidRequest, SmgError
-from smg_core.server.channel.base import Notice
-from smg_core.server.channel.settling import known_everywhere
 from smg_core.server.config_check import check
 from smg_core.server.config_source import ConfigSource
 from smg_core.server.decided import Decided

@@ -10,10 +10,10 @@ import logging
 
 import msgspec
 
+from smg_core.channel.base import Channel, Notice
 from smg_core.clock import CallLater, IdSource
 from smg_core.errors import NotFound, PayloadTooLarge, SmgError
 from smg_core.routing import Decisions, RoutingDecision
-from smg_core.server.channel.base import Channel, Notice
 from smg_core.server.processes import ProcessTable
 
 __all__ = ["Decided"]

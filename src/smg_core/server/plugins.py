@@ -16,6 +16,8 @@ import attrs
 import msgspec
 
 from smg_core.auth.roles import Roles
+from smg_core.channel.base import Channel, Notice
+from smg_core.channel.settling import known_everywhere
 from smg_core.clock import CallLater, Clock, IdSource
 from smg_core.config import Config
 from smg_core.hooks import Observer, PluginActed, PluginChanged, PluginCounted
@@ -24,8 +26,6 @@ from smg_core.middleware.entries import Entry, Link, check_plugins, entry_of_sou
 from smg_core.middleware.plan import PluginPlan
 from smg_core.observability.repeats import Repeats
 from smg_core.request import Caller
-from smg_core.server.channel.base import Channel, Notice
-from smg_core.server.channel.settling import known_everywhere
 from smg_core.server.plugin_code import NotLoaded, PluginCode, dispose, is_refusing, rules_of
 from smg_core.server.plugin_file import FilePrint, entries_in_file, print_of
 from smg_core.settings import ConfigError

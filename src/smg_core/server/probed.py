@@ -7,8 +7,8 @@ Below: the channel.
 import logging
 from collections.abc import Awaitable, Callable
 
+from smg_core.channel.base import Channel
 from smg_core.errors import SmgError
-from smg_core.server.channel.base import Channel
 
 __all__ = ["hear_others", "telling_others"]
 

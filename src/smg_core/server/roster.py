@@ -13,12 +13,12 @@ from random import Random
 
 import attrs
 
+from smg_core.channel.base import Channel, Notice
+from smg_core.channel.settling import known_everywhere
 from smg_core.clock import CallLater, Clock
 from smg_core.config import Config
 from smg_core.errors import SmgError
 from smg_core.routing import Policies
-from smg_core.server.channel.base import Channel, Notice
-from smg_core.server.channel.settling import known_everywhere
 from smg_core.server.leading import Leading
 from smg_core.server.onboarding import Onboarding
 from smg_core.workers.monitor import Monitor

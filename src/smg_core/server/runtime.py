@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import NoReturn, Protocol, Self, TypedDict, TypeVar, runtime_checkable
 
 from smg_core.auth.base import Authenticator
+from smg_core.channel.base import Channel
+from smg_core.channel.local import LocalChannel
 from smg_core.clock import CallLater, Clock, IdSource, SystemClock, random_ids
 from smg_core.config import Config
 from smg_core.errors import SmgError, WorkerError
@@ -33,8 +35,6 @@ from smg_core.routing.model_choice import ModelChoice
 from smg_core.server.adapter_changes import AdapterChanges
 from smg_core.server.admission import Admission, compat_of
 from smg_core.server.cache_losses import cache_losses
-from smg_core.server.channel.base import Channel
-from smg_core.server.channel.local import LocalChannel
 from smg_core.server.hosted_tools import hosted_kinds, hosted_tools
 from smg_core.server.identity import Identify, anonymous, open_identity
 from smg_core.server.keeping import keeping

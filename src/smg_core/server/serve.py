@@ -20,6 +20,8 @@ from array import array
 from collections.abc import AsyncIterator, Callable, Coroutine
 from functools import partial
 
+from smg_core.channel.local import LocalChannel
+from smg_core.channel.member import MemberChannel
 from smg_core.config import Config
 from smg_core.errors import SmgError
 from smg_core.machine.cpus import usable_cpus
@@ -27,8 +29,6 @@ from smg_core.machine.memory import use_one_arena
 from smg_core.observability.logs import configure
 from smg_core.server.admin.auditing import audit_fault
 from smg_core.server.announcing import announce
-from smg_core.server.channel.local import LocalChannel
-from smg_core.server.channel.member import MemberChannel
 from smg_core.server.config_check import check
 from smg_core.server.config_source import ConfigSource
 from smg_core.server.gateway import Gateway

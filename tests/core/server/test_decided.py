@@ -7,11 +7,11 @@ from collections.abc import Callable
 import pytest
 from tests.core.routing.candidates import Seen, asking
 
+from smg_core.channel.local import LocalChannel
+from smg_core.channel.settings import ChannelConfig
 from smg_core.clock import random_ids
 from smg_core.errors import NotFound
 from smg_core.routing import Decisions, Pick
-from smg_core.server.channel.local import LocalChannel
-from smg_core.server.channel.settings import ChannelConfig
 from smg_core.server.decided import Decided
 from smg_core.server.processes import ProcessState, ProcessTable
 

@@ -4,8 +4,8 @@ Above: those who change something for somebody who is answered then: plugins, th
 Below: base.
 """
 
+from smg_core.channel.base import Channel
 from smg_core.errors import Overloaded
-from smg_core.server.channel.base import Channel
 
 __all__ = ["known_everywhere"]
 

@@ -10,8 +10,8 @@ from typing import Protocol
 
 import msgspec
 
+from smg_core.channel.settings import ChannelConfig
 from smg_core.errors import PayloadTooLarge
-from smg_core.server.channel.settings import ChannelConfig
 
 __all__ = ["Channel", "Kept", "Notice", "Subscriber", "Subscriptions", "check_size"]
 

@@ -3,9 +3,9 @@
 Above: the runtime, where it is given no other. Below: base.
 """
 
+from smg_core.channel.base import Notice, Subscriber, Subscriptions, check_size
+from smg_core.channel.settings import ChannelConfig
 from smg_core.errors import Overloaded
-from smg_core.server.channel.base import Notice, Subscriber, Subscriptions, check_size
-from smg_core.server.channel.settings import ChannelConfig
 
 __all__ = ["LocalChannel"]
 

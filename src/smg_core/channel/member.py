@@ -10,9 +10,8 @@ import socket
 from collections.abc import Callable
 from typing import Self
 
-from smg_core.errors import Draining, Overloaded
-from smg_core.server.channel.base import Notice, Subscriber, Subscriptions, check_size
-from smg_core.server.channel.frames import (
+from smg_core.channel.base import Notice, Subscriber, Subscriptions, check_size
+from smg_core.channel.frames import (
     Began,
     Caught,
     Declined,
@@ -25,7 +24,8 @@ from smg_core.server.channel.frames import (
     Word,
     encoded,
 )
-from smg_core.server.channel.settings import ChannelConfig
+from smg_core.channel.settings import ChannelConfig
+from smg_core.errors import Draining, Overloaded
 
 __all__ = ["MemberChannel"]
 

@@ -12,8 +12,8 @@ from collections.abc import Collection, Mapping
 
 import attrs
 
-from smg_core.server.channel.base import Kept, Notice
-from smg_core.server.channel.frames import (
+from smg_core.channel.base import Kept, Notice
+from smg_core.channel.frames import (
     Began,
     Caught,
     Declined,
@@ -25,7 +25,7 @@ from smg_core.server.channel.frames import (
     Word,
     encoded,
 )
-from smg_core.server.channel.settings import ChannelConfig
+from smg_core.channel.settings import ChannelConfig
 
 __all__ = ["Relay"]
 

@@ -12,10 +12,10 @@ from collections import deque
 from collections.abc import Callable, Collection
 from functools import partial
 
+from smg_core.channel.frames import Splitter
+from smg_core.channel.relay import Relay
+from smg_core.channel.settings import ChannelConfig
 from smg_core.errors import InternalError
-from smg_core.server.channel.frames import Splitter
-from smg_core.server.channel.relay import Relay
-from smg_core.server.channel.settings import ChannelConfig
 
 __all__ = ["Relaying"]
 

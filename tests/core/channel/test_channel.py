@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.shared import PATIENCE
 
-from smg_core.errors import Draining, InternalError, Overloaded, PayloadTooLarge
-from smg_core.server.channel.base import Channel, Notice
-from smg_core.server.channel.frames import (
+from smg_core.channel.base import Channel, Notice
+from smg_core.channel.frames import (
     Began,
     Caught,
     Declined,
@@ -25,11 +24,12 @@ from smg_core.server.channel.frames import (
     Word,
     encoded,
 )
-from smg_core.server.channel.local import LocalChannel
-from smg_core.server.channel.member import MemberChannel
-from smg_core.server.channel.relay import Relay
-from smg_core.server.channel.relaying import Relaying
-from smg_core.server.channel.settings import ChannelConfig
+from smg_core.channel.local import LocalChannel
+from smg_core.channel.member import MemberChannel
+from smg_core.channel.relay import Relay
+from smg_core.channel.relaying import Relaying
+from smg_core.channel.settings import ChannelConfig
+from smg_core.errors import Draining, InternalError, Overloaded, PayloadTooLarge
 
 SETTINGS = ChannelConfig()
 SMALL = ChannelConfig(message_bytes=1024, keys=16, kept_bytes=65536, pending_bytes=65536)
