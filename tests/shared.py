@@ -13,7 +13,7 @@ import certifi
 import msgspec
 import pytest
 
-from smg_core.config import Config
+from smg_core.config.config import Config
 from smg_core.tokenizer import loader
 from smg_core.tokenizer.huggingface import HuggingFaceTokenizer
 

@@ -30,7 +30,7 @@ STORES = {"sqlalchemy", "alembic", "redis", "aiosqlite", "asyncpg", "oracledb"}
 MOST_MODULES = {"smg_core": 60, "smg_parsers": 170, "smg_mcp": 60, "smg_multimodal": 60, "smg_egress": 60}
 
 ROOMS_WITHOUT_ENGINES = [
-    "smg_core.config",
+    "smg_core.config.config",
     "smg_core.routing",
     "smg_core.workers",
     "smg_core.protocols",

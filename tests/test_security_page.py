@@ -7,7 +7,7 @@ from types import ModuleType
 
 import pytest
 
-from smg_core.config import describe
+from smg_core.config.config import describe
 
 BENCH = Path(__file__).parent.parent / "bench"
 MODULES = (

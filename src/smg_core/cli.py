@@ -15,7 +15,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from smg_core.config import Config, Resolved, describe, to_yaml
+from smg_core.config.config import Config, Resolved, describe, to_yaml
 from smg_core.settings import ConfigError, Setting, closest, nearest, number_flag
 from smg_core.simulator_commands import faults_flags, fleet_flags, simulate_flags
 

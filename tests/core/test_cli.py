@@ -12,7 +12,7 @@ import pytest
 from tests.shared import PATIENCE
 
 from smg_core.cli import main
-from smg_core.config import Config, describe, load_config
+from smg_core.config.config import Config, describe, load_config
 from smg_core.settings import Setting
 
 

@@ -16,7 +16,7 @@ from tests.engines.real_engines import RealEngine
 from tests.gateway.conftest import eventually
 
 from smg_core import Config, Gateway
-from smg_core.config import EnginesConfig, ObservabilityConfig, TimeoutsConfig, WorkersConfig
+from smg_core.config.config import EnginesConfig, ObservabilityConfig, TimeoutsConfig, WorkersConfig
 from smg_core.server.launched import LaunchedGateway
 from smg_core.workers.worker import Worker, WorkerSpec
 

@@ -12,7 +12,7 @@ from tests.engines.running import COMES_UP_S, Running
 from tests.engines.test_client_suite import ENDLESS, GREETING, HELLO
 
 from smg_core import Config, Gateway
-from smg_core.config import AdminConfig
+from smg_core.config.config import AdminConfig
 from smg_core.server.admin.listening import admin_listener
 from smg_core.server.admin.running import administered
 from smg_core.server.processes import ProcessTable

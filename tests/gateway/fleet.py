@@ -11,7 +11,7 @@ from tests.gateway.conftest import House
 from tests.shared import PATIENCE
 
 from smg_core import Config, Gateway
-from smg_core.config import WorkersConfig
+from smg_core.config.config import WorkersConfig
 from smg_core.routing import Candidate, Observing, Pick, RequestEnded, RoutingContext
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.server import SimulatedEngine

@@ -22,7 +22,15 @@ from tests.gateway.test_serve import QUICK, read, start
 from tests.shared import PATIENCE
 
 from smg_core.cli import main
-from smg_core.config import AdminConfig, AuthConfig, Config, ConfigError, ObservabilityConfig, RoutingConfig, TlsConfig
+from smg_core.config.config import (
+    AdminConfig,
+    AuthConfig,
+    Config,
+    ConfigError,
+    ObservabilityConfig,
+    RoutingConfig,
+    TlsConfig,
+)
 from smg_core.server.admin.app import AdminApp, admin_table
 from smg_core.server.admin.listening import admin_listener, close_listener
 from smg_core.server.admin.running import administered

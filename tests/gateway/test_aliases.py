@@ -7,7 +7,7 @@ from tests.gateway.conftest import in_process
 
 from smg_core import Config
 from smg_core.auth.base import Head
-from smg_core.config import ModelConfig, TimeoutsConfig
+from smg_core.config.config import ModelConfig, TimeoutsConfig
 from smg_core.request import Caller
 from smg_core.server.app import App
 from smg_core.server.inprocess import async_client

@@ -9,7 +9,7 @@ from tests.gateway.test_aliases import ASKED
 
 from smg_core import Config, Gateway
 from smg_core.auth.base import Head
-from smg_core.config import ModelConfig, WorkersConfig
+from smg_core.config.config import ModelConfig, WorkersConfig
 from smg_core.grants import Grants
 from smg_core.request import Caller
 from smg_core.server.app import App

@@ -7,7 +7,7 @@ from tests.gateway.conftest import CHAT, House, body, eventually, settled
 from tests.gateway.fleet import Member, Prefer, fleet
 
 from smg_core import Config
-from smg_core.config import BreakerConfig, RoutingConfig, WorkersConfig
+from smg_core.config.config import BreakerConfig, RoutingConfig, WorkersConfig
 from smg_core.hooks import AttemptEnded, BreakerChanged, RequestFinished, Retrying
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.faults import Fault

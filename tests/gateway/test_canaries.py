@@ -20,7 +20,7 @@ from tests.gateway.conftest import House, over_http
 from tests.gateway.test_metrics import a_table, meter_of
 from tests.shared import PATIENCE
 
-from smg_core.config import (
+from smg_core.config.config import (
     AdminConfig,
     AuditConfig,
     AuthConfig,

@@ -26,7 +26,7 @@ from tests.gateway.tool_server import ToolServer, tool_server
 from tests.shared import PATIENCE
 
 from smg_core.cli import main
-from smg_core.config import Config, ObservabilityConfig, TimeoutsConfig, TracesConfig
+from smg_core.config.config import Config, ObservabilityConfig, TimeoutsConfig, TracesConfig
 from smg_core.hooks import ToolCalled
 from smg_core.observability.logs import AccessLog, configure
 from smg_core.pipeline.settings import McpConfig

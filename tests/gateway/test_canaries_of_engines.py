@@ -18,7 +18,7 @@ from tests.gateway.test_metrics import meter_of
 from tests.shared import PATIENCE
 
 from smg_core import Config, Gateway
-from smg_core.config import BreakerConfig, ObservabilityConfig, TracesConfig, WorkersConfig
+from smg_core.config.config import BreakerConfig, ObservabilityConfig, TracesConfig, WorkersConfig
 from smg_core.engines.dialects import DIALECTS
 from smg_core.engines.http.dialects import HTTP_DIALECTS
 from smg_core.observability.logs import AccessLog, configure

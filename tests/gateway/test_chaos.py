@@ -13,7 +13,7 @@ from tests.gateway.conftest import CHAT, JSON, House, body, eventually, in_proce
 from tests.shared import PATIENCE
 
 from smg_core import Config
-from smg_core.config import LimitsConfig, TimeoutsConfig, WorkersConfig
+from smg_core.config.config import LimitsConfig, TimeoutsConfig, WorkersConfig
 from smg_core.hooks import RequestFinished, RequestStarted
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig

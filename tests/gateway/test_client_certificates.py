@@ -17,10 +17,10 @@ from tests.shared import PATIENCE
 
 from smg_core.auth.certificates import Certificate, CertificateCallers
 from smg_core.auth.roles import Roles
-from smg_core.config import AuthConfig, Config, ConfigError, TlsConfig
+from smg_core.config.check import check
+from smg_core.config.config import AuthConfig, Config, ConfigError, TlsConfig
 from smg_core.errors import AuthenticationFailed
 from smg_core.hooks import ExchangeEnded
-from smg_core.server.config_check import check
 
 pytestmark = pytest.mark.anyio
 

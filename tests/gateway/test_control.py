@@ -17,7 +17,7 @@ from tests.gateway.test_admin import KEYS, opened, table
 from tests.shared import PATIENCE
 
 from smg_core.auth.settings import AuthConfig
-from smg_core.config import AdminConfig, describe
+from smg_core.config.config import AdminConfig, describe
 from smg_core.server import identity
 from smg_core.server.admin.listening import admin_listener, close_listener
 from smg_core.server.admin.running import administered

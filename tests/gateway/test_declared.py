@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from tests.gateway.conftest import in_process
 
-from smg_core.config import Config, WorkersConfig
+from smg_core.config.config import Config, WorkersConfig
 from smg_core.simulator.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio

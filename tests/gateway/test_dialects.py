@@ -14,7 +14,7 @@ from tests.gateway.test_failures import taken_apart
 from tests.shared import PATIENCE
 
 from smg_core import Gateway
-from smg_core.config import ModelConfig, WorkersConfig
+from smg_core.config.config import ModelConfig, WorkersConfig
 from smg_core.engines.dialects import DIALECTS
 from smg_core.engines.http.dialects import HTTP_DIALECTS
 from smg_core.engines.settings import EnginesConfig

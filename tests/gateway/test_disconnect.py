@@ -17,7 +17,7 @@ from tests.peers import listening
 from tests.shared import PATIENCE
 
 from smg_core import Config, Gateway
-from smg_core.config import LimitsConfig, WorkersConfig
+from smg_core.config.config import LimitsConfig, WorkersConfig
 from smg_core.engines.client import EngineClient
 from smg_core.engines.h2.transport import H2Transport
 from smg_core.hooks import RequestFinished

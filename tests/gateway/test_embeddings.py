@@ -16,7 +16,14 @@ from tests.gateway.conftest import House, eventually, in_process, over_http, set
 from tests.gateway.fleet import Member, fleet
 
 from smg_core import Config, Gateway
-from smg_core.config import AuthConfig, LimitsConfig, ObservabilityConfig, PoolingConfig, RoutingConfig, TimeoutsConfig
+from smg_core.config.config import (
+    AuthConfig,
+    LimitsConfig,
+    ObservabilityConfig,
+    PoolingConfig,
+    RoutingConfig,
+    TimeoutsConfig,
+)
 from smg_core.hooks import AttemptEnded, RequestFinished, WorkerPicked
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import EngineCore, SimulatorConfig

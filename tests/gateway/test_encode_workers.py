@@ -16,7 +16,7 @@ from tests.gateway.test_prefill_decode import OWN_ROLES, Part, calls, content, e
 from tests.gateway.vision_models import image_part, picture, qwen2_vl, text_part
 
 from smg_core import Config
-from smg_core.config import WorkersConfig
+from smg_core.config.config import WorkersConfig
 from smg_core.hooks import Retrying
 from smg_core.server.reaching import specs_of
 from smg_core.simulator.engine import SimulatorConfig

@@ -13,7 +13,7 @@ import pytest
 from tests.gateway.conftest import CHAT, House, body, eventually, in_process, settled
 
 from smg_core import Config, Gateway
-from smg_core.config import RoutingConfig, TimeoutsConfig, WorkersConfig
+from smg_core.config.config import RoutingConfig, TimeoutsConfig, WorkersConfig
 from smg_core.hooks import AttemptEnded, ExchangeEnded, RequestFinished, Retrying, WorkerStateChanged
 from smg_core.observability.access_lines import access_fields
 from smg_core.simulator.clockwork import Timing
@@ -384,7 +384,7 @@ async def test_a_worker_that_restarts_under_load_loses_no_whole_request_and_ends
 
 
 async def test_an_answer_is_refused_before_it_begins_when_more_are_under_way_than_may_be() -> None:
-    from smg_core.config import LimitsConfig
+    from smg_core.config.config import LimitsConfig
 
     config = Config(limits=LimitsConfig(concurrent_requests=2))
     async with in_process(SAYS, config=config) as house:

@@ -10,7 +10,7 @@ import pytest
 from tests.gateway.conftest import House, eventually
 from tests.gateway.test_prefill_decode import TEXT, Way, ask, calls, engine, idle, pools, settings, way
 
-from smg_core.config import BreakerConfig, TimeoutsConfig
+from smg_core.config.config import BreakerConfig, TimeoutsConfig
 from smg_core.engines.base import EngineOutput, EngineRequest
 from smg_core.errors import SmgError, WorkerGone
 from smg_core.simulator.clockwork import Timing

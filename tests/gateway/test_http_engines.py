@@ -12,7 +12,7 @@ import pytest
 from tests.gateway.conftest import JSON, House, body, eventually
 
 from smg_core import Config, Gateway
-from smg_core.config import ConfigError, RoutingConfig, WorkersConfig
+from smg_core.config.config import ConfigError, RoutingConfig, WorkersConfig
 from smg_core.engines.http.dialects import HTTP_DIALECTS
 from smg_core.hooks import Retrying
 from smg_core.simulator.clockwork import Timing

@@ -22,7 +22,7 @@ from smg_core import Config, Gateway
 from smg_core.auth.base import Head
 from smg_core.auth.roles import PERMISSIONS, Roles
 from smg_core.auth.settings import AuthConfig
-from smg_core.config import ConfigError, HistoryConfig
+from smg_core.config.config import ConfigError, HistoryConfig
 from smg_core.errors import AuthenticationFailed, PermissionDenied, StoreFailed
 from smg_core.history.memory import MemoryStore
 from smg_core.hooks import SilentObserver

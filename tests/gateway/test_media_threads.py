@@ -25,7 +25,7 @@ import smg_multimodal.fetch
 import smg_multimodal.packaging
 import smg_multimodal.sounds
 from smg_core import Config
-from smg_core.config import MediaConfig, WorkersConfig
+from smg_core.config.config import MediaConfig, WorkersConfig
 from smg_core.engines.neutral.codec import NeutralCodec
 from smg_core.engines.sglang.codec import SglangCodec
 from smg_core.engines.vllm.codec import VllmCodec

@@ -11,7 +11,7 @@ from tests.gateway.conftest import House, in_process
 from tests.gateway.vision_models import picture, qwen2_vl
 
 from smg_core import Config
-from smg_core.config import WorkersConfig
+from smg_core.config.config import WorkersConfig
 from smg_core.simulator.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio

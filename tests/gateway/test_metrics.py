@@ -35,7 +35,7 @@ from tests.shared import PATIENCE
 
 from smg_core import Config, Gateway
 from smg_core.clock import SystemClock
-from smg_core.config import (
+from smg_core.config.config import (
     AdminConfig,
     AuthConfig,
     BreakerConfig,

@@ -11,7 +11,7 @@ from tests.gateway.test_aliases import ASKED, SAID
 
 from smg_core import Config
 from smg_core.auth.base import Head
-from smg_core.config import ModelConfig, RoutingConfig, ServerConfig
+from smg_core.config.config import ModelConfig, RoutingConfig, ServerConfig
 from smg_core.grants import Grants
 from smg_core.hooks import FellBack, RequestFinished, WorkerPicked
 from smg_core.request import Caller

@@ -13,7 +13,7 @@ from tests.gateway.conftest import JSON, eventually
 from tests.gateway.test_killed_engines import LENGTH, TOKENS, Stream, ask, expected
 
 from smg_core import Config, Gateway
-from smg_core.config import BreakerConfig, TimeoutsConfig, WorkersConfig
+from smg_core.config.config import BreakerConfig, TimeoutsConfig, WorkersConfig
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import EngineCore, SimulatorConfig
 from smg_core.simulator.model_folder import MODEL_FOLDER, read_vocabulary

@@ -20,7 +20,7 @@ from tests.gateway.vision_models import (
 )
 
 from smg_core import Config
-from smg_core.config import WorkersConfig
+from smg_core.config.config import WorkersConfig
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.media import SeenMedia
 

@@ -14,7 +14,7 @@ from tests.gateway.conftest import body, eventually
 
 from smg_core import Config, Gateway
 from smg_core.cards import MOST_ROWS, card
-from smg_core.config import ServerConfig, WorkersConfig
+from smg_core.config.config import ServerConfig, WorkersConfig
 from smg_core.simulator.server import SimulatedEngine
 
 pytestmark = pytest.mark.anyio

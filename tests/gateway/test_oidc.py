@@ -14,7 +14,7 @@ from tests.core.auth.issuer import Issuer, issuing
 from tests.gateway.conftest import House, in_process, over_http
 
 from smg_core import Config, Gateway
-from smg_core.config import AuthConfig, ConfigError
+from smg_core.config.config import AuthConfig, ConfigError
 
 pytestmark = pytest.mark.anyio
 

@@ -14,7 +14,7 @@ from tests.gateway.test_model_choice import GENERATING, asking_of
 from tests.shared import PATIENCE
 
 from smg_core import Config
-from smg_core.config import LimitsConfig, ObservabilityConfig, RoutingConfig, ServerConfig
+from smg_core.config.config import LimitsConfig, ObservabilityConfig, RoutingConfig, ServerConfig
 from smg_core.hooks import AttemptEnded, FirstToken, RequestFinished, WorkerStateChanged
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from tests.gateway.conftest import CHAT, body, in_process
 
-from smg_core.config import Config, LimitsConfig, ModelConfig, ServerConfig
+from smg_core.config.config import Config, LimitsConfig, ModelConfig, ServerConfig
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.replies import Reply
 

@@ -17,7 +17,7 @@ from tests.gateway.test_plugins import listed
 from tests.gateway.test_said import APIS, LEFT, NUMBERS, events_of
 
 from smg_core.auth.settings import AuthConfig
-from smg_core.config import ConfigError
+from smg_core.config.config import ConfigError
 from smg_core.middleware.base import About, AnswerPiece, ChangeText, PieceKind
 from smg_core.middleware.entries import Limits
 from smg_core.simulator.engine import SimulatorConfig

@@ -15,7 +15,7 @@ from tests.gateway.test_plugin_routes import batched, frames, kind_of
 from tests.gateway.test_plugins import listed
 from tests.shared import PATIENCE
 
-from smg_core.config import Config
+from smg_core.config.config import Config
 from smg_core.events import Event
 from smg_core.middleware.base import (
     CONTINUE,

@@ -15,7 +15,7 @@ from tests.shared import PATIENCE
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
-from smg_core.config import Config, ModelConfig
+from smg_core.config.config import Config, ModelConfig
 from smg_core.middleware.base import (
     CONTINUE,
     About,

@@ -15,7 +15,7 @@ from tests.gateway.test_control import BASE, from_file
 
 from smg_core import Gateway
 from smg_core.channel.base import Notice
-from smg_core.config import Config, ConfigError
+from smg_core.config.config import Config, ConfigError
 from smg_core.events import Event
 from smg_core.history.base import KEYS_OWNER
 from smg_core.middleware.base import (

@@ -14,7 +14,7 @@ from tests.gateway.conftest import CHAT, House, body, eventually
 from tests.gateway.fleet import Member, Prefer, fleet
 
 from smg_core import Config
-from smg_core.config import (
+from smg_core.config.config import (
     BreakerConfig,
     DisaggregationConfig,
     ObservabilityConfig,

@@ -14,7 +14,7 @@ from tests.gateway.test_encode_workers import TALL, WIDE, all_idle, ask, three
 from tests.gateway.test_prefill_decode import engine, settings
 from tests.gateway.vision_models import image_part, qwen2_vl
 
-from smg_core.config import BreakerConfig
+from smg_core.config.config import BreakerConfig
 from smg_core.errors import EngineFailed, WorkerGone
 from smg_core.pipeline import flow, streaming
 from smg_core.pipeline.engine_call import EngineCall

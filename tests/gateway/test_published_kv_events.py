@@ -14,7 +14,7 @@ from tests.gateway.test_kv_listening import LONG, Heard, asked, asked_elsewhere
 from tests.shared import PATIENCE
 
 from smg_core import Config
-from smg_core.config import WorkersConfig
+from smg_core.config.config import WorkersConfig
 from smg_core.engines import kv_subscriber
 from smg_core.engines.kv_subscriber import KvAddress, KvSubscriber
 from smg_core.engines.published_kv_events import END_OF_REPLAY

@@ -19,7 +19,7 @@ from tests.shared import PATIENCE
 from websockets.asyncio.client import connect
 
 from smg_core.auth.settings import AuthConfig
-from smg_core.config import Config, ConfigError
+from smg_core.config.config import Config, ConfigError
 from smg_core.hooks import ExchangeEnded, PluginActed
 from smg_core.middleware.base import (
     CONTINUE,

@@ -9,7 +9,7 @@ from tests.gateway.conftest import CHAT, House, body, eventually
 from tests.gateway.fleet import Member, fleet, joined
 
 from smg_core import Config
-from smg_core.config import BreakerConfig, ObservabilityConfig, RoutingConfig, WorkersConfig
+from smg_core.config.config import BreakerConfig, ObservabilityConfig, RoutingConfig, WorkersConfig
 from smg_core.hooks import BreakerChanged, WorkerPicked
 from smg_core.routing import Pick
 from smg_core.simulator.engine import SimulatorConfig

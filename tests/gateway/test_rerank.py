@@ -10,7 +10,7 @@ from tests.gateway.conftest import House, in_process
 from tests.gateway.test_embeddings import MODEL, expected, tokens
 
 from smg_core import Config
-from smg_core.config import PoolingConfig
+from smg_core.config.config import PoolingConfig
 from smg_core.hooks import RequestFinished
 
 pytestmark = pytest.mark.anyio

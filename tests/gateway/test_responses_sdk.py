@@ -13,7 +13,7 @@ from tests.gateway.conftest import House, over_http, settled
 
 from smg_core import Config
 from smg_core.auth.base import Head
-from smg_core.config import TokenizerConfig
+from smg_core.config.config import TokenizerConfig
 from smg_core.errors import RateLimited
 from smg_core.hooks import ExchangeEnded
 from smg_core.protocols.settings import LimitsConfig

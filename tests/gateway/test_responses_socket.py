@@ -27,7 +27,7 @@ from websockets.uri import parse_uri
 
 from smg_core import Config, Gateway
 from smg_core.auth.base import Head
-from smg_core.config import TimeoutsConfig
+from smg_core.config.config import TimeoutsConfig
 from smg_core.hooks import ExchangeEnded, RequestFinished
 from smg_core.request import Caller
 from smg_core.server.app import App

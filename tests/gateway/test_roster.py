@@ -13,7 +13,7 @@ from tests.gateway.fleet import ALERT
 
 from smg_core import Config, Gateway
 from smg_core.channel.local import LocalChannel
-from smg_core.config import WorkersConfig
+from smg_core.config.config import WorkersConfig
 from smg_core.errors import Overloaded
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig

@@ -13,7 +13,7 @@ from tests.gateway.conftest import House, in_process, over_http, settled
 from tests.gateway.fleet import Member, fleet
 
 from smg_core import Config, Gateway
-from smg_core.config import AuthConfig, PoolingConfig
+from smg_core.config.config import AuthConfig, PoolingConfig
 from smg_core.hooks import AttemptEnded, RequestFinished, WorkerPicked
 from smg_core.simulator.engine import EngineCore, SimulatorConfig
 from smg_core.simulator.faults import Fault
@@ -416,7 +416,7 @@ async def test_a_client_that_leaves_ends_the_generation_at_the_engine() -> None:
 @asynccontextmanager
 async def before(config: SimulatorConfig, dialect: str) -> AsyncIterator[httpx.AsyncClient]:
     """A gateway before another one over HTTP, whose engine speaks this dialect."""
-    from smg_core.config import WorkersConfig
+    from smg_core.config.config import WorkersConfig
 
     async with (
         over_http(config, config=Config(workers=WorkersConfig(dialect=dialect))) as far,
@@ -452,7 +452,7 @@ async def test_another_gateway_is_asked_what_it_says_that_it_can(
 
 
 def _workers(dialect: str) -> Any:
-    from smg_core.config import WorkersConfig
+    from smg_core.config.config import WorkersConfig
 
     return WorkersConfig(dialect=dialect)
 

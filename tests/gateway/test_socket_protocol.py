@@ -17,7 +17,7 @@ from websockets.frames import Close, Frame, Opcode
 from websockets.uri import parse_uri
 
 from smg_core import Config
-from smg_core.config import LimitsConfig
+from smg_core.config.config import LimitsConfig
 from smg_core.hooks import ExchangeEnded
 from smg_core.server.bodies import Bodies
 from smg_core.server.settings import ServerConfig

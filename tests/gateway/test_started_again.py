@@ -12,7 +12,7 @@ from tests.gateway.test_plugins import recorder
 from tests.shared import PATIENCE
 
 from smg_core import Gateway
-from smg_core.config import Config, WorkersConfig
+from smg_core.config.config import Config, WorkersConfig
 from smg_core.middleware.entries import Entry, parse_entries
 from smg_core.server.identity import Identity
 from smg_core.server.roster import ADMIN

@@ -17,7 +17,7 @@ from tests.gateway.conftest import House, eventually, in_process, over_http
 
 from smg_core import Config, Gateway
 from smg_core.auth.base import Head
-from smg_core.config import LimitsConfig
+from smg_core.config.config import LimitsConfig
 from smg_core.errors import StoreFailed
 from smg_core.history.base import ExtendExpiry, Lease, LeaseLost, PutResponse, StoredResponse
 from smg_core.history.memory import MemoryStore

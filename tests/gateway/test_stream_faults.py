@@ -22,7 +22,7 @@ from tests.shared import PATIENCE
 from websockets.asyncio.client import connect
 
 from smg_core import Config, Gateway
-from smg_core.config import LimitsConfig, TimeoutsConfig, WorkersConfig
+from smg_core.config.config import LimitsConfig, TimeoutsConfig, WorkersConfig
 from smg_core.server.settings import ResponsesConfig
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig

@@ -22,7 +22,7 @@ from websockets.asyncio.client import connect
 
 from smg_core import Config
 from smg_core.auth.base import Head
-from smg_core.config import BatchesConfig, ResponsesConfig
+from smg_core.config.config import BatchesConfig, ResponsesConfig
 from smg_core.engines.dialects import DIALECTS
 from smg_core.hooks import ExchangeEnded
 from smg_core.observability.logs import AccessLog

@@ -19,7 +19,7 @@ from tests.gateway.authority import Authority
 from tests.gateway.conftest import CHAT, House, body, eventually, over_http
 from tests.shared import PATIENCE
 
-from smg_core.config import Config, ConfigError, ProxiesConfig, TlsConfig
+from smg_core.config.config import Config, ConfigError, ProxiesConfig, TlsConfig
 from smg_core.hooks import ExchangeEnded
 from smg_core.server.accepting import contexts_of
 from smg_core.simulator.clockwork import Timing

@@ -9,7 +9,7 @@ from tests.gateway.conftest import House, body, in_process, over_http
 from tests.gateway.fleet import CALM
 
 from smg_core import Config, Gateway
-from smg_core.config import WorkersConfig
+from smg_core.config.config import WorkersConfig
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.faults import Fault
 from smg_core.simulator.replies import Reply

@@ -31,7 +31,7 @@ from tests.gateway.vision_models import image_part, picture, qwen2_vl
 from tests.shared import PATIENCE
 
 from smg_core import Config, Gateway
-from smg_core.config import BatchesConfig, ConfigError, RoutingConfig, TracesConfig, WorkersConfig
+from smg_core.config.config import BatchesConfig, ConfigError, RoutingConfig, TracesConfig, WorkersConfig
 from smg_core.hooks import ExchangeEnded, RequestFinished, TracesDropped
 from smg_core.observability.tracing.attributes import ATTRIBUTES, EVENTS, STAGES
 from smg_core.simulator.engine import SimulatorConfig
@@ -545,7 +545,7 @@ async def test_opentelemetry_is_loaded_only_where_traces_are_on(collector: Colle
     code = (
         "import asyncio, sys\n"
         "from smg_core import Config, Gateway\n"
-        "from smg_core.config import TracesConfig\n"
+        "from smg_core.config.config import TracesConfig\n"
         "async def main(traces):\n"
         "    async with Gateway.simulated(config=Config(traces=traces)): pass\n"
         "asyncio.run(main(TracesConfig()))\n"

@@ -15,7 +15,7 @@ from tests.gateway.vision_models import qwen2_audio, sound
 from tests.peers import listening
 
 from smg_core import Config, Gateway
-from smg_core.config import AuthConfig, LimitsConfig, WorkersConfig
+from smg_core.config.config import AuthConfig, LimitsConfig, WorkersConfig
 from smg_core.hooks import AttemptEnded, RequestFinished
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.testing import MemoryObserver

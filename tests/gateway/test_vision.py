@@ -24,7 +24,7 @@ from tests.peers import listening
 from tests.shared import PATIENCE
 
 from smg_core import Config, Gateway
-from smg_core.config import DocumentsConfig, MediaConfig, TokenizerConfig, WorkersConfig
+from smg_core.config.config import DocumentsConfig, MediaConfig, TokenizerConfig, WorkersConfig
 from smg_core.routing import Candidate, Pick, RoutingContext
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.media import SeenMedia

@@ -4,7 +4,7 @@
     grpc+srv://_engine._tcp.example                 each target of the name's SRV records, with the port of its record
     grpc://engines.example:50051?role=prefill       all of them with a role; also model=NAME and dialect=NAME
 
-Pure. Above: dns, which asks for the records; server.config_check. Below: base.
+Pure. Above: dns, which asks for the records; config.check. Below: base.
 """
 
 import ipaddress

@@ -3,7 +3,7 @@
 A pod that runs and is ready is to be used. One that is not ready is not added, though it stays where it is there already: the
 gateway's own health checks are quicker and see more. One that is being deleted, or has ended, is to get no new requests.
 
-Pure. Above: watching, which keeps the pods; server.config_check. Below: base.
+Pure. Above: watching, which keeps the pods; config.check. Below: base.
 """
 
 import ipaddress

@@ -5,7 +5,7 @@ Pure. Above: handlers have a place for each request; the server drains. Knows no
 
 from collections.abc import Callable
 
-from smg_core.config import Config
+from smg_core.config.config import Config
 from smg_core.errors import Draining, Overloaded
 from smg_core.protocols.compat import Compat
 from smg_core.routing.retry_budget import RetryBudgets

@@ -14,7 +14,7 @@ import msgspec
 
 from smg_core.channel.base import Channel, Notice
 from smg_core.clock import CallLater, Clock
-from smg_core.config import Config
+from smg_core.config.config import Config
 from smg_core.engines.base import Engine
 from smg_core.errors import SmgError
 from smg_core.routing import Policies

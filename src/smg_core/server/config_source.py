@@ -9,7 +9,7 @@ from pathlib import Path
 
 import attrs
 
-from smg_core.config import Resolved, resolve
+from smg_core.config.config import Resolved, resolve
 from smg_core.settings import ConfigError
 
 __all__ = ["ConfigSource"]

@@ -17,9 +17,9 @@ import msgspec
 
 from smg_core.channel.base import Notice
 from smg_core.channel.settling import known_everywhere
-from smg_core.config import Resolved
+from smg_core.config.check import check
+from smg_core.config.config import Resolved
 from smg_core.errors import InvalidRequest, SmgError
-from smg_core.server.config_check import check
 from smg_core.server.config_source import ConfigSource
 from smg_core.server.decided import Decided
 from smg_core.server.discovering import discovery_of

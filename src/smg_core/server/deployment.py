@@ -6,7 +6,7 @@ judge. Above: cli. Below: server.hardening, server.identity.
 
 from pathlib import Path
 
-from smg_core.config import Config, ConfigError
+from smg_core.config.config import Config, ConfigError
 from smg_core.server.hardening import SECRET_FILES, AuditFinding, Facts, audit
 from smg_core.server.identity import is_open
 

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from smg_core.clock import CallLater
-from smg_core.config import Config, ConfigError
+from smg_core.config.config import Config, ConfigError
 from smg_core.discovery.base import PresentWorker, WorkerSource
 from smg_core.discovery.dns import DnsSource
 from smg_core.discovery.file import WorkerFileSource

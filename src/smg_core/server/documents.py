@@ -6,7 +6,7 @@ it needs Pillow. Below: smg_multimodal.
 
 from collections.abc import Sequence
 
-from smg_core.config import DocumentsConfig, MediaConfig
+from smg_core.config.config import DocumentsConfig, MediaConfig
 from smg_core.errors import InvalidRequest
 from smg_core.pipeline.media import MediaItem
 from smg_core.server.fetching import fetching_rules, trusted

@@ -6,7 +6,7 @@ Above: server.media and server.documents, which fetch. Below: smg_multimodal's r
 import ssl
 from pathlib import Path
 
-from smg_core.config import MediaConfig
+from smg_core.config.config import MediaConfig
 from smg_core.errors import InternalError
 from smg_multimodal.egress import EgressRules
 

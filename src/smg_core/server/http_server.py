@@ -19,7 +19,7 @@ from typing import Any, cast
 
 import uvicorn
 
-from smg_core.config import Config
+from smg_core.config.config import Config
 from smg_core.machine.memory import Settling, Trimming
 from smg_core.server.accepting import accepting, contexts_of, send_at_once
 from smg_core.server.app import App

@@ -21,7 +21,7 @@ from smg_core.auth.roles import Roles, check_permission
 from smg_core.auth.settings import AuthConfig
 from smg_core.auth.tokens import looks_like_token
 from smg_core.clock import Clock
-from smg_core.config import Config, ConfigError
+from smg_core.config.config import Config, ConfigError
 from smg_core.errors import AuthenticationFailed, PermissionDenied, SmgError
 from smg_core.history.base import KEYS_OWNER, Store
 from smg_core.observability.repeats import Repeats

@@ -15,7 +15,7 @@ from pathlib import Path
 import attrs
 
 from smg_core.clock import Clock
-from smg_core.config import Config
+from smg_core.config.config import Config
 from smg_core.errors import StoreFailed
 from smg_core.history.guard import Backend, GuardedStore
 from smg_core.history.hooks import Hook

@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 from msgspec.structs import replace
 
 from smg_core.clock import CallLater, Clock
-from smg_core.config import Config
+from smg_core.config.config import Config
 from smg_core.engines.base import Engine, EngineSink
 from smg_core.engines.calls import Call
 from smg_core.engines.kv_events import FIRST_BATCH, KvBlocksStored, KvCursor, KvEvent, KvEventBatch

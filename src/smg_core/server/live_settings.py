@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 
-from smg_core.config import Config, describe
+from smg_core.config.config import Config, describe
 
 __all__ = ["LIVE", "NEEDS_RESTART", "differences", "with_values"]
 

@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING
 import attrs
 
 from smg_core.clock import Clock
-from smg_core.config import Config
+from smg_core.config.check import check, named_parsers
+from smg_core.config.config import Config
 from smg_core.engines.base import Engine, ModelInfo
 from smg_core.errors import InternalError, SmgError, WorkerGone
 from smg_core.machine.cpus import usable_cpus
 from smg_core.machine.memory import trim
 from smg_core.pipeline.media import suggests_media
 from smg_core.pipeline.served import ServedModel, names_of_classes
-from smg_core.server.config_check import check, named_parsers
 from smg_core.server.document_reading import document_reading
 from smg_core.server.sealing_keys import Sealing, cache_salts
 from smg_core.tokenizer.base import Tokenizer

@@ -15,11 +15,11 @@ from typing import Literal
 
 import attrs
 
-from smg_core.config import MediaConfig
+from smg_core.config.check import processor_kwargs
+from smg_core.config.config import MediaConfig
 from smg_core.engines.base import Pixels
 from smg_core.errors import InternalError
 from smg_core.json_types import Json
-from smg_core.server.config_check import processor_kwargs
 from smg_core.server.fetching import fetching_rules, trusted
 from smg_core.server.model_media import ModelMedia
 from smg_core.server.sharing import shared_memory

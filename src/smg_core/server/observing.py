@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from smg_core.clock import SystemClock
-from smg_core.config import Config
+from smg_core.config.config import Config
 from smg_core.hooks import Observer, SilentObserver, fan_out
 from smg_core.machine.loop_watch import LoopWatch
 from smg_core.observability.line_writer import LineWriter

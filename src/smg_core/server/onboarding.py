@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary
 
 import attrs
 
-from smg_core.config import Config
+from smg_core.config.config import Config
 from smg_core.engines.base import Engine, EngineFacts, ModelInfo
 from smg_core.engines.handover import can_encode, can_pair, role_of
 from smg_core.errors import InternalError, SmgError, WorkerGone

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from smg_core.config import Config
+from smg_core.config.config import Config
 from smg_core.errors import SmgError
 from smg_core.middleware.asking import checked, fault_words
 from smg_core.middleware.base import HOOKS, About, HookName, Middleware, MiddlewareFault, PieceMode, PluginSession

@@ -1,12 +1,12 @@
 """The file that lists plugins, and by what a change of a file is noticed (edge).
 
-Above: `plugins`. Below: `smg_core.config` reads the text, `middleware.entries` what it says.
+Above: `plugins`. Below: `smg_core.config.config` reads the text, `middleware.entries` what it says.
 """
 
 from pathlib import Path
 from typing import Any
 
-from smg_core.config import parse_file
+from smg_core.config.config import parse_file
 from smg_core.middleware.entries import Entry, parse_entries
 from smg_core.regular_files import read_regular
 from smg_core.settings import ConfigError

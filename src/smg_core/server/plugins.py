@@ -19,7 +19,7 @@ from smg_core.auth.roles import Roles
 from smg_core.channel.base import Channel, Notice
 from smg_core.channel.settling import known_everywhere
 from smg_core.clock import CallLater, Clock, IdSource
-from smg_core.config import Config
+from smg_core.config.config import Config
 from smg_core.hooks import Observer, PluginActed, PluginChanged, PluginCounted
 from smg_core.middleware.chain import Apart, Happened
 from smg_core.middleware.entries import Entry, Link, check_plugins, entry_of_source, parse_entries

@@ -9,7 +9,8 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
-from smg_core.config import Config, ConfigError, WorkersConfig, parse_file
+from smg_core.config.check import check_url
+from smg_core.config.config import Config, ConfigError, WorkersConfig, parse_file
 from smg_core.discovery.file import FileReading, text_of
 from smg_core.engines.base import Engine, Transport
 from smg_core.engines.client import EngineClient
@@ -20,7 +21,6 @@ from smg_core.engines.http.opening import check_http_dialect, open_engine
 from smg_core.engines.kv_subscriber import KvAddress
 from smg_core.engines.target import Target, Tls, door
 from smg_core.errors import SmgError, WorkerGone
-from smg_core.server.config_check import check_url
 from smg_core.workers.worker import Worker, WorkerSpec
 from smg_core.workers.worker_file import check_headers, workers_of
 

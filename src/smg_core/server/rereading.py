@@ -6,7 +6,7 @@ Above: server.supervisor. Below: the settings.
 
 import attrs
 
-from smg_core.config import Config
+from smg_core.config.config import Config
 
 __all__ = ["with_fixed"]
 

@@ -16,7 +16,7 @@ import attrs
 from smg_core.channel.base import Channel, Notice
 from smg_core.channel.settling import known_everywhere
 from smg_core.clock import CallLater, Clock
-from smg_core.config import Config
+from smg_core.config.config import Config
 from smg_core.errors import SmgError
 from smg_core.routing import Policies
 from smg_core.server.leading import Leading

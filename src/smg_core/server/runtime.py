@@ -18,7 +18,7 @@ from smg_core.auth.base import Authenticator
 from smg_core.channel.base import Channel
 from smg_core.channel.local import LocalChannel
 from smg_core.clock import CallLater, Clock, IdSource, SystemClock, random_ids
-from smg_core.config import Config
+from smg_core.config.config import Config
 from smg_core.errors import SmgError, WorkerError
 from smg_core.history.guard import Backend, GuardedStore
 from smg_core.history.hooks import Hook

@@ -9,7 +9,7 @@ from typing import Literal, Self
 
 import attrs
 
-from smg_core.config import ConfigError, SealingConfig
+from smg_core.config.config import ConfigError, SealingConfig
 from smg_core.sealing.cache_salts import CacheSalts
 from smg_core.sealing.reasoning import ReasoningSeals
 from smg_core.sealing.sealer import Sealer

@@ -22,14 +22,14 @@ from functools import partial
 
 from smg_core.channel.local import LocalChannel
 from smg_core.channel.member import MemberChannel
-from smg_core.config import Config
+from smg_core.config.check import check
+from smg_core.config.config import Config
 from smg_core.errors import SmgError
 from smg_core.machine.cpus import usable_cpus
 from smg_core.machine.memory import use_one_arena
 from smg_core.observability.logs import configure
 from smg_core.server.admin.auditing import audit_fault
 from smg_core.server.announcing import announce
-from smg_core.server.config_check import check
 from smg_core.server.config_source import ConfigSource
 from smg_core.server.gateway import Gateway
 from smg_core.server.http_server import HttpServer, connections_within

@@ -25,10 +25,10 @@ from typing import Any
 import attrs
 
 from smg_core.channel.relaying import Relaying
-from smg_core.config import Config, ConfigError
+from smg_core.config.check import check
+from smg_core.config.config import Config, ConfigError
 from smg_core.machine.process_lock import process_lock
 from smg_core.machine.service_manager import ManagerNotices
-from smg_core.server.config_check import check
 from smg_core.server.control import LIVE_VALUES
 from smg_core.server.leadership import LEADING, Leadership, ProcessWord
 from smg_core.server.listeners import Listeners

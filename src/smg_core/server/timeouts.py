@@ -11,7 +11,7 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from smg_core.config import Config, ModelConfig, TimeoutsConfig
+from smg_core.config.config import Config, ModelConfig, TimeoutsConfig
 from smg_core.errors import InvalidRequest
 from smg_core.pipeline.served import ServedAs, ServedModel, as_named
 from smg_core.pipeline.timeouts import Timeouts

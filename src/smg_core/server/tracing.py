@@ -11,7 +11,7 @@ import random
 from collections.abc import AsyncIterator, Mapping
 
 from smg_core.clock import Clock
-from smg_core.config import Config, ConfigError
+from smg_core.config.config import Config, ConfigError
 from smg_core.hooks import Observer, TracesDropped
 from smg_core.observability.failures import FailureLog
 from smg_core.observability.faults import FaultLog

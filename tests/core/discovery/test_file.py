@@ -11,7 +11,7 @@ import attrs
 import pytest
 from tests.shared import PATIENCE
 
-from smg_core.config import Config
+from smg_core.config.config import Config
 from smg_core.discovery.base import Missed, SourceAnswer, WorkersSeen
 from smg_core.discovery.file import WorkerFileSource
 from smg_core.discovery.settings import DiscoveryConfig

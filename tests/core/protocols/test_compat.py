@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smg_core.config import Config, ServerConfig
+from smg_core.config.config import Config, ServerConfig
 from smg_core.errors import InvalidRequest, SmgError, UnsupportedParameter
 from smg_core.protocols.base import Incoming
 from smg_core.protocols.chat import ChatRequest, decode_chat

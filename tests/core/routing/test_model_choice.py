@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from smg_core import errors
-from smg_core.config import Config, ConfigError, RoutingConfig
+from smg_core.config.config import Config, ConfigError, RoutingConfig
 from smg_core.errors import (
     ClientGone,
     DeadlineExceeded,

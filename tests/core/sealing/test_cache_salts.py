@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smg_core.config import ConfigError, SealingConfig
+from smg_core.config.config import ConfigError, SealingConfig
 from smg_core.sealing.cache_salts import CacheSalts
 from smg_core.server.sealing_keys import cache_salts, with_cache_secret
 

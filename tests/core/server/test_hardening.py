@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from smg_core.cli import main
-from smg_core.config import (
+from smg_core.config.config import (
     AdminConfig,
     AuthConfig,
     Config,

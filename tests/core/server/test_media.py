@@ -16,7 +16,7 @@ from tests.gateway.conftest import eventually
 from tests.gateway.vision_models import llava, picture, qwen2_audio, qwen2_vl
 from tests.shared import PATIENCE
 
-from smg_core.config import MediaConfig
+from smg_core.config.config import MediaConfig
 from smg_core.engines.base import EngineFacts, Pixels
 from smg_core.engines.dialects import DIALECTS
 from smg_core.errors import Overloaded, UnsupportedParameter

@@ -18,7 +18,7 @@ from tests.gateway.vision_models import picture, qwen2_vl
 from tests.multimodal.hostile import flat_png, scan_bomb
 from tests.multimodal.moving import coded_clip
 
-from smg_core.config import MediaConfig
+from smg_core.config.config import MediaConfig
 from smg_core.engines.base import EngineFacts, Pixels
 from smg_core.errors import InvalidRequest, Overloaded, PromptTooLong
 from smg_core.pipeline.media import MediaItem
@@ -180,7 +180,7 @@ async def test_tensors_of_a_request_are_reserved_before_and_given_back_however_i
 MEMORY = """
 import asyncio, gc, json, os, sys, threading
 from pathlib import Path
-from smg_core.config import MediaConfig
+from smg_core.config.config import MediaConfig
 from smg_core.engines.base import EngineFacts, Pixels
 from smg_core.errors import Overloaded
 from smg_core.pipeline.media import MediaItem

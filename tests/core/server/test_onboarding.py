@@ -19,7 +19,7 @@ from tests.shared import PATIENCE
 from tokenizers import AddedToken, Tokenizer
 
 from smg_core import Config, Gateway
-from smg_core.config import MediaConfig, ModelConfig, WorkersConfig
+from smg_core.config.config import MediaConfig, ModelConfig, WorkersConfig
 from smg_core.engines.base import EngineFacts
 from smg_core.engines.client import EngineClient
 from smg_core.errors import WorkerGone

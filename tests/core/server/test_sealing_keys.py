@@ -2,7 +2,7 @@
 
 import pytest
 
-from smg_core.config import ConfigError, SealingConfig
+from smg_core.config.config import ConfigError, SealingConfig
 from smg_core.sealing.sealer import SealContext
 from smg_core.server.sealing_keys import Sealing
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smg_core.config import Config, ConfigError, ModelConfig
+from smg_core.config.config import Config, ConfigError, ModelConfig
 
 MODEL = ModelConfig(
     aliases=("claude-*=big", "claude-haiku-*=small", "claude-haiku-4=tiny", "gpt=big"),

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smg_core.config import ChannelConfig, Config, MetricsConfig, SealingConfig, ServerConfig, WorkersConfig
+from smg_core.config.config import ChannelConfig, Config, MetricsConfig, SealingConfig, ServerConfig, WorkersConfig
 from smg_core.machine.service_manager import ManagerNotices
 from smg_core.server.rereading import with_fixed
 from smg_core.server.succession import Succession

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smg_core.config import TimeoutsConfig
+from smg_core.config.config import TimeoutsConfig
 from smg_core.errors import InvalidRequest
 from smg_core.pipeline.served import ServedModel
 from smg_core.pipeline.timeouts import Timeouts

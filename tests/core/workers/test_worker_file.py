@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from smg_core.config import parse_file
+from smg_core.config.config import parse_file
 from smg_core.engines.target import Tls
 from smg_core.settings import ConfigError
 from smg_core.workers.worker import WorkerSpec

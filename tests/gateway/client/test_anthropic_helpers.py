@@ -10,7 +10,7 @@ from tests.gateway.client.test_anthropic_sdk import CALLS, HELLO, KEYS, SAYS, WE
 from tests.gateway.conftest import eventually, in_process, settled
 
 from smg_core.auth.base import Head
-from smg_core.config import LimitsConfig
+from smg_core.config.config import LimitsConfig
 from smg_core.errors import RateLimited
 from smg_core.hooks import RequestFinished
 from smg_core.request import Caller

@@ -13,7 +13,7 @@ from tests.gateway.conftest import House, over_http
 from tests.shared import PATIENCE
 
 from smg_core import Config
-from smg_core.config import ModelConfig, SealingConfig
+from smg_core.config.config import ModelConfig, SealingConfig
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.faults import Fault
 from smg_core.simulator.replies import Reply

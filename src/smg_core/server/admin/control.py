@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import msgspec
 
-from smg_core.config import describe, masked
+from smg_core.config.config import describe, masked
 from smg_core.json_types import Json
 from smg_core.server.admin.answers import respond_json
 from smg_core.server.admin.bodies import decode_body

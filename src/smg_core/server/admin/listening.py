@@ -10,7 +10,7 @@ import socket
 import stat
 from pathlib import Path
 
-from smg_core.config import Config, ConfigError
+from smg_core.config.config import Config, ConfigError
 from smg_core.server.browsers import is_loopback
 from smg_core.server.identity import is_open
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 import attrs
 import msgspec
 
-from smg_core.config import without_password
+from smg_core.config.config import without_password
 from smg_core.errors import Conflict, InvalidRequest, NotFound
 from smg_core.server.admin.answers import respond_json
 from smg_core.server.admin.bodies import decode_body

@@ -7,7 +7,7 @@ import contextlib
 import socket
 from collections.abc import AsyncIterator
 
-from smg_core.config import Config
+from smg_core.config.config import Config
 from smg_core.server.admin.app import AdminApp
 from smg_core.server.control import Control
 from smg_core.server.gateway import Gateway

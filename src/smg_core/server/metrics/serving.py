@@ -5,7 +5,7 @@ Above: server.observing, server.admin.app. Below: `meter`.
 """
 
 from smg_core.auth.roles import PUBLIC
-from smg_core.config import Config
+from smg_core.config.config import Config
 from smg_core.observability.metrics.exposition import wanted_format
 from smg_core.protocols.operation import Operation, OperationResponse
 from smg_core.server.app import App

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smg_core.config import Config, ConfigError, ProxiesConfig
-from smg_core.server.config_check import check
+from smg_core.config.check import check
+from smg_core.config.config import Config, ConfigError, ProxiesConfig
 from smg_core.server.proxies.forwarded import Forwarding, Seen, forwarding_of
 from smg_core.server.proxies.networks import Networks
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from smg_core.auth.keys import StaticKeys, keys_in_lines
 from smg_core.auth.roles import Roles
 from smg_core.auth.settings import AuthConfig
-from smg_core.config import Config, ConfigError, DiscoveryConfig, MediaConfig, ProxiesConfig, TlsConfig
+from smg_core.config.config import Config, ConfigError, DiscoveryConfig, MediaConfig, ProxiesConfig, TlsConfig
 from smg_core.discovery.names import dns_name, server_address
 from smg_core.discovery.pods import model_reader
 from smg_core.engines.dialects import AUTO, UnknownDialect, dialect

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smg_core.config import (
+from smg_core.config.config import (
     Config,
     ConfigError,
     LimitsConfig,
@@ -416,7 +416,7 @@ def test_settings_are_frozen() -> None:
 
 
 def test_yaml_is_not_loaded_until_it_is_read() -> None:
-    code = "import sys, smg_core.config as c; c.load_config(file_text='', file_name='a.toml'); print('yaml' in sys.modules)"
+    code = "import sys, smg_core.config.config as c; c.load_config(file_text='', file_name='a.toml'); print('yaml' in sys.modules)"
 
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
