@@ -19,13 +19,13 @@ from smg_core.pipeline.flow import Terms, generate
 from smg_core.pipeline.steps import Finish, Flow, ask
 from smg_core.pipeline.trace import Trace
 from smg_core.pipeline.turn import CalledTool
-from smg_core.protocols.base import Incoming
 from smg_core.protocols.chat import decode_chat
 from smg_core.protocols.chat_encode import ChatWholeEncoder
 from smg_core.request import GenerationRequest, Message, Text, ToolCall, ToolResult
 from smg_core.server.timeouts import TimeoutRules
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.testing import Reply, tool_call
+from smg_core.wire.base import Incoming
 
 Tools = Mapping[str, Callable[..., str]]
 

@@ -100,7 +100,7 @@ class SmgError(Exception):
     the error as text, have only the words of it that are used in faults (outside_words).
     `param` is the path of the faulty field in `request.GenerationRequest` ("messages[3].parts[1]", "sampling.top_k",
     "template_arguments.x"), or None; only errors of a decoder have the path of their API's body. A message that quotes its param
-    writes it as '<param>', in single quotes, so that protocols.errors can replace it by the API's path.
+    writes it as '<param>', in single quotes, so that wire.errors can replace it by the API's path.
     `code` is the machine-readable code of the envelope. It overrides the class's when one failure has several documented codes
     ("previous_response_not_found", "conversation_locked", "unsupported_value", ...). `retry_after` is in seconds. `should_retry`
     tells client libraries whether to send the request again when they could not tell from the status (None: they can).

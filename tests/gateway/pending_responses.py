@@ -9,7 +9,6 @@ import msgspec
 from smg_core import Config, Gateway
 from smg_core.events import Done, Finished, Started, TextDelta, TextEnd, Usage
 from smg_core.history.base import AppendEvents, PutResponse, StoredEvent
-from smg_core.protocols.base import Incoming
 from smg_core.protocols.responses import ResponsesRequest, decode_responses
 from smg_core.protocols.responses_encode import ResponsesStreamEncoder
 from smg_core.server.background import Background
@@ -21,6 +20,7 @@ from smg_core.server.remembering import ResponseMemory
 from smg_core.server.responses_api import background_responses, responses_api
 from smg_core.server.settings import ResponsesConfig
 from smg_core.testing import FakeClock
+from smg_core.wire.base import Incoming
 
 ID, TENANT, PRINCIPAL = "resp_1", "acme", "key_1"
 LEASE = 30.0

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from tests.gateway.conftest import House, in_process
 
 from smg_core.pipeline.prepare import render
-from smg_core.protocols.base import Incoming
 from smg_core.protocols.chat import decode_chat
 from smg_core.protocols.gemini import decode_generate
 from smg_core.protocols.interactions import interaction_decoder
@@ -25,6 +24,7 @@ from smg_core.sse import SseReader
 from smg_core.testing import tool_call
 from smg_core.tokenizer.base import Prompt
 from smg_core.tokenizer.chat_template import ChatTemplate
+from smg_core.wire.base import Incoming
 from smg_multimodal.egress import data_url
 
 pytestmark = pytest.mark.anyio

@@ -17,7 +17,6 @@ from smg_core.history.settings import HistoryConfig
 from smg_core.hooks import RequestStarted, RunEnded, StoreCalled
 from smg_core.observability.access_lines import access_fields
 from smg_core.protocols.responses_grammar import check_stream
-from smg_core.protocols.settings import LimitsConfig
 from smg_core.request import Caller
 from smg_core.server.app import App
 from smg_core.server.background_store import PendingResponse
@@ -26,6 +25,7 @@ from smg_core.server.settings import ResponsesConfig
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.replies import Reply, Rule
+from smg_core.wire.settings import LimitsConfig
 
 pytestmark = pytest.mark.anyio
 

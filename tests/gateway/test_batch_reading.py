@@ -28,10 +28,10 @@ from smg_core import Config
 from smg_core.errors import ClientGone
 from smg_core.pipeline.executor import INLINE
 from smg_core.protocols.batches import LineCheck
-from smg_core.protocols.json_lines import Line, LineSplitter
-from smg_core.protocols.settings import LimitsConfig
 from smg_core.server import batch_run, message_batches
 from smg_core.server.spooling import Spool
+from smg_core.wire.json_lines import Line, LineSplitter
+from smg_core.wire.settings import LimitsConfig
 
 pytestmark = pytest.mark.anyio
 

@@ -11,12 +11,12 @@ from google import genai
 from google.genai import errors, types
 from tests.gateway.conftest import House, eventually, in_process, over_http, settled
 
-from smg_core.protocols.base import Incoming
 from smg_core.protocols.gemini import decode_generate
 from smg_core.request import Image, Reasoning, ToolCall, ToolResult
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.replies import Reply
 from smg_core.testing import tool_call
+from smg_core.wire.base import Incoming
 from smg_multimodal.egress import data_url
 
 pytestmark = pytest.mark.anyio

@@ -14,9 +14,9 @@ from smg_core import Config
 from smg_core.history.base import DeleteItem, Page, StoredItem
 from smg_core.history.guard import GuardedStore
 from smg_core.history.settings import HistoryConfig
-from smg_core.protocols.settings import LimitsConfig
 from smg_core.settings import MIB
 from smg_core.simulator.engine import SimulatorConfig
+from smg_core.wire.settings import LimitsConfig
 
 pytestmark = pytest.mark.anyio
 

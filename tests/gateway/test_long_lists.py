@@ -21,11 +21,11 @@ from smg_core.history.base import (
 from smg_core.pipeline.executor import INLINE
 from smg_core.protocols.batches import KeptBatch
 from smg_core.protocols.files import KeptFile
-from smg_core.protocols.json_text import encode_body
 from smg_core.server.app import App
 from smg_core.server.batch_states import BATCH, MESSAGE_BATCH, batch_record
 from smg_core.server.kept_files import file_record
 from smg_core.simulator.engine import SimulatorConfig
+from smg_core.wire.json_text import encode_body
 
 pytestmark = pytest.mark.anyio
 

@@ -16,12 +16,12 @@ from smg_core.auth.base import Head
 from smg_core.config.config import TokenizerConfig
 from smg_core.errors import RateLimited
 from smg_core.hooks import ExchangeEnded
-from smg_core.protocols.settings import LimitsConfig
 from smg_core.request import Caller
 from smg_core.server.app import App
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.faults import Fault
 from smg_core.simulator.replies import Reply
+from smg_core.wire.settings import LimitsConfig
 
 pytestmark = pytest.mark.anyio
 

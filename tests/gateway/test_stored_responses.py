@@ -25,7 +25,6 @@ from smg_core.history.opening import guarded
 from smg_core.history.settings import HistoryConfig
 from smg_core.pipeline.executor import INLINE
 from smg_core.pipeline.settings import TimeoutsConfig
-from smg_core.protocols.base import Incoming
 from smg_core.protocols.responses import decode_responses
 from smg_core.request import Caller
 from smg_core.server import chain_times
@@ -35,6 +34,7 @@ from smg_core.server.settings import ResponsesConfig
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.replies import Reply, Rule
 from smg_core.testing import FakeClock
+from smg_core.wire.base import Incoming
 
 pytestmark = pytest.mark.anyio
 

@@ -24,7 +24,6 @@ from smg_core.pipeline.steps import Finish, Flow, Prepare, Select, Step, Stream,
 from smg_core.pipeline.timeouts import Timeouts
 from smg_core.pipeline.trace import Trace
 from smg_core.pipeline.turn import Turn
-from smg_core.protocols.base import Incoming
 from smg_core.protocols.chat import decode_chat
 from smg_core.protocols.chat_encode import ChatStreamEncoder, ChatWholeEncoder
 from smg_core.request import GenerationRequest, Message, Text, ToolCall, ToolResult
@@ -33,6 +32,7 @@ from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.faults import Fault
 from smg_core.simulator.replies import Reply
 from smg_core.testing import MemoryObserver, tool_call
+from smg_core.wire.base import Incoming
 
 pytestmark = pytest.mark.anyio
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smg_core.protocols.documents import inline_text
+from smg_core.wire.documents import inline_text
 from smg_egress.escapes import unescaped
 from smg_multimodal import egress
 from smg_multimodal.egress import EgressRules, base64_bytes, data_url, is_bare_base64, is_public, site_of

@@ -26,7 +26,6 @@ from smg_core.history.settings import HistoryConfig
 from smg_core.middleware.settings import MiddlewareConfig
 from smg_core.observability.settings import AuditConfig, MetricsConfig, ObservabilityConfig, TracesConfig
 from smg_core.pipeline.settings import DisaggregationConfig, McpConfig, PoolingConfig, StructuredConfig, TimeoutsConfig
-from smg_core.protocols.settings import LimitsConfig, MessagesConfig
 from smg_core.routing.settings import RoutingConfig
 from smg_core.sealing.settings import SealingConfig
 from smg_core.server.admin.settings import AdminConfig
@@ -53,6 +52,7 @@ from smg_core.settings import (
     shape_of,
 )
 from smg_core.tokenizer.settings import TokenizerConfig
+from smg_core.wire.settings import LimitsConfig, MessagesConfig
 from smg_core.workers.settings import BreakerConfig, WorkersConfig
 from smg_mcp.config_text import TextRefused, read_json, read_yaml
 

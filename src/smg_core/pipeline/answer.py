@@ -38,7 +38,7 @@ from smg_core.events import (
 )
 from smg_core.pipeline.attempt import AnyAttempt
 from smg_core.pipeline.keep_alive import Silence, StreamKeepAlive
-from smg_core.protocols.base import StreamEncoder, WholeEncoder
+from smg_core.wire.base import StreamEncoder, WholeEncoder
 
 __all__ = ["Answer", "StreamedAnswer", "WholeAnswer", "Write"]
 

@@ -11,8 +11,8 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from smg_core.pipeline.media import MediaItem, is_pdf, media_of
-from smg_core.protocols.documents import document_text
 from smg_core.request import File, GenerationRequest, MediaSource, Message, Part, Text, ToolResult
+from smg_core.wire.documents import document_text
 
 __all__ = ["DocumentService", "DocumentTexts", "documents_of", "with_texts"]
 

@@ -25,9 +25,9 @@ from smg_core.pipeline.output_plan import OutputPlan
 from smg_core.pipeline.prepare import refuse_too_long
 from smg_core.pipeline.prompted import Prompted
 from smg_core.pipeline.reading import PARSER_HEADER, reading_of
-from smg_core.protocols.answer_size import tokens_within
 from smg_core.request import CustomTool, GenerationRequest, HostedTool, Sampling, ToolCall
 from smg_core.tokenizer.base import Tokenizer
+from smg_core.wire.answer_size import tokens_within
 
 __all__ = ["Fit", "FitForChat", "FitForIds", "fit", "fit_all", "fitted", "reader_for", "request_for"]
 

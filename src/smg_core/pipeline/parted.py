@@ -20,7 +20,7 @@ from smg_core.pipeline.keep_alive import StreamKeepAlive
 from smg_core.pipeline.shown import Show, streamed_answer, whole_answer
 from smg_core.pipeline.steps import Flow, Together
 from smg_core.pipeline.turn import Turn
-from smg_core.protocols.base import StreamEncoder, WholeEncoder
+from smg_core.wire.base import StreamEncoder, WholeEncoder
 
 __all__ = ["PartedAnswer", "PerformTogether", "ShowPart", "StreamedParts", "WholeParts"]
 

@@ -21,12 +21,12 @@ from smg_core.pipeline.media import MediaItem, PlacedMedia, media_of, refuse_unl
 from smg_core.pipeline.prompted import Prompted
 from smg_core.pipeline.served import ServedModel
 from smg_core.pipeline.weight import lighter_than
-from smg_core.protocols.answer_size import answer_size
 from smg_core.request import FunctionTool, GenerationRequest, HostedTool, Part, Text, Tool, ToolCall, ToolResult
 from smg_core.sealing.reasoning import sealed_bytes
 from smg_core.tokenizer.base import EncodeReport, GivenUp, Prompt, Tokenizer
 from smg_core.tokenizer.fill_in_middle import between
 from smg_core.tokens import TokenIds
+from smg_core.wire.answer_size import answer_size
 
 __all__ = [
     "Rendering",

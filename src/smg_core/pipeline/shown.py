@@ -14,7 +14,7 @@ from smg_core.events import Event, Failed, ReasoningDelta, RefusalDelta, TextDel
 from smg_core.pipeline.answer import StreamedAnswer, WholeAnswer, Write
 from smg_core.pipeline.attempt import AnyAttempt
 from smg_core.pipeline.keep_alive import StreamKeepAlive
-from smg_core.protocols.base import StreamEncoder, WholeEncoder
+from smg_core.wire.base import StreamEncoder, WholeEncoder
 
 __all__ = ["Show", "ShownStream", "ShownWhole", "streamed_answer", "whole_answer"]
 

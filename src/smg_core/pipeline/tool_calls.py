@@ -31,8 +31,8 @@ from smg_core.pipeline.hosted import (
 )
 from smg_core.pipeline.settings import McpConfig
 from smg_core.pipeline.tool_search import search_answer, search_of
-from smg_core.protocols.json_text import encode_object
 from smg_core.request import Part, Text
+from smg_core.wire.json_text import encode_object
 
 __all__ = ["Takes", "ToolCalling", "ToolListing"]
 

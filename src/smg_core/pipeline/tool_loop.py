@@ -36,7 +36,6 @@ from smg_core.pipeline.hosted import (
 from smg_core.pipeline.steps import Finish, Flow, Prepare, Tell, ask
 from smg_core.pipeline.tool_search import search_tool, searched_servers
 from smg_core.pipeline.turn import CalledTool, Turn, TurnOutput
-from smg_core.protocols.json_text import encode_object
 from smg_core.request import (
     AskedCall,
     FunctionTool,
@@ -52,6 +51,7 @@ from smg_core.request import (
     ToolResult,
 )
 from smg_core.tool_names import flat_name
+from smg_core.wire.json_text import encode_object
 
 __all__ = ["HOSTED_KIND", "MakeTurn", "has_hosted_tools", "looped", "respond_with_tools", "without_hosted_tools"]
 

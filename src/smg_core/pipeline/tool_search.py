@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 
 from smg_core.json_types import Json, JsonObject
 from smg_core.pipeline.hosted import ServerTool, ToolAnswer
-from smg_core.protocols.json_text import encode_object
 from smg_core.request import Text
+from smg_core.wire.json_text import encode_object
 from smg_mcp.search import FOUND, MOST_FOUND, TOOL_SEARCH, TOOL_SEARCH_SCHEMA
 
 __all__ = ["search_answer", "search_of", "search_tool", "searched_servers"]

@@ -10,12 +10,12 @@ import msgspec
 from msgspec import Raw, Struct, field
 
 from smg_core.json_types import JsonObject
-from smg_core.protocols.decoding import WireDecoder
-from smg_core.protocols.fields import read_metadata
 from smg_core.protocols.files import ExpiresAfter
-from smg_core.protocols.json_bounds import over_values
-from smg_core.protocols.json_lines import Line
-from smg_core.protocols.settings import LimitsConfig
+from smg_core.wire.decoding import WireDecoder
+from smg_core.wire.fields import read_metadata
+from smg_core.wire.json_bounds import over_values
+from smg_core.wire.json_lines import Line
+from smg_core.wire.settings import LimitsConfig
 
 __all__ = [
     "BatchBody",

@@ -17,17 +17,17 @@ from msgspec import Struct
 
 from smg_core.errors import InvalidRequest, UnsupportedParameter
 from smg_core.json_types import Json
-from smg_core.protocols.base import Incoming
 from smg_core.protocols.chat_mcp import MessagesWithCalls, has_calls, read_with_calls
 from smg_core.protocols.chat_messages import read_messages
 from smg_core.protocols.chat_paths import chat_field
 from smg_core.protocols.chat_tools import read_response_format, read_tool_choice, read_tools
 from smg_core.protocols.chat_types import SUPPORTED_VALUES, ChatBody
-from smg_core.protocols.decoding import WireDecoder, check_depth, too_many
-from smg_core.protocols.fields import read_metadata, read_template_arguments
-from smg_core.protocols.sampling import read_sampling
-from smg_core.protocols.settings import LimitsConfig
 from smg_core.request import AskedCall, GenerationRequest, HostedTool, Origin, ReasoningSettings, Sampling, Tool
+from smg_core.wire.base import Incoming
+from smg_core.wire.decoding import WireDecoder, check_depth, too_many
+from smg_core.wire.fields import read_metadata, read_template_arguments
+from smg_core.wire.sampling import read_sampling
+from smg_core.wire.settings import LimitsConfig
 
 __all__ = ["ChatRequest", "decode_chat"]
 

@@ -58,10 +58,10 @@ from smg_core.json_types import JsonObject
 from smg_core.protocols.chat import ChatRequest
 from smg_core.protocols.chat_answer_types import AnswerFinishReason
 from smg_core.protocols.chat_mcp import HostedCalls
-from smg_core.protocols.errors import openai_error
-from smg_core.protocols.json_text import encode_body, encode_object, encode_text
-from smg_core.protocols.logprobs import logprob_object
 from smg_core.sse import COMMENT
+from smg_core.wire.errors import openai_error
+from smg_core.wire.json_text import encode_body, encode_object, encode_text
+from smg_core.wire.logprobs import logprob_object
 
 __all__ = ["ChatStreamEncoder", "ChatWholeEncoder", "usage_object"]
 

@@ -19,12 +19,12 @@ from smg_core.events import Event, HostedEnd, HostedStart
 from smg_core.json_types import Json, JsonObject
 from smg_core.protocols import chat_types as wire
 from smg_core.protocols.chat_messages import read_message, read_messages
-from smg_core.protocols.decoding import brief
-from smg_core.protocols.json_bounds import NestedJson
 from smg_core.protocols.responses_mcp import hosted_server
-from smg_core.protocols.settings import LimitsConfig
 from smg_core.request import AskedCall, HostedTool, Message, Part, Text, Tool, ToolCall, ToolKey, ToolResult
 from smg_core.tool_names import flat_name
+from smg_core.wire.decoding import brief
+from smg_core.wire.json_bounds import NestedJson
+from smg_core.wire.settings import LimitsConfig
 
 __all__ = ["HostedCalls", "MessagesWithCalls", "has_calls", "hosted_key", "read_hosted", "read_with_calls"]
 

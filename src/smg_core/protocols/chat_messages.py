@@ -18,9 +18,6 @@ import msgspec
 from smg_core.errors import InvalidRequest, UnsupportedParameter
 from smg_core.json_types import JsonObject
 from smg_core.protocols import chat_types as wire
-from smg_core.protocols.documents import document_text, inline_text, untyped_url
-from smg_core.protocols.json_bounds import NestedJson
-from smg_core.protocols.settings import LimitsConfig
 from smg_core.request import (
     Audio,
     File,
@@ -37,6 +34,9 @@ from smg_core.request import (
     ToolResult,
     Video,
 )
+from smg_core.wire.documents import document_text, inline_text, untyped_url
+from smg_core.wire.json_bounds import NestedJson
+from smg_core.wire.settings import LimitsConfig
 
 __all__ = ["read_message", "read_messages"]
 

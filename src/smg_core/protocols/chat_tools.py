@@ -12,9 +12,6 @@ from smg_core.errors import InvalidRequest
 from smg_core.json_types import JsonObject
 from smg_core.protocols import chat_types as wire
 from smg_core.protocols.chat_mcp import hosted_key, read_hosted
-from smg_core.protocols.decoding import brief, check_depth, too_many
-from smg_core.protocols.json_bounds import NestedJson
-from smg_core.protocols.settings import LimitsConfig
 from smg_core.request import (
     ChoiceFormat,
     CustomTool,
@@ -31,6 +28,9 @@ from smg_core.request import (
     ToolChoice,
     ToolKey,
 )
+from smg_core.wire.decoding import brief, check_depth, too_many
+from smg_core.wire.json_bounds import NestedJson
+from smg_core.wire.settings import LimitsConfig
 
 __all__ = ["one_format", "read_response_format", "read_tool_choice", "read_tools"]
 

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from smg_core.json_types import Json, JsonObject
-from smg_core.protocols.mcp_types import McpApproval, McpToolFilter
+from smg_core.wire.mcp_types import McpApproval, McpToolFilter
 
 __all__ = [
     "SUPPORTED_VALUES",

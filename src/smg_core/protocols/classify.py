@@ -7,14 +7,14 @@ from typing import Literal
 
 from msgspec import Struct
 
-from smg_core.protocols.base import Incoming
 from smg_core.protocols.chat_types import ModelName, TokenId
-from smg_core.protocols.decoding import WireDecoder
 from smg_core.protocols.embeddings import EmbeddingsUsage, pool_inputs
-from smg_core.protocols.json_text import encode_body
 from smg_core.protocols.pool_fields import SIDES, PoolFields, check_pool_fields, named_field
 from smg_core.protocols.vectors import FLOAT_BYTES, PooledVectors, as_floats
 from smg_core.request import PoolRequest
+from smg_core.wire.base import Incoming
+from smg_core.wire.decoding import WireDecoder
+from smg_core.wire.json_text import encode_body
 
 __all__ = ["ClassifyAnswer", "ClassifyBody", "ClassifyDecoded", "classify_body", "decode_classify"]
 

@@ -11,11 +11,8 @@ from msgspec import Meta, Struct
 
 from smg_core.errors import InvalidRequest, UnsupportedParameter
 from smg_core.json_types import Json, JsonObject
-from smg_core.protocols.base import Incoming
 from smg_core.protocols.chat_types import ModelName
-from smg_core.protocols.decoding import WireDecoder
 from smg_core.protocols.embeddings import Dimensions
-from smg_core.protocols.json_text import encode_body
 from smg_core.protocols.vectors import (
     BASE64_BYTES,
     FLOAT_BYTES,
@@ -26,6 +23,9 @@ from smg_core.protocols.vectors import (
     shortened_vector,
 )
 from smg_core.request import PoolRequest
+from smg_core.wire.base import Incoming
+from smg_core.wire.decoding import WireDecoder
+from smg_core.wire.json_text import encode_body
 
 __all__ = [
     "CohereEmbedBody",

@@ -12,14 +12,14 @@ import msgspec
 from msgspec import Struct
 
 from smg_core.errors import InvalidRequest, UnsupportedParameter
-from smg_core.protocols.answer_size import answer_size
-from smg_core.protocols.base import Incoming
 from smg_core.protocols.chat_tools import read_response_format
 from smg_core.protocols.completions_types import CompletionBody
-from smg_core.protocols.decoding import WireDecoder, too_many
-from smg_core.protocols.sampling import most_choices, read_sampling
-from smg_core.protocols.settings import LimitsConfig
 from smg_core.request import GenerationRequest, Origin, Sampling
+from smg_core.wire.answer_size import answer_size
+from smg_core.wire.base import Incoming
+from smg_core.wire.decoding import WireDecoder, too_many
+from smg_core.wire.sampling import most_choices, read_sampling
+from smg_core.wire.settings import LimitsConfig
 
 __all__ = ["CompletionRequest", "decode_completion"]
 

@@ -32,10 +32,10 @@ from smg_core.events import (
 from smg_core.json_types import JsonObject
 from smg_core.protocols.chat_encode import usage_object
 from smg_core.protocols.completions import CompletionRequest
-from smg_core.protocols.errors import openai_error
-from smg_core.protocols.json_text import encode_body, encode_object, encode_text
-from smg_core.protocols.logprobs import finite
 from smg_core.sse import COMMENT
+from smg_core.wire.errors import openai_error
+from smg_core.wire.json_text import encode_body, encode_object, encode_text
+from smg_core.wire.logprobs import finite
 
 __all__ = [
     "CompletionChoices",

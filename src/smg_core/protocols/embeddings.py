@@ -11,10 +11,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from smg_core.errors import InvalidRequest
-from smg_core.protocols.base import Incoming
 from smg_core.protocols.chat_types import ModelName, TokenId
-from smg_core.protocols.decoding import WireDecoder
-from smg_core.protocols.json_text import encode_body
 from smg_core.protocols.pool_fields import SIDES, PoolFields, check_pool_fields, named_field
 from smg_core.protocols.vectors import (
     BASE64_BYTES,
@@ -25,6 +22,9 @@ from smg_core.protocols.vectors import (
     shortened_vector,
 )
 from smg_core.request import PoolInput, PoolRequest
+from smg_core.wire.base import Incoming
+from smg_core.wire.decoding import WireDecoder
+from smg_core.wire.json_text import encode_body
 
 __all__ = [
     "Dimensions",

@@ -11,7 +11,7 @@ from msgspec import Meta, Struct
 
 from smg_core.errors import InvalidRequest
 from smg_core.json_types import JsonObject
-from smg_core.protocols.fields import read_limit
+from smg_core.wire.fields import read_limit
 
 __all__ = [
     "ExpiresAfter",

@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from smg_core.errors import InvalidRequest, NotFound, UnsupportedParameter
-from smg_core.protocols.base import Incoming
-from smg_core.protocols.decoding import too_many
 from smg_core.protocols.gemini_contents import GeminiConversation, read_contents
 from smg_core.protocols.gemini_tools import (
     ReadTools,
@@ -23,9 +21,11 @@ from smg_core.protocols.gemini_tools import (
 from smg_core.protocols.gemini_types import CountContentBody, GenerateBody, GenerationConfig, ThinkingConfig
 from smg_core.protocols.google_places import part_place, tool_place
 from smg_core.protocols.proto_json import ProtoJsonDecoder
-from smg_core.protocols.sampling import most_choices, read_stop, read_top_k, read_top_p
-from smg_core.protocols.settings import LimitsConfig
 from smg_core.request import GenerationRequest, JsonFormat, Origin, ReasoningSettings, Sampling
+from smg_core.wire.base import Incoming
+from smg_core.wire.decoding import too_many
+from smg_core.wire.sampling import most_choices, read_stop, read_top_k, read_top_p
+from smg_core.wire.settings import LimitsConfig
 
 __all__ = ["GeminiRequest", "decode_count", "decode_generate", "decode_stream_generate"]
 

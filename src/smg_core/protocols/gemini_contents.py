@@ -16,7 +16,6 @@ import attrs
 import msgspec
 
 from smg_core.errors import InvalidRequest, UnsupportedParameter
-from smg_core.protocols.decoding import check_depth
 from smg_core.protocols.gemini_types import (
     FileData,
     FunctionCallPart,
@@ -27,7 +26,6 @@ from smg_core.protocols.gemini_types import (
 )
 from smg_core.protocols.google_mcp import repeated_call
 from smg_core.protocols.google_values import PartDetail, media_of_type, result_text, signature_bytes
-from smg_core.protocols.settings import LimitsConfig
 from smg_core.request import (
     MediaSource,
     Message,
@@ -37,6 +35,8 @@ from smg_core.request import (
     ToolCall,
     ToolResult,
 )
+from smg_core.wire.decoding import check_depth
+from smg_core.wire.settings import LimitsConfig
 
 __all__ = ["GeminiConversation", "read_contents"]
 

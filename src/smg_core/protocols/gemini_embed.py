@@ -9,13 +9,13 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from smg_core.errors import InvalidRequest, UnsupportedParameter
-from smg_core.protocols.base import Incoming
 from smg_core.protocols.chat_types import ModelName
 from smg_core.protocols.embeddings import Dimensions
-from smg_core.protocols.json_text import encode_body
 from smg_core.protocols.proto_json import ProtoJsonDecoder
 from smg_core.protocols.vectors import FLOAT_BYTES, PooledVectors, as_floats, shortened_vector
 from smg_core.request import PoolRequest
+from smg_core.wire.base import Incoming
+from smg_core.wire.json_text import encode_body
 
 __all__ = [
     "BatchEmbedContentsBody",

@@ -44,11 +44,11 @@ from smg_core.events import (
     Usage,
 )
 from smg_core.json_types import Json, JsonObject
-from smg_core.protocols.errors import gemini_error
 from smg_core.protocols.gemini import GeminiRequest
 from smg_core.protocols.google_mcp import MCP, call_part, response_part
-from smg_core.protocols.json_text import encode_body, encode_object, encode_text
-from smg_core.protocols.logprobs import finite
+from smg_core.wire.errors import gemini_error
+from smg_core.wire.json_text import encode_body, encode_object, encode_text
+from smg_core.wire.logprobs import finite
 
 __all__ = ["GeminiStreamEncoder", "GeminiWholeEncoder", "usage_metadata"]
 

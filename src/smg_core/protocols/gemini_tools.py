@@ -9,11 +9,9 @@ import msgspec
 
 from smg_core.errors import InvalidRequest, UnsupportedParameter
 from smg_core.json_types import Json, JsonObject
-from smg_core.protocols.decoding import brief, check_depth, too_many
 from smg_core.protocols.gemini_schema import json_schema
 from smg_core.protocols.gemini_types import FunctionDeclaration, GeminiTool, GenerationConfig, ToolConfig
 from smg_core.protocols.google_mcp import MCP, server_of_tools
-from smg_core.protocols.settings import LimitsConfig
 from smg_core.request import (
     ChoiceFormat,
     FunctionTool,
@@ -24,6 +22,8 @@ from smg_core.request import (
     TextFormat,
     ToolChoice,
 )
+from smg_core.wire.decoding import brief, check_depth, too_many
+from smg_core.wire.settings import LimitsConfig
 
 __all__ = ["ReadTools", "read_function_choice", "read_functions", "read_mime_format"]
 

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from smg_core.errors import InvalidRequest
 from smg_core.json_types import JsonObject
-from smg_core.protocols.documents import document_text, inline_text
 from smg_core.request import Audio, File, Image, MediaSource, Part, Text, Video
+from smg_core.wire.documents import document_text, inline_text
 
 __all__ = ["PartDetail", "media_of_type", "result_text", "signature_bytes"]
 

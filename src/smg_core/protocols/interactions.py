@@ -17,15 +17,12 @@ from msgspec.structs import replace
 
 from smg_core.errors import InvalidRequest, NotFound, UnsupportedParameter
 from smg_core.json_types import JsonObject
-from smg_core.protocols.base import Incoming
 from smg_core.protocols.google_places import part_place, tool_place
 from smg_core.protocols.interactions_formats import read_interaction_format
 from smg_core.protocols.interactions_steps import PREVIOUS, PlacedStep, placed_steps, read_steps
 from smg_core.protocols.interactions_tools import read_interaction_choice, read_interaction_tools
 from smg_core.protocols.interactions_types import InteractionBody, InteractionConfig
 from smg_core.protocols.proto_json import ProtoJsonDecoder
-from smg_core.protocols.sampling import read_stop, read_top_p
-from smg_core.protocols.settings import LimitsConfig
 from smg_core.request import (
     GenerationRequest,
     HistoryRef,
@@ -35,6 +32,9 @@ from smg_core.request import (
     Sampling,
     Text,
 )
+from smg_core.wire.base import Incoming
+from smg_core.wire.sampling import read_stop, read_top_p
+from smg_core.wire.settings import LimitsConfig
 
 __all__ = [
     "REVISION_HEADER",

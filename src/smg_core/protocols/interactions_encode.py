@@ -58,8 +58,8 @@ from smg_core.protocols.interactions_object import (
     stream_fields,
     time_text,
 )
-from smg_core.protocols.json_text import encode_body, encode_object, encode_text
 from smg_core.sse import COMMENT
+from smg_core.wire.json_text import encode_body, encode_object, encode_text
 
 __all__ = ["CLOSING", "InteractionStreamEncoder", "InteractionWholeEncoder"]
 

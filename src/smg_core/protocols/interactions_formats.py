@@ -7,11 +7,11 @@ import msgspec
 
 from smg_core.errors import InvalidRequest, UnsupportedParameter
 from smg_core.json_types import JsonObject
-from smg_core.protocols.decoding import check_depth
 from smg_core.protocols.interactions_types import InteractionBody, TextFormatEntry
 from smg_core.protocols.proto_json import proto_value
-from smg_core.protocols.settings import LimitsConfig
 from smg_core.request import JsonFormat, ResponseFormat, SchemaFormat, TextFormat
+from smg_core.wire.decoding import check_depth
+from smg_core.wire.settings import LimitsConfig
 
 __all__ = ["read_interaction_format"]
 

@@ -12,7 +12,7 @@ from smg_core.errors import InvalidRequest, SmgError
 from smg_core.json_types import JsonObject
 from smg_core.protocols.interactions_grammar import EVENTS, START, STEP, InteractionGrammar
 from smg_core.protocols.interactions_object import interaction_error, legacy_usage, stream_fields, time_text
-from smg_core.protocols.json_text import encode_object
+from smg_core.wire.json_text import encode_object
 
 __all__ = [
     "InteractionLog",

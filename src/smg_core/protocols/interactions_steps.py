@@ -16,7 +16,6 @@ import msgspec
 
 from smg_core.errors import InvalidRequest, UnsupportedParameter
 from smg_core.json_types import JsonObject
-from smg_core.protocols.decoding import brief, check_depth, too_many
 from smg_core.protocols.google_mcp import repeated_call, repeated_result
 from smg_core.protocols.google_values import PartDetail, media_of_type, result_text, signature_bytes
 from smg_core.protocols.interactions_types import (
@@ -32,7 +31,6 @@ from smg_core.protocols.interactions_types import (
     UserInputStep,
 )
 from smg_core.protocols.proto_json import proto_value
-from smg_core.protocols.settings import LimitsConfig
 from smg_core.request import (
     Audio,
     File,
@@ -46,6 +44,8 @@ from smg_core.request import (
     ToolResult,
     Video,
 )
+from smg_core.wire.decoding import brief, check_depth, too_many
+from smg_core.wire.settings import LimitsConfig
 
 __all__ = ["PREVIOUS", "PlacedStep", "ReadSteps", "placed_steps", "read_steps"]
 

@@ -13,16 +13,11 @@ from msgspec.structs import replace
 from smg_core.errors import InvalidRequest, UnsupportedParameter
 from smg_core.json_types import Json
 from smg_core.protocols import messages_types as wire
-from smg_core.protocols.base import Incoming
-from smg_core.protocols.compat import Compat
-from smg_core.protocols.decoding import WireDecoder, plain_body, too_many
 from smg_core.protocols.messages_compaction import read_compaction
 from smg_core.protocols.messages_content import Conversation, Place, check_calls
 from smg_core.protocols.messages_edits import read_edits
 from smg_core.protocols.messages_mcp import servers_of_tools
 from smg_core.protocols.messages_tools import OfferedTools, read_tool_choice, read_tools, with_servers
-from smg_core.protocols.sampling import read_top_k, read_top_p
-from smg_core.protocols.settings import LimitsConfig, MessagesConfig
 from smg_core.request import (
     GenerationRequest,
     Message,
@@ -35,6 +30,11 @@ from smg_core.request import (
     Text,
     TextFormat,
 )
+from smg_core.wire.base import Incoming
+from smg_core.wire.compat import Compat
+from smg_core.wire.decoding import WireDecoder, plain_body, too_many
+from smg_core.wire.sampling import read_top_k, read_top_p
+from smg_core.wire.settings import LimitsConfig, MessagesConfig
 
 __all__ = ["MessagesRequest", "decode_count", "decode_messages"]
 

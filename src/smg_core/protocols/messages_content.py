@@ -17,10 +17,7 @@ import msgspec
 from smg_core.errors import InvalidRequest
 from smg_core.json_types import Json, JsonObject
 from smg_core.protocols import messages_types as wire
-from smg_core.protocols.decoding import brief, check_depth
-from smg_core.protocols.documents import document_text, inline_text
 from smg_core.protocols.messages_compaction import summary_text
-from smg_core.protocols.settings import LimitsConfig
 from smg_core.request import (
     File,
     Image,
@@ -33,6 +30,9 @@ from smg_core.request import (
     ToolCall,
     ToolResult,
 )
+from smg_core.wire.decoding import brief, check_depth
+from smg_core.wire.documents import document_text, inline_text
+from smg_core.wire.settings import LimitsConfig
 
 __all__ = ["BILLING", "Conversation", "Place", "check_calls"]
 

@@ -6,8 +6,8 @@ Pure. Above: messages. Below: the wire types, request.
 
 from smg_core.errors import InvalidRequest, UnsupportedParameter
 from smg_core.protocols import messages_types as wire
-from smg_core.protocols.decoding import too_many
 from smg_core.request import ClearReasoning, ClearToolUses, ContextEdit
+from smg_core.wire.decoding import too_many
 
 __all__ = ["COMPACT", "amount_of", "read_edits"]
 

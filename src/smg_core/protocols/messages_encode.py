@@ -54,13 +54,13 @@ from smg_core.events import (
     Usage,
 )
 from smg_core.json_types import JsonObject
-from smg_core.protocols.endings import broken_off
-from smg_core.protocols.errors import anthropic_error
-from smg_core.protocols.json_text import encode_body, encode_object, encode_text
 from smg_core.protocols.messages import MessagesRequest
 from smg_core.protocols.messages_compaction import COMPACTED, Compacted, read_compacted
 from smg_core.protocols.messages_mcp import result_block, use_block
 from smg_core.sse import COMMENT
+from smg_core.wire.endings import broken_off
+from smg_core.wire.errors import anthropic_error
+from smg_core.wire.json_text import encode_body, encode_object, encode_text
 
 __all__ = ["MessagesStreamEncoder", "MessagesWholeEncoder", "stop_reason"]
 

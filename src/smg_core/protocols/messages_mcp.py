@@ -17,8 +17,8 @@ from smg_core.errors import InvalidRequest
 from smg_core.events import HostedEnd, HostedStart
 from smg_core.json_types import Json, JsonObject
 from smg_core.protocols import messages_types as wire
-from smg_core.protocols.decoding import brief, explained
 from smg_core.request import HostedTool
+from smg_core.wire.decoding import brief, explained
 
 __all__ = ["ServerOfTools", "result_block", "servers_of_tools", "use_block"]
 

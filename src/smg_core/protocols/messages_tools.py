@@ -19,10 +19,10 @@ import msgspec
 from smg_core.errors import InvalidRequest, UnsupportedParameter
 from smg_core.json_types import JsonObject
 from smg_core.protocols import messages_types as wire
-from smg_core.protocols.decoding import brief, check_depth, too_many
 from smg_core.protocols.messages_mcp import ServerOfTools
-from smg_core.protocols.settings import LimitsConfig
 from smg_core.request import FunctionTool, HostedTool, ToolChoice, ToolKey
+from smg_core.wire.decoding import brief, check_depth, too_many
+from smg_core.wire.settings import LimitsConfig
 
 __all__ = ["OfferedTools", "read_tool_choice", "read_tools", "with_servers"]
 

@@ -12,7 +12,7 @@ import attrs
 
 from smg_core.errors import InvalidRequest
 from smg_core.json_types import JsonObject
-from smg_core.protocols.json_text import encode_object
+from smg_core.wire.json_text import encode_object
 
 __all__ = ["ModelCard", "anthropic_model_body", "anthropic_models_body", "model_body", "models_body"]
 

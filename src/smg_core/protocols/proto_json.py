@@ -14,9 +14,9 @@ import msgspec
 from msgspec import inspect
 
 from smg_core.errors import InvalidJson, InvalidRequest
-from smg_core.protocols.compat import STRICT, Compat
-from smg_core.protocols.decoding import WireDecoder, explained, plain_body
-from smg_core.protocols.settings import LimitsConfig
+from smg_core.wire.compat import STRICT, Compat
+from smg_core.wire.decoding import WireDecoder, explained, plain_body
+from smg_core.wire.settings import LimitsConfig
 
 __all__ = ["ProtoJsonDecoder", "proto_value"]
 

@@ -13,18 +13,12 @@ from msgspec.structs import replace
 
 from smg_core.errors import InvalidRequest, UnsupportedParameter
 from smg_core.json_types import JsonObject
-from smg_core.protocols.base import Incoming
-from smg_core.protocols.decoding import WireDecoder, too_many
-from smg_core.protocols.fields import read_metadata, read_template_arguments
-from smg_core.protocols.item_ids import known_items
 from smg_core.protocols.responses_items import ReadInput, read_items
 from smg_core.protocols.responses_names import ToolNames
 from smg_core.protocols.responses_paths import responses_field
 from smg_core.protocols.responses_summaries import Said
 from smg_core.protocols.responses_tools import read_format, read_tool_choice, read_tools
 from smg_core.protocols.responses_types import SUPPORTED_VALUES, ResponsesBody
-from smg_core.protocols.sampling import read_sampling
-from smg_core.protocols.settings import LimitsConfig
 from smg_core.protocols.stored_items import item_type, with_ids
 from smg_core.request import (
     AskedCall,
@@ -39,6 +33,12 @@ from smg_core.request import (
     Sampling,
     Text,
 )
+from smg_core.wire.base import Incoming
+from smg_core.wire.decoding import WireDecoder, too_many
+from smg_core.wire.fields import read_metadata, read_template_arguments
+from smg_core.wire.item_ids import known_items
+from smg_core.wire.sampling import read_sampling
+from smg_core.wire.settings import LimitsConfig
 
 __all__ = [
     "INCLUDE",

@@ -46,8 +46,6 @@ from smg_core.events import (
     Usage,
 )
 from smg_core.json_types import JsonObject
-from smg_core.protocols.json_text import encode_object, encode_text
-from smg_core.protocols.logprobs import logprob_object
 from smg_core.protocols.responses import ResponsesRequest
 from smg_core.protocols.responses_mcp import (
     CLOSES,
@@ -67,6 +65,8 @@ from smg_core.protocols.responses_parts import (
     transformation_object,
 )
 from smg_core.protocols.responses_summaries import COMPACTION, summary_of
+from smg_core.wire.json_text import encode_object, encode_text
+from smg_core.wire.logprobs import logprob_object
 
 __all__ = ["ResponseBuilder", "SealSummary"]
 

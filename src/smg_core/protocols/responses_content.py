@@ -12,9 +12,9 @@ from msgspec import Struct
 from smg_core.errors import InvalidRequest, UnsupportedParameter
 from smg_core.json_types import JsonObject
 from smg_core.protocols import responses_types as wire
-from smg_core.protocols.decoding import explained
-from smg_core.protocols.documents import document_text, inline_text, untyped_url
 from smg_core.request import Audio, File, Image, MediaSource, Part, Reasoning, Refusal, Text
+from smg_core.wire.decoding import explained
+from smg_core.wire.documents import document_text, inline_text, untyped_url
 
 __all__ = ["TEXTS", "read_part"]
 

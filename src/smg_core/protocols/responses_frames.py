@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from smg_core.errors import InvalidJson, InvalidRequest, UnsupportedParameter
-from smg_core.protocols.json_text import encode_object
+from smg_core.wire.json_text import encode_object
 
 __all__ = ["ClientFrame", "error_frame", "event_frames", "read_frame", "steer_failed"]
 

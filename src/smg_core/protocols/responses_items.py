@@ -20,13 +20,10 @@ from msgspec import Struct
 from smg_core.errors import InvalidRequest
 from smg_core.json_types import JsonObject
 from smg_core.protocols import responses_types as wire
-from smg_core.protocols.decoding import explained
-from smg_core.protocols.json_bounds import NestedJson
 from smg_core.protocols.responses_content import TEXTS, read_part
 from smg_core.protocols.responses_mcp import call_result
 from smg_core.protocols.responses_names import ToolNames
 from smg_core.protocols.responses_summaries import Said
-from smg_core.protocols.settings import LimitsConfig
 from smg_core.protocols.stored_items import item_type
 from smg_core.request import (
     AskedCall,
@@ -39,6 +36,9 @@ from smg_core.request import (
     ToolResult,
 )
 from smg_core.tool_names import flat_name
+from smg_core.wire.decoding import explained
+from smg_core.wire.json_bounds import NestedJson
+from smg_core.wire.settings import LimitsConfig
 
 __all__ = ["ReadInput", "read_items"]
 

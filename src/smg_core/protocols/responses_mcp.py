@@ -15,9 +15,9 @@ from smg_core.errors import UnsupportedParameter
 from smg_core.events import HostedEnd, HostedProgress, HostedStart
 from smg_core.json_types import Json, JsonObject
 from smg_core.protocols import responses_types as wire
-from smg_core.protocols.decoding import explained
-from smg_core.protocols.mcp_types import McpApproval, McpToolFilter
 from smg_core.request import HostedTool
+from smg_core.wire.decoding import explained
+from smg_core.wire.mcp_types import McpApproval, McpToolFilter
 
 __all__ = [
     "CLOSES",

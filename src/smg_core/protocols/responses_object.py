@@ -13,10 +13,10 @@ import msgspec
 from smg_core.errors import NoWorker, PromptTooLong, SmgError
 from smg_core.events import Usage
 from smg_core.json_types import JsonObject
-from smg_core.protocols.base import Locate
-from smg_core.protocols.error_texts import in_stream_text
 from smg_core.protocols.responses import ResponsesRequest
 from smg_core.protocols.responses_mcp import HIDDEN
+from smg_core.wire.base import Locate
+from smg_core.wire.error_texts import in_stream_text
 
 __all__ = ["END_EVENTS", "INCOMPLETE", "error_object", "response_fields", "usage_object"]
 

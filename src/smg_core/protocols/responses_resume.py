@@ -12,8 +12,6 @@ import msgspec
 
 from smg_core.errors import SmgError
 from smg_core.json_types import JsonObject
-from smg_core.protocols.errors import responses_error
-from smg_core.protocols.json_text import encode_object
 from smg_core.protocols.responses_grammar import (
     CALL,
     CALL_DONE,
@@ -40,6 +38,8 @@ from smg_core.protocols.responses_grammar import (
     THOUGHT_DONE,
     ResponsesGrammar,
 )
+from smg_core.wire.errors import responses_error
+from smg_core.wire.json_text import encode_object
 
 __all__ = ["CLOSING", "EventLog", "frame_of", "is_terminal", "response_gone", "split_frames", "terminal_event"]
 

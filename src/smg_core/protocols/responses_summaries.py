@@ -11,8 +11,8 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from smg_core.protocols.json_text import without_surrogates
 from smg_core.request import Message, Text
+from smg_core.wire.json_text import without_surrogates
 
 __all__ = ["COMPACTION", "Said", "read_said", "said_by", "summary_of"]
 

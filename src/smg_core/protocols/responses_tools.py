@@ -14,10 +14,8 @@ from msgspec import Struct
 from smg_core.errors import InvalidRequest, UnsupportedParameter
 from smg_core.json_types import JsonObject
 from smg_core.protocols import responses_types as wire
-from smg_core.protocols.decoding import brief, check_depth, explained, too_many
 from smg_core.protocols.responses_mcp import read_server
 from smg_core.protocols.responses_names import OfferedTool, ToolNames
-from smg_core.protocols.settings import LimitsConfig
 from smg_core.request import (
     CustomTool,
     FunctionTool,
@@ -30,6 +28,8 @@ from smg_core.request import (
     ToolChoice,
     ToolKey,
 )
+from smg_core.wire.decoding import brief, check_depth, explained, too_many
+from smg_core.wire.settings import LimitsConfig
 
 __all__ = ["HOSTED", "ReadTools", "read_format", "read_tool_choice", "read_tools"]
 

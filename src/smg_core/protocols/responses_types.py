@@ -27,8 +27,8 @@ from smg_core.protocols.chat_types import (
     Seed,
     TokenId,
 )
-from smg_core.protocols.item_ids import ItemId
-from smg_core.protocols.mcp_types import McpApproval, McpToolFilter
+from smg_core.wire.item_ids import ItemId
+from smg_core.wire.mcp_types import McpApproval, McpToolFilter
 
 __all__ = [
     "SUPPORTED_VALUES",

@@ -13,15 +13,15 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from smg_core.errors import InvalidRequest
 from smg_core.json_types import JsonObject
-from smg_core.protocols.base import Incoming
 from smg_core.protocols.chat_types import ModelName, TokenId
-from smg_core.protocols.decoding import WireDecoder
 from smg_core.protocols.embeddings import EmbeddingsUsage
-from smg_core.protocols.json_text import encode_body
 from smg_core.protocols.pool_fields import SIDES, PoolFields, check_pool_fields, named_field
 from smg_core.protocols.rerank import HELD_BYTES
 from smg_core.protocols.vectors import PooledVectors, pair_scores
 from smg_core.request import PoolInput, PoolRequest
+from smg_core.wire.base import Incoming
+from smg_core.wire.decoding import WireDecoder
+from smg_core.wire.json_text import encode_body
 
 __all__ = ["ScoreAnswer", "ScoreBody", "ScoreDecoded", "decode_score", "score_body"]
 

@@ -13,12 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from smg_core.errors import InvalidRequest, UnsupportedParameter
-from smg_core.protocols.answer_size import answer_size
-from smg_core.protocols.base import Incoming
 from smg_core.protocols.chat_tools import one_format
-from smg_core.protocols.decoding import WireDecoder, too_many
-from smg_core.protocols.sampling import most_choices, read_sampling
-from smg_core.protocols.settings import LimitsConfig
 from smg_core.protocols.sglang_types import SglangBody, SglangSampling
 from smg_core.request import (
     ChoiceFormat,
@@ -30,6 +25,11 @@ from smg_core.request import (
     SchemaFormat,
     StructuralTagFormat,
 )
+from smg_core.wire.answer_size import answer_size
+from smg_core.wire.base import Incoming
+from smg_core.wire.decoding import WireDecoder, too_many
+from smg_core.wire.sampling import most_choices, read_sampling
+from smg_core.wire.settings import LimitsConfig
 
 __all__ = ["SglangRequest", "decode_sglang"]
 

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from smg_core.errors import ClientGone, SmgError
 from smg_core.events import Cancelled, Done, Event, Failed, Finished, Started, TextDelta, TokenLogprob, Usage
 from smg_core.json_types import JsonObject
-from smg_core.protocols.errors import openai_error
-from smg_core.protocols.json_text import encode_object, encode_text
-from smg_core.protocols.logprobs import finite
 from smg_core.protocols.sglang import SglangRequest
 from smg_core.sse import COMMENT
+from smg_core.wire.errors import openai_error
+from smg_core.wire.json_text import encode_object, encode_text
+from smg_core.wire.logprobs import finite
 
 __all__ = ["SglangAnswers", "SglangPart", "SglangStreamEncoder", "SglangWholeEncoder", "merge_sglang"]
 

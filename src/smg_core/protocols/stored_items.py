@@ -7,7 +7,7 @@ conversations, responses_items. Below: item_ids.
 from collections.abc import Mapping, Sequence
 
 from smg_core.json_types import Json, JsonObject
-from smg_core.protocols.item_ids import check_item_ids
+from smg_core.wire.item_ids import check_item_ids
 
 __all__ = ["item_type", "with_ids"]
 

@@ -13,13 +13,7 @@ from msgspec import Struct
 from smg_core.errors import ClientGone, InvalidRequest, SmgError, UnsupportedParameter
 from smg_core.events import Cancelled, Done, Event, Failed, Finished, OpaqueBlock, TextDelta, Usage
 from smg_core.json_types import JsonObject
-from smg_core.protocols.base import Incoming
 from smg_core.protocols.chat_types import MODEL_CHARACTERS
-from smg_core.protocols.decoding import brief
-from smg_core.protocols.endings import broken_off
-from smg_core.protocols.errors import openai_error
-from smg_core.protocols.json_text import encode_body, encode_object
-from smg_core.protocols.multipart import FormReader
 from smg_core.request import (
     Audio,
     GenerationRequest,
@@ -32,6 +26,12 @@ from smg_core.request import (
 )
 from smg_core.speech import Transcription, TranscriptionFormat
 from smg_core.sse import COMMENT
+from smg_core.wire.base import Incoming
+from smg_core.wire.decoding import brief
+from smg_core.wire.endings import broken_off
+from smg_core.wire.errors import openai_error
+from smg_core.wire.json_text import encode_body, encode_object
+from smg_core.wire.multipart import FormReader
 
 __all__ = [
     "TranscriptionObject",

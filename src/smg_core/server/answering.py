@@ -16,13 +16,13 @@ from smg_core.pipeline.keep_alive import StreamKeepAlive
 from smg_core.pipeline.parted import StreamedParts, WholeParts
 from smg_core.pipeline.shown import streamed_answer, whole_answer
 from smg_core.pipeline.trace import Trace
-from smg_core.protocols.base import Decoded
-from smg_core.protocols.explain import explanation_header
 from smg_core.request import GenerationRequest
 from smg_core.server.apis import Api
 from smg_core.server.exchange import Exchange, Header
 from smg_core.server.explain import explanation
 from smg_core.server.runtime import Runtime
+from smg_core.wire.base import Decoded
+from smg_core.wire.explain import explanation_header
 
 __all__ = ["answer_to", "names_of", "with_generations"]
 

@@ -14,7 +14,6 @@ from smg_core.events import Usage
 from smg_core.pipeline.flow import Terms, respond, respond_together
 from smg_core.pipeline.steps import Flow
 from smg_core.pipeline.tool_loop import respond_with_tools
-from smg_core.protocols.base import Decoded, ErrorEncoder, Incoming, StreamEncoder, WholeEncoder
 from smg_core.protocols.chat import ChatRequest, decode_chat
 from smg_core.protocols.chat_encode import ChatStreamEncoder, ChatWholeEncoder
 from smg_core.protocols.completions import CompletionRequest, decode_completion
@@ -25,7 +24,6 @@ from smg_core.protocols.completions_encode import (
     CompletionWholeEncoder,
     merge_choices,
 )
-from smg_core.protocols.errors import gemini_error, openai_error
 from smg_core.protocols.gemini import GeminiRequest, decode_generate, decode_stream_generate
 from smg_core.protocols.gemini_encode import GeminiStreamEncoder, GeminiWholeEncoder
 from smg_core.protocols.sglang import SglangRequest, decode_sglang
@@ -37,6 +35,8 @@ from smg_core.protocols.sglang_encode import (
     merge_sglang,
 )
 from smg_core.request import Caller
+from smg_core.wire.base import Decoded, ErrorEncoder, Incoming, StreamEncoder, WholeEncoder
+from smg_core.wire.errors import gemini_error, openai_error
 
 __all__ = [
     "CHAT",

@@ -21,7 +21,6 @@ from smg_core.errors import (
 )
 from smg_core.hooks import SilentObserver
 from smg_core.observability.repeats import Repeats
-from smg_core.protocols.errors import anthropic_error, anthropic_status, error_headers
 from smg_core.server.browsers import READS_ONLY, check_form, check_json_type, check_origin
 from smg_core.server.endpoint import Endpoint, RouteTable, id_prefix_of
 from smg_core.server.envelopes import envelope_of, unknown_google_method
@@ -34,6 +33,7 @@ from smg_core.server.public_routes import public_table
 from smg_core.server.routes import WEBSOCKET, Routes
 from smg_core.server.runtime import Runtime
 from smg_core.server.websocket import WebSocket
+from smg_core.wire.errors import anthropic_error, anthropic_status, error_headers
 
 __all__ = ["App"]
 

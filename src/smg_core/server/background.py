@@ -27,7 +27,6 @@ from smg_core.history.base import (
     StoreOperation,
 )
 from smg_core.hooks import RunEnded
-from smg_core.protocols.base import Decoded
 from smg_core.server.background_api import AnyBackgroundApi, BackgroundApi
 from smg_core.server.background_create import keep_request
 from smg_core.server.background_run import BackgroundRun
@@ -40,6 +39,7 @@ from smg_core.server.news import Key, News, rung
 from smg_core.server.request_traces import observer_of
 from smg_core.server.runtime import Runtime
 from smg_core.server.timeouts import CurrentTimeouts
+from smg_core.wire.base import Decoded
 
 __all__ = ["Background"]
 

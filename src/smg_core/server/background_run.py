@@ -17,7 +17,6 @@ from smg_core.pipeline.answer import Answer, WholeAnswer
 from smg_core.pipeline.driver import Run
 from smg_core.pipeline.flow import Terms
 from smg_core.pipeline.keep_alive import StreamKeepAlive
-from smg_core.protocols.base import Decoded
 from smg_core.server.background_api import BackgroundApi, StoredStream, StoredWhole
 from smg_core.server.background_plugins import RunPlugins
 from smg_core.server.background_store import PendingResponse
@@ -25,6 +24,7 @@ from smg_core.server.outcomes import how_it_ended
 from smg_core.server.request_traces import account_of_run
 from smg_core.server.runtime import Runtime
 from smg_core.server.timeouts import CurrentTimeouts
+from smg_core.wire.base import Decoded
 
 __all__ = ["BackgroundRun"]
 

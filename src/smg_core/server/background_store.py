@@ -28,8 +28,6 @@ from smg_core.history.base import (
     StoreOperation,
 )
 from smg_core.json_types import JsonObject
-from smg_core.protocols.base import Decoded, Incoming
-from smg_core.protocols.settings import MOST_VALUES
 from smg_core.request import Caller
 from smg_core.server.background_api import BackgroundApi, StoredLog, StoredWords
 from smg_core.server.background_states import (
@@ -50,6 +48,8 @@ from smg_core.server.chain_times import continued_kept
 from smg_core.server.long_work import worked
 from smg_core.server.news import Key, News
 from smg_core.server.runtime import Runtime
+from smg_core.wire.base import Decoded, Incoming
+from smg_core.wire.settings import MOST_VALUES
 
 __all__ = ["PendingResponse", "kept_until", "read_log"]
 

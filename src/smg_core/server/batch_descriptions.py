@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from smg_core.json_types import JsonObject
 from smg_core.protocols.batches import BatchBody
 from smg_core.protocols.messages_batches import MessageBatchBody
-from smg_core.protocols.operation import Operation, OperationResponse
+from smg_core.wire.operation import Operation, OperationResponse
 
 __all__ = ["BATCH_ROUTES"]
 

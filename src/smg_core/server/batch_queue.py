@@ -16,7 +16,6 @@ from smg_core.auth.roles import check_permission
 from smg_core.errors import Conflict, NotFound, Overloaded, RateLimited, SmgError, StoreFailed
 from smg_core.history.base import DeleteEvents, DeleteRecord, NotKept, Owned, StaleVersion, StoreOperation
 from smg_core.protocols.batches import KeptBatch, read_kept_batch
-from smg_core.protocols.fields import not_in_list
 from smg_core.request import Caller
 from smg_core.server.batch_calls import BatchEndpoint
 from smg_core.server.batch_run import BatchRun
@@ -26,6 +25,7 @@ from smg_core.server.batch_turns import Turns
 from smg_core.server.news import Key, rung
 from smg_core.server.runtime import Runtime
 from smg_core.server.stored_lists import StoredList, read_list
+from smg_core.wire.fields import not_in_list
 
 __all__ = ["BatchQueue"]
 

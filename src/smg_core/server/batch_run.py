@@ -20,7 +20,6 @@ from smg_core.errors import InvalidRequest, StoreFailed
 from smg_core.history.base import LeaseLost, StaleVersion
 from smg_core.hooks import RunEnded
 from smg_core.protocols.batches import BatchLine, BatchTokens, LineCheck, error_line, read_tokens, refusal, result_line
-from smg_core.protocols.json_lines import Line
 from smg_core.protocols.messages_batches import MessageLine, message_result, message_result_without_answer
 from smg_core.request import Caller
 from smg_core.server.batch_absences import Absences
@@ -32,6 +31,7 @@ from smg_core.server.kept_files import ContentsGone, lines_of
 from smg_core.server.news import rung
 from smg_core.server.runtime import Runtime
 from smg_core.server.tokenizing import made_of
+from smg_core.wire.json_lines import Line
 
 __all__ = ["BatchRun"]
 

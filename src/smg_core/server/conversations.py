@@ -17,7 +17,6 @@ from smg_core.history.base import (
     StoreOperation,
 )
 from smg_core.json_types import JsonObject
-from smg_core.protocols.base import Incoming, Locate
 from smg_core.protocols.conversations import (
     conversation_object,
     item_list,
@@ -25,14 +24,15 @@ from smg_core.protocols.conversations import (
     read_items_query,
     read_new_items,
 )
-from smg_core.protocols.errors import openai_error
-from smg_core.protocols.fields import not_in_list
-from smg_core.protocols.json_text import encode_body
 from smg_core.request import Caller
 from smg_core.server.exchange import Exchange
 from smg_core.server.runtime import Runtime
 from smg_core.server.stored_answers import StoredHandlers
 from smg_core.server.tokenizing import decoded_body, json_handler, made_of
+from smg_core.wire.base import Incoming, Locate
+from smg_core.wire.errors import openai_error
+from smg_core.wire.fields import not_in_list
+from smg_core.wire.json_text import encode_body
 
 __all__ = ["Conversations"]
 

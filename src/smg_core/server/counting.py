@@ -6,14 +6,14 @@ Above: server.generating puts the route into its table. Below: the decoder, `ser
 from msgspec.structs import replace
 
 from smg_core.pipeline.tool_loop import without_hosted_tools
-from smg_core.protocols.base import Incoming, Locate
-from smg_core.protocols.errors import anthropic_error, anthropic_status
-from smg_core.protocols.json_text import encode_object
 from smg_core.protocols.messages import decode_count
 from smg_core.server.endpoint import Handler
 from smg_core.server.messages_api import MESSAGES
 from smg_core.server.runtime import Runtime
 from smg_core.server.tokenizing import decoded_body, json_handler, prompt_count
+from smg_core.wire.base import Incoming, Locate
+from smg_core.wire.errors import anthropic_error, anthropic_status
+from smg_core.wire.json_text import encode_object
 
 __all__ = ["token_count"]
 

@@ -1,7 +1,7 @@
 """The routes `/openapi.json` and `/docs` (edge).
 
 Both are made once, when they are first asked for, in a thread: that takes some 40 ms. Above: server.app, whose routes they
-describe. Below: protocols.openapi and the page's text.
+describe. Below: wire.openapi and the page's text.
 """
 
 import asyncio
@@ -11,13 +11,13 @@ from importlib import metadata
 import msgspec
 
 from smg_core.protocols.chat_answer_types import ErrorBody
-from smg_core.protocols.openapi import Described, document
 from smg_core.server import descriptions
 from smg_core.server.docs_page import docs_page
 from smg_core.server.endpoint import Endpoint
 from smg_core.server.exchange import Exchange, Header
 from smg_core.server.routes import Route
 from smg_core.server.runtime import Runtime
+from smg_core.wire.openapi import Described, document
 
 __all__ = ["describing_routes"]
 

@@ -24,12 +24,12 @@ from smg_core.protocols.gemini_answer_types import (
 from smg_core.protocols.gemini_types import CountContentBody, GenerateBody
 from smg_core.protocols.messages_answer_types import MessageAnswer, TokenCountAnswer
 from smg_core.protocols.messages_types import CountBody, MessagesBody
-from smg_core.protocols.operation import Operation, OperationResponse
 from smg_core.protocols.parse import ParseBody
 from smg_core.protocols.responses_types import ResponsesBody
 from smg_core.protocols.sglang_answer_types import SglangAnswer
 from smg_core.protocols.sglang_types import SglangBody
 from smg_core.protocols.tokenize import DetokenizeBody, Detokenized, TokenizeBody, Tokenized
+from smg_core.wire.operation import Operation, OperationResponse
 
 __all__ = [
     "CHAT",

@@ -10,7 +10,7 @@ from smg_core.server.front_page import STYLE
 __all__ = ["docs_page"]
 
 _Object = Mapping[str, Any]
-"""An object of a document that `protocols.openapi` has made: which members it has is known."""
+"""An object of a document that `wire.openapi` has made: which members it has is known."""
 
 _TABLE = (
     "table{border-collapse:collapse;width:100%}"
@@ -27,7 +27,7 @@ _BOUNDS = {
 
 
 def docs_page(document: _Object) -> bytes:
-    """The page for a document made by `protocols.openapi`."""
+    """The page for a document made by `wire.openapi`."""
     schemas = document["components"]["schemas"]
     operations = "".join(
         _operation(method, path, operation)

@@ -9,10 +9,10 @@ from typing import Any, Self
 import attrs
 
 from smg_core.auth.roles import PERMISSIONS, PUBLIC
-from smg_core.protocols.operation import Operation
 from smg_core.server.browsers import Hosts
 from smg_core.server.exchange import Exchange
 from smg_core.server.routes import Route
+from smg_core.wire.operation import Operation
 
 __all__ = ["Endpoint", "Handler", "RouteTable", "id_prefix_of"]
 

@@ -7,8 +7,8 @@ Below: the envelopes.
 
 from collections.abc import Container, Mapping
 
-from smg_core.protocols.base import ErrorEncoder
-from smg_core.protocols.errors import anthropic_error, cohere_error, gemini_error, openai_error
+from smg_core.wire.base import ErrorEncoder
+from smg_core.wire.errors import anthropic_error, cohere_error, gemini_error, openai_error
 
 __all__ = ["envelope_of", "takes_key_in_query", "unknown_google_method"]
 

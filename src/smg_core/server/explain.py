@@ -1,6 +1,6 @@
 """Makes the `Explanation` of one request, which its sender may read (edge).
 
-Fills `protocols.explain.Explanation` from a `Trace`: either of a request under way, for the response header, or of a
+Fills `wire.explain.Explanation` from a `Trace`: either of a request under way, for the response header, or of a
 rehearsal, in which a request is prepared and routed but no engine is asked.
 """
 
@@ -11,9 +11,9 @@ from smg_core.hooks import AttemptEnded, EncodeDone, Hedged, ToolCalled, WorkerP
 from smg_core.pipeline.pool_gathering import Pooled
 from smg_core.pipeline.steps import Select
 from smg_core.pipeline.trace import Trace
-from smg_core.protocols.explain import Explanation, Phase, TimelineEntry, explanation_header
 from smg_core.request import GenerationRequest, PoolRequest
 from smg_core.server.runtime import Runtime
+from smg_core.wire.explain import Explanation, Phase, TimelineEntry, explanation_header
 
 __all__ = ["explanation", "pool_explained", "rehearsal"]
 

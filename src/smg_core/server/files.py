@@ -8,7 +8,6 @@ import asyncio
 
 from smg_core.errors import InvalidRequest, NotImplementedHere, PayloadTooLarge
 from smg_core.protocols.files import FileForm, KeptFile, file_list, file_object, read_file_form, read_file_query
-from smg_core.protocols.multipart import FormReader
 from smg_core.server.batch_descriptions import BATCH_ROUTES
 from smg_core.server.endpoint import Endpoint, Handler
 from smg_core.server.exchange import Exchange
@@ -17,6 +16,7 @@ from smg_core.server.routes import Route
 from smg_core.server.runtime import Runtime
 from smg_core.server.spooling import Spool, Spools, received
 from smg_core.server.stored_answers import StoredHandlers
+from smg_core.wire.multipart import FormReader
 
 __all__ = ["file_routes"]
 

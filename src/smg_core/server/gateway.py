@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any, Unpack
 import msgspec
 
 from smg_core.cards import card
-from smg_core.protocols.base import Incoming
-from smg_core.protocols.explain import Explanation
 from smg_core.request import GenerationRequest
 from smg_core.server.apis import CHAT
 from smg_core.server.app import App
@@ -20,6 +18,8 @@ from smg_core.server.discovering import discovery_of
 from smg_core.server.explain import rehearsal
 from smg_core.server.inprocess import async_client, sync_client
 from smg_core.server.runtime import Runtime, RuntimeArguments
+from smg_core.wire.base import Incoming
+from smg_core.wire.explain import Explanation
 
 if TYPE_CHECKING:
     from smg_core.server.launched import LaunchArguments, LaunchedGateway

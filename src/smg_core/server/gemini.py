@@ -6,11 +6,8 @@ shared with other APIs, and `server.status` answers there. Above: server.generat
 
 import attrs
 
-from smg_core.protocols.base import Incoming, Locate
-from smg_core.protocols.errors import gemini_error
 from smg_core.protocols.gemini import decode_count
 from smg_core.protocols.gemini_models import gemini_model_body, gemini_models_body
-from smg_core.protocols.json_text import encode_object
 from smg_core.protocols.models import ModelCard
 from smg_core.request import Caller
 from smg_core.server import descriptions
@@ -21,6 +18,9 @@ from smg_core.server.inference import Inference
 from smg_core.server.routes import Route
 from smg_core.server.runtime import Runtime
 from smg_core.server.tokenizing import decoded_body, json_handler, prompt_count
+from smg_core.wire.base import Incoming, Locate
+from smg_core.wire.errors import gemini_error
+from smg_core.wire.json_text import encode_object
 
 __all__ = ["GeminiModelRoutes", "gemini_routes"]
 

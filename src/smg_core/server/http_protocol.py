@@ -45,8 +45,6 @@ from smg_core.errors import (
     SmgError,
 )
 from smg_core.hooks import ExchangeEnded, Observer, SilentObserver
-from smg_core.protocols.base import ErrorEncoder
-from smg_core.protocols.errors import error_headers
 from smg_core.server.bodies import Pace
 from smg_core.server.envelopes import envelope_of
 from smg_core.server.exchange import (
@@ -65,6 +63,8 @@ from smg_core.server.framing import framing_fault, origin_form, path_of_target, 
 from smg_core.server.proxies.protocol_header import ProxiedClient
 from smg_core.server.queries import query_fields
 from smg_core.server.socket_protocol import SOCKET_VERSION, read_handshake
+from smg_core.wire.base import ErrorEncoder
+from smg_core.wire.errors import error_headers
 
 __all__ = ["BoundedHttpProtocol", "Refusals", "protocol_class"]
 

@@ -18,8 +18,6 @@ from smg_core.pipeline.flow import Terms
 from smg_core.pipeline.keep_alive import StreamKeepAlive
 from smg_core.pipeline.timeouts import Timeouts
 from smg_core.pipeline.trace import Trace
-from smg_core.protocols.base import Decoded, Incoming, Locate
-from smg_core.protocols.errors import error_headers
 from smg_core.server.admission import RequestPlace
 from smg_core.server.answering import answer_to, names_of, with_generations
 from smg_core.server.apis import Api, Memory
@@ -29,6 +27,8 @@ from smg_core.server.request_traces import account_of, observer_of, traced
 from smg_core.server.runtime import Runtime
 from smg_core.server.shadowing import Shadow, Shadows
 from smg_core.server.timeouts import CurrentTimeouts
+from smg_core.wire.base import Decoded, Incoming, Locate
+from smg_core.wire.errors import error_headers
 
 __all__ = ["DECODED_INLINE", "Inference", "incoming_of", "internal_error", "refusal_headers", "take_back_cancellation"]
 

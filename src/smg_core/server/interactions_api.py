@@ -8,7 +8,6 @@ from collections.abc import Callable
 import msgspec
 
 from smg_core.pipeline.tool_loop import without_hosted_tools
-from smg_core.protocols.errors import gemini_error
 from smg_core.protocols.interactions import (
     REVISION_HEADER,
     STEPS_FROM,
@@ -29,6 +28,7 @@ from smg_core.protocols.interactions_resume import (
 from smg_core.server.apis import Api, Memory
 from smg_core.server.background_api import BackgroundApi, BackgroundMemory, StoredWords
 from smg_core.server.interactions_records import INTERACTION_PREFIX, stored_interaction
+from smg_core.wire.errors import gemini_error
 
 __all__ = ["INTERACTION_WORDS", "background_interactions", "interactions_api"]
 

@@ -9,7 +9,7 @@ from smg_core.json_types import JsonObject
 from smg_core.protocols.gemini_answer_types import GeminiError
 from smg_core.protocols.interactions_answer_types import InteractionAnswer, InteractionEvent
 from smg_core.protocols.interactions_types import InteractionBody
-from smg_core.protocols.operation import Operation, OperationResponse
+from smg_core.wire.operation import Operation, OperationResponse
 
 __all__ = ["INTERACTIONS"]
 

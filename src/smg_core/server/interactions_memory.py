@@ -17,17 +17,17 @@ from smg_core.errors import Conflict, NotFound, SmgError, StoreFailed
 from smg_core.history.base import AppendEvents, PutResponse, StoredEvent, StoreOperation
 from smg_core.json_types import JsonObject
 from smg_core.observability.repeats import Repeats
-from smg_core.protocols.base import StreamEncoder, WholeEncoder
-from smg_core.protocols.decoding import OWN_LEVELS
 from smg_core.protocols.interactions import InteractionRequest, continued_interaction
 from smg_core.protocols.interactions_encode import InteractionStreamEncoder, InteractionWholeEncoder
 from smg_core.protocols.interactions_resume import interaction_events
 from smg_core.protocols.interactions_steps import PREVIOUS
-from smg_core.protocols.json_bounds import NestedJson
 from smg_core.server.chain_times import ChainTimes, continued_kept
 from smg_core.server.interactions_records import INTERACTION_PREFIX, interaction_bytes, stored_interaction
 from smg_core.server.long_work import worked
 from smg_core.server.runtime import Runtime
+from smg_core.wire.base import StreamEncoder, WholeEncoder
+from smg_core.wire.decoding import OWN_LEVELS
+from smg_core.wire.json_bounds import NestedJson
 
 __all__ = ["InteractionMemory"]
 

@@ -23,9 +23,7 @@ from smg_core.history.base import (
     StoredRecord,
     StoreOperation,
 )
-from smg_core.protocols.fields import not_in_list
 from smg_core.protocols.files import FileQuery, KeptFile, read_kept_file
-from smg_core.protocols.json_lines import Line, LineSplitter
 from smg_core.request import Caller
 from smg_core.server.exchange import Exchange, Header
 from smg_core.server.inference import take_back_cancellation
@@ -33,6 +31,8 @@ from smg_core.server.long_work import worked
 from smg_core.server.runtime import Runtime
 from smg_core.server.spooling import Spool
 from smg_core.server.stored_lists import StoredList, read_list
+from smg_core.wire.fields import not_in_list
+from smg_core.wire.json_lines import Line, LineSplitter
 
 __all__ = ["FILE", "ContentsGone", "KeptFiles", "contents", "file_record", "lines_of", "send_contents"]
 

@@ -3,11 +3,11 @@
 Apart from `apis`, since its flow is one of its own. Above: server.generating, server.counting. Below: the protocol, the flow.
 """
 
-from smg_core.protocols.errors import anthropic_error, anthropic_status
 from smg_core.protocols.messages import MessagesRequest, decode_messages
 from smg_core.protocols.messages_encode import MessagesStreamEncoder, MessagesWholeEncoder
 from smg_core.server.apis import Api
 from smg_core.server.messages_flow import respond_to_messages
+from smg_core.wire.errors import anthropic_error, anthropic_status
 
 __all__ = ["MESSAGES"]
 

@@ -4,11 +4,7 @@ Above: `batch_routes`. Below: the queue of batches, the kept files.
 """
 
 from smg_core.errors import InvalidRequest, NotFound
-from smg_core.protocols.base import Incoming, Locate
 from smg_core.protocols.batches import KeptBatch, batch_list, batch_object, read_batch
-from smg_core.protocols.errors import openai_error
-from smg_core.protocols.fields import read_limit
-from smg_core.protocols.json_text import encode_body
 from smg_core.server.batch_descriptions import BATCH_ROUTES
 from smg_core.server.batch_queue import BatchQueue
 from smg_core.server.batch_states import BATCH, BatchJob
@@ -19,6 +15,10 @@ from smg_core.server.routes import Route
 from smg_core.server.runtime import Runtime
 from smg_core.server.stored_answers import StoredHandlers
 from smg_core.server.tokenizing import json_handler
+from smg_core.wire.base import Incoming, Locate
+from smg_core.wire.errors import openai_error
+from smg_core.wire.fields import read_limit
+from smg_core.wire.json_text import encode_body
 
 __all__ = ["openai_batch_routes"]
 

@@ -8,7 +8,6 @@ import asyncio
 from collections.abc import Callable
 
 from smg_core.protocols.parse import FamilyOf, parse_function_call, parse_reasoning
-from smg_core.protocols.settings import LimitsConfig
 from smg_core.request import GenerationRequest
 from smg_core.server.chain_of_models import answering_model
 from smg_core.server.descriptions import PARSE_CALLS, PARSE_REASONING
@@ -18,6 +17,7 @@ from smg_core.server.inference import take_back_cancellation
 from smg_core.server.routes import Route
 from smg_core.server.runtime import Runtime
 from smg_core.tokenizer.base import GivenUp
+from smg_core.wire.settings import LimitsConfig
 from smg_parsers import Family
 
 __all__ = ["parse_routes"]

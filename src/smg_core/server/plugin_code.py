@@ -17,8 +17,8 @@ from smg_core.middleware.chain import Apart, PluginRules
 from smg_core.middleware.entries import ASGI, Entry
 from smg_core.middleware.python import python_middleware
 from smg_core.middleware.settings import MiddlewareConfig
-from smg_core.protocols.request_bounds import check_bounds
 from smg_core.settings import ConfigError
+from smg_core.wire.request_bounds import check_bounds
 
 if TYPE_CHECKING:
     from smg_core.wasm.loading import WasmPlugins

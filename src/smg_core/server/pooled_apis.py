@@ -10,17 +10,17 @@ from typing import Generic, Protocol, TypeVar
 import attrs
 
 from smg_core.errors import SmgError
-from smg_core.protocols.base import ErrorEncoder, Incoming
 from smg_core.protocols.classify import classify_body, decode_classify
 from smg_core.protocols.cohere_embed import cohere_embed_body, decode_cohere_embed, decode_cohere_embed_v1
 from smg_core.protocols.embeddings import decode_embeddings, embeddings_body
-from smg_core.protocols.errors import cohere_error, gemini_error, openai_error
 from smg_core.protocols.gemini_embed import decode_batch_embed, decode_embed_content, gemini_embed_body
 from smg_core.protocols.rerank import bare_rerank_body, decode_rerank, decode_rerank_v2, rerank_body
 from smg_core.protocols.score import decode_score, score_body
 from smg_core.protocols.vectors import PooledVectors
 from smg_core.request import PoolRequest
 from smg_core.server.apis import usual_status
+from smg_core.wire.base import ErrorEncoder, Incoming
+from smg_core.wire.errors import cohere_error, gemini_error, openai_error
 
 __all__ = [
     "BARE_RERANK",

@@ -14,9 +14,9 @@ from smg_core.protocols.gemini_embed import (
     EmbedContentBody,
     EmbedContentResponse,
 )
-from smg_core.protocols.operation import Operation, OperationResponse
 from smg_core.protocols.rerank import RerankAnswer, RerankBody
 from smg_core.protocols.score import ScoreAnswer, ScoreBody
+from smg_core.wire.operation import Operation, OperationResponse
 
 __all__ = [
     "BATCH_EMBED",

@@ -5,7 +5,6 @@ Above: server.generating puts them into its table. Below: the handler, and the t
 
 import attrs
 
-from smg_core.protocols.operation import Operation
 from smg_core.server import pooling_descriptions as descriptions
 from smg_core.server.endpoint import Endpoint, Handler
 from smg_core.server.pooled_apis import (
@@ -23,6 +22,7 @@ from smg_core.server.pooled_apis import (
 from smg_core.server.pooling import PoolInference
 from smg_core.server.routes import Route
 from smg_core.server.runtime import Runtime
+from smg_core.wire.operation import Operation
 
 __all__ = ["pooling_routes"]
 

@@ -28,9 +28,6 @@ from smg_core.history.base import (
 )
 from smg_core.json_types import JsonObject
 from smg_core.observability.repeats import Repeats
-from smg_core.protocols.base import StreamEncoder, WholeEncoder
-from smg_core.protocols.decoding import OWN_LEVELS
-from smg_core.protocols.json_bounds import NestedJson
 from smg_core.protocols.responses import ResponsesRequest, continued
 from smg_core.protocols.responses_encode import ResponsesStreamEncoder, ResponsesWholeEncoder
 from smg_core.protocols.stored_items import item_type
@@ -40,6 +37,9 @@ from smg_core.server.long_work import worked
 from smg_core.server.responses_records import PREFIX, answer_bytes, stored_response, turn_of
 from smg_core.server.runtime import Runtime
 from smg_core.server.sealed_compactions import opened_compactions, sealed_compaction
+from smg_core.wire.base import StreamEncoder, WholeEncoder
+from smg_core.wire.decoding import OWN_LEVELS
+from smg_core.wire.json_bounds import NestedJson
 
 __all__ = ["Earlier", "ResponseMemory"]
 

@@ -5,15 +5,15 @@ Above: server.generating puts the route into the table. Below: the decoder, what
 
 from msgspec.structs import replace
 
-from smg_core.protocols.base import Incoming, Locate
-from smg_core.protocols.errors import responses_error
-from smg_core.protocols.json_text import encode_body
 from smg_core.protocols.responses import decode_responses
 from smg_core.server.endpoint import Handler
 from smg_core.server.remembering import ResponseMemory
 from smg_core.server.responses_flow import prompted_as, shortened
 from smg_core.server.runtime import Runtime
 from smg_core.server.tokenizing import decoded_body, json_handler, prompt_count
+from smg_core.wire.base import Incoming, Locate
+from smg_core.wire.errors import responses_error
+from smg_core.wire.json_text import encode_body
 
 __all__ = ["input_tokens"]
 

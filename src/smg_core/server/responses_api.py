@@ -9,7 +9,6 @@ import msgspec
 
 from smg_core.errors import SmgError
 from smg_core.json_types import JsonObject
-from smg_core.protocols.errors import responses_error
 from smg_core.protocols.responses import ResponsesRequest, decode_responses
 from smg_core.protocols.responses_builder import SealSummary
 from smg_core.protocols.responses_compact import CompactionEncoder, decode_compact
@@ -20,6 +19,7 @@ from smg_core.server.apis import Api, Memory
 from smg_core.server.background_api import BackgroundApi, BackgroundMemory, StoredWords
 from smg_core.server.responses_flow import prompted_as, respond_to
 from smg_core.server.responses_records import PREFIX, stored_response, turn_of
+from smg_core.wire.errors import responses_error
 
 __all__ = ["RESPONSES_WORDS", "background_responses", "compaction_api", "responses_api"]
 

@@ -7,11 +7,11 @@ from collections import OrderedDict
 
 import attrs
 
-from smg_core.protocols.base import StreamEncoder, WholeEncoder
-from smg_core.protocols.json_text import encode_body
 from smg_core.protocols.responses import ResponsesRequest
 from smg_core.protocols.responses_encode import ResponsesStreamEncoder
 from smg_core.server.remembering import Earlier, ResponseMemory
+from smg_core.wire.base import StreamEncoder, WholeEncoder
+from smg_core.wire.json_text import encode_body
 
 __all__ = ["ConnectionMemory", "RecentResponses"]
 

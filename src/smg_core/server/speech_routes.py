@@ -3,8 +3,6 @@
 Above: server.generating puts them into its table. Below: the handler of APIs that generate, and the protocol.
 """
 
-from smg_core.protocols.errors import openai_error
-from smg_core.protocols.operation import Operation, OperationResponse
 from smg_core.protocols.transcriptions import (
     TranscriptionObject,
     TranscriptionRequest,
@@ -18,6 +16,8 @@ from smg_core.server.endpoint import Endpoint
 from smg_core.server.inference import Inference
 from smg_core.server.routes import Route
 from smg_core.server.runtime import Runtime
+from smg_core.wire.errors import openai_error
+from smg_core.wire.operation import Operation, OperationResponse
 
 __all__ = ["speech_routes"]
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from smg_core.json_types import JsonObject
 from smg_core.protocols.conversations import ConversationBody, ItemsBody
-from smg_core.protocols.operation import Operation, OperationResponse
+from smg_core.wire.operation import Operation, OperationResponse
 
 __all__ = ["STORED"]
 

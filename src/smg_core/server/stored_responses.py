@@ -16,7 +16,6 @@ from smg_core.protocols.conversations import (
     item_list,
     read_items_query,
 )
-from smg_core.protocols.fields import not_in_list
 from smg_core.protocols.responses import SEALED, ResponsesRequest
 from smg_core.protocols.responses_parts import Seal, with_sealed_reasoning
 from smg_core.server.background import Background
@@ -25,6 +24,7 @@ from smg_core.server.exchange import Exchange
 from smg_core.server.runtime import Runtime
 from smg_core.server.stored_answers import StoredHandlers
 from smg_core.server.tokenizing import made_of
+from smg_core.wire.fields import not_in_list
 
 __all__ = ["StoredResponses"]
 

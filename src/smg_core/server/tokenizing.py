@@ -14,8 +14,6 @@ from msgspec.structs import replace
 from smg_core.errors import InvalidRequest, PromptTooLong, SmgError, UnsupportedParameter
 from smg_core.pipeline.prompted import Prompted
 from smg_core.pipeline.served import ServedModel
-from smg_core.protocols.base import ErrorEncoder, Incoming, Locate
-from smg_core.protocols.errors import openai_error
 from smg_core.protocols.tokenize import (
     TokenizeRequest,
     decode_detokenize,
@@ -32,6 +30,8 @@ from smg_core.server.inference import incoming_of, refusal_headers, take_back_ca
 from smg_core.server.long_work import worked
 from smg_core.server.runtime import Runtime
 from smg_core.tokenizer.base import Tokenizer
+from smg_core.wire.base import ErrorEncoder, Incoming, Locate
+from smg_core.wire.errors import openai_error
 
 __all__ = ["PromptCount", "Tokenizing", "json_handler", "only_model", "prompt_count"]
 

@@ -21,8 +21,6 @@ from smg_core import request as records
 from smg_core.middleware.base import MiddlewareFault
 from smg_core.middleware.request_checks import changed_request, weight_of
 from smg_core.middleware.request_types import Misfit, TooMuch, Walk
-from smg_core.protocols.request_bounds import check_bounds
-from smg_core.protocols.settings import LimitsConfig
 from smg_core.request import (
     ChoiceFormat,
     CustomTool,
@@ -37,6 +35,8 @@ from smg_core.request import (
     StructuralTagFormat,
     Text,
 )
+from smg_core.wire.request_bounds import check_bounds
+from smg_core.wire.settings import LimitsConfig
 
 HI = (Message("user", (Text("Hi"),)),)
 ASKED = GenerationRequest("r1", "sim", HI, sampling=Sampling(temperature=0.5), extra={"top_a": 1}, size=100)

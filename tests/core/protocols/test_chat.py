@@ -6,10 +6,8 @@ from pathlib import Path
 import pytest
 
 from smg_core.errors import InvalidJson, InvalidRequest, PayloadTooLarge, UnsupportedParameter
-from smg_core.protocols.base import Incoming
 from smg_core.protocols.chat import ChatRequest, decode_chat
 from smg_core.protocols.chat_types import ChatBody
-from smg_core.protocols.settings import LimitsConfig
 from smg_core.request import (
     Audio,
     Caller,
@@ -37,6 +35,8 @@ from smg_core.request import (
     ToolResult,
     Video,
 )
+from smg_core.wire.base import Incoming
+from smg_core.wire.settings import LimitsConfig
 
 CALLER = Caller("acme", "key-1")
 HELLO = [{"role": "user", "content": "Hello"}]

@@ -36,12 +36,12 @@ from smg_core.events import (
     TopLogprob,
     Usage,
 )
-from smg_core.protocols.base import Incoming
 from smg_core.protocols.chat import ChatRequest, decode_chat
 from smg_core.protocols.chat_encode import _STREAM_WRITERS, ChatStreamEncoder, ChatWholeEncoder
-from smg_core.protocols.json_text import without_surrogates
 from smg_core.request import GenerationRequest
 from smg_core.sse import SseReader
+from smg_core.wire.base import Incoming
+from smg_core.wire.json_text import without_surrogates
 
 USAGE = Usage(10, 5, cached_tokens=4, reasoning_tokens=2)
 DETAILS = {

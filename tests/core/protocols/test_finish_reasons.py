@@ -9,7 +9,6 @@ import pytest
 
 from smg_core.errors import EngineFailed
 from smg_core.events import Done, Event, Finished, FinishReason, Started, TextDelta, TextEnd, Usage
-from smg_core.protocols.base import Incoming, StreamEncoder, WholeEncoder
 from smg_core.protocols.chat import decode_chat
 from smg_core.protocols.chat_answer_types import AnswerFinishReason
 from smg_core.protocols.chat_encode import ChatStreamEncoder, ChatWholeEncoder
@@ -34,6 +33,7 @@ from smg_core.protocols.transcriptions import (
 from smg_core.request import GenerationRequest
 from smg_core.speech import Transcription
 from smg_core.sse import SseReader
+from smg_core.wire.base import Incoming, StreamEncoder, WholeEncoder
 
 REASONS: tuple[FinishReason, ...] = get_args(FinishReason)
 ERROR = "(an error)"

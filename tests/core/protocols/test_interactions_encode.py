@@ -22,7 +22,6 @@ from smg_core.events import (
     ToolCallEnd,
     ToolCallStart,
 )
-from smg_core.protocols.base import Incoming
 from smg_core.protocols.interactions import InteractionRequest, Revision, interaction_decoder
 from smg_core.protocols.interactions_answer_types import InteractionAnswer, InteractionEvent
 from smg_core.protocols.interactions_encode import CLOSING, InteractionStreamEncoder, InteractionWholeEncoder
@@ -34,6 +33,7 @@ from smg_core.protocols.interactions_resume import (
     interaction_events,
     interaction_frame,
 )
+from smg_core.wire.base import Incoming
 
 REVISIONS: tuple[Revision, ...] = ("steps", "legacy")
 SSE: TypeAdapter[Any] = TypeAdapter(InteractionSSEEvent)

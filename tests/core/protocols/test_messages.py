@@ -10,9 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from smg_core.errors import SmgError
-from smg_core.protocols.base import Incoming
 from smg_core.protocols.messages import MessagesRequest, decode_count, decode_messages
-from smg_core.protocols.settings import LimitsConfig, MessagesConfig
 from smg_core.request import (
     FunctionTool,
     Image,
@@ -26,6 +24,8 @@ from smg_core.request import (
     ToolKey,
     ToolResult,
 )
+from smg_core.wire.base import Incoming
+from smg_core.wire.settings import LimitsConfig, MessagesConfig
 
 Body = dict[str, Any]
 HELLO: list[Body] = [{"role": "user", "content": "Hello"}]

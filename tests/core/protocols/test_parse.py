@@ -7,7 +7,7 @@ import pytest
 from tests.parsers.examples import EXAMPLES, WEATHER
 
 from smg_core.protocols.parse import parse_function_call, parse_reasoning
-from smg_core.protocols.settings import LimitsConfig
+from smg_core.wire.settings import LimitsConfig
 from smg_parsers import FAMILIES, CallArguments, CallStart, Parser, Piece, Reasoning
 
 THINKING = [name for name, (opens, _) in EXAMPLES.items() if FAMILIES[name].thinking.opens]

@@ -9,12 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smg_core.errors import InvalidRequest, SmgError
-from smg_core.protocols.base import Incoming
-from smg_core.protocols.compat import Compat
 from smg_core.protocols.responses import ResponsesRequest, continued, decode_responses
 from smg_core.protocols.responses_compact import decode_compact
 from smg_core.protocols.responses_summaries import Said
-from smg_core.protocols.settings import LimitsConfig
 from smg_core.protocols.stored_items import with_ids
 from smg_core.request import (
     CustomTool,
@@ -30,6 +27,9 @@ from smg_core.request import (
     ToolKey,
     ToolResult,
 )
+from smg_core.wire.base import Incoming
+from smg_core.wire.compat import Compat
+from smg_core.wire.settings import LimitsConfig
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 TOOL = {"type": "function", "name": "look", "parameters": {"type": "object"}}

@@ -31,12 +31,12 @@ from smg_core.events import (
     ToolCallEnd,
     ToolCallStart,
 )
-from smg_core.protocols.base import Incoming
 from smg_core.protocols.responses import ResponsesRequest, decode_responses
 from smg_core.protocols.responses_builder import _WRITERS
 from smg_core.protocols.responses_encode import ResponsesStreamEncoder, ResponsesWholeEncoder
 from smg_core.protocols.responses_grammar import TERMINAL, check_stream
 from smg_core.sse import SseReader
+from smg_core.wire.base import Incoming
 
 TOOLS = [
     {"type": "function", "name": "look", "parameters": {"type": "object"}},

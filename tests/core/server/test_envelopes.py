@@ -2,9 +2,9 @@
 
 import pytest
 
-from smg_core.protocols.base import ErrorEncoder
-from smg_core.protocols.errors import anthropic_error, gemini_error, openai_error
 from smg_core.server.envelopes import envelope_of
+from smg_core.wire.base import ErrorEncoder
+from smg_core.wire.errors import anthropic_error, gemini_error, openai_error
 
 
 @pytest.mark.parametrize(

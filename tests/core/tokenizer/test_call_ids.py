@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smg_core.errors import TemplateFailed
-from smg_core.protocols.base import Incoming
 from smg_core.protocols.chat import decode_chat
 from smg_core.protocols.gemini import decode_generate
 from smg_core.protocols.interactions import interaction_decoder
@@ -19,6 +18,7 @@ from smg_core.protocols.responses import decode_responses
 from smg_core.request import FunctionTool, Message, Text, ToolCall, ToolResult
 from smg_core.tokenizer.base import SpecialTokens
 from smg_core.tokenizer.chat_template import ChatTemplate
+from smg_core.wire.base import Incoming
 
 TEMPLATES = Path(__file__).parent / "templates"
 FAMILIES = {path.stem: path.read_text() for path in sorted(TEMPLATES.glob("*.jinja"))}

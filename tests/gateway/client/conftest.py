@@ -39,12 +39,12 @@ from smg_core.events import (
     TopLogprob,
     Usage,
 )
-from smg_core.protocols.base import Incoming
 from smg_core.protocols.chat import ChatRequest, decode_chat
 from smg_core.protocols.chat_encode import ChatStreamEncoder, ChatWholeEncoder
-from smg_core.protocols.errors import error_headers, openai_error
 from smg_core.protocols.models import ModelCard, model_body, models_body
 from smg_core.request import CustomTool, SchemaFormat
+from smg_core.wire.base import Incoming
+from smg_core.wire.errors import error_headers, openai_error
 
 CREATED = 1_700_000_000
 CARDS = {name: ModelCard(name, CREATED, max_model_len=4096) for name in ("talks", "thinks", "calls")}

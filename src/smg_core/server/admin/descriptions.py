@@ -4,8 +4,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from smg_core.protocols.operation import Operation, OperationResponse
 from smg_core.routing import RoutingDecision
+from smg_core.wire.operation import Operation, OperationResponse
 
 __all__ = [
     "CREATE_KEY",

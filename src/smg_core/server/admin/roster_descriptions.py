@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from smg_core.protocols.operation import Operation, OperationResponse
+from smg_core.wire.operation import Operation, OperationResponse
 from smg_core.workers.candidate import LEAST_WEIGHT, MOST_RANK, MOST_WEIGHT
 from smg_core.workers.worker_file import MOST_ADAPTER_ID
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from smg_core.engines.upkeep import PauseMode, TransferStep
-from smg_core.protocols.operation import Operation, OperationResponse
+from smg_core.wire.operation import Operation, OperationResponse
 
 __all__ = [
     "FLUSH_CACHE",

@@ -31,7 +31,6 @@ from smg_core.engines.upkeep import (
     UnloadAdapter,
 )
 from smg_core.errors import InvalidRequest, NotFound, SmgError
-from smg_core.protocols.operation import Operation
 from smg_core.server.admin.bodies import decode_body
 from smg_core.server.admin.worker_descriptions import (
     FLUSH_CACHE,
@@ -62,6 +61,7 @@ from smg_core.server.endpoint import Endpoint
 from smg_core.server.exchange import Exchange
 from smg_core.server.routes import Route
 from smg_core.server.runtime import Runtime
+from smg_core.wire.operation import Operation
 from smg_core.workers.worker import Worker
 
 __all__ = ["worker_routes"]

@@ -7,7 +7,6 @@ Above: server.observing, server.admin.app. Below: `meter`.
 from smg_core.auth.roles import PUBLIC
 from smg_core.config.config import Config
 from smg_core.observability.metrics.exposition import wanted_format
-from smg_core.protocols.operation import Operation, OperationResponse
 from smg_core.server.app import App
 from smg_core.server.browsers import Hosts, hosts_taken
 from smg_core.server.endpoint import Endpoint, RouteTable
@@ -15,6 +14,7 @@ from smg_core.server.exchange import Exchange
 from smg_core.server.metrics.meter import Meter
 from smg_core.server.routes import Route
 from smg_core.server.runtime import Runtime
+from smg_core.wire.operation import Operation, OperationResponse
 
 __all__ = ["metrics_app", "metrics_route"]
 

@@ -13,7 +13,6 @@ from smg_core import request as vocabulary
 from smg_core.engines.openai.body import write_body
 from smg_core.engines.openai.fields import NOT_SENT, WRITTEN
 from smg_core.errors import UnsupportedParameter
-from smg_core.protocols.base import Incoming
 from smg_core.protocols.chat import decode_chat
 from smg_core.request import (
     Audio,
@@ -38,6 +37,7 @@ from smg_core.request import (
     ToolResult,
     Video,
 )
+from smg_core.wire.base import Incoming
 
 HELLO = (Message("user", (Text("Hello"),), None, True),)
 

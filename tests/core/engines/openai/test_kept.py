@@ -12,10 +12,10 @@ from msgspec.structs import replace
 
 from smg_core.engines.openai.as_written import as_written
 from smg_core.engines.openai.body import write_body
-from smg_core.protocols.base import Incoming
 from smg_core.protocols.chat import decode_chat
-from smg_core.protocols.settings import LimitsConfig
 from smg_core.request import GenerationRequest
+from smg_core.wire.base import Incoming
+from smg_core.wire.settings import LimitsConfig
 
 ASKED = {"role": "user", "content": "q"}
 CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": '{"a": 1.0,  "b":2}'}}

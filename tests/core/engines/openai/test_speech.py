@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from smg_core.engines.openai.speech import SpeechDecoder, write_form
 from smg_core.errors import EngineGarbled, SmgError, UnsupportedParameter
 from smg_core.events import Finished, OpaqueBlock, TextDelta, TextEnd, Usage
-from smg_core.protocols.base import Incoming
 from smg_core.protocols.transcriptions import decode_transcription, decode_translation
 from smg_core.request import Audio, GenerationRequest, MediaSource, Message, Sampling
 from smg_core.speech import Transcription
+from smg_core.wire.base import Incoming
 
 TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\r\n\0"), min_size=1, max_size=40).filter(str.strip)
 

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smg_core.errors import InvalidRequest
-from smg_core.protocols import json_bounds
-from smg_core.protocols.json_bounds import NestedJson, ObjectEnd, nests_deeper, over_values
-from smg_core.protocols.settings import LimitsConfig
+from smg_core.wire import json_bounds
+from smg_core.wire.json_bounds import NestedJson, ObjectEnd, nests_deeper, over_values
+from smg_core.wire.settings import LimitsConfig
 
 LEAVES = st.none() | st.booleans() | st.integers(-9, 9) | st.text(alphabet='a,[{}]":\\ué\n', max_size=8)
 VALUES = st.recursive(

@@ -13,9 +13,9 @@ from msgspec import Struct
 
 from smg_core.errors import SmgError
 from smg_core.events import Event
-from smg_core.protocols.compat import STRICT, Compat
-from smg_core.protocols.settings import LimitsConfig, MessagesConfig
 from smg_core.request import Caller, GenerationRequest
+from smg_core.wire.compat import STRICT, Compat
+from smg_core.wire.settings import LimitsConfig, MessagesConfig
 
 __all__ = ["Decoded", "ErrorEncoder", "Incoming", "Locate", "StreamEncoder", "WholeEncoder"]
 

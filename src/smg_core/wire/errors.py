@@ -11,10 +11,10 @@ import re
 
 from smg_core.errors import AuthenticationFailed, PromptTooLong, SmgError
 from smg_core.json_types import JsonObject
-from smg_core.protocols.base import Locate
-from smg_core.protocols.decoding import brief
-from smg_core.protocols.error_texts import anthropic_text, gemini_text
-from smg_core.protocols.json_text import encode_object
+from smg_core.wire.base import Locate
+from smg_core.wire.decoding import brief
+from smg_core.wire.error_texts import anthropic_text, gemini_text
+from smg_core.wire.json_text import encode_object
 
 __all__ = [
     "anthropic_error",

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple, TypeAlias
 
 from smg_core.errors import InvalidJson, InvalidRequest, PayloadTooLarge
-from smg_core.protocols.json_bounds import ObjectEnd, nests_deeper, over_values
+from smg_core.wire.json_bounds import ObjectEnd, nests_deeper, over_values
 
 __all__ = ["Line", "LineSplitter", "ObjectBounds", "objects_of"]
 

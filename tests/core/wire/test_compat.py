@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from smg_core.config.config import Config, ServerConfig
 from smg_core.errors import InvalidRequest, SmgError, UnsupportedParameter
-from smg_core.protocols.base import Incoming
 from smg_core.protocols.chat import ChatRequest, decode_chat
 from smg_core.protocols.chat_types import ChatBody
-from smg_core.protocols.compat import FOREIGN_FIELDS, STRICT, Compat, Mode
+from smg_core.wire.base import Incoming
+from smg_core.wire.compat import FOREIGN_FIELDS, STRICT, Compat, Mode
 
 HELLO = [{"role": "user", "content": "Hello"}]
 SOMETHING = {"?": 1}

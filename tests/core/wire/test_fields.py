@@ -4,9 +4,9 @@ import pytest
 
 from smg_core.errors import InvalidRequest
 from smg_core.protocols.conversations import read_items_query
-from smg_core.protocols.fields import read_limit
 from smg_core.protocols.files import read_file_query
 from smg_core.protocols.messages_batches import read_page
+from smg_core.wire.fields import read_limit
 
 READERS = {
     "batches": lambda query: read_limit(query, usual=20, most=100),

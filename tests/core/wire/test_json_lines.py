@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smg_core.errors import InvalidRequest, PayloadTooLarge
-from smg_core.protocols.json_lines import Line, LineSplitter, ObjectBounds, objects_of
+from smg_core.wire.json_lines import Line, LineSplitter, ObjectBounds, objects_of
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),

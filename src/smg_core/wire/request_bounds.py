@@ -12,11 +12,6 @@ from msgspec import Meta, Struct
 
 from smg_core.errors import InvalidRequest
 from smg_core.protocols.chat_types import MODEL_CHARACTERS
-from smg_core.protocols.decoding import too_many
-from smg_core.protocols.fields import read_metadata, read_template_arguments
-from smg_core.protocols.json_bounds import nests_deeper, over_values
-from smg_core.protocols.sampling import read_stop
-from smg_core.protocols.settings import LimitsConfig
 from smg_core.request import (
     ChoiceFormat,
     CustomTool,
@@ -32,6 +27,11 @@ from smg_core.request import (
     StructuralTagFormat,
     Tool,
 )
+from smg_core.wire.decoding import too_many
+from smg_core.wire.fields import read_metadata, read_template_arguments
+from smg_core.wire.json_bounds import nests_deeper, over_values
+from smg_core.wire.sampling import read_stop
+from smg_core.wire.settings import LimitsConfig
 
 __all__ = ["check_bounds"]
 

@@ -8,8 +8,8 @@ from types import MappingProxyType
 
 from smg_core.errors import InvalidRequest
 from smg_core.json_types import Json
-from smg_core.protocols.decoding import brief, check_depth, too_many
-from smg_core.protocols.settings import LimitsConfig
+from smg_core.wire.decoding import brief, check_depth, too_many
+from smg_core.wire.settings import LimitsConfig
 
 __all__ = ["not_in_list", "read_limit", "read_metadata", "read_template_arguments"]
 

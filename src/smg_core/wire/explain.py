@@ -11,7 +11,7 @@ import attrs
 
 from smg_core.cards import card
 from smg_core.json_types import JsonObject
-from smg_core.protocols.json_text import encode_object, without_surrogates
+from smg_core.wire.json_text import encode_object, without_surrogates
 
 __all__ = ["Explanation", "Phase", "TimelineEntry", "explanation_header"]
 

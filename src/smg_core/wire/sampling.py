@@ -7,9 +7,9 @@ Below: request.
 from typing import Protocol
 
 from smg_core.errors import InvalidRequest
-from smg_core.protocols.decoding import too_many
-from smg_core.protocols.settings import LimitsConfig
 from smg_core.request import Sampling
+from smg_core.wire.decoding import too_many
+from smg_core.wire.settings import LimitsConfig
 
 __all__ = ["SamplingFields", "most_choices", "read_sampling", "read_stop", "read_top_k", "read_top_p"]
 

@@ -11,7 +11,7 @@ from msgspec import Meta, Struct
 
 from smg_core.errors import InvalidRequest
 from smg_core.json_types import Json, JsonObject
-from smg_core.protocols.decoding import brief, explained
+from smg_core.wire.decoding import brief, explained
 
 __all__ = ["LONGEST_ID", "ItemId", "check_item_ids", "is_item_id", "known_items"]
 

@@ -19,9 +19,9 @@ from typing import Generic, TypeVar
 import msgspec
 
 from smg_core.errors import InvalidJson, InvalidRequest, PayloadTooLarge
-from smg_core.protocols.compat import STRICT, Compat
-from smg_core.protocols.json_bounds import nests_deeper, over_values
-from smg_core.protocols.settings import LimitsConfig
+from smg_core.wire.compat import STRICT, Compat
+from smg_core.wire.json_bounds import nests_deeper, over_values
+from smg_core.wire.settings import LimitsConfig
 
 __all__ = ["OWN_LEVELS", "WireDecoder", "brief", "check_depth", "explained", "plain_body", "too_many"]
 

@@ -11,7 +11,7 @@ import attrs
 import msgspec
 
 from smg_core.json_types import JsonObject
-from smg_core.protocols.operation import Operation, OperationResponse
+from smg_core.wire.operation import Operation, OperationResponse
 
 __all__ = ["Described", "document"]
 

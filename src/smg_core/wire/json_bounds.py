@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 
 from smg_core.errors import InvalidRequest
-from smg_core.protocols.settings import LimitsConfig
+from smg_core.wire.settings import LimitsConfig
 
 __all__ = ["NestedJson", "ObjectEnd", "nests_deeper", "over_values"]
 

@@ -5,7 +5,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smg_core.protocols.json_text import encode_object, encode_text, without_surrogates
+from smg_core.wire.json_text import encode_object, encode_text, without_surrogates
 
 any_text = st.text(st.characters())
 text = st.text(st.characters(exclude_categories=["Cs"]))

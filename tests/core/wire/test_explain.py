@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smg_core.protocols.explain import Explanation, Phase, explanation_header
+from smg_core.wire.explain import Explanation, Phase, explanation_header
 
 FULL = Explanation(
     request_id="chatcmpl-1",

@@ -6,7 +6,7 @@ import pytest
 from python_multipart.multipart import MultipartParser
 
 from smg_core.errors import InvalidRequest
-from smg_core.protocols.multipart import FormReader
+from smg_core.wire.multipart import FormReader
 
 PIECE = 64 * 1024
 

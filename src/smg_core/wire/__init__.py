@@ -1,0 +1,1 @@
+"""What the public APIs have alike on the wire: decoding, errors, JSON, multipart, OpenAPI. Pure; knows no API."""
