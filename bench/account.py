@@ -26,6 +26,7 @@ import metrics
 
 from smg_core.clock import SystemClock
 from smg_core.hooks import AttemptEnded, Observer, Observers, RequestFinished, SilentObserver, fan_out
+from smg_core.http.exchange import AsgiMessage, Exchange, Scope
 from smg_core.observability.failures import FailureLog
 from smg_core.observability.line_writer import LineWriter
 from smg_core.observability.logs import AccessLog
@@ -41,7 +42,6 @@ from smg_core.observability.tracing.sampling import Sampler
 from smg_core.observability.tracing.spans import spans_of
 from smg_core.pipeline.trace import Trace
 from smg_core.request import Sampling
-from smg_core.server.exchange import AsgiMessage, Exchange, Scope
 
 TIMES = 512  # each part
 TOGETHER = 64  # requests whose spans are sent together: about `traces.batch` spans

@@ -878,7 +878,7 @@ def test_the_configuration_gathers_the_settings_of_higher_rooms(tmp_path: Path) 
         **{
             "smg_core/settings.py": "",
             "smg_core/server/settings.py": "from smg_core.settings import option\n",
-            "smg_core/config.py": "from smg_core.server.settings import ServerConfig\n",
+            "smg_core/config.py": "from smg_core.http.settings import ServerConfig\n",
         },
     )
 

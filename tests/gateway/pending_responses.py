@@ -9,6 +9,7 @@ import msgspec
 from smg_core import Config, Gateway
 from smg_core.events import Done, Finished, Started, TextDelta, TextEnd, Usage
 from smg_core.history.base import AppendEvents, PutResponse, StoredEvent
+from smg_core.http.settings import ResponsesConfig
 from smg_core.protocols.responses import ResponsesRequest, decode_responses
 from smg_core.protocols.responses_encode import ResponsesStreamEncoder
 from smg_core.server.background import Background
@@ -18,7 +19,6 @@ from smg_core.server.background_store import PendingResponse
 from smg_core.server.news import News
 from smg_core.server.remembering import ResponseMemory
 from smg_core.server.responses_api import background_responses, responses_api
-from smg_core.server.settings import ResponsesConfig
 from smg_core.testing import FakeClock
 from smg_core.wire.base import Incoming
 

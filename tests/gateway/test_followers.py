@@ -13,7 +13,7 @@ from tests.gateway.conftest import House, over_http
 from tests.shared import PATIENCE
 
 from smg_core import Config
-from smg_core.server.settings import ResponsesConfig
+from smg_core.http.settings import ResponsesConfig
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.replies import Reply, Rule

@@ -14,7 +14,7 @@ from tests.gateway.conftest import CHAT, body
 from tests.shared import PATIENCE
 
 from smg_core import Config, Gateway
-from smg_core.server.settings import ServerConfig
+from smg_core.http.settings import ServerConfig
 from smg_core.simulator.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio

@@ -16,6 +16,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
 from smg_core.config.config import Config, ModelConfig
+from smg_core.http.routes import WEBSOCKET
 from smg_core.middleware.base import (
     CONTINUE,
     About,
@@ -35,7 +36,6 @@ from smg_core.middleware.python import PythonPlugin
 from smg_core.request import GenerationRequest
 from smg_core.routing.settings import RoutingConfig
 from smg_core.server.public_routes import public_table
-from smg_core.server.routes import WEBSOCKET
 
 pytestmark = pytest.mark.anyio
 

@@ -19,8 +19,8 @@ from websockets.uri import parse_uri
 from smg_core import Config
 from smg_core.config.config import LimitsConfig
 from smg_core.hooks import ExchangeEnded
-from smg_core.server.bodies import Bodies
-from smg_core.server.settings import ServerConfig
+from smg_core.http.bodies import Bodies
+from smg_core.http.settings import ServerConfig
 from smg_core.server.socket_protocol import STEPS_AT_ONCE, BoundedWebSocketProtocol
 
 pytestmark = pytest.mark.anyio

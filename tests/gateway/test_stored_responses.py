@@ -23,6 +23,7 @@ from smg_core.history.base import ExtendExpiry, Lease, LeaseLost, PutResponse, S
 from smg_core.history.memory import MemoryStore
 from smg_core.history.opening import guarded
 from smg_core.history.settings import HistoryConfig
+from smg_core.http.settings import ResponsesConfig
 from smg_core.pipeline.executor import INLINE
 from smg_core.pipeline.settings import TimeoutsConfig
 from smg_core.protocols.responses import decode_responses
@@ -30,7 +31,6 @@ from smg_core.request import Caller
 from smg_core.server import chain_times
 from smg_core.server.app import App
 from smg_core.server.inprocess import async_client
-from smg_core.server.settings import ResponsesConfig
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.replies import Reply, Rule
 from smg_core.testing import FakeClock

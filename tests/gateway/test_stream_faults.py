@@ -23,7 +23,7 @@ from websockets.asyncio.client import connect
 
 from smg_core import Config, Gateway
 from smg_core.config.config import LimitsConfig, TimeoutsConfig, WorkersConfig
-from smg_core.server.settings import ResponsesConfig
+from smg_core.http.settings import ResponsesConfig
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.faults import KINDS, Fault

@@ -25,11 +25,11 @@ from smg_core.auth.base import Head
 from smg_core.config.config import BatchesConfig, ResponsesConfig
 from smg_core.engines.dialects import DIALECTS
 from smg_core.hooks import ExchangeEnded
+from smg_core.http.routes import WEBSOCKET
 from smg_core.observability.logs import AccessLog
 from smg_core.request import Caller
 from smg_core.sealing.settings import SealingConfig
 from smg_core.server.app import App
-from smg_core.server.routes import WEBSOCKET
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.replies import Reply, Rule
 

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, features
 
-from smg_core.server.settings import MediaFormat
+from smg_core.http.settings import MediaFormat
 from smg_multimodal import decode
 from smg_multimodal.costs import is_apart
 from smg_multimodal.decode import ImageLimits, decode_image, picture_header

@@ -2,7 +2,7 @@
 
 Four carriers: `Authorization: Bearer`, `x-api-key` (Anthropic's clients), `x-goog-api-key` and `?key=` (Google's). Decides that a
 request has one credential: one header twice, or two carriers that differ, are refused, since what is checked and what another
-server reads might not be the same. Pure. Above: `server.exchange` calls `presented` when it is asked. Below: `errors`.
+server reads might not be the same. Pure. Above: `http.exchange` calls `presented` when it is asked. Below: `errors`.
 """
 
 import hashlib

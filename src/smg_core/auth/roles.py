@@ -1,6 +1,6 @@
 """What can be permitted, and the roles that permit it.
 
-`PERMISSIONS` is the table of all permissions. Each route names the one that its callers need (`server.endpoint`); some headers
+`PERMISSIONS` is the table of all permissions. Each route names the one that its callers need (`http.endpoint`); some headers
 and fields of a request need one of their own. A role is a name for some permissions, and for the models and the tools of MCP
 servers that they hold for.
 Pure. Above: `keys` and other authenticators make `Grants` of a caller's roles. Below: `request`.

@@ -23,14 +23,8 @@ from smg_core.channel.settings import ChannelConfig
 from smg_core.discovery.settings import DiscoveryConfig
 from smg_core.engines.settings import EnginesConfig
 from smg_core.history.settings import HistoryConfig
-from smg_core.middleware.settings import MiddlewareConfig
-from smg_core.observability.settings import AuditConfig, MetricsConfig, ObservabilityConfig, TracesConfig
-from smg_core.pipeline.settings import DisaggregationConfig, McpConfig, PoolingConfig, StructuredConfig, TimeoutsConfig
-from smg_core.routing.settings import RoutingConfig
-from smg_core.sealing.settings import SealingConfig
-from smg_core.server.admin.settings import AdminConfig
-from smg_core.server.proxies.settings import ProxiesConfig
-from smg_core.server.settings import (
+from smg_core.http.proxies.settings import ProxiesConfig
+from smg_core.http.settings import (
     BatchesConfig,
     DocumentsConfig,
     MediaConfig,
@@ -38,6 +32,12 @@ from smg_core.server.settings import (
     ResponsesConfig,
     ServerConfig,
 )
+from smg_core.middleware.settings import MiddlewareConfig
+from smg_core.observability.settings import AuditConfig, MetricsConfig, ObservabilityConfig, TracesConfig
+from smg_core.pipeline.settings import DisaggregationConfig, McpConfig, PoolingConfig, StructuredConfig, TimeoutsConfig
+from smg_core.routing.settings import RoutingConfig
+from smg_core.sealing.settings import SealingConfig
+from smg_core.server.admin.settings import AdminConfig
 from smg_core.server.tls.settings import TlsConfig
 from smg_core.settings import (
     ConfigError,

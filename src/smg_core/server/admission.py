@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 from smg_core.config.config import Config
 from smg_core.errors import Draining, Overloaded
+from smg_core.http.bodies import Bodies
 from smg_core.routing.retry_budget import RetryBudgets
 from smg_core.routing.settings import RoutingConfig
-from smg_core.server.bodies import Bodies
 from smg_core.wire.compat import Compat
 
 __all__ = ["Admission", "RequestPlace", "compat_of"]

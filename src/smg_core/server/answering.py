@@ -11,6 +11,7 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from smg_core.hooks import FormatViolation, RequestStarted
+from smg_core.http.exchange import Exchange, Header
 from smg_core.pipeline.answer import Answer, StreamedAnswer, WholeAnswer, Write
 from smg_core.pipeline.keep_alive import StreamKeepAlive
 from smg_core.pipeline.parted import StreamedParts, WholeParts
@@ -18,7 +19,6 @@ from smg_core.pipeline.shown import streamed_answer, whole_answer
 from smg_core.pipeline.trace import Trace
 from smg_core.request import GenerationRequest
 from smg_core.server.apis import Api
-from smg_core.server.exchange import Exchange, Header
 from smg_core.server.explain import explanation
 from smg_core.server.runtime import Runtime
 from smg_core.wire.base import Decoded

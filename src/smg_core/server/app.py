@@ -20,19 +20,19 @@ from smg_core.errors import (
     UpgradeRequired,
 )
 from smg_core.hooks import SilentObserver
+from smg_core.http.browsers import READS_ONLY, check_form, check_json_type, check_origin
+from smg_core.http.endpoint import Endpoint, RouteTable, id_prefix_of
+from smg_core.http.envelopes import envelope_of, unknown_google_method
+from smg_core.http.exchange import Exchange, Header, Receive, Scope, Send
+from smg_core.http.forwarded import forwarding_of
+from smg_core.http.routes import WEBSOCKET, Routes
+from smg_core.http.websocket import WebSocket
 from smg_core.observability.repeats import Repeats
-from smg_core.server.browsers import READS_ONLY, check_form, check_json_type, check_origin
-from smg_core.server.endpoint import Endpoint, RouteTable, id_prefix_of
-from smg_core.server.envelopes import envelope_of, unknown_google_method
-from smg_core.server.exchange import Exchange, Header, Receive, Scope, Send
 from smg_core.server.identity import Identify, anonymous, permitted
 from smg_core.server.inference import internal_error, take_back_cancellation
 from smg_core.server.plugging import Plugging, StepOfExchange
-from smg_core.server.proxies.forwarded import forwarding_of
 from smg_core.server.public_routes import public_table
-from smg_core.server.routes import WEBSOCKET, Routes
 from smg_core.server.runtime import Runtime
-from smg_core.server.websocket import WebSocket
 from smg_core.wire.errors import anthropic_error, anthropic_status, error_headers
 
 __all__ = ["App"]

@@ -27,12 +27,12 @@ from smg_core.history.base import (
     StoreOperation,
 )
 from smg_core.hooks import RunEnded
+from smg_core.http.exchange import Exchange
 from smg_core.server.background_api import AnyBackgroundApi, BackgroundApi
 from smg_core.server.background_create import keep_request
 from smg_core.server.background_run import BackgroundRun
 from smg_core.server.background_states import REQUEST, KeptAsker, closed, kept_bytes, next_status, unmarks
 from smg_core.server.background_store import PendingResponse, kept_until, read_log
-from smg_core.server.exchange import Exchange
 from smg_core.server.following import follow
 from smg_core.server.long_work import worked
 from smg_core.server.news import Key, News, rung

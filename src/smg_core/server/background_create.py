@@ -11,13 +11,13 @@ import attrs
 from smg_core.errors import InvalidRequest, Overloaded, PromptTooLong, RateLimited
 from smg_core.history.base import AppendEvents, PutResponse, StoredEvent, StoreOperation
 from smg_core.hooks import SilentObserver
+from smg_core.http.exchange import Exchange
 from smg_core.pipeline.trace import Trace
 from smg_core.request import GenerationRequest
 from smg_core.server.background_api import BackgroundApi
 from smg_core.server.background_states import KeptRequest, marks, pending_until
 from smg_core.server.background_store import kept_until
 from smg_core.server.chain_times import continued_kept
-from smg_core.server.exchange import Exchange
 from smg_core.server.runtime import Runtime
 from smg_core.wire.base import Decoded
 from smg_core.wire.json_text import encode_body

@@ -12,10 +12,10 @@ import attrs
 
 from smg_core.errors import SmgError
 from smg_core.hooks import RequestFinished
+from smg_core.http.endpoint import Handler
+from smg_core.http.exchange import DISCONNECT, AsgiMessage, Disconnect, Exchange
 from smg_core.observability.faults import FaultLog
 from smg_core.request import Caller
-from smg_core.server.endpoint import Handler
-from smg_core.server.exchange import DISCONNECT, AsgiMessage, Disconnect, Exchange
 from smg_core.server.inference import internal_error
 from smg_core.server.plugged import exchange_within
 from smg_core.server.plugins import Plugins

@@ -16,6 +16,7 @@ from smg_core.history.base import (
     StoredItem,
     StoreOperation,
 )
+from smg_core.http.exchange import Exchange
 from smg_core.json_types import JsonObject
 from smg_core.protocols.conversations import (
     conversation_object,
@@ -25,7 +26,6 @@ from smg_core.protocols.conversations import (
     read_new_items,
 )
 from smg_core.request import Caller
-from smg_core.server.exchange import Exchange
 from smg_core.server.runtime import Runtime
 from smg_core.server.stored_answers import StoredHandlers
 from smg_core.server.tokenizing import decoded_body, json_handler, made_of

@@ -10,12 +10,12 @@ from importlib import metadata
 
 import msgspec
 
+from smg_core.http.endpoint import Endpoint
+from smg_core.http.exchange import Exchange, Header
+from smg_core.http.routes import Route
 from smg_core.protocols.chat_answer_types import ErrorBody
 from smg_core.server import descriptions
 from smg_core.server.docs_page import docs_page
-from smg_core.server.endpoint import Endpoint
-from smg_core.server.exchange import Exchange, Header
-from smg_core.server.routes import Route
 from smg_core.server.runtime import Runtime
 from smg_core.wire.openapi import Described, document
 

@@ -7,12 +7,12 @@ Below: the spool, the kept files.
 import asyncio
 
 from smg_core.errors import InvalidRequest, NotImplementedHere, PayloadTooLarge
+from smg_core.http.endpoint import Endpoint, Handler
+from smg_core.http.exchange import Exchange
+from smg_core.http.routes import Route
 from smg_core.protocols.files import FileForm, KeptFile, file_list, file_object, read_file_form, read_file_query
 from smg_core.server.batch_descriptions import BATCH_ROUTES
-from smg_core.server.endpoint import Endpoint, Handler
-from smg_core.server.exchange import Exchange
 from smg_core.server.kept_files import KeptFiles, contents, send_contents
-from smg_core.server.routes import Route
 from smg_core.server.runtime import Runtime
 from smg_core.server.spooling import Spool, Spools, received
 from smg_core.server.stored_answers import StoredHandlers

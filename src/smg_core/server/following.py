@@ -8,9 +8,9 @@ Below: the history.
 import asyncio
 
 from smg_core.errors import NotFound
+from smg_core.http.exchange import Exchange
 from smg_core.server.background_api import StoredWords
 from smg_core.server.background_states import RUNNING
-from smg_core.server.exchange import Exchange
 from smg_core.server.inference import take_back_cancellation
 from smg_core.server.news import Key, News, rung
 from smg_core.server.runtime import Runtime

@@ -6,16 +6,16 @@ shared with other APIs, and `server.status` answers there. Above: server.generat
 
 import attrs
 
+from smg_core.http.endpoint import Endpoint, Handler
+from smg_core.http.exchange import Exchange, Header
+from smg_core.http.routes import Route
 from smg_core.protocols.gemini import decode_count
 from smg_core.protocols.gemini_models import gemini_model_body, gemini_models_body
 from smg_core.protocols.models import ModelCard
 from smg_core.request import Caller
 from smg_core.server import descriptions
 from smg_core.server.apis import GENERATE_CONTENT, STREAM_GENERATE_CONTENT
-from smg_core.server.endpoint import Endpoint, Handler
-from smg_core.server.exchange import Exchange, Header
 from smg_core.server.inference import Inference
-from smg_core.server.routes import Route
 from smg_core.server.runtime import Runtime
 from smg_core.server.tokenizing import decoded_body, json_handler, prompt_count
 from smg_core.wire.base import Incoming, Locate

@@ -11,7 +11,7 @@ from ipaddress import ip_network
 import attrs
 
 from smg_core.config.config import Config, describe
-from smg_core.server.browsers import is_loopback
+from smg_core.http.browsers import is_loopback
 
 __all__ = ["CHECKS", "SECRET_FILES", "Facts", "HardeningCheck", "audit"]
 

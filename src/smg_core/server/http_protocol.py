@@ -2,7 +2,7 @@
 
 Framing: an `Upgrade` that opens a WebSocket at one of `socket_paths` is accepted; any other is ignored, and its body is read as
 usual. A request without a Host or with two, with a transfer coding other than `chunked`, or in chunks by HTTP/1.0 is refused and
-its connection closed, since a proxy before the gateway may have read it as another request. `server.framing` has these rules.
+its connection closed, since a proxy before the gateway may have read it as another request. `http.framing` has these rules.
 
 Bounds: bytes, lines and seconds of a request's head, bytes of what frames its body (trailer, lines of chunks), seconds and a
 minimum rate of a body, seconds that a client may leave its answer unread, and the number of connections (503 above it). What
@@ -45,9 +45,9 @@ from smg_core.errors import (
     SmgError,
 )
 from smg_core.hooks import ExchangeEnded, Observer, SilentObserver
-from smg_core.server.bodies import Pace
-from smg_core.server.envelopes import envelope_of
-from smg_core.server.exchange import (
+from smg_core.http.bodies import Pace
+from smg_core.http.envelopes import envelope_of
+from smg_core.http.exchange import (
     CERTIFICATE,
     DISCONNECT,
     AsgiApp,
@@ -59,9 +59,9 @@ from smg_core.server.exchange import (
     Send,
     WriteNow,
 )
-from smg_core.server.framing import framing_fault, origin_form, path_of_target, target_fault, without_user
+from smg_core.http.framing import framing_fault, origin_form, path_of_target, target_fault, without_user
+from smg_core.http.queries import query_fields
 from smg_core.server.proxies.protocol_header import ProxiedClient
-from smg_core.server.queries import query_fields
 from smg_core.server.socket_protocol import SOCKET_VERSION, read_handshake
 from smg_core.wire.base import ErrorEncoder
 from smg_core.wire.errors import error_headers

@@ -20,15 +20,15 @@ from typing import Any, cast
 import uvicorn
 
 from smg_core.config.config import Config
+from smg_core.http.bodies import Pace
+from smg_core.http.routes import WEBSOCKET
 from smg_core.machine.memory import Settling, Trimming
 from smg_core.server.accepting import accepting, contexts_of, send_at_once
 from smg_core.server.app import App
-from smg_core.server.bodies import Pace
 from smg_core.server.gateway import Gateway
 from smg_core.server.http_protocol import BoundedHttpProtocol, Refusals, protocol_class
 from smg_core.server.processes import ProcessState, ProcessTable
 from smg_core.server.proxies.protocol_header import ProxiedClient
-from smg_core.server.routes import WEBSOCKET
 from smg_core.server.socket_protocol import BoundedWebSocketProtocol, SocketBounds, socket_protocol_class
 
 __all__ = ["HttpServer", "connections_within", "open_files"]

@@ -12,6 +12,7 @@ from typing import Generic, Self, TypeVar
 import attrs
 
 from smg_core.errors import ClientGone, Draining, InternalError, SmgError
+from smg_core.http.exchange import Exchange, Header
 from smg_core.pipeline.answer import Answer
 from smg_core.pipeline.driver import Run
 from smg_core.pipeline.flow import Terms
@@ -21,7 +22,6 @@ from smg_core.pipeline.trace import Trace
 from smg_core.server.admission import RequestPlace
 from smg_core.server.answering import answer_to, names_of, with_generations
 from smg_core.server.apis import Api, Memory
-from smg_core.server.exchange import Exchange, Header
 from smg_core.server.outcomes import how_it_ended
 from smg_core.server.request_traces import account_of, observer_of, traced
 from smg_core.server.runtime import Runtime

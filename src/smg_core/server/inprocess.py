@@ -14,8 +14,8 @@ from types import ModuleType
 from typing import Any, Protocol
 
 from smg_core.errors import InvalidRequest
-from smg_core.server.envelopes import envelope_of
-from smg_core.server.exchange import DISCONNECT, AsgiApp, AsgiMessage, Disconnect, Receive, Scope, Send
+from smg_core.http.envelopes import envelope_of
+from smg_core.http.exchange import DISCONNECT, AsgiApp, AsgiMessage, Disconnect, Receive, Scope, Send
 
 __all__ = ["async_client", "sync_client"]
 

@@ -11,18 +11,18 @@ import attrs
 
 from smg_core.errors import NotFound
 from smg_core.history.base import StoredResponse
+from smg_core.http.endpoint import Endpoint, Handler
+from smg_core.http.exchange import Exchange
+from smg_core.http.routes import Route
 from smg_core.protocols.interactions import InteractionRequest, Revision, revision_of
 from smg_core.protocols.interactions_object import shown_interaction
 from smg_core.protocols.interactions_resume import interaction_event
 from smg_core.server.background import Background
 from smg_core.server.background_api import BackgroundApi
-from smg_core.server.endpoint import Endpoint, Handler
-from smg_core.server.exchange import Exchange
 from smg_core.server.inference import Inference
 from smg_core.server.interactions_api import interactions_api
 from smg_core.server.interactions_descriptions import INTERACTIONS
 from smg_core.server.interactions_records import INTERACTION_PREFIX, interaction_of
-from smg_core.server.routes import Route
 from smg_core.server.runtime import Runtime
 from smg_core.server.stored_answers import StoredHandlers
 

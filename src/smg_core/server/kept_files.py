@@ -23,9 +23,9 @@ from smg_core.history.base import (
     StoredRecord,
     StoreOperation,
 )
+from smg_core.http.exchange import Exchange, Header
 from smg_core.protocols.files import FileQuery, KeptFile, read_kept_file
 from smg_core.request import Caller
-from smg_core.server.exchange import Exchange, Header
 from smg_core.server.inference import take_back_cancellation
 from smg_core.server.long_work import worked
 from smg_core.server.runtime import Runtime

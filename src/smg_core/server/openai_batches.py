@@ -4,14 +4,14 @@ Above: `batch_routes`. Below: the queue of batches, the kept files.
 """
 
 from smg_core.errors import InvalidRequest, NotFound
+from smg_core.http.endpoint import Endpoint, Handler
+from smg_core.http.exchange import Exchange
+from smg_core.http.routes import Route
 from smg_core.protocols.batches import KeptBatch, batch_list, batch_object, read_batch
 from smg_core.server.batch_descriptions import BATCH_ROUTES
 from smg_core.server.batch_queue import BatchQueue
 from smg_core.server.batch_states import BATCH, BatchJob
-from smg_core.server.endpoint import Endpoint, Handler
-from smg_core.server.exchange import Exchange
 from smg_core.server.kept_files import KeptFiles
-from smg_core.server.routes import Route
 from smg_core.server.runtime import Runtime
 from smg_core.server.stored_answers import StoredHandlers
 from smg_core.server.tokenizing import json_handler

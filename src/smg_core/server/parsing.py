@@ -7,14 +7,14 @@ its client leaves. Above: the app's route table. Below: protocols.parse.
 import asyncio
 from collections.abc import Callable
 
+from smg_core.http.endpoint import Endpoint, Handler
+from smg_core.http.exchange import Exchange, Header
+from smg_core.http.routes import Route
 from smg_core.protocols.parse import FamilyOf, parse_function_call, parse_reasoning
 from smg_core.request import GenerationRequest
 from smg_core.server.chain_of_models import answering_model
 from smg_core.server.descriptions import PARSE_CALLS, PARSE_REASONING
-from smg_core.server.endpoint import Endpoint, Handler
-from smg_core.server.exchange import Exchange, Header
 from smg_core.server.inference import take_back_cancellation
-from smg_core.server.routes import Route
 from smg_core.server.runtime import Runtime
 from smg_core.tokenizer.base import GivenUp
 from smg_core.wire.settings import LimitsConfig

@@ -18,17 +18,17 @@ from smg_core.auth.roles import USER, check_permission
 from smg_core.errors import InternalError, PermissionDenied, SmgError
 from smg_core.events import Usage
 from smg_core.history.base import KEYS_OWNER
+from smg_core.http.bodies import Held
+from smg_core.http.endpoint import Handler, id_prefix_of
+from smg_core.http.exchange import Exchange, Header, Receive, Scope, Send
+from smg_core.http.stream_errors import error_event
+from smg_core.http.websocket import WebSocket
 from smg_core.middleware.active import Identified
 from smg_core.middleware.base import AnswerPiece, End, Failure, Headers, HookName, RequestHead, ResponseHead
 from smg_core.middleware.chain import Apart, PluginChain, When
 from smg_core.middleware.said import SaidByModel
 from smg_core.request import Caller, GenerationRequest
-from smg_core.server.bodies import Held
-from smg_core.server.endpoint import Handler, id_prefix_of
-from smg_core.server.exchange import Exchange, Header, Receive, Scope, Send
 from smg_core.server.plugins import Plugins
-from smg_core.server.stream_errors import error_event
-from smg_core.server.websocket import WebSocket
 
 __all__ = ["PluggedExchange", "exchange_within", "permit_plugged"]
 

@@ -6,9 +6,9 @@ server.app. Below: `plugged` and `wrapping`.
 
 from collections.abc import Awaitable, Callable
 
+from smg_core.http.exchange import Exchange, Receive, Scope, Send
 from smg_core.middleware.base import Middleware
 from smg_core.middleware.chain import When
-from smg_core.server.exchange import Exchange, Receive, Scope, Send
 from smg_core.server.plugged import PluggedExchange, permit_plugged
 from smg_core.server.plugins import Plugins
 from smg_core.server.wrapping import OwnHeaders, Refuse, Wrapped

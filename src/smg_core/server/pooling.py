@@ -13,13 +13,13 @@ from msgspec.structs import replace
 
 from smg_core.errors import ClientGone, DeadlineExceeded, SmgError
 from smg_core.hooks import RequestStarted
+from smg_core.http.exchange import Exchange, Header
 from smg_core.pipeline.pool_gathering import Pooled, PoolTerms
 from smg_core.pipeline.timeouts import Timeouts
 from smg_core.pipeline.trace import Trace
 from smg_core.protocols.vectors import PooledVectors
 from smg_core.request import GenerationRequest
 from smg_core.server.admission import RequestPlace
-from smg_core.server.exchange import Exchange, Header
 from smg_core.server.explain import pool_explained
 from smg_core.server.inference import DECODED_INLINE, incoming_of, refusal_headers, take_back_cancellation
 from smg_core.server.long_work import worked

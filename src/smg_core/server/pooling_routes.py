@@ -5,8 +5,9 @@ Above: server.generating puts them into its table. Below: the handler, and the t
 
 import attrs
 
+from smg_core.http.endpoint import Endpoint, Handler
+from smg_core.http.routes import Route
 from smg_core.server import pooling_descriptions as descriptions
-from smg_core.server.endpoint import Endpoint, Handler
 from smg_core.server.pooled_apis import (
     BARE_RERANK,
     BATCH_EMBED,
@@ -20,7 +21,6 @@ from smg_core.server.pooled_apis import (
     SCORE,
 )
 from smg_core.server.pooling import PoolInference
-from smg_core.server.routes import Route
 from smg_core.server.runtime import Runtime
 from smg_core.wire.operation import Operation
 

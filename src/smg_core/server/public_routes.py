@@ -3,9 +3,9 @@
 Decides nothing. Above: server.app, which finds the handler of each request in it. Below: the modules with handlers.
 """
 
-from smg_core.server.browsers import hosts_taken
+from smg_core.http.browsers import hosts_taken
+from smg_core.http.endpoint import RouteTable
 from smg_core.server.describing import describing_routes
-from smg_core.server.endpoint import RouteTable
 from smg_core.server.generating import generating_routes
 from smg_core.server.runtime import Runtime
 from smg_core.server.status import status_routes

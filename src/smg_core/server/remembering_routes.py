@@ -5,9 +5,10 @@ They share the history and the background. Above: server.generating. Below: the 
 
 from functools import partial
 
+from smg_core.http.endpoint import Endpoint, Handler
+from smg_core.http.routes import WEBSOCKET, Route
 from smg_core.server import descriptions
 from smg_core.server.background import Background
-from smg_core.server.endpoint import Endpoint, Handler
 from smg_core.server.inference import Inference
 from smg_core.server.interactions import interaction_routes
 from smg_core.server.interactions_api import background_interactions, interactions_api
@@ -16,7 +17,6 @@ from smg_core.server.remembering import ResponseMemory
 from smg_core.server.response_tokens import input_tokens
 from smg_core.server.responses_api import background_responses, compaction_api, responses_api
 from smg_core.server.responses_socket import ResponsesSocket
-from smg_core.server.routes import WEBSOCKET, Route
 from smg_core.server.runtime import Runtime
 from smg_core.server.stored import stored_routes
 

@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from smg_core.hooks import Observer, Observers
+from smg_core.http.exchange import Exchange
 from smg_core.observability.trace_context import passed_on
 from smg_core.observability.tracing.requests import RequestKind, TracedRequest
 from smg_core.pipeline.trace import Trace
 from smg_core.request import GenerationRequest
-from smg_core.server.exchange import Exchange
 from smg_core.server.runtime import Runtime
 
 __all__ = ["account_of", "account_of_run", "observer_of", "traced"]

@@ -5,8 +5,8 @@ Above: server.generating puts the route into the table. Below: the decoder, what
 
 from msgspec.structs import replace
 
+from smg_core.http.endpoint import Handler
 from smg_core.protocols.responses import decode_responses
-from smg_core.server.endpoint import Handler
 from smg_core.server.remembering import ResponseMemory
 from smg_core.server.responses_flow import prompted_as, shortened
 from smg_core.server.runtime import Runtime

@@ -14,17 +14,17 @@ import attrs
 from msgspec.structs import replace
 
 from smg_core.errors import Conflict, InvalidRequest, MethodNotAllowed, PayloadTooLarge, RateLimited, SmgError
+from smg_core.http.exchange import DISCONNECT, AsgiMessage, Disconnect, Exchange, Header
+from smg_core.http.routes import WEBSOCKET
+from smg_core.http.stream_errors import ERROR_WRITTEN
+from smg_core.http.websocket import Received, WebSocket
 from smg_core.protocols.responses import ResponsesRequest
 from smg_core.protocols.responses_frames import ClientFrame, error_frame, event_frames, read_frame, steer_failed
-from smg_core.server.exchange import DISCONNECT, AsgiMessage, Disconnect, Exchange, Header
 from smg_core.server.inference import DECODED_INLINE, Inference, internal_error
 from smg_core.server.plugged import PluggedExchange, exchange_within
 from smg_core.server.remembering import ResponseMemory
-from smg_core.server.routes import WEBSOCKET
 from smg_core.server.runtime import Runtime
 from smg_core.server.socket_memory import ConnectionMemory, RecentResponses
-from smg_core.server.stream_errors import ERROR_WRITTEN
-from smg_core.server.websocket import Received, WebSocket
 from smg_core.wire.errors import error_headers, responses_error
 
 __all__ = ["ResponsesSocket"]

@@ -37,8 +37,9 @@ from smg_core.errors import (
     SmgError,
     UpgradeRequired,
 )
-from smg_core.server.bodies import Bodies, Held, Pace
-from smg_core.server.exchange import CERTIFICATE, DISCONNECT, AsgiMessage, Disconnect, Scope
+from smg_core.http.bodies import Bodies, Held, Pace
+from smg_core.http.exchange import CERTIFICATE, DISCONNECT, AsgiMessage, Disconnect, Scope
+from smg_core.http.websocket import DirectReceive, Received
 from smg_core.server.proxies.protocol_header import ProxiedClient
 from smg_core.server.socket_frames import (
     CLOSE,
@@ -52,7 +53,6 @@ from smg_core.server.socket_frames import (
     FrameReader,
     SocketMessage,
 )
-from smg_core.server.websocket import DirectReceive, Received
 
 try:
     from websockets.speedups import apply_mask

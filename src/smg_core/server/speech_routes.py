@@ -3,6 +3,8 @@
 Above: server.generating puts them into its table. Below: the handler of APIs that generate, and the protocol.
 """
 
+from smg_core.http.endpoint import Endpoint
+from smg_core.http.routes import Route
 from smg_core.protocols.transcriptions import (
     TranscriptionObject,
     TranscriptionRequest,
@@ -12,9 +14,7 @@ from smg_core.protocols.transcriptions import (
     decode_translation,
 )
 from smg_core.server.apis import Api
-from smg_core.server.endpoint import Endpoint
 from smg_core.server.inference import Inference
-from smg_core.server.routes import Route
 from smg_core.server.runtime import Runtime
 from smg_core.wire.errors import openai_error
 from smg_core.wire.operation import Operation, OperationResponse

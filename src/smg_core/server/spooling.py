@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from smg_core.errors import ClientGone, Overloaded, SmgError, StoreFailed
-from smg_core.server.exchange import Exchange
+from smg_core.http.exchange import Exchange
 from smg_core.server.inference import take_back_cancellation
 from smg_core.server.runtime import Runtime
 from smg_core.tokenizer.base import GivenUp

@@ -10,6 +10,7 @@ from smg_core.errors import InvalidRequest, NotFound
 from smg_core.history.base import (
     StoredResponse,
 )
+from smg_core.http.exchange import Exchange
 from smg_core.json_types import JsonObject
 from smg_core.protocols.conversations import (
     ItemsQuery,
@@ -20,7 +21,6 @@ from smg_core.protocols.responses import SEALED, ResponsesRequest
 from smg_core.protocols.responses_parts import Seal, with_sealed_reasoning
 from smg_core.server.background import Background
 from smg_core.server.background_api import BackgroundApi
-from smg_core.server.exchange import Exchange
 from smg_core.server.runtime import Runtime
 from smg_core.server.stored_answers import StoredHandlers
 from smg_core.server.tokenizing import made_of

@@ -12,6 +12,8 @@ import attrs
 from msgspec.structs import replace
 
 from smg_core.errors import InvalidRequest, PromptTooLong, SmgError, UnsupportedParameter
+from smg_core.http.endpoint import Handler
+from smg_core.http.exchange import Exchange, Header
 from smg_core.pipeline.prompted import Prompted
 from smg_core.pipeline.served import ServedModel
 from smg_core.protocols.tokenize import (
@@ -24,8 +26,6 @@ from smg_core.protocols.tokenize import (
 from smg_core.request import Caller, GenerationRequest, Message
 from smg_core.server.apis import usual_status
 from smg_core.server.chain_of_models import answering_model, prompted_as_answered
-from smg_core.server.endpoint import Handler
-from smg_core.server.exchange import Exchange, Header
 from smg_core.server.inference import incoming_of, refusal_headers, take_back_cancellation
 from smg_core.server.long_work import worked
 from smg_core.server.runtime import Runtime

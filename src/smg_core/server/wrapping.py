@@ -12,14 +12,14 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import cast
 
 from smg_core.errors import InternalError, SmgError
+from smg_core.http.exchange import AsgiMessage, DirectSend, Exchange, Header, Receive, Scope, Send, direct_of
+from smg_core.http.stream_errors import error_event
 from smg_core.middleware.asgi import STEP, AsgiMiddleware
 from smg_core.middleware.asgi_messages import STARTS, SentAnswer, check_received
 from smg_core.middleware.asking import app_verdict, checked, fault_words
 from smg_core.middleware.base import MiddlewareFault
 from smg_core.middleware.chain import Happened, ReportHappened
 from smg_core.middleware.entries import Link
-from smg_core.server.exchange import AsgiMessage, DirectSend, Exchange, Header, Receive, Scope, Send, direct_of
-from smg_core.server.stream_errors import error_event
 
 __all__ = ["OwnHeaders", "Refuse", "Wrapped"]
 

@@ -14,9 +14,9 @@ import uvicorn
 from tests.shared import PATIENCE
 
 from smg_core.hooks import ExchangeEnded, Observer
-from smg_core.server.bodies import Pace
-from smg_core.server.exchange import DISCONNECT
-from smg_core.server.framing import path_of_target
+from smg_core.http.bodies import Pace
+from smg_core.http.exchange import DISCONNECT
+from smg_core.http.framing import path_of_target
 from smg_core.server.http_protocol import PIECE, PIECES_AT_ONCE, BoundedHttpProtocol, Refusals, protocol_class
 
 pytestmark = pytest.mark.anyio

@@ -8,7 +8,7 @@ import httpx
 import httpx2
 import pytest
 
-from smg_core.server.exchange import DISCONNECT
+from smg_core.http.exchange import DISCONNECT
 from smg_core.server.inprocess import BUFFERED, async_client, sync_client
 
 pytestmark = pytest.mark.anyio

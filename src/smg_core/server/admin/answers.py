@@ -2,7 +2,7 @@
 
 import msgspec
 
-from smg_core.server.exchange import Exchange
+from smg_core.http.exchange import Exchange
 from smg_core.server.runtime import Runtime
 
 __all__ = ["respond_json"]

@@ -8,21 +8,21 @@ it has ended. Above: server.admin.running. Below: the routes.
 """
 
 from smg_core.auth.base import Head
+from smg_core.http.browsers import LOOPBACK, Hosts
+from smg_core.http.endpoint import Endpoint, RouteTable
+from smg_core.http.exchange import Exchange
+from smg_core.http.routes import Route
 from smg_core.request import Caller
 from smg_core.server.admin.auditing import READING, AdminAudit
 from smg_core.server.admin.control import control_routes
 from smg_core.server.admin.health import health_routes
 from smg_core.server.admin.roster import roster_routes
 from smg_core.server.app import App
-from smg_core.server.browsers import LOOPBACK, Hosts
 from smg_core.server.control import Control
 from smg_core.server.describing import describing_routes
-from smg_core.server.endpoint import Endpoint, RouteTable
-from smg_core.server.exchange import Exchange
 from smg_core.server.metrics.meter import Meter
 from smg_core.server.metrics.serving import metrics_route
 from smg_core.server.processes import ProcessTable
-from smg_core.server.routes import Route
 from smg_core.server.runtime import Runtime
 
 __all__ = ["AdminApp", "admin_table"]

@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from typing import Literal
 
 from smg_core.errors import AuthenticationFailed, Overloaded, PermissionDenied
+from smg_core.http.exchange import Exchange
 from smg_core.observability.access_lines import time_stamp
 from smg_core.observability.audit_file import AuditFile, AuditFileBroken
 from smg_core.observability.repeats import Repeats
 from smg_core.observability.settings import AuditConfig
-from smg_core.server.exchange import Exchange
 from smg_core.server.runtime import Runtime
 
 __all__ = ["READING", "AdminAudit", "AuditedEvent", "audit_fault"]

@@ -10,6 +10,9 @@ from typing import TypeVar
 import msgspec
 
 from smg_core.config.config import describe, masked
+from smg_core.http.endpoint import Endpoint
+from smg_core.http.exchange import Exchange
+from smg_core.http.routes import Route
 from smg_core.json_types import Json
 from smg_core.server.admin.answers import respond_json
 from smg_core.server.admin.bodies import decode_body
@@ -35,10 +38,7 @@ from smg_core.server.admin.keys import key_routes
 from smg_core.server.admin.models import model_routes
 from smg_core.server.admin.plugins import plugin_routes
 from smg_core.server.control import Control
-from smg_core.server.endpoint import Endpoint
-from smg_core.server.exchange import Exchange
 from smg_core.server.live_settings import LIVE
-from smg_core.server.routes import Route
 from smg_core.server.runtime import Runtime
 from smg_core.settings import Value
 

@@ -7,11 +7,11 @@ server.decided, which has those of all processes.
 import msgspec
 
 from smg_core.errors import NotFound
+from smg_core.http.endpoint import Endpoint
+from smg_core.http.exchange import Exchange
+from smg_core.http.routes import Route
 from smg_core.server.admin.descriptions import DECISIONS, RequestDecisions
 from smg_core.server.decided import Decided
-from smg_core.server.endpoint import Endpoint
-from smg_core.server.exchange import Exchange
-from smg_core.server.routes import Route
 from smg_core.server.runtime import Runtime
 
 __all__ = ["decision_routes"]

@@ -10,13 +10,13 @@ from importlib import metadata
 import msgspec
 
 from smg_core.auth.roles import PUBLIC
+from smg_core.http.endpoint import Endpoint
+from smg_core.http.exchange import Exchange
+from smg_core.http.routes import Route
 from smg_core.server.admin.descriptions import HEALTH, GatewayHealth, ProcessHealth
 from smg_core.server.admin.discovery import discovery_routes
 from smg_core.server.descriptions import LIVENESS, READINESS
-from smg_core.server.endpoint import Endpoint
-from smg_core.server.exchange import Exchange
 from smg_core.server.processes import ProcessState, ProcessTable
-from smg_core.server.routes import Route
 from smg_core.server.runtime import Runtime
 from smg_core.server.status import Status
 

@@ -9,6 +9,9 @@ from typing import TypeVar
 import msgspec
 
 from smg_core.errors import InvalidRequest
+from smg_core.http.endpoint import Endpoint
+from smg_core.http.exchange import Exchange
+from smg_core.http.routes import Route
 from smg_core.json_types import JsonObject
 from smg_core.server.admin.bodies import decode_body
 from smg_core.server.admin.descriptions import (
@@ -23,10 +26,7 @@ from smg_core.server.admin.descriptions import (
     RevokeKeyBody,
     RotateKeyBody,
 )
-from smg_core.server.endpoint import Endpoint
-from smg_core.server.exchange import Exchange
 from smg_core.server.long_work import worked
-from smg_core.server.routes import Route
 from smg_core.server.runtime import Runtime
 from smg_core.server.virtual_keys import NewKey, VirtualKeys, read_key
 

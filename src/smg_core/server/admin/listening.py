@@ -11,7 +11,7 @@ import stat
 from pathlib import Path
 
 from smg_core.config.config import Config, ConfigError
-from smg_core.server.browsers import is_loopback
+from smg_core.http.browsers import is_loopback
 from smg_core.server.identity import is_open
 
 __all__ = ["admin_listener", "close_listener"]

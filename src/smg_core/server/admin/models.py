@@ -3,12 +3,12 @@
 Above: server.admin.app. Below: the registry and the policies.
 """
 
+from smg_core.http.endpoint import Endpoint
+from smg_core.http.exchange import Exchange
+from smg_core.http.routes import Route
 from smg_core.pipeline.served import ServedModel
 from smg_core.server.admin.answers import respond_json
 from smg_core.server.admin.control_descriptions import MODELS, POLICIES, ModelRow, ModelRows, PolicyRow, PolicyRows
-from smg_core.server.endpoint import Endpoint
-from smg_core.server.exchange import Exchange
-from smg_core.server.routes import Route
 from smg_core.server.runtime import Runtime
 
 __all__ = ["model_routes"]

@@ -8,6 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from smg_core.errors import InvalidRequest, NotFound
+from smg_core.http.endpoint import Endpoint
+from smg_core.http.exchange import Exchange
+from smg_core.http.routes import Route
 from smg_core.middleware.entries import Entry, parse_entries
 from smg_core.server.admin.answers import respond_json
 from smg_core.server.admin.bodies import decode_body
@@ -19,10 +22,7 @@ from smg_core.server.admin.control_descriptions import (
     PluginRow,
     PluginRows,
 )
-from smg_core.server.endpoint import Endpoint
-from smg_core.server.exchange import Exchange
 from smg_core.server.plugins import PluginState
-from smg_core.server.routes import Route
 from smg_core.server.runtime import Runtime
 from smg_core.settings import ConfigError
 

@@ -12,6 +12,9 @@ import msgspec
 
 from smg_core.config.config import without_password
 from smg_core.errors import Conflict, InvalidRequest, NotFound
+from smg_core.http.endpoint import Endpoint
+from smg_core.http.exchange import Exchange
+from smg_core.http.routes import Route
 from smg_core.server.admin.answers import respond_json
 from smg_core.server.admin.bodies import decode_body
 from smg_core.server.admin.roster_descriptions import (
@@ -31,10 +34,7 @@ from smg_core.server.admin.roster_descriptions import (
     WorkerRows,
 )
 from smg_core.server.admin.workers import worker_routes
-from smg_core.server.endpoint import Endpoint
-from smg_core.server.exchange import Exchange
 from smg_core.server.roster import ADMIN, Roster
-from smg_core.server.routes import Route
 from smg_core.server.runtime import Runtime
 from smg_core.workers.worker import Worker, WorkerSpec
 from smg_core.workers.worker_file import TLS_FIELDS, WorkerEntry, adapter_pairs, changed_tls, labels_of, spec_of

@@ -31,6 +31,9 @@ from smg_core.engines.upkeep import (
     UnloadAdapter,
 )
 from smg_core.errors import InvalidRequest, NotFound, SmgError
+from smg_core.http.endpoint import Endpoint
+from smg_core.http.exchange import Exchange
+from smg_core.http.routes import Route
 from smg_core.server.admin.bodies import decode_body
 from smg_core.server.admin.worker_descriptions import (
     FLUSH_CACHE,
@@ -57,9 +60,6 @@ from smg_core.server.admin.worker_descriptions import (
     WorkerAnswers,
     WorkersBody,
 )
-from smg_core.server.endpoint import Endpoint
-from smg_core.server.exchange import Exchange
-from smg_core.server.routes import Route
 from smg_core.server.runtime import Runtime
 from smg_core.wire.operation import Operation
 from smg_core.workers.worker import Worker

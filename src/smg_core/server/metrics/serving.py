@@ -6,13 +6,13 @@ Above: server.observing, server.admin.app. Below: `meter`.
 
 from smg_core.auth.roles import PUBLIC
 from smg_core.config.config import Config
+from smg_core.http.browsers import Hosts, hosts_taken
+from smg_core.http.endpoint import Endpoint, RouteTable
+from smg_core.http.exchange import Exchange
+from smg_core.http.routes import Route
 from smg_core.observability.metrics.exposition import wanted_format
 from smg_core.server.app import App
-from smg_core.server.browsers import Hosts, hosts_taken
-from smg_core.server.endpoint import Endpoint, RouteTable
-from smg_core.server.exchange import Exchange
 from smg_core.server.metrics.meter import Meter
-from smg_core.server.routes import Route
 from smg_core.server.runtime import Runtime
 from smg_core.wire.operation import Operation, OperationResponse
 

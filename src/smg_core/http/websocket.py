@@ -9,9 +9,7 @@ from typing import final
 
 import attrs
 
-from smg_core.middleware.base import Middleware
-from smg_core.request import Caller
-from smg_core.server.exchange import (
+from smg_core.http.exchange import (
     DISCONNECT,
     AsgiMessage,
     Disconnect,
@@ -22,7 +20,9 @@ from smg_core.server.exchange import (
     Send,
     hide_key,
 )
-from smg_core.server.routes import WEBSOCKET
+from smg_core.http.routes import WEBSOCKET
+from smg_core.middleware.base import Middleware
+from smg_core.request import Caller
 
 __all__ = ["SWITCHED", "DirectReceive", "Received", "WebSocket"]
 

@@ -1,7 +1,7 @@
 """The fields of a request's query, of which no more are taken than any API has.
 
 Each costs the event loop a microsecond before anything is known of the caller, also where there is no route. Pure. Above:
-`server.exchange`, which refuses more, and `server.http_protocol`.
+`http.exchange`, which refuses more, and `server.http_protocol`.
 """
 
 from collections.abc import Mapping

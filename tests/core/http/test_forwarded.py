@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from smg_core.config.check import check
 from smg_core.config.config import Config, ConfigError, ProxiesConfig
-from smg_core.server.proxies.forwarded import Forwarding, Seen, forwarding_of
-from smg_core.server.proxies.networks import Networks
+from smg_core.http.forwarded import Forwarding, Seen, forwarding_of
+from smg_core.http.networks import Networks
 
 TRUSTED = Networks([ip_network("10.0.0.0/8"), ip_network("fd00::/8")])
 PROXY = ("10.0.0.1", 4711)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from smg_core.server.routes import WEBSOCKET, Route, Routes
+from smg_core.http.routes import WEBSOCKET, Route, Routes
 
 OPENAI = """
 POST /v1/chat/completions
@@ -280,7 +280,7 @@ def test_a_path_of_more_segments_than_its_routes_have_is_not_decoded(monkeypatch
         decoded.append(text)
         return unquote(text)
 
-    monkeypatch.setattr("smg_core.server.routes.unquote", counted)
+    monkeypatch.setattr("smg_core.http.routes.unquote", counted)
     for begin in ("/v1/responses", "/v1/conversations", "/nowhere", "/v1/nowhere"):
         raw = f"{begin}{'/%41' * 10_000}".encode()
         path = unquote(raw.decode())

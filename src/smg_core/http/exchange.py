@@ -26,16 +26,16 @@ from smg_core.errors import (
 )
 from smg_core.events import Usage
 from smg_core.hooks import ExchangeEnded, RequestFinished
+from smg_core.http.bodies import Held
+from smg_core.http.envelopes import takes_key_in_query
+from smg_core.http.framing import framing_fault, ignores_upgrade, without_user
+from smg_core.http.inflating import inflated
+from smg_core.http.queries import check_query, query_fields
 from smg_core.middleware.base import About
 from smg_core.middleware.said import SaidByModel
 from smg_core.observability.trace_context import settle, trace_id_of
 from smg_core.observability.tracing.requests import TracedRequest
 from smg_core.request import Caller, GenerationRequest
-from smg_core.server.bodies import Held
-from smg_core.server.envelopes import takes_key_in_query
-from smg_core.server.framing import framing_fault, ignores_upgrade, without_user
-from smg_core.server.inflating import inflated
-from smg_core.server.queries import check_query, query_fields
 
 __all__ = [
     "CERTIFICATE",

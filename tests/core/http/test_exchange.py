@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smg_core.errors import ClientGone, InvalidRequest, PayloadTooLarge, UnsupportedMedia
-from smg_core.server.exchange import DISCONNECT, Disconnect, Exchange
-from smg_core.server.queries import MOST_FIELDS
+from smg_core.http.exchange import DISCONNECT, Disconnect, Exchange
+from smg_core.http.queries import MOST_FIELDS
 
 pytestmark = pytest.mark.anyio
 

@@ -9,9 +9,9 @@ from typing import Any, Self
 import attrs
 
 from smg_core.auth.roles import PERMISSIONS, PUBLIC
-from smg_core.server.browsers import Hosts
-from smg_core.server.exchange import Exchange
-from smg_core.server.routes import Route
+from smg_core.http.browsers import Hosts
+from smg_core.http.exchange import Exchange
+from smg_core.http.routes import Route
 from smg_core.wire.operation import Operation
 
 __all__ = ["Endpoint", "Handler", "RouteTable", "id_prefix_of"]

@@ -4,8 +4,8 @@ Above: `plugged`, `wrapping` and `responses_socket`. Below: the exchange, envelo
 """
 
 from smg_core.errors import SmgError
-from smg_core.server.envelopes import envelope_of
-from smg_core.server.exchange import Exchange
+from smg_core.http.envelopes import envelope_of
+from smg_core.http.exchange import Exchange
 from smg_core.wire.base import ErrorEncoder
 
 __all__ = ["ERROR_WRITTEN", "error_event"]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smg_core.server.framing import origin_form, path_of_target, target_fault, without_user
+from smg_core.http.framing import origin_form, path_of_target, target_fault, without_user
 
 SLOW = re.compile(r"^(/*)[^/]*:[^/]*@")
 """The rule as an expression, which takes the square of a path's length."""

@@ -12,8 +12,8 @@ from typing import Any
 
 import attrs
 
-from smg_core.server.proxies.networks import Networks, address_of
-from smg_core.server.proxies.settings import ProxiesConfig
+from smg_core.http.networks import Networks, address_of
+from smg_core.http.proxies.settings import ProxiesConfig
 
 __all__ = ["Forwarding", "Seen", "forwarding_of"]
 

@@ -5,10 +5,10 @@ import asyncio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.core.server.test_exchange import exchange
+from tests.core.http.test_exchange import exchange
 
 from smg_core.errors import Overloaded
-from smg_core.server.bodies import Bodies, Held
+from smg_core.http.bodies import Bodies, Held
 
 
 def test_a_body_that_has_come_longest_gives_way() -> None:

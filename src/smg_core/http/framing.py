@@ -1,7 +1,7 @@
 """Finds request heads that two servers may read in different ways.
 
 A proxy in front of the gateway may have read another request from such a head, so it is refused and the connection closed.
-Pure. Above: `server.http_protocol`, which asks before it reads a body, and `server.exchange`, which asks where another
+Pure. Above: `server.http_protocol`, which asks before it reads a body, and `http.exchange`, which asks where another
 server has read the head.
 """
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from smg_core.server.envelopes import envelope_of
+from smg_core.http.envelopes import envelope_of
 from smg_core.wire.base import ErrorEncoder
 from smg_core.wire.errors import anthropic_error, gemini_error, openai_error
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smg_core.errors import InvalidRequest
-from smg_core.server.queries import MOST_FIELDS, check_query, query_fields
+from smg_core.http.queries import MOST_FIELDS, check_query, query_fields
 
 
 @given(st.lists(st.sampled_from(["a=1", "a", "b=%C3%A9", "%61=+", "=", "", "c==d"]), max_size=20))
