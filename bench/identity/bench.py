@@ -16,8 +16,8 @@ from smg_core.clock import SystemClock
 from smg_core.config.config import Config
 from smg_core.history.memory import MemoryStore
 from smg_core.http.exchange import Exchange
-from smg_core.server.identity import open_identity, permitted
-from smg_core.server.virtual_keys import VirtualKeys
+from smg_core.identity.identity import open_identity, permitted
+from smg_core.identity.virtual_keys import VirtualKeys
 
 HEADERS = {
     "host": "gateway.example",

@@ -11,5 +11,5 @@
 - `jwks`: the issuer's keys, and when they are fetched again
 - `tokens`, `json_objects`: what a token says, and whether it may be believed
 
-The rest is pure. `server.identity` makes authenticators from the settings and asks them for every request.
+The rest is pure. `identity.identity` makes authenticators from the settings and asks them for every request.
 """

@@ -3,7 +3,7 @@
 Failures are counted for an address, and for an address together with the beginning of the credential; at a bound, further
 credentials of that address are refused unchecked until the time window has passed. What is in memory (`KnowsCallers`), also where
 it has to be read again, is never refused here: an attacker behind the same proxy locks nobody out whose key is in use. An IPv6
-network of 64 bits counts as one address. Pure: the time is an argument. Above: `server.identity`. Below: `errors`.
+network of 64 bits counts as one address. Pure: the time is an argument. Above: `identity.identity`. Below: `errors`.
 """
 
 import ipaddress

@@ -1,6 +1,6 @@
 """What an authenticator is: something that says whose a request is.
 
-Roles without code. `server.identity` asks the authenticators that the settings name, or the one that `Gateway(identity=...)` was
+Roles without code. `identity.identity` asks the authenticators that the settings name, or the one that `Gateway(identity=...)` was
 given. Above: `server`. Below: `request`, `credentials`.
 """
 

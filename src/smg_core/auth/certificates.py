@@ -3,7 +3,7 @@
 The TLS library has checked a certificate's chain, time and revocation before anything here sees it. Decides whose requests come
 by it: the first entry of `tls.client_names` that one of its names (of the extension subjectAltName: URI, DNS name, email
 address) fits says tenant and roles. A certificate whose time has ended since the handshake is refused. Pure: the time is an
-argument. Above: server.certificates. Below: `roles`.
+argument. Above: identity.certificates. Below: `roles`.
 """
 
 from collections.abc import Iterable, Mapping

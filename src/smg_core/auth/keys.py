@@ -2,7 +2,7 @@
 
 A key stands as it is or as `sha256:` and its hash in hexadecimal; only hashes are kept in memory. They are looked up by the hash,
 so that nothing can be learnt from how long a comparison takes: who changes one character of a guess changes all of its hash.
-Pure: texts and times are arguments. Above: `server.identity` reads the files. Below: `roles`.
+Pure: texts and times are arguments. Above: `identity.identity` reads the files. Below: `roles`.
 """
 
 import hashlib

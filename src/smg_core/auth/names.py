@@ -1,7 +1,7 @@
 """What a tenant or a principal may be called, wherever its name comes from.
 
 Names are logged, hashed, compared, and part of what stores keep, so they are short and printable, and nothing around them is
-blank. Pure. Above: `keys`, `tokens`, `server.virtual_keys`. Below: nothing.
+blank. Pure. Above: `keys`, `tokens`, `identity.virtual_keys`. Below: nothing.
 """
 
 __all__ = ["LONGEST_NAME", "is_caller_name"]

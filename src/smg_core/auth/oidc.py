@@ -4,7 +4,7 @@ A token that was verified before is a look-up. Another is verified on the event 
 algorithm takes longer. Fetching keys waits.
 However many requests need keys, one fetch is under way, and the next begins `oidc.pause_s` seconds later at the soonest. While
 the issuer cannot be reached, known keys serve on for `oidc.keep_s` seconds; then every token is refused with 503. Above:
-server.identity. Below: tokens and jwks decide, issuer fetches. Needs the extra `auth`.
+identity.identity. Below: tokens and jwks decide, issuer fetches. Needs the extra `auth`.
 """
 
 import asyncio

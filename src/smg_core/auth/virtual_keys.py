@@ -2,7 +2,7 @@
 
 A key is `smg_ID_SECRET`. `smg_ID` is its prefix: it names the key in lists and logs, and stays the same when the key is rotated.
 The store has the hash of the whole key, so nobody who reads it has a key. Decides what a key is like after each operation, and
-whether a secret is good at a time. Pure: times and random bytes are arguments. Above: `server.virtual_keys` reads and writes.
+whether a secret is good at a time. Pure: times and random bytes are arguments. Above: `identity.virtual_keys` reads and writes.
 Below: `errors`.
 """
 

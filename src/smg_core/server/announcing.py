@@ -7,7 +7,7 @@ Runs beside the server, as one task in one of the processes. Above: server.serve
 import json
 import logging
 
-from smg_core.server.identity import anonymous
+from smg_core.identity.identity import anonymous
 from smg_core.server.runtime import Runtime
 from smg_core.server.sealing_keys import DRAWN
 

@@ -27,8 +27,8 @@ from smg_core.http.exchange import Exchange, Header, Receive, Scope, Send
 from smg_core.http.forwarded import forwarding_of
 from smg_core.http.routes import WEBSOCKET, Routes
 from smg_core.http.websocket import WebSocket
+from smg_core.identity.identity import Identify, anonymous, permitted
 from smg_core.observability.repeats import Repeats
-from smg_core.server.identity import Identify, anonymous, permitted
 from smg_core.server.inference import internal_error, take_back_cancellation
 from smg_core.server.plugging import Plugging, StepOfExchange
 from smg_core.server.public_routes import public_table

@@ -20,10 +20,10 @@ from smg_core.channel.settling import known_everywhere
 from smg_core.config.check import check
 from smg_core.config.config import Resolved
 from smg_core.errors import InvalidRequest, SmgError
+from smg_core.identity.identity import Identity, is_open, static_keys
 from smg_core.server.config_source import ConfigSource
 from smg_core.server.decided import Decided
 from smg_core.server.discovering import discovery_of
-from smg_core.server.identity import Identity, is_open, static_keys
 from smg_core.server.keeping import with_filled_in
 from smg_core.server.live_settings import LIVE, differences, with_values
 from smg_core.server.log_level import LogLevel

@@ -11,9 +11,9 @@ import attrs
 
 from smg_core.config.config import Config, ConfigError
 from smg_core.http.browsers import is_loopback
+from smg_core.identity.identity import is_open
 from smg_core.server.accepting import contexts_of
 from smg_core.server.admin.listening import admin_listener, close_listener
-from smg_core.server.identity import is_open
 
 __all__ = ["Listeners", "open_listeners", "tell_listeners"]
 

@@ -23,6 +23,8 @@ from smg_core.errors import SmgError, WorkerError
 from smg_core.history.guard import Backend, GuardedStore
 from smg_core.history.hooks import Hook
 from smg_core.hooks import Observer, SilentObserver, fan_out
+from smg_core.identity.identity import Identify, anonymous, open_identity
+from smg_core.identity.virtual_keys import VirtualKeys
 from smg_core.observability.policy_failures import PolicyFailures
 from smg_core.pipeline.driver import loop_call_later
 from smg_core.pipeline.performers import Rows, performers
@@ -36,7 +38,6 @@ from smg_core.server.adapter_changes import AdapterChanges
 from smg_core.server.admission import Admission, compat_of
 from smg_core.server.cache_losses import cache_losses
 from smg_core.server.hosted_tools import hosted_kinds, hosted_tools
-from smg_core.server.identity import Identify, anonymous, open_identity
 from smg_core.server.keeping import keeping
 from smg_core.server.leading import Leading
 from smg_core.server.loading import ModelLoader
@@ -48,7 +49,6 @@ from smg_core.server.reaching import WITHOUT_WORKERS, Reaching, brings_workers, 
 from smg_core.server.roster import PROGRAM, Roster, first_source, registry_of
 from smg_core.server.sent_keeping import keeping_sent
 from smg_core.server.tracing import logs_of, tracing_of
-from smg_core.server.virtual_keys import VirtualKeys
 from smg_core.workers.monitor import Monitor
 from smg_core.workers.worker import Board, Worker, WorkerSpec
 

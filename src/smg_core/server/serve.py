@@ -25,6 +25,7 @@ from smg_core.channel.member import MemberChannel
 from smg_core.config.check import check
 from smg_core.config.config import Config
 from smg_core.errors import SmgError
+from smg_core.identity.identity import unshared_keys
 from smg_core.machine.cpus import usable_cpus
 from smg_core.machine.memory import use_one_arena
 from smg_core.observability.logs import configure
@@ -33,7 +34,6 @@ from smg_core.server.announcing import announce
 from smg_core.server.config_source import ConfigSource
 from smg_core.server.gateway import Gateway
 from smg_core.server.http_server import HttpServer, connections_within
-from smg_core.server.identity import unshared_keys
 from smg_core.server.keeping import with_state_file
 from smg_core.server.listeners import Listeners, open_listeners, tell_listeners
 from smg_core.server.observing import ProcessReports, log_writer, shared_numbers

@@ -1,7 +1,7 @@
 """The routes of virtual keys, at the admin door (edge).
 
 Each calls one operation of the gateway's virtual keys; what a key may be is decided there. The key itself is in the answer that
-creates or rotates it, and nowhere else. Above: server.admin.app. Below: server.virtual_keys.
+creates or rotates it, and nowhere else. Above: server.admin.app. Below: identity.virtual_keys.
 """
 
 from typing import TypeVar
@@ -12,6 +12,7 @@ from smg_core.errors import InvalidRequest
 from smg_core.http.endpoint import Endpoint
 from smg_core.http.exchange import Exchange
 from smg_core.http.routes import Route
+from smg_core.identity.virtual_keys import NewKey, VirtualKeys, read_key
 from smg_core.json_types import JsonObject
 from smg_core.server.admin.bodies import decode_body
 from smg_core.server.admin.descriptions import (
@@ -28,7 +29,6 @@ from smg_core.server.admin.descriptions import (
 )
 from smg_core.server.long_work import worked
 from smg_core.server.runtime import Runtime
-from smg_core.server.virtual_keys import NewKey, VirtualKeys, read_key
 
 __all__ = ["key_routes"]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from smg_core.config.config import Config, ConfigError
 from smg_core.http.browsers import is_loopback
-from smg_core.server.identity import is_open
+from smg_core.identity.identity import is_open
 
 __all__ = ["admin_listener", "close_listener"]
 

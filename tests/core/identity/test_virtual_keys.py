@@ -13,8 +13,8 @@ from smg_core.auth.roles import Roles
 from smg_core.auth.settings import AuthConfig
 from smg_core.errors import AuthenticationFailed, Conflict, InvalidRequest, NotFound, StoreFailed
 from smg_core.history.memory import MemoryStore
+from smg_core.identity.virtual_keys import VirtualKeys
 from smg_core.request import Caller
-from smg_core.server.virtual_keys import VirtualKeys
 from smg_core.testing import FakeClock
 
 pytestmark = pytest.mark.anyio

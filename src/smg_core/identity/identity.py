@@ -24,10 +24,10 @@ from smg_core.clock import Clock
 from smg_core.config.config import Config, ConfigError
 from smg_core.errors import AuthenticationFailed, PermissionDenied, SmgError
 from smg_core.history.base import KEYS_OWNER, Store
+from smg_core.identity.certificates import by_certificate
+from smg_core.identity.virtual_keys import VirtualKeys
 from smg_core.observability.repeats import Repeats
 from smg_core.request import Caller
-from smg_core.server.certificates import by_certificate
-from smg_core.server.virtual_keys import VirtualKeys
 
 if TYPE_CHECKING:
     from smg_core.auth.oidc import OidcAuthenticator

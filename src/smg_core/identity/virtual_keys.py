@@ -4,7 +4,7 @@ The store of the history keeps them, under an owner that no tenant can be. Each 
 `auth.key_fresh_s`, at most a second, and reads them anew beside the requests; so a key that one process has revoked is known
 to all within that time. A secret that does not fit what is remembered is compared with the store before it is refused, so that a
 rotated key is good in every process at once. Where the store does not answer, nothing is let in that is not remembered: the
-client gets 503. Above: server.identity asks for every request; the admin listener calls the operations. Below: the pure records
+client gets 503. Above: identity.identity asks for every request; the admin listener calls the operations. Below: the pure records
 in `auth.virtual_keys`, the history.
 """
 

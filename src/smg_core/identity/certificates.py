@@ -1,7 +1,7 @@
 """Callers by their TLS certificates: an authenticator (edge).
 
 Asked where the request's credential is none of the gateway's: SDKs send a key always, also one that means nothing. Nothing here
-waits. Above: server.identity. Below: auth.certificates decides.
+waits. Above: identity.identity. Below: auth.certificates decides.
 """
 
 from collections.abc import Callable, Iterable

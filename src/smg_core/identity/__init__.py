@@ -1,0 +1,1 @@
+"""Finds the caller of a request: keys, virtual keys, certificates. Above: the app. Below: auth."""
