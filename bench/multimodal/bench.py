@@ -190,7 +190,7 @@ async def passed(loader: Any, pictures: list[bytes]) -> tuple[float, float]:
 
 def together(rounds: int) -> list[dict[str, Any]]:
     """Eight pictures of one request, none seen before, by one thread and by the default number of them."""
-    from smg_core.server.media import cores, decoder_threads
+    from smg_core.models.media_service import cores, decoder_threads
     from smg_multimodal.decoders import Decoders
     from smg_multimodal.fetch import Fetcher, MediaLoader
 

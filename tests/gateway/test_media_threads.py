@@ -29,9 +29,9 @@ from smg_core.config.config import MediaConfig, WorkersConfig
 from smg_core.engines.neutral.codec import NeutralCodec
 from smg_core.engines.sglang.codec import SglangCodec
 from smg_core.engines.vllm.codec import VllmCodec
+from smg_core.models import model_media
 from smg_core.pipeline.media import MediaItem
 from smg_core.request import MediaSource
-from smg_core.server import model_media
 from smg_core.simulator.engine import SimulatorConfig
 from smg_multimodal.prepare import Preparer
 from smg_multimodal.shm import SharedMemory

@@ -21,7 +21,7 @@ from tests.peers import listening
 
 from smg_core import Config
 from smg_core.config.config import DocumentsConfig, MediaConfig
-from smg_core.server import document_reading
+from smg_core.models import document_loading
 from smg_core.simulator.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
@@ -184,7 +184,7 @@ async def test_where_pdf_is_switched_off_it_is_refused_by_its_name() -> None:
 
 
 async def test_without_the_package_it_is_refused_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(document_reading, "_NEEDED", ("pypdf", "no_such_package"))
+    monkeypatch.setattr(document_loading, "_NEEDED", ("pypdf", "no_such_package"))
     async with reading() as house:
         answer = await APIS["Messages"].ask(house, PDF, pdf(*PAGES))
         assert answer.status_code == 400

@@ -15,7 +15,7 @@ from tests.shared import PATIENCE
 
 from smg_core import Config, Gateway
 from smg_core.config.config import MediaConfig
-from smg_core.server import sharing
+from smg_core.models import shm_tensors
 from smg_core.simulator import shared_memory
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig
@@ -38,14 +38,14 @@ def memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "shm"
     folder.mkdir()
 
-    class Here(sharing.SharedMemory):
+    class Here(shm_tensors.SharedMemory):
         def __init__(self, prefix: str, *, max_bytes: int) -> None:
             super().__init__(prefix, max_bytes=max_bytes, folder=folder)
 
-    monkeypatch.setattr(sharing, "SharedMemory", Here)
-    monkeypatch.setattr(sharing, "sweep_orphans", lambda beginning: None)
+    monkeypatch.setattr(shm_tensors, "SharedMemory", Here)
+    monkeypatch.setattr(shm_tensors, "sweep_orphans", lambda beginning: None)
     monkeypatch.setattr(shared_memory, "FOLDER", folder)
-    monkeypatch.setattr(sharing, "namespace_id", shared_memory.namespace)
+    monkeypatch.setattr(shm_tensors, "namespace_id", shared_memory.namespace)
     return folder
 
 
@@ -119,7 +119,7 @@ async def test_memory_that_cannot_be_written_to_makes_no_request_fail(
         raise OSError(28, "No space left on device")
 
     async with sharing_gateway(qwen) as house:
-        monkeypatch.setattr(sharing.SharedMemory, "write", full)
+        monkeypatch.setattr(shm_tensors.SharedMemory, "write", full)
         await asked(house, image_part(LARGE))
         assert shared_bytes(house) == 0
 
@@ -172,7 +172,7 @@ async def test_a_client_that_leaves_while_tensors_are_written_takes_them_along(
     qwen: str, memory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, go_on = threading.Event(), threading.Event()
-    write = sharing.SharedMemory.write
+    write = shm_tensors.SharedMemory.write
 
     def slow(self: Any, shared: Any, tensor: Any) -> None:
         begun.set()
@@ -180,7 +180,7 @@ async def test_a_client_that_leaves_while_tensors_are_written_takes_them_along(
         write(self, shared, tensor)
 
     async with sharing_gateway(qwen) as house:
-        monkeypatch.setattr(sharing.SharedMemory, "write", slow)
+        monkeypatch.setattr(shm_tensors.SharedMemory, "write", slow)
         request = asyncio.ensure_future(asked(house, image_part(LARGE)))
         await eventually(begun.is_set)
         request.cancel()

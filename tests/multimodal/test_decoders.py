@@ -9,7 +9,7 @@ from PIL import Image
 from tests.shared import PATIENCE
 from vocabulary import TestVocabulary
 
-from smg_core.server.media import decoder_threads
+from smg_core.models.media_service import decoder_threads
 from smg_multimodal.decode import ImageLimits
 from smg_multimodal.decoders import Decoders
 from smg_multimodal.egress import EgressRules

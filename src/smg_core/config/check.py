@@ -1,7 +1,7 @@
 """Checks of a configuration beyond single settings: unknown policies, dialects, parser families and roles, and
 invalid URLs.
 
-`check` is called by the command line before anything starts, and by `server.loading` when a gateway starts, so that one with a
+`check` is called by the command line before anything starts, and by `models.loading` when a gateway starts, so that one with a
 setting that could never work does not begin. Below: the tables of policies, dialects and parser families. Opens nothing.
 """
 

@@ -2,7 +2,7 @@
 
 Decides which files may be read: those that say they are PDF, and those at an address whose type is not told. The text of a file
 stands where the file stood, and reads as the text of a document that was sent as text. `DocumentService` is the interface to the
-code that fetches and reads them (`server.documents`). Pure. Above: reading_documents. Below: the request's records, media.
+code that fetches and reads them (`models.document_service`). Pure. Above: reading_documents. Below: the request's records, media.
 """
 
 from collections.abc import Sequence

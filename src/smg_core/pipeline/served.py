@@ -1,6 +1,6 @@
 """One model as the gateway serves it: everything that is the same for all requests to it and all its workers.
 
-`server.onboarding` makes it when the first worker of the model joins, replaces it when another join changes what the workers
+`models.onboarding` makes it when the first worker of the model joins, replaces it when another join changes what the workers
 agree on, and removes it when the last one leaves. Holds no worker and nothing that differs between workers: what an engine can do
 is in the worker's `EngineFacts`.
 """

@@ -16,7 +16,7 @@ import msgspec
 from smg_core.channel.base import Channel, Notice
 from smg_core.engines.base import Engine
 from smg_core.errors import SmgError
-from smg_core.server.onboarding import Onboarding
+from smg_core.models.onboarding import Onboarding
 from smg_core.workers.registry import Registry
 from smg_core.workers.worker import Worker
 

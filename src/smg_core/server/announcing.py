@@ -8,8 +8,8 @@ import json
 import logging
 
 from smg_core.identity.identity import anonymous
+from smg_core.models.sealing_keys import DRAWN
 from smg_core.server.runtime import Runtime
-from smg_core.server.sealing_keys import DRAWN
 
 __all__ = ["announce", "curl"]
 

@@ -25,6 +25,9 @@ from smg_core.history.hooks import Hook
 from smg_core.hooks import Observer, SilentObserver, fan_out
 from smg_core.identity.identity import Identify, anonymous, open_identity
 from smg_core.identity.virtual_keys import VirtualKeys
+from smg_core.models.loading import ModelLoader
+from smg_core.models.onboarding import Onboarding, executor_of, loading_place
+from smg_core.models.policies import makes_other_policies, policies_of
 from smg_core.observability.policy_failures import PolicyFailures
 from smg_core.pipeline.driver import loop_call_later
 from smg_core.pipeline.performers import Rows, performers
@@ -40,10 +43,7 @@ from smg_core.server.cache_losses import cache_losses
 from smg_core.server.hosted_tools import hosted_kinds, hosted_tools
 from smg_core.server.keeping import keeping
 from smg_core.server.leading import Leading
-from smg_core.server.loading import ModelLoader
-from smg_core.server.onboarding import Onboarding, executor_of, loading_place
 from smg_core.server.plugins import Plugins
-from smg_core.server.policies import makes_other_policies, policies_of
 from smg_core.server.probed import hear_others, telling_others
 from smg_core.server.reaching import WITHOUT_WORKERS, Reaching, brings_workers, given_spec, specs_of, workers_in
 from smg_core.server.roster import PROGRAM, Roster, first_source, registry_of

@@ -2,7 +2,7 @@
 
 Files of this room are opened here; there is no network code. Searched in a folder, in this order: for the tokenizer
 tokenizer.json, then tiktoken.model and *.tiktoken; for the chat template chat_template.jinja (with
-additional_chat_templates/), then tokenizer_config.json, then chat_template.json. Above: server.loading. Below: huggingface,
+additional_chat_templates/), then tokenizer_config.json, then chat_template.json. Above: models.loading. Below: huggingface,
 prover, tiktoken, cache, chat_template. It decides nothing about tokens.
 """
 

@@ -1,6 +1,6 @@
 """What is known of a worker's engine, and from where, in words: for the worker's record.
 
-Pure. Above: server.onboarding, which makes it when a worker joins. Below: engines.base.
+Pure. Above: models.onboarding, which makes it when a worker joins. Below: engines.base.
 """
 
 from smg_core.engines.base import EngineFacts, ModelInfo

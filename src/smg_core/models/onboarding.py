@@ -22,16 +22,16 @@ from smg_core.engines.handover import can_encode, can_pair, role_of
 from smg_core.errors import InternalError, SmgError, WorkerGone
 from smg_core.machine.memory import trim
 from smg_core.machine.scratch import Scratch
+from smg_core.models.loading import ModelLoader, TokenizerSource
 from smg_core.pipeline.executor import FairExecutor
 from smg_core.pipeline.served import ServedModel
 from smg_core.routing import Policies
-from smg_core.server.loading import ModelLoader, TokenizerSource
 from smg_core.workers.evidence import evidence_of
 from smg_core.workers.registry import Registry
 from smg_core.workers.worker import Worker, WorkerRole
 
 if TYPE_CHECKING:
-    from smg_core.server.media import GatewayMedia
+    from smg_core.models.media_service import GatewayMedia
 
 __all__ = ["Onboarding", "executor_of", "loading_place"]
 

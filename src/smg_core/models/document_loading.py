@@ -1,6 +1,6 @@
 """Whether documents are read here, and loading what reads them when the first one comes (edge).
 
-Above: server.loading. Below: server.documents, which is imported in a thread, since it needs Pillow and others.
+Above: models.loading. Below: models.document_service, which is imported in a thread, since it needs Pillow and others.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from smg_core.config.config import Config, DocumentsConfig, MediaConfig
 from smg_core.pipeline.media import MediaItem
 
 if TYPE_CHECKING:
-    from smg_core.server.documents import GatewayDocuments
+    from smg_core.models.document_service import GatewayDocuments
 
 __all__ = ["DocumentReading", "document_reading"]
 
@@ -42,7 +42,7 @@ class DocumentReading:
         return await service.read(items, tenant=tenant)
 
     def _open(self) -> "GatewayDocuments":
-        from smg_core.server.documents import GatewayDocuments
+        from smg_core.models.document_service import GatewayDocuments
 
         return GatewayDocuments(self._config, self._media)
 

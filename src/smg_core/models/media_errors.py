@@ -1,6 +1,6 @@
 """Turns errors of smg_multimodal into errors that name a part of the request.
 
-The library's messages are written for clients and are kept. Above: server.model_media. Below: both trees of errors.
+The library's messages are written for clients and are kept. Above: models.model_media. Below: both trees of errors.
 """
 
 import contextlib

@@ -1,6 +1,6 @@
 """From where files of requests may be fetched, and whose certificates are believed, as the settings of media say (edge).
 
-Above: server.media and server.documents, which fetch. Below: smg_multimodal's rules.
+Above: models.media_service and models.document_service, which fetch. Below: smg_multimodal's rules.
 """
 
 import ssl

@@ -3,7 +3,7 @@
 One `GatewayMedia` has the HTTP client with its rules, the threads and processes that decode, the budgets, the cache of items
 seen before, and the memory shared with engines on this host; a model's files become a `ModelMedia`, which the pipeline knows by
 its Protocol.
-Above: server.onboarding. Below: server.model_media, smg_multimodal. Importing this module needs Pillow; the gateway does so when
+Above: models.onboarding. Below: models.model_media, smg_multimodal. Importing this module needs Pillow; the gateway does so when
 a model may take media.
 """
 
@@ -20,9 +20,9 @@ from smg_core.config.config import MediaConfig
 from smg_core.engines.base import Pixels
 from smg_core.errors import InternalError
 from smg_core.json_types import Json
-from smg_core.server.fetching import fetching_rules, trusted
-from smg_core.server.model_media import ModelMedia
-from smg_core.server.sharing import shared_memory
+from smg_core.models.fetching import fetching_rules, trusted
+from smg_core.models.model_media import ModelMedia
+from smg_core.models.shm_tensors import shared_memory
 from smg_core.tokenizer.base import Tokenizer
 from smg_multimodal.content import DigestMemory, FeatureCache
 from smg_multimodal.decode import ImageLimits

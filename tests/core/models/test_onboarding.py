@@ -23,7 +23,7 @@ from smg_core.config.config import MediaConfig, ModelConfig, WorkersConfig
 from smg_core.engines.base import EngineFacts
 from smg_core.engines.client import EngineClient
 from smg_core.errors import WorkerGone
-from smg_core.server import loading
+from smg_core.models import loading
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.model_folder import MODEL_FOLDER

@@ -1,7 +1,7 @@
 """Makes models: loads tokenizer, chat template, parser family and media from an engine's files or from a folder (edge).
 
 Loads each tokenizer once, however many models and workers use it, and deletes the files of engines when no model uses them.
-Above: server.onboarding decides which models there are. Below: tokenizer, parsers, media. Knows no worker.
+Above: models.onboarding decides which models there are. Below: tokenizer, parsers, media. Knows no worker.
 """
 
 import asyncio
@@ -24,10 +24,10 @@ from smg_core.engines.base import Engine, ModelInfo
 from smg_core.errors import InternalError, SmgError, WorkerGone
 from smg_core.machine.cpus import usable_cpus
 from smg_core.machine.memory import trim
+from smg_core.models.document_loading import document_reading
+from smg_core.models.sealing_keys import Sealing, cache_salts
 from smg_core.pipeline.media import suggests_media
 from smg_core.pipeline.served import ServedModel, names_of_classes
-from smg_core.server.document_reading import document_reading
-from smg_core.server.sealing_keys import Sealing, cache_salts
 from smg_core.tokenizer.base import Tokenizer
 from smg_core.tokenizer.chat_template import ChatTemplate
 from smg_core.tokenizer.loader import TokenizerBundle, load_tokenizer, same_vocabulary, unpack_archive
@@ -35,8 +35,8 @@ from smg_parsers import Family, UnknownModelFamily, explain
 from smg_parsers.models import family as family_named
 
 if TYPE_CHECKING:
-    from smg_core.server.media import GatewayMedia
-    from smg_core.server.model_media import ModelMedia
+    from smg_core.models.media_service import GatewayMedia
+    from smg_core.models.model_media import ModelMedia
 
 __all__ = ["ModelLoader", "TokenizerSource"]
 
@@ -230,7 +230,7 @@ class ModelLoader:
         if not suggests_media(bundle.model_config, [file.name for file in bundle.folder.iterdir()]):
             return None
         try:
-            from smg_core.server.media import GatewayMedia
+            from smg_core.models.media_service import GatewayMedia
         except ImportError as error:
             log.warning(
                 "model %s: text only: media need more packages (%s): pip install 'smg-sdk[vision]'", name, error

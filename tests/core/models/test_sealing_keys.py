@@ -3,8 +3,8 @@
 import pytest
 
 from smg_core.config.config import ConfigError, SealingConfig
+from smg_core.models.sealing_keys import Sealing
 from smg_core.sealing.sealer import SealContext
-from smg_core.server.sealing_keys import Sealing
 
 HERE = SealContext("p")
 A, B = "a" * 32, "b" * 32

@@ -21,10 +21,10 @@ from tests.multimodal.moving import coded_clip
 from smg_core.config.config import MediaConfig
 from smg_core.engines.base import EngineFacts, Pixels
 from smg_core.errors import InvalidRequest, Overloaded, PromptTooLong
+from smg_core.models.media_service import GatewayMedia
+from smg_core.models.model_media import ModelMedia
 from smg_core.pipeline.media import MediaItem
 from smg_core.request import MediaSource
-from smg_core.server.media import GatewayMedia
-from smg_core.server.model_media import ModelMedia
 from smg_core.tokenizer.loader import load_tokenizer
 from smg_core.tokens import TokenIds
 
@@ -185,7 +185,7 @@ from smg_core.engines.base import EngineFacts, Pixels
 from smg_core.errors import Overloaded
 from smg_core.pipeline.media import MediaItem
 from smg_core.request import MediaSource
-from smg_core.server.media import GatewayMedia
+from smg_core.models.media_service import GatewayMedia
 from smg_core.tokenizer.loader import load_tokenizer
 from smg_core.tokens import TokenIds
 from tests.multimodal.hostile import flat_png

@@ -1,6 +1,6 @@
 """Documents of requests, fetched by the rules of media and read in processes (edge).
 
-The pipeline's `DocumentService`. Above: server.document_reading, which loads this module when the first document comes, since
+The pipeline's `DocumentService`. Above: models.document_loading, which loads this module when the first document comes, since
 it needs Pillow. Below: smg_multimodal.
 """
 
@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 from smg_core.config.config import DocumentsConfig, MediaConfig
 from smg_core.errors import InvalidRequest
+from smg_core.models.fetching import fetching_rules, trusted
+from smg_core.models.media_errors import of_the_request
 from smg_core.pipeline.media import MediaItem
-from smg_core.server.fetching import fetching_rules, trusted
-from smg_core.server.media_errors import of_the_request
 from smg_multimodal.documents import DocumentLimits, DocumentReader
 from smg_multimodal.errors import MediaTooLarge
 from smg_multimodal.fetch import ByteCount, Fetcher, FetchLimits, together
