@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from smg_core.cli import main
 from smg_core.config.config import Config
-from smg_core.server.reaching import Reaching
+from smg_core.fleet.connect import Reaching
 from smg_core.settings import ConfigError, number_flag, port_of
 from smg_core.workers.worker import WorkerSpec
 

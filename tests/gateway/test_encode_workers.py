@@ -17,8 +17,8 @@ from tests.gateway.vision_models import image_part, picture, qwen2_vl, text_part
 
 from smg_core import Config
 from smg_core.config.config import WorkersConfig
+from smg_core.fleet.connect import specs_of
 from smg_core.hooks import Retrying
-from smg_core.server.reaching import specs_of
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.faults import Fault
 

@@ -20,7 +20,7 @@ from smg_core.engines.kv_subscriber import KvAddress, KvSubscriber
 from smg_core.engines.published_kv_events import END_OF_REPLAY
 from smg_core.engines.settings import EnginesConfig
 from smg_core.errors import SmgError
-from smg_core.server.reaching import Reaching
+from smg_core.fleet.connect import Reaching
 from smg_core.simulator.kv_feed import KvFeed
 from smg_core.simulator.kv_publisher import KvPublisher
 from smg_core.simulator.published_events import EventLayout

@@ -1,6 +1,6 @@
 """A transport that sends one worker's headers with every call (edge).
 
-Above: server.reaching puts it around the transport of a worker that has headers of its own. Below: any `Transport`. What an
+Above: fleet.connect puts it around the transport of a worker that has headers of its own. Below: any `Transport`. What an
 engine says in an error reaches no log with one of those headers in it.
 """
 

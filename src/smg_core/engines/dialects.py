@@ -1,7 +1,7 @@
 """The table of engine dialects, each loaded when it is first used.
 
 A row has factories, so that naming a dialect imports no protobuf and no numpy. An installed package can add a row (`Dialect`)
-through the entry point group `smg.engines`. Pure. Above: server.reaching, which tries the dialects on an engine.
+through the entry point group `smg.engines`. Pure. Above: fleet.connect, which tries the dialects on an engine.
 """
 
 import sys

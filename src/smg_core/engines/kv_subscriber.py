@@ -3,7 +3,7 @@
 An engine that is spoken to over HTTP has no call for them: it publishes each batch with a number, and may keep the latest batches
 for who asks for them again (its replay socket). The batches come in order and each once into the sink; one that is missing is
 asked for again, and where that does not help the sink is told by the gap in the numbers. Payloads are read in a thread when they
-are large, and pushed in parts, between which the event loop does other things. Above: server.kv_listening. Below:
+are large, and pushed in parts, between which the event loop does other things. Above: fleet.kv_events. Below:
 `published_kv_events`, pyzmq, which is loaded when a worker names an address (the extra "kv-events").
 """
 

@@ -3,7 +3,7 @@
 Each process has one. A change is published to all processes, and applied where it is received; without a channel it is applied at
 once. What is kept of it reaches processes that start later. Settings are read again from where they came from: a bad one changes
 nothing, what can change live does, and what cannot is named (`server.live_settings`). Above: server.observing makes it, the
-routes of the admin door call it. Below: server.runtime, server.roster.
+routes of the admin door call it. Below: server.runtime, fleet.roster.
 """
 
 import asyncio
@@ -20,16 +20,16 @@ from smg_core.channel.settling import known_everywhere
 from smg_core.config.check import check
 from smg_core.config.config import Resolved
 from smg_core.errors import InvalidRequest, SmgError
+from smg_core.fleet.connect import specs_of, workers_in
+from smg_core.fleet.discovery import discovery_of
+from smg_core.fleet.roster import ADMIN, FILE, PROGRAM, SETTINGS, Reconciled
 from smg_core.identity.identity import Identity, is_open, static_keys
 from smg_core.server.config_source import ConfigSource
 from smg_core.server.decided import Decided
-from smg_core.server.discovering import discovery_of
 from smg_core.server.keeping import with_filled_in
 from smg_core.server.live_settings import LIVE, differences, with_values
 from smg_core.server.log_level import LogLevel
 from smg_core.server.processes import ProcessTable
-from smg_core.server.reaching import specs_of, workers_in
-from smg_core.server.roster import ADMIN, FILE, PROGRAM, SETTINGS, Reconciled
 from smg_core.server.runtime import Runtime
 from smg_core.settings import ConfigError
 from smg_core.workers.worker import WorkerSpec

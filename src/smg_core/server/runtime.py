@@ -20,6 +20,13 @@ from smg_core.channel.local import LocalChannel
 from smg_core.clock import CallLater, Clock, IdSource, SystemClock, random_ids
 from smg_core.config.config import Config
 from smg_core.errors import SmgError, WorkerError
+from smg_core.fleet.adapter_changes import AdapterChanges
+from smg_core.fleet.cache_losses import cache_losses
+from smg_core.fleet.connect import WITHOUT_WORKERS, Reaching, brings_workers, given_spec, specs_of, workers_in
+from smg_core.fleet.health_broadcast import hear_others, telling_others
+from smg_core.fleet.leader import Leading
+from smg_core.fleet.roster import PROGRAM, Roster, first_source, registry_of
+from smg_core.fleet.routing_journal import keeping_sent
 from smg_core.history.guard import Backend, GuardedStore
 from smg_core.history.hooks import Hook
 from smg_core.hooks import Observer, SilentObserver, fan_out
@@ -37,17 +44,10 @@ from smg_core.request import Caller
 from smg_core.routing.base import Policy, RequestEnded
 from smg_core.routing.decisions import Decisions
 from smg_core.routing.model_choice import ModelChoice
-from smg_core.server.adapter_changes import AdapterChanges
 from smg_core.server.admission import Admission, compat_of
-from smg_core.server.cache_losses import cache_losses
 from smg_core.server.hosted_tools import hosted_kinds, hosted_tools
 from smg_core.server.keeping import keeping
-from smg_core.server.leading import Leading
 from smg_core.server.plugins import Plugins
-from smg_core.server.probed import hear_others, telling_others
-from smg_core.server.reaching import WITHOUT_WORKERS, Reaching, brings_workers, given_spec, specs_of, workers_in
-from smg_core.server.roster import PROGRAM, Roster, first_source, registry_of
-from smg_core.server.sent_keeping import keeping_sent
 from smg_core.server.tracing import logs_of, tracing_of
 from smg_core.workers.monitor import Monitor
 from smg_core.workers.worker import Board, Worker, WorkerSpec

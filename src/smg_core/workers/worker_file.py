@@ -1,6 +1,6 @@
 """Reads the file of workers that each have settings of their own: role, model, credentials, certificates.
 
-Decides what an entry means and what is wrong with one; pure: the caller reads the files. Above: server.reaching, which reads
+Decides what an entry means and what is wrong with one; pure: the caller reads the files. Above: fleet.connect, which reads
 the file that `workers.file` names. Below: worker. The file is YAML or JSON, a list of entries:
 
     - url: grpcs://gpu-0:50051

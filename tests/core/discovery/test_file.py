@@ -15,7 +15,7 @@ from smg_core.config.config import Config
 from smg_core.discovery.base import Missed, SourceAnswer, WorkersSeen
 from smg_core.discovery.file import WorkerFileSource
 from smg_core.discovery.settings import DiscoveryConfig
-from smg_core.server.reaching import worker_file
+from smg_core.fleet.connect import worker_file
 
 pytestmark = pytest.mark.anyio
 

@@ -1,4 +1,4 @@
-"""The table of dialects of engines that take token ids over HTTP. Pure. Above: server.reaching.
+"""The table of dialects of engines that take token ids over HTTP. Pure. Above: fleet.connect.
 
 Such a worker has an http:// URL and names its dialect; one that names none is a server of the Chat Completions API.
 `takes_extras` decides which of those are sent more than OpenAI's own fields.

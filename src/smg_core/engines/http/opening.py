@@ -1,4 +1,4 @@
-"""Makes the client of an engine that speaks HTTP (edge). Above: server.reaching. Below: dialects, transport."""
+"""Makes the client of an engine that speaks HTTP (edge). Above: fleet.connect. Below: dialects, transport."""
 
 from collections.abc import Sequence
 

@@ -6,11 +6,11 @@ Below: the discovery of this process.
 
 import msgspec
 
+from smg_core.fleet.discovery import Discovering, discovery_of
 from smg_core.http.endpoint import Endpoint
 from smg_core.http.exchange import Exchange
 from smg_core.http.routes import Route
 from smg_core.server.admin.descriptions import DISCOVERY, DiscoveredWorker, DiscoverySources, SourceState
-from smg_core.server.discovering import Discovering, discovery_of
 from smg_core.server.runtime import Runtime
 
 __all__ = ["discovery_routes"]

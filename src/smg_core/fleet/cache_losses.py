@@ -17,8 +17,8 @@ from smg_core.clock import CallLater, Clock
 from smg_core.config.config import Config
 from smg_core.engines.base import Engine
 from smg_core.errors import SmgError
+from smg_core.fleet.kv_events import KvListening, listening
 from smg_core.routing import Policies
-from smg_core.server.kv_listening import KvListening, listening
 from smg_core.workers.registry import Registry
 from smg_core.workers.worker import Worker
 

@@ -18,9 +18,9 @@ from smg_core.channel.settling import known_everywhere
 from smg_core.clock import CallLater, Clock
 from smg_core.config.config import Config
 from smg_core.errors import SmgError
+from smg_core.fleet.leader import Leading
 from smg_core.models.onboarding import Onboarding
 from smg_core.routing import Policies
-from smg_core.server.leading import Leading
 from smg_core.workers.monitor import Monitor
 from smg_core.workers.registry import Registry
 from smg_core.workers.roster_entry import RosterEntry, read_entry, written_entry
