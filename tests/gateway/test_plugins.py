@@ -44,8 +44,8 @@ from smg_core.middleware.base import (
 )
 from smg_core.middleware.entries import Entry
 from smg_core.middleware.settings import MiddlewareConfig
+from smg_core.plugins.code import PluginCode
 from smg_core.request import GenerationRequest
-from smg_core.server.plugin_code import PluginCode
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig
 

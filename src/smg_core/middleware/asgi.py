@@ -1,7 +1,7 @@
 """An ASGI middleware as a plugin: made once, called for each exchange that it applies to (edge).
 
 An ASGI middleware is made with the app that it wraps. Here that app is a step of one exchange, another one each time, so the
-middleware is made with a function that finds the step in the scope. Above: `python` makes it, server.wrapping calls it.
+middleware is made with a function that finds the step in the scope. Above: `python` makes it, plugins.asgi_exchange calls it.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping

@@ -1,7 +1,7 @@
 """Checks the messages that an ASGI middleware sends, and gives to what it wraps, by the rules of ASGI and of HTTP.
 
 A server answers a message that breaks them by an error, or closes the connection without an answer. Here it is told whose message
-it was, before any of it has left. Pure. Above: server.wrapping. Below: `base`.
+it was, before any of it has left. Pure. Above: plugins.asgi_exchange. Below: `base`.
 """
 
 import re

@@ -1,6 +1,6 @@
 """Plugins in Python: the class that they are derived from, and how the source of an entry becomes a middleware.
 
-A source is MODULE:ATTRIBUTE, or the name of an entry point of the group `smg.plugins`. Above: server.plugins. Below: `base`,
+A source is MODULE:ATTRIBUTE, or the name of an entry point of the group `smg.plugins`. Above: plugins.registry. Below: `base`,
 `entries`, `asgi`.
 """
 

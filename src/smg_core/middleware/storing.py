@@ -2,7 +2,7 @@
 
 Each plugin that applies to the tenant is asked before a call, in the order of the list: it lets it happen, changes its texts, or
 rejects it; after the call all are told. A session of a plugin is of one call. Routes and models do not apply: a call has none.
-Above: server.plugin_storage. Below: `chain`, `base`.
+Above: plugins.storage. Below: `chain`, `base`.
 """
 
 import contextlib

@@ -15,10 +15,10 @@ from smg_core.hooks import RequestFinished
 from smg_core.http.endpoint import Handler
 from smg_core.http.exchange import DISCONNECT, AsgiMessage, Disconnect, Exchange
 from smg_core.observability.faults import FaultLog
+from smg_core.plugins.exchange import exchange_within
+from smg_core.plugins.registry import Plugins
 from smg_core.request import Caller
 from smg_core.server.inference import internal_error
-from smg_core.server.plugged import exchange_within
-from smg_core.server.plugins import Plugins
 from smg_core.wire.base import ErrorEncoder
 
 __all__ = ["BatchAnswer", "BatchEndpoint", "called"]

@@ -22,8 +22,8 @@ from smg_core.history.hooks import Hook
 from smg_core.history.opening import guarded, open_history
 from smg_core.history.settings import HistoryConfig
 from smg_core.hooks import Observer
-from smg_core.server.plugin_storage import PluginStorage
-from smg_core.server.plugins import Plugins
+from smg_core.plugins.registry import Plugins
+from smg_core.plugins.storage import PluginStorage
 
 __all__ = ["keeping", "with_state_file"]
 

@@ -18,10 +18,10 @@ from smg_core.http.exchange import DISCONNECT, AsgiMessage, Disconnect, Exchange
 from smg_core.http.routes import WEBSOCKET
 from smg_core.http.stream_errors import ERROR_WRITTEN
 from smg_core.http.websocket import Received, WebSocket
+from smg_core.plugins.exchange import PluggedExchange, exchange_within
 from smg_core.protocols.responses import ResponsesRequest
 from smg_core.protocols.responses_frames import ClientFrame, error_frame, event_frames, read_frame, steer_failed
 from smg_core.server.inference import DECODED_INLINE, Inference, internal_error
-from smg_core.server.plugged import PluggedExchange, exchange_within
 from smg_core.server.remembering import ResponseMemory
 from smg_core.server.runtime import Runtime
 from smg_core.server.socket_memory import ConnectionMemory, RecentResponses

@@ -40,6 +40,7 @@ from smg_core.pipeline.driver import loop_call_later
 from smg_core.pipeline.performers import Rows, performers
 from smg_core.pipeline.served import ServedModel
 from smg_core.pipeline.steps import Chosen
+from smg_core.plugins.registry import Plugins
 from smg_core.request import Caller
 from smg_core.routing.base import Policy, RequestEnded
 from smg_core.routing.decisions import Decisions
@@ -47,7 +48,6 @@ from smg_core.routing.model_choice import ModelChoice
 from smg_core.server.admission import Admission, compat_of
 from smg_core.server.hosted_tools import hosted_kinds, hosted_tools
 from smg_core.server.keeping import keeping
-from smg_core.server.plugins import Plugins
 from smg_core.server.tracing import logs_of, tracing_of
 from smg_core.workers.monitor import Monitor
 from smg_core.workers.worker import Board, Worker, WorkerSpec

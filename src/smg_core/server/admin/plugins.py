@@ -1,7 +1,7 @@
 """The routes about plugins, at the admin door (edge).
 
 A plugin that is put here is loaded and tried first; one that cannot be used changes nothing and is refused with the reason.
-Above: server.admin.control. Below: server.plugins.
+Above: server.admin.control. Below: plugins.registry.
 """
 
 from collections.abc import Mapping
@@ -12,6 +12,7 @@ from smg_core.http.endpoint import Endpoint
 from smg_core.http.exchange import Exchange
 from smg_core.http.routes import Route
 from smg_core.middleware.entries import Entry, parse_entries
+from smg_core.plugins.registry import PluginState
 from smg_core.server.admin.answers import respond_json
 from smg_core.server.admin.bodies import decode_body
 from smg_core.server.admin.control_descriptions import (
@@ -22,7 +23,6 @@ from smg_core.server.admin.control_descriptions import (
     PluginRow,
     PluginRows,
 )
-from smg_core.server.plugins import PluginState
 from smg_core.server.runtime import Runtime
 from smg_core.settings import ConfigError
 

@@ -25,9 +25,9 @@ from smg_core.middleware.chain import Apart, Happened
 from smg_core.middleware.entries import Entry, Link, check_plugins, entry_of_source, parse_entries
 from smg_core.middleware.plan import PluginPlan
 from smg_core.observability.repeats import Repeats
+from smg_core.plugins.code import NotLoaded, PluginCode, dispose, is_refusing, rules_of
+from smg_core.plugins.file import FilePrint, entries_in_file, print_of
 from smg_core.request import Caller
-from smg_core.server.plugin_code import NotLoaded, PluginCode, dispose, is_refusing, rules_of
-from smg_core.server.plugin_file import FilePrint, entries_in_file, print_of
 from smg_core.settings import ConfigError
 
 if TYPE_CHECKING:

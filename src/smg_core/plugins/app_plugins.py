@@ -9,9 +9,9 @@ from collections.abc import Awaitable, Callable
 from smg_core.http.exchange import Exchange, Receive, Scope, Send
 from smg_core.middleware.base import Middleware
 from smg_core.middleware.chain import When
-from smg_core.server.plugged import PluggedExchange, permit_plugged
-from smg_core.server.plugins import Plugins
-from smg_core.server.wrapping import OwnHeaders, Refuse, Wrapped
+from smg_core.plugins.asgi_exchange import OwnHeaders, Refuse, Wrapped
+from smg_core.plugins.exchange import PluggedExchange, permit_plugged
+from smg_core.plugins.registry import Plugins
 
 __all__ = ["Plugging", "StepOfExchange"]
 

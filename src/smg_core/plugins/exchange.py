@@ -27,8 +27,8 @@ from smg_core.middleware.active import Identified
 from smg_core.middleware.base import AnswerPiece, End, Failure, Headers, HookName, RequestHead, ResponseHead
 from smg_core.middleware.chain import Apart, PluginChain, When
 from smg_core.middleware.said import SaidByModel
+from smg_core.plugins.registry import Plugins
 from smg_core.request import Caller, GenerationRequest
-from smg_core.server.plugins import Plugins
 
 __all__ = ["PluggedExchange", "exchange_within", "permit_plugged"]
 

@@ -28,7 +28,7 @@ from smg_core.history.base import (
 from smg_core.history.hooks import Rejected, StoreCall
 from smg_core.middleware.base import StorageCall
 from smg_core.middleware.storing import StoragePlugins
-from smg_core.server.plugins import Plugins
+from smg_core.plugins.registry import Plugins
 
 __all__ = ["PluginStorage"]
 
