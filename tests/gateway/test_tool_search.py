@@ -14,8 +14,8 @@ from tests.gateway.tool_server import ToolServer, tool_server
 
 from smg_core.pipeline.hosted import ServerTool
 from smg_core.pipeline.tool_search import search_of, searched_servers
-from smg_core.server.tool_searching import KnownTools, ToolSearches
 from smg_core.simulator.engine import SimulatorConfig
+from smg_core.tools.search import KnownTools, ToolSearches
 from smg_mcp import Bm25Index, Decision, McpTool
 
 pytestmark = pytest.mark.anyio

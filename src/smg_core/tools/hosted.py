@@ -38,8 +38,8 @@ from smg_core.pipeline.hosted import (
 from smg_core.pipeline.settings import McpConfig
 from smg_core.pipeline.tool_calls import Takes, ToolCalling, ToolListing
 from smg_core.request import Audio, Caller, Image, MediaSource, Part, Text
-from smg_core.server.tool_searching import KnownTools, ToolSearches
 from smg_core.settings import ConfigError
+from smg_core.tools.search import KnownTools, ToolSearches
 from smg_core.wire.json_text import encode_object
 from smg_mcp.base import (
     RequestServer,

@@ -11,8 +11,8 @@ from smg_core.clock import SystemClock
 from smg_core.pipeline.hosted import HostedCall, ToolAnswer, ToolServer
 from smg_core.pipeline.settings import McpConfig
 from smg_core.request import Audio, Caller, Image, Text
-from smg_core.server import hosted_tools
-from smg_core.server.hosted_tools import HostedTools
+from smg_core.tools import hosted
+from smg_core.tools.hosted import HostedTools
 from smg_mcp.base import ToolAudio, ToolImage, ToolOutcome, ToolText
 
 pytestmark = pytest.mark.anyio
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 
 async def answered(monkeypatch: pytest.MonkeyPatch, *content: Any) -> tuple[ToolAnswer, bool]:
     """What becomes of a tool's content, and whether it was made on the event loop."""
-    own, threads = hosted_tools._answer, []
+    own, threads = hosted._answer, []
 
     def noted(outcome: ToolOutcome) -> ToolAnswer:
         threads.append(threading.get_ident())
@@ -31,8 +31,8 @@ async def answered(monkeypatch: pytest.MonkeyPatch, *content: Any) -> tuple[Tool
 
     tools = HostedTools(None, McpConfig(), None, SystemClock())  # type: ignore[arg-type]  # no call needs them
     monkeypatch.setattr(tools, "_of", lambda *_: SimpleNamespace(call=call), raising=False)
-    monkeypatch.setattr(hosted_tools, "_permits", lambda *_: True)
-    monkeypatch.setattr(hosted_tools, "_answer", noted)
+    monkeypatch.setattr(hosted, "_permits", lambda *_: True)
+    monkeypatch.setattr(hosted, "_answer", noted)
     asked = HostedCall(id="call", server=ToolServer("shop"), name="look", arguments="{}")
     answer = await tools.call(asked, {}, Caller(), {}, lambda _: None, "request")
     return answer, threads == [threading.get_ident()]
