@@ -22,7 +22,7 @@ from smg_core.pipeline.turn import CalledTool
 from smg_core.protocols.chat import decode_chat
 from smg_core.protocols.chat_encode import ChatWholeEncoder
 from smg_core.request import GenerationRequest, Message, Text, ToolCall, ToolResult
-from smg_core.server.timeouts import TimeoutRules
+from smg_core.serving.timeouts import TimeoutRules
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.testing import Reply, tool_call
 from smg_core.wire.base import Incoming

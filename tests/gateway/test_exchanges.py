@@ -60,7 +60,7 @@ async def test_a_fault_that_nobody_had_foreseen_counts_as_error_500_and_is_trace
             raise RuntimeError("nobody had foreseen this")
 
         if where == "decode":
-            monkeypatch.setattr("smg_core.server.inference.Inference._admit", fails)
+            monkeypatch.setattr("smg_core.serving.inference.Inference._admit", fails)
         else:
             monkeypatch.setattr(house.gateway.driver, "drive", fails)
         answers = [await house.chat() for _ in range(3)]

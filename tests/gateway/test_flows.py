@@ -14,8 +14,8 @@ from smg_core.pipeline.driver import Run
 from smg_core.pipeline.flow import Terms, respond
 from smg_core.pipeline.steps import Flow, Step, ask
 from smg_core.protocols.chat import ChatRequest
-from smg_core.server import apis
-from smg_core.server.inference import Inference
+from smg_core.serving import api
+from smg_core.serving.inference import Inference
 
 pytestmark = pytest.mark.anyio
 
@@ -47,7 +47,7 @@ async def test_a_step_of_an_apis_own_flow_is_performed_by_what_the_runtime_was_g
     async with gateway:
         if told_when_it_runs:
             gateway.perform({Note: note})
-        inference = Inference(gateway, attrs.evolve(apis.CHAT, flow=noted_first))
+        inference = Inference(gateway, attrs.evolve(api.CHAT, flow=noted_first))
 
         async def app(scope: Scope, receive: Receive, send: Send) -> None:
             await inference(Exchange(scope, receive, send))

@@ -6,7 +6,7 @@ import pytest
 from tests.gateway.conftest import in_process, settled
 
 from smg_core.hooks import RequestFinished
-from smg_core.server import inference
+from smg_core.serving import inference
 from smg_core.simulator.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio

@@ -14,9 +14,9 @@ from smg_core.auth.base import Head
 from smg_core.errors import AuthenticationFailed
 from smg_core.protocols.chat import ChatRequest, decode_chat
 from smg_core.request import Caller
-from smg_core.server.apis import CHAT as CHAT_API
 from smg_core.server.app import App
 from smg_core.server.inprocess import async_client
+from smg_core.serving.api import CHAT as CHAT_API
 from smg_core.wire.base import Incoming
 
 pytestmark = pytest.mark.anyio

@@ -15,7 +15,7 @@ from tests.gateway.test_failures import error_of, taken_apart
 from smg_core import Config, Gateway
 from smg_core.config.config import TimeoutsConfig, WorkersConfig
 from smg_core.hooks import RequestFinished
-from smg_core.server.timeouts import HEADERS
+from smg_core.serving.timeouts import HEADERS
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.faults import Fault

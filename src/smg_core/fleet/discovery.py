@@ -20,7 +20,7 @@ from smg_core.discovery.running import Discovery
 from smg_core.discovery.waiting import pauses
 from smg_core.engines.target import Tls
 from smg_core.fleet.connect import worker_file
-from smg_core.server.runtime import Runtime
+from smg_core.serving.runtime import Runtime
 from smg_core.workers.worker import WorkerSpec
 
 __all__ = ["Discovering", "discovery_of"]

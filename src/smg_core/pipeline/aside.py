@@ -1,7 +1,7 @@
 """An answer beside the one that the client gets: of a call that may turn out to be used, or is only measured (edge).
 
 `AsideAnswer` takes what an attempt says and sends nothing. `AsideTrace` notes the moments of that call, and passes on those that
-belong to the request whatever comes of it. Above: hedging, server.shadowing. Below: answer, trace.
+belong to the request whatever comes of it. Above: hedging, serving.shadowing. Below: answer, trace.
 """
 
 from collections.abc import Sequence

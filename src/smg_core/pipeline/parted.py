@@ -4,7 +4,7 @@ A body of Completions may have several prompts. Each becomes a request with its 
 back-pressure work for each prompt alone; the choices of all leave in one response. A streamed part writes its chunks as they
 come; whole parts are merged after the last one. The first part that fails ends the others and the response, with its error.
 
-Above: server.inference makes the answer, the driver performs the step. Below: pipeline.answer, the driver.
+Above: serving.inference makes the answer, the driver performs the step. Below: pipeline.answer, the driver.
 """
 
 import asyncio

@@ -3,7 +3,7 @@
 An answer of this kind keeps events until the request's coroutine takes them: whoever is shown them may wait, which a push may
 not. What was shown cannot be taken back, so events are shown when they would be written: those of a stream from the commit point
 on, those of a whole answer at its end. If that refuses the answer, nothing more of it is shown or written, and the engine's call
-ends with the refusal. Above: server.answering, `parted`. Below: `answer`.
+ends with the refusal. Above: serving.answering, `parted`. Below: `answer`.
 """
 
 import asyncio

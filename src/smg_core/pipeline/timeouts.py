@@ -1,6 +1,6 @@
 """The time-outs of one request, as one record that every part of its path reads.
 
-Made once a request, from settings, its model and its headers (`server.timeouts`), and carried by `driver.Run`. The driver keeps
+Made once a request, from settings, its model and its headers (`serving.timeouts`), and carried by `driver.Run`. The driver keeps
 the bound of the whole request, `patience` those on an engine's silence, the engines' clients the one on connecting, the HTTP
 protocol the one on writing. Pure.
 """

@@ -9,7 +9,7 @@ import logging
 
 from smg_core.identity.identity import anonymous
 from smg_core.models.sealing_keys import DRAWN
-from smg_core.server.runtime import Runtime
+from smg_core.serving.runtime import Runtime
 
 __all__ = ["announce", "curl"]
 

@@ -14,7 +14,7 @@ from smg_core.errors import SmgError
 from smg_core.history.base import AppendItems, StoredResponse
 from smg_core.json_types import JsonObject
 from smg_core.request import GenerationRequest
-from smg_core.server.apis import Api, Memory
+from smg_core.serving.api import Api, Memory
 from smg_core.wire.base import Decoded, StreamEncoder, WholeEncoder
 
 __all__ = [

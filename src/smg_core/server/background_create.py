@@ -18,7 +18,7 @@ from smg_core.server.background_api import BackgroundApi
 from smg_core.server.background_states import KeptRequest, marks, pending_until
 from smg_core.server.background_store import kept_until
 from smg_core.server.chain_times import continued_kept
-from smg_core.server.runtime import Runtime
+from smg_core.serving.runtime import Runtime
 from smg_core.wire.base import Decoded
 from smg_core.wire.json_text import encode_body
 

@@ -14,7 +14,7 @@ from smg_core.pipeline.keep_alive import StreamKeepAlive
 from smg_core.pipeline.shown import streamed_answer, whole_answer
 from smg_core.plugins.registry import Plugins
 from smg_core.request import GenerationRequest
-from smg_core.server.answering import with_generations
+from smg_core.serving.answering import with_generations
 from smg_core.wire.base import Decoded, StreamEncoder, WholeEncoder
 
 __all__ = ["RunPlugins"]

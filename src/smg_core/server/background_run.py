@@ -20,10 +20,10 @@ from smg_core.pipeline.keep_alive import StreamKeepAlive
 from smg_core.server.background_api import BackgroundApi, StoredStream, StoredWhole
 from smg_core.server.background_plugins import RunPlugins
 from smg_core.server.background_store import PendingResponse
-from smg_core.server.outcomes import how_it_ended
-from smg_core.server.request_traces import account_of_run
-from smg_core.server.runtime import Runtime
-from smg_core.server.timeouts import CurrentTimeouts
+from smg_core.serving.request_finished import how_it_ended
+from smg_core.serving.request_traces import account_of_run
+from smg_core.serving.runtime import Runtime
+from smg_core.serving.timeouts import CurrentTimeouts
 from smg_core.wire.base import Decoded
 
 __all__ = ["BackgroundRun"]

@@ -45,9 +45,9 @@ from smg_core.server.background_states import (
     unmarks,
 )
 from smg_core.server.chain_times import continued_kept
-from smg_core.server.long_work import worked
 from smg_core.server.news import Key, News
-from smg_core.server.runtime import Runtime
+from smg_core.serving.offload import worked
+from smg_core.serving.runtime import Runtime
 from smg_core.wire.base import Decoded, Incoming
 from smg_core.wire.settings import MOST_VALUES
 

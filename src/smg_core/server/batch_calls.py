@@ -18,7 +18,7 @@ from smg_core.observability.faults import FaultLog
 from smg_core.plugins.exchange import exchange_within
 from smg_core.plugins.registry import Plugins
 from smg_core.request import Caller
-from smg_core.server.inference import internal_error
+from smg_core.serving.inference import internal_error
 from smg_core.wire.base import ErrorEncoder
 
 __all__ = ["BatchAnswer", "BatchEndpoint", "called"]

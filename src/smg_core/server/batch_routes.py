@@ -13,8 +13,8 @@ from smg_core.server.files import file_routes
 from smg_core.server.kept_files import KeptFiles
 from smg_core.server.message_batches import message_batch_routes
 from smg_core.server.openai_batches import openai_batch_routes
-from smg_core.server.runtime import Runtime
 from smg_core.server.spooling import Spools
+from smg_core.serving.runtime import Runtime
 from smg_core.wire.errors import anthropic_error, openai_error, responses_error
 
 __all__ = ["batch_routes"]

@@ -28,7 +28,7 @@ from smg_core.protocols.files import KeptFile
 from smg_core.server.batch_states import JOB, BatchJob, Tail, batch_record, following_status, job_record, with_done
 from smg_core.server.kept_files import file_record
 from smg_core.server.news import Key
-from smg_core.server.runtime import Runtime
+from smg_core.serving.runtime import Runtime
 
 __all__ = ["BatchOutcome", "PendingBatch", "error_log", "input_log", "output_log"]
 

@@ -11,7 +11,7 @@ import math
 from smg_core.errors import SmgError, StoreFailed
 from smg_core.history.base import Chain, ExtendExpiry, StoreOperation
 from smg_core.observability.repeats import Repeats
-from smg_core.server.runtime import Runtime
+from smg_core.serving.runtime import Runtime
 
 __all__ = ["ChainTimes", "chain_is_due", "chain_kept_until", "continued_kept"]
 

@@ -3,7 +3,7 @@
 Each process has one. A change is published to all processes, and applied where it is received; without a channel it is applied at
 once. What is kept of it reaches processes that start later. Settings are read again from where they came from: a bad one changes
 nothing, what can change live does, and what cannot is named (`server.live_settings`). Above: server.observing makes it, the
-routes of the admin door call it. Below: server.runtime, fleet.roster.
+routes of the admin door call it. Below: serving.runtime, fleet.roster.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from smg_core.server.keeping import with_filled_in
 from smg_core.server.live_settings import LIVE, differences, with_values
 from smg_core.server.log_level import LogLevel
 from smg_core.server.processes import ProcessTable
-from smg_core.server.runtime import Runtime
+from smg_core.serving.runtime import Runtime
 from smg_core.settings import ConfigError
 from smg_core.workers.worker import WorkerSpec
 

@@ -9,8 +9,8 @@ from smg_core.http.endpoint import Handler
 from smg_core.pipeline.tool_loop import without_hosted_tools
 from smg_core.protocols.messages import decode_count
 from smg_core.server.messages_api import MESSAGES
-from smg_core.server.runtime import Runtime
 from smg_core.server.tokenizing import decoded_body, json_handler, prompt_count
+from smg_core.serving.runtime import Runtime
 from smg_core.wire.base import Incoming, Locate
 from smg_core.wire.errors import anthropic_error, anthropic_status
 from smg_core.wire.json_text import encode_object

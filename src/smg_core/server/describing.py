@@ -16,7 +16,7 @@ from smg_core.http.routes import Route
 from smg_core.protocols.chat_answer_types import ErrorBody
 from smg_core.server import descriptions
 from smg_core.server.docs_page import docs_page
-from smg_core.server.runtime import Runtime
+from smg_core.serving.runtime import Runtime
 from smg_core.wire.openapi import Described, document
 
 __all__ = ["describing_routes"]

@@ -1,7 +1,7 @@
 """`Gateway`, the class that users make: the runtime, with its ASGI app and its in-process HTTP clients (edge).
 
 The same object runs in a notebook, in a test, inside another application and under `smg-gateway serve`: as an async context
-manager, as an ASGI app, or as an HTTP client that calls that app in process. Decides nothing; `server.runtime` wires.
+manager, as an ASGI app, or as an HTTP client that calls that app in process. Decides nothing; `serving.runtime` wires.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,11 +13,11 @@ import msgspec
 from smg_core.cards import card
 from smg_core.fleet.discovery import discovery_of
 from smg_core.request import GenerationRequest
-from smg_core.server.apis import CHAT
 from smg_core.server.app import App
-from smg_core.server.explain import rehearsal
 from smg_core.server.inprocess import async_client, sync_client
-from smg_core.server.runtime import Runtime, RuntimeArguments
+from smg_core.serving.api import CHAT
+from smg_core.serving.explain import rehearsal
+from smg_core.serving.runtime import Runtime, RuntimeArguments
 from smg_core.wire.base import Incoming
 from smg_core.wire.explain import Explanation
 

@@ -14,10 +14,10 @@ from smg_core.protocols.gemini_models import gemini_model_body, gemini_models_bo
 from smg_core.protocols.models import ModelCard
 from smg_core.request import Caller
 from smg_core.server import descriptions
-from smg_core.server.apis import GENERATE_CONTENT, STREAM_GENERATE_CONTENT
-from smg_core.server.inference import Inference
-from smg_core.server.runtime import Runtime
 from smg_core.server.tokenizing import decoded_body, json_handler, prompt_count
+from smg_core.serving.api import GENERATE_CONTENT, STREAM_GENERATE_CONTENT
+from smg_core.serving.inference import Inference
+from smg_core.serving.runtime import Runtime
 from smg_core.wire.base import Incoming, Locate
 from smg_core.wire.errors import gemini_error
 from smg_core.wire.json_text import encode_object

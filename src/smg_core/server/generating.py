@@ -8,18 +8,18 @@ import attrs
 from smg_core.http.endpoint import Endpoint, Handler
 from smg_core.http.routes import Route
 from smg_core.server import descriptions
-from smg_core.server.apis import CHAT, COMPLETIONS, sglang_api
 from smg_core.server.batch_routes import batch_routes
 from smg_core.server.counting import token_count
 from smg_core.server.gemini import gemini_routes
-from smg_core.server.inference import Inference
 from smg_core.server.messages_api import MESSAGES
 from smg_core.server.parsing import parse_routes
 from smg_core.server.pooling_routes import pooling_routes
 from smg_core.server.remembering_routes import remembering_routes
-from smg_core.server.runtime import Runtime
 from smg_core.server.speech_routes import speech_routes
 from smg_core.server.tokenizing import Tokenizing, only_model
+from smg_core.serving.api import CHAT, COMPLETIONS, sglang_api
+from smg_core.serving.inference import Inference
+from smg_core.serving.runtime import Runtime
 
 __all__ = ["generating_routes"]
 

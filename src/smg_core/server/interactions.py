@@ -19,12 +19,12 @@ from smg_core.protocols.interactions_object import shown_interaction
 from smg_core.protocols.interactions_resume import interaction_event
 from smg_core.server.background import Background
 from smg_core.server.background_api import BackgroundApi
-from smg_core.server.inference import Inference
 from smg_core.server.interactions_api import interactions_api
 from smg_core.server.interactions_descriptions import INTERACTIONS
 from smg_core.server.interactions_records import INTERACTION_PREFIX, interaction_of
-from smg_core.server.runtime import Runtime
 from smg_core.server.stored_answers import StoredHandlers
+from smg_core.serving.inference import Inference
+from smg_core.serving.runtime import Runtime
 
 __all__ = ["interaction_routes"]
 

@@ -25,9 +25,9 @@ from smg_core.protocols.interactions_resume import (
     interaction_frame,
     interaction_gone,
 )
-from smg_core.server.apis import Api, Memory
 from smg_core.server.background_api import BackgroundApi, BackgroundMemory, StoredWords
 from smg_core.server.interactions_records import INTERACTION_PREFIX, stored_interaction
+from smg_core.serving.api import Api, Memory
 from smg_core.wire.errors import gemini_error
 
 __all__ = ["INTERACTION_WORDS", "background_interactions", "interactions_api"]

@@ -4,7 +4,7 @@ A request that continues an interaction is given the steps of all before it. Its
 write, with the events of a stream, which may then be read again from any of them. Where the store fails then, the answer is given
 all the same and the failure is logged.
 
-Everything is of one tenant: an id of another is not found. Above: server.inference, by the row of the API. Below: the history.
+Everything is of one tenant: an id of another is not found. Above: serving.inference, by the row of the API. Below: the history.
 """
 
 import asyncio
@@ -23,8 +23,8 @@ from smg_core.protocols.interactions_resume import interaction_events
 from smg_core.protocols.interactions_steps import PREVIOUS
 from smg_core.server.chain_times import ChainTimes, continued_kept
 from smg_core.server.interactions_records import INTERACTION_PREFIX, interaction_bytes, stored_interaction
-from smg_core.server.long_work import worked
-from smg_core.server.runtime import Runtime
+from smg_core.serving.offload import worked
+from smg_core.serving.runtime import Runtime
 from smg_core.wire.base import StreamEncoder, WholeEncoder
 from smg_core.wire.decoding import OWN_LEVELS
 from smg_core.wire.json_bounds import NestedJson

@@ -5,8 +5,8 @@ Apart from `apis`, since its flow is one of its own. Above: server.generating, s
 
 from smg_core.protocols.messages import MessagesRequest, decode_messages
 from smg_core.protocols.messages_encode import MessagesStreamEncoder, MessagesWholeEncoder
-from smg_core.server.apis import Api
 from smg_core.server.messages_flow import respond_to_messages
+from smg_core.serving.api import Api
 from smg_core.wire.errors import anthropic_error, anthropic_status
 
 __all__ = ["MESSAGES"]

@@ -12,10 +12,10 @@ from smg_core.http.exchange import Exchange, Header
 from smg_core.http.routes import Route
 from smg_core.protocols.parse import FamilyOf, parse_function_call, parse_reasoning
 from smg_core.request import GenerationRequest
-from smg_core.server.chain_of_models import answering_model
 from smg_core.server.descriptions import PARSE_CALLS, PARSE_REASONING
-from smg_core.server.inference import take_back_cancellation
-from smg_core.server.runtime import Runtime
+from smg_core.serving.fallback_model import answering_model
+from smg_core.serving.inference import take_back_cancellation
+from smg_core.serving.runtime import Runtime
 from smg_core.tokenizer.base import GivenUp
 from smg_core.wire.settings import LimitsConfig
 from smg_parsers import Family

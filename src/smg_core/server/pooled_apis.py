@@ -18,7 +18,7 @@ from smg_core.protocols.rerank import bare_rerank_body, decode_rerank, decode_re
 from smg_core.protocols.score import decode_score, score_body
 from smg_core.protocols.vectors import PooledVectors
 from smg_core.request import PoolRequest
-from smg_core.server.apis import usual_status
+from smg_core.serving.api import usual_status
 from smg_core.wire.base import ErrorEncoder, Incoming
 from smg_core.wire.errors import cohere_error, gemini_error, openai_error
 

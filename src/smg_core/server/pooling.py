@@ -1,7 +1,7 @@
 """One handler shape for every API of pooled work (edge).
 
 Reads the body, decodes it, has the gateway's `Pooling` make the vectors, writes the answer off the event loop, and tells how the
-request ended, as `server.inference` does for APIs that generate. Above: server.pooling_routes. Below: pipeline.pooling, the table
+request ended, as `serving.inference` does for APIs that generate. Above: server.pooling_routes. Below: pipeline.pooling, the table
 in `server.pooled_apis`.
 """
 
@@ -19,16 +19,16 @@ from smg_core.pipeline.timeouts import Timeouts
 from smg_core.pipeline.trace import Trace
 from smg_core.protocols.vectors import PooledVectors
 from smg_core.request import GenerationRequest
-from smg_core.server.admission import RequestPlace
-from smg_core.server.explain import pool_explained
-from smg_core.server.inference import DECODED_INLINE, incoming_of, refusal_headers, take_back_cancellation
-from smg_core.server.long_work import worked
-from smg_core.server.outcomes import how_it_ended
 from smg_core.server.pooled_apis import PoolApi, PoolDecoded
-from smg_core.server.request_traces import account_of, observer_of, traced
-from smg_core.server.runtime import Runtime
-from smg_core.server.timeouts import CurrentTimeouts
 from smg_core.server.tokenizing import only_model
+from smg_core.serving.admission import RequestPlace
+from smg_core.serving.explain import pool_explained
+from smg_core.serving.inference import DECODED_INLINE, incoming_of, refusal_headers, take_back_cancellation
+from smg_core.serving.offload import worked
+from smg_core.serving.request_finished import how_it_ended
+from smg_core.serving.request_traces import account_of, observer_of, traced
+from smg_core.serving.runtime import Runtime
+from smg_core.serving.timeouts import CurrentTimeouts
 
 __all__ = ["PoolInference"]
 

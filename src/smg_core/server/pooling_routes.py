@@ -21,7 +21,7 @@ from smg_core.server.pooled_apis import (
     SCORE,
 )
 from smg_core.server.pooling import PoolInference
-from smg_core.server.runtime import Runtime
+from smg_core.serving.runtime import Runtime
 from smg_core.wire.operation import Operation
 
 __all__ = ["pooling_routes"]

@@ -7,8 +7,8 @@ from smg_core.http.browsers import hosts_taken
 from smg_core.http.endpoint import RouteTable
 from smg_core.server.describing import describing_routes
 from smg_core.server.generating import generating_routes
-from smg_core.server.runtime import Runtime
 from smg_core.server.status import status_routes
+from smg_core.serving.runtime import Runtime
 
 __all__ = ["public_table"]
 

@@ -4,7 +4,7 @@ A request that continues a response, or stands in a conversation, is given the i
 own items and those of its answer are kept in one write, so that whoever has read the end of an answer can continue it. Where the
 store fails then, the answer is given all the same and the failure is logged.
 
-Everything is of one tenant: an id of another is not found. Above: server.inference, by the row of the API. Below: the history.
+Everything is of one tenant: an id of another is not found. Above: serving.inference, by the row of the API. Below: the history.
 """
 
 import asyncio
@@ -33,10 +33,10 @@ from smg_core.protocols.responses_encode import ResponsesStreamEncoder, Response
 from smg_core.protocols.stored_items import item_type
 from smg_core.server.chain_times import ChainTimes, continued_kept
 from smg_core.server.conversation_locks import LOCKED, ConversationLocks
-from smg_core.server.long_work import worked
 from smg_core.server.responses_records import PREFIX, answer_bytes, stored_response, turn_of
-from smg_core.server.runtime import Runtime
 from smg_core.server.sealed_compactions import opened_compactions, sealed_compaction
+from smg_core.serving.offload import worked
+from smg_core.serving.runtime import Runtime
 from smg_core.wire.base import StreamEncoder, WholeEncoder
 from smg_core.wire.decoding import OWN_LEVELS
 from smg_core.wire.json_bounds import NestedJson

@@ -9,7 +9,6 @@ from smg_core.http.endpoint import Endpoint, Handler
 from smg_core.http.routes import WEBSOCKET, Route
 from smg_core.server import descriptions
 from smg_core.server.background import Background
-from smg_core.server.inference import Inference
 from smg_core.server.interactions import interaction_routes
 from smg_core.server.interactions_api import background_interactions, interactions_api
 from smg_core.server.interactions_memory import InteractionMemory
@@ -17,8 +16,9 @@ from smg_core.server.remembering import ResponseMemory
 from smg_core.server.response_tokens import input_tokens
 from smg_core.server.responses_api import background_responses, compaction_api, responses_api
 from smg_core.server.responses_socket import ResponsesSocket
-from smg_core.server.runtime import Runtime
 from smg_core.server.stored import stored_routes
+from smg_core.serving.inference import Inference
+from smg_core.serving.runtime import Runtime
 
 __all__ = ["remembering_routes"]
 

@@ -9,8 +9,8 @@ from smg_core.http.endpoint import Handler
 from smg_core.protocols.responses import decode_responses
 from smg_core.server.remembering import ResponseMemory
 from smg_core.server.responses_flow import prompted_as, shortened
-from smg_core.server.runtime import Runtime
 from smg_core.server.tokenizing import decoded_body, json_handler, prompt_count
+from smg_core.serving.runtime import Runtime
 from smg_core.wire.base import Incoming, Locate
 from smg_core.wire.errors import responses_error
 from smg_core.wire.json_text import encode_body

@@ -21,10 +21,10 @@ from smg_core.http.websocket import Received, WebSocket
 from smg_core.plugins.exchange import PluggedExchange, exchange_within
 from smg_core.protocols.responses import ResponsesRequest
 from smg_core.protocols.responses_frames import ClientFrame, error_frame, event_frames, read_frame, steer_failed
-from smg_core.server.inference import DECODED_INLINE, Inference, internal_error
 from smg_core.server.remembering import ResponseMemory
-from smg_core.server.runtime import Runtime
 from smg_core.server.socket_memory import ConnectionMemory, RecentResponses
+from smg_core.serving.inference import DECODED_INLINE, Inference, internal_error
+from smg_core.serving.runtime import Runtime
 from smg_core.wire.errors import error_headers, responses_error
 
 __all__ = ["ResponsesSocket"]

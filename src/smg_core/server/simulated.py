@@ -1,6 +1,6 @@
 """A gateway in front of embedded engines: no GPU and no port, but real gRPC over Unix sockets (edge).
 
-`Gateway.simulated` makes one; `server.runtime` knows nothing of it. Its engines start before the gateway's workers are
+`Gateway.simulated` makes one; `serving.runtime` knows nothing of it. Its engines start before the gateway's workers are
 watched and stop when it stops.
 """
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Unpack
 
 from smg_core.server.gateway import Gateway
-from smg_core.server.runtime import READY_S, RuntimeArguments
+from smg_core.serving.runtime import READY_S, RuntimeArguments
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.server import SimulatedEngine
 from smg_core.workers.worker import WorkerSpec

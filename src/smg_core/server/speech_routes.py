@@ -13,9 +13,9 @@ from smg_core.protocols.transcriptions import (
     decode_transcription,
     decode_translation,
 )
-from smg_core.server.apis import Api
-from smg_core.server.inference import Inference
-from smg_core.server.runtime import Runtime
+from smg_core.serving.api import Api
+from smg_core.serving.inference import Inference
+from smg_core.serving.runtime import Runtime
 from smg_core.wire.errors import openai_error
 from smg_core.wire.operation import Operation, OperationResponse
 

@@ -14,8 +14,8 @@ from typing import TypeVar
 
 from smg_core.errors import ClientGone, Overloaded, SmgError, StoreFailed
 from smg_core.http.exchange import Exchange
-from smg_core.server.inference import take_back_cancellation
-from smg_core.server.runtime import Runtime
+from smg_core.serving.inference import take_back_cancellation
+from smg_core.serving.runtime import Runtime
 from smg_core.tokenizer.base import GivenUp
 
 __all__ = ["Spool", "Spools", "read_through", "received"]

@@ -21,7 +21,7 @@ from smg_core.server import descriptions
 from smg_core.server.announcing import curl
 from smg_core.server.front_page import front_page
 from smg_core.server.gemini import GeminiModelRoutes
-from smg_core.server.runtime import Runtime
+from smg_core.serving.runtime import Runtime
 
 __all__ = ["Status", "status_routes"]
 

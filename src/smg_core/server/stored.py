@@ -9,9 +9,9 @@ from smg_core.protocols.responses import ResponsesRequest
 from smg_core.server.background import Background
 from smg_core.server.background_api import BackgroundApi
 from smg_core.server.conversations import Conversations
-from smg_core.server.runtime import Runtime
 from smg_core.server.stored_descriptions import STORED
 from smg_core.server.stored_responses import StoredResponses
+from smg_core.serving.runtime import Runtime
 
 __all__ = ["stored_routes"]
 

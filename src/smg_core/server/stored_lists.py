@@ -9,8 +9,8 @@ from typing import Generic, TypeVar
 import attrs
 
 from smg_core.history.base import Page, StoredRecord
-from smg_core.server.long_work import worked
-from smg_core.server.runtime import Runtime
+from smg_core.serving.offload import worked
+from smg_core.serving.runtime import Runtime
 
 __all__ = ["StoredList", "read_list"]
 

@@ -24,11 +24,11 @@ from smg_core.protocols.tokenize import (
     tokenized_body,
 )
 from smg_core.request import Caller, GenerationRequest, Message
-from smg_core.server.apis import usual_status
-from smg_core.server.chain_of_models import answering_model, prompted_as_answered
-from smg_core.server.inference import incoming_of, refusal_headers, take_back_cancellation
-from smg_core.server.long_work import worked
-from smg_core.server.runtime import Runtime
+from smg_core.serving.api import usual_status
+from smg_core.serving.fallback_model import answering_model, prompted_as_answered
+from smg_core.serving.inference import incoming_of, refusal_headers, take_back_cancellation
+from smg_core.serving.offload import worked
+from smg_core.serving.runtime import Runtime
 from smg_core.tokenizer.base import Tokenizer
 from smg_core.wire.base import ErrorEncoder, Incoming, Locate
 from smg_core.wire.errors import openai_error

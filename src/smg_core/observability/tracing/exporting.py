@@ -2,7 +2,7 @@
 
 A thread makes the spans of requests that have ended, and sends them: in batches, when there are many or some time has passed.
 The event loop never waits for it. A collector that is gone costs the spans of requests, which are counted, and one line in the
-log. This module loads the SDK, so it is imported only where traces are on. Above: server.tracing. Below: `spans`.
+log. This module loads the SDK, so it is imported only where traces are on. Above: serving.tracing. Below: `spans`.
 """
 
 import logging

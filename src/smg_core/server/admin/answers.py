@@ -3,7 +3,7 @@
 import msgspec
 
 from smg_core.http.exchange import Exchange
-from smg_core.server.runtime import Runtime
+from smg_core.serving.runtime import Runtime
 
 __all__ = ["respond_json"]
 

@@ -23,7 +23,7 @@ from smg_core.server.describing import describing_routes
 from smg_core.server.metrics.meter import Meter
 from smg_core.server.metrics.serving import metrics_route
 from smg_core.server.processes import ProcessTable
-from smg_core.server.runtime import Runtime
+from smg_core.serving.runtime import Runtime
 
 __all__ = ["AdminApp", "admin_table"]
 

@@ -17,7 +17,7 @@ from smg_core.observability.access_lines import time_stamp
 from smg_core.observability.audit_file import AuditFile, AuditFileBroken
 from smg_core.observability.repeats import Repeats
 from smg_core.observability.settings import AuditConfig
-from smg_core.server.runtime import Runtime
+from smg_core.serving.runtime import Runtime
 
 __all__ = ["READING", "AdminAudit", "AuditedEvent", "audit_fault"]
 

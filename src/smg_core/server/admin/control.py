@@ -39,7 +39,7 @@ from smg_core.server.admin.models import model_routes
 from smg_core.server.admin.plugins import plugin_routes
 from smg_core.server.control import Control
 from smg_core.server.live_settings import LIVE
-from smg_core.server.runtime import Runtime
+from smg_core.serving.runtime import Runtime
 from smg_core.settings import Value
 
 __all__ = ["control_routes"]

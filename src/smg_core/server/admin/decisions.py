@@ -12,7 +12,7 @@ from smg_core.http.exchange import Exchange
 from smg_core.http.routes import Route
 from smg_core.server.admin.descriptions import DECISIONS, RequestDecisions
 from smg_core.server.decided import Decided
-from smg_core.server.runtime import Runtime
+from smg_core.serving.runtime import Runtime
 
 __all__ = ["decision_routes"]
 

@@ -11,7 +11,7 @@ from smg_core.http.endpoint import Endpoint
 from smg_core.http.exchange import Exchange
 from smg_core.http.routes import Route
 from smg_core.server.admin.descriptions import DISCOVERY, DiscoveredWorker, DiscoverySources, SourceState
-from smg_core.server.runtime import Runtime
+from smg_core.serving.runtime import Runtime
 
 __all__ = ["discovery_routes"]
 

@@ -17,8 +17,8 @@ from smg_core.server.admin.descriptions import HEALTH, GatewayHealth, ProcessHea
 from smg_core.server.admin.discovery import discovery_routes
 from smg_core.server.descriptions import LIVENESS, READINESS
 from smg_core.server.processes import ProcessState, ProcessTable
-from smg_core.server.runtime import Runtime
 from smg_core.server.status import Status
+from smg_core.serving.runtime import Runtime
 
 __all__ = ["health_routes"]
 

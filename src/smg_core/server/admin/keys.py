@@ -27,8 +27,8 @@ from smg_core.server.admin.descriptions import (
     RevokeKeyBody,
     RotateKeyBody,
 )
-from smg_core.server.long_work import worked
-from smg_core.server.runtime import Runtime
+from smg_core.serving.offload import worked
+from smg_core.serving.runtime import Runtime
 
 __all__ = ["key_routes"]
 

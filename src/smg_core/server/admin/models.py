@@ -9,7 +9,7 @@ from smg_core.http.routes import Route
 from smg_core.pipeline.served import ServedModel
 from smg_core.server.admin.answers import respond_json
 from smg_core.server.admin.control_descriptions import MODELS, POLICIES, ModelRow, ModelRows, PolicyRow, PolicyRows
-from smg_core.server.runtime import Runtime
+from smg_core.serving.runtime import Runtime
 
 __all__ = ["model_routes"]
 

@@ -23,7 +23,7 @@ from smg_core.server.admin.control_descriptions import (
     PluginRow,
     PluginRows,
 )
-from smg_core.server.runtime import Runtime
+from smg_core.serving.runtime import Runtime
 from smg_core.settings import ConfigError
 
 __all__ = ["plugin_routes"]

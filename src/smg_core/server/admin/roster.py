@@ -35,7 +35,7 @@ from smg_core.server.admin.roster_descriptions import (
     WorkerRows,
 )
 from smg_core.server.admin.workers import worker_routes
-from smg_core.server.runtime import Runtime
+from smg_core.serving.runtime import Runtime
 from smg_core.workers.worker import Worker, WorkerSpec
 from smg_core.workers.worker_file import TLS_FIELDS, WorkerEntry, adapter_pairs, changed_tls, labels_of, spec_of
 

@@ -60,7 +60,7 @@ from smg_core.server.admin.worker_descriptions import (
     WorkerAnswers,
     WorkersBody,
 )
-from smg_core.server.runtime import Runtime
+from smg_core.serving.runtime import Runtime
 from smg_core.wire.operation import Operation
 from smg_core.workers.worker import Worker
 

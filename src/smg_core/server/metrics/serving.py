@@ -13,7 +13,7 @@ from smg_core.http.routes import Route
 from smg_core.observability.metrics.exposition import wanted_format
 from smg_core.server.app import App
 from smg_core.server.metrics.meter import Meter
-from smg_core.server.runtime import Runtime
+from smg_core.serving.runtime import Runtime
 from smg_core.wire.operation import Operation, OperationResponse
 
 __all__ = ["metrics_app", "metrics_route"]

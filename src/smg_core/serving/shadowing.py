@@ -3,7 +3,7 @@
 A copy is one turn in a task of its own, with a driver's run, a trace and an answer that nobody reads, so that nothing of it can
 reach the request that it is a copy of. It is not kept, performs no tool, is tried once, and counts towards no bound on requests.
 Copies have a bound of their own: what is beyond it is dropped and counted. Which requests have one is said by
-`routing.model_choice`. Above: the handler in `server.inference`. Below: the gateway's driver.
+`routing.model_choice`. Above: the handler in `serving.inference`. Below: the gateway's driver.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from smg_core.pipeline.timeouts import Timeouts
 from smg_core.pipeline.tool_loop import has_hosted_tools
 from smg_core.pipeline.trace import Trace
 from smg_core.request import GenerationRequest, HistoryRef
-from smg_core.server.runtime import Runtime
+from smg_core.serving.runtime import Runtime
 
 __all__ = ["Shadow", "Shadows"]
 

@@ -1,7 +1,7 @@
 """Makes the `Answer` to one request from its API's encoders and its exchange (edge).
 
 Decides which kind of answer it is (streamed or whole, one or in parts) and what stands in its head. Above: the handler in
-`server.inference`. Below: pipeline.answer, pipeline.parted, the exchange.
+`serving.inference`. Below: pipeline.answer, pipeline.parted, the exchange.
 """
 
 import json
@@ -18,9 +18,9 @@ from smg_core.pipeline.parted import StreamedParts, WholeParts
 from smg_core.pipeline.shown import streamed_answer, whole_answer
 from smg_core.pipeline.trace import Trace
 from smg_core.request import GenerationRequest
-from smg_core.server.apis import Api
-from smg_core.server.explain import explanation
-from smg_core.server.runtime import Runtime
+from smg_core.serving.api import Api
+from smg_core.serving.explain import explanation
+from smg_core.serving.runtime import Runtime
 from smg_core.wire.base import Decoded
 from smg_core.wire.explain import explanation_header
 

@@ -1,7 +1,7 @@
 """Decides the time-outs of a request, by the settings, its model and its headers.
 
 The only place where they are decided, for every API and every kind of engine. A header beats the model's settings, which beat
-the general ones; settings bound what a header may set. Pure. Above: the handler in `server.inference`, which puts the result
+the general ones; settings bound what a header may set. Pure. Above: the handler in `serving.inference`, which puts the result
 into the `Run` of the request. Below: the settings.
 """
 

@@ -12,7 +12,7 @@ from smg_core.pipeline.pool_gathering import Pooled
 from smg_core.pipeline.steps import Select
 from smg_core.pipeline.trace import Trace
 from smg_core.request import GenerationRequest, PoolRequest
-from smg_core.server.runtime import Runtime
+from smg_core.serving.runtime import Runtime
 from smg_core.wire.explain import Explanation, Phase, TimelineEntry, explanation_header
 
 __all__ = ["explanation", "pool_explained", "rehearsal"]

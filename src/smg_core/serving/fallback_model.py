@@ -13,7 +13,7 @@ from smg_core.pipeline.prompted import Prompted
 from smg_core.pipeline.served import ServedModel
 from smg_core.pipeline.trace import Trace
 from smg_core.request import GenerationRequest
-from smg_core.server.runtime import Runtime
+from smg_core.serving.runtime import Runtime
 
 __all__ = ["answering_model", "prompted_as_answered"]
 

@@ -13,7 +13,7 @@ from smg_core.observability.trace_context import passed_on
 from smg_core.observability.tracing.requests import RequestKind, TracedRequest
 from smg_core.pipeline.trace import Trace
 from smg_core.request import GenerationRequest
-from smg_core.server.runtime import Runtime
+from smg_core.serving.runtime import Runtime
 
 __all__ = ["account_of", "account_of_run", "observer_of", "traced"]
 

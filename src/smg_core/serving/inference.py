@@ -1,6 +1,6 @@
 """One handler shape for every generating API (edge).
 
-Reads the body, decodes it, runs the flow, and puts errors into the API's envelope. `server.apis` has the table of APIs. Above:
+Reads the body, decodes it, runs the flow, and puts errors into the API's envelope. `serving.api` has the table of APIs. Above:
 the app's route table. Below: the gateway's driver.
 """
 
@@ -19,14 +19,14 @@ from smg_core.pipeline.flow import Terms
 from smg_core.pipeline.keep_alive import StreamKeepAlive
 from smg_core.pipeline.timeouts import Timeouts
 from smg_core.pipeline.trace import Trace
-from smg_core.server.admission import RequestPlace
-from smg_core.server.answering import answer_to, names_of, with_generations
-from smg_core.server.apis import Api, Memory
-from smg_core.server.outcomes import how_it_ended
-from smg_core.server.request_traces import account_of, observer_of, traced
-from smg_core.server.runtime import Runtime
-from smg_core.server.shadowing import Shadow, Shadows
-from smg_core.server.timeouts import CurrentTimeouts
+from smg_core.serving.admission import RequestPlace
+from smg_core.serving.answering import answer_to, names_of, with_generations
+from smg_core.serving.api import Api, Memory
+from smg_core.serving.request_finished import how_it_ended
+from smg_core.serving.request_traces import account_of, observer_of, traced
+from smg_core.serving.runtime import Runtime
+from smg_core.serving.shadowing import Shadow, Shadows
+from smg_core.serving.timeouts import CurrentTimeouts
 from smg_core.wire.base import Decoded, Incoming, Locate
 from smg_core.wire.errors import error_headers
 

@@ -1,6 +1,6 @@
 """How a request to a model ended, as the one moment that observers are told.
 
-Pure. Above: the handler in `server.inference`, and the runs in the background. Below: pipeline.trace, hooks.
+Pure. Above: the handler in `serving.inference`, and the runs in the background. Below: pipeline.trace, hooks.
 """
 
 from smg_core.errors import InternalError, SmgError

@@ -9,7 +9,7 @@ from smg_core.errors import InvalidRequest
 from smg_core.pipeline.served import ServedModel
 from smg_core.pipeline.timeouts import Timeouts
 from smg_core.request import GenerationRequest
-from smg_core.server.timeouts import HEADERS, SERVER_TIMEOUT, TimeoutRules
+from smg_core.serving.timeouts import HEADERS, SERVER_TIMEOUT, TimeoutRules
 
 NONSENSE = ["nan", "inf", "-1", "+1", "0", "0.01", "1e3", "1_0", " 5", "5 ", "5s", "", ".5", "5."]
 NONSENSE += ["0x5", "1,5", "\u0663", "²", "99999999", "9" * 400]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from smg_core.pipeline.executor import INLINE
-from smg_core.server.runtime import Runtime
+from smg_core.serving.runtime import Runtime
 
 __all__ = ["worked"]
 
