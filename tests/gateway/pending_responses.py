@@ -16,9 +16,9 @@ from smg_core.server.background import Background
 from smg_core.server.background_api import BackgroundApi
 from smg_core.server.background_states import KeptRequest, marks, pending_until
 from smg_core.server.background_store import PendingResponse
-from smg_core.server.news import News
 from smg_core.server.remembering import ResponseMemory
 from smg_core.server.responses_api import background_responses, responses_api
+from smg_core.stored.bells import News
 from smg_core.testing import FakeClock
 from smg_core.wire.base import Incoming
 

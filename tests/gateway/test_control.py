@@ -26,11 +26,11 @@ from smg_core.server.admin.running import administered
 from smg_core.server.config_source import ConfigSource
 from smg_core.server.control import Control
 from smg_core.server.gateway import Gateway
-from smg_core.server.keeping import with_state_file
 from smg_core.server.live_settings import LIVE, NEEDS_RESTART
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.server import SimulatedEngine
+from smg_core.stored.history import with_state_file
 from smg_core.testing import FakeClock
 
 pytestmark = pytest.mark.anyio

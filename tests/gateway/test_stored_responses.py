@@ -28,11 +28,11 @@ from smg_core.pipeline.executor import INLINE
 from smg_core.pipeline.settings import TimeoutsConfig
 from smg_core.protocols.responses import decode_responses
 from smg_core.request import Caller
-from smg_core.server import chain_times
 from smg_core.server.app import App
 from smg_core.server.inprocess import async_client
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.replies import Reply, Rule
+from smg_core.stored import expiry
 from smg_core.testing import FakeClock
 from smg_core.wire.base import Incoming
 
@@ -616,7 +616,7 @@ async def test_the_reasoning_of_a_response_is_told_sealed_where_a_client_asks_fo
 async def test_all_that_an_answer_continues_is_kept_for_as_long_as_the_answer(
     api: str, background: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(chain_times, "chain_is_due", lambda *times: True)
+    monkeypatch.setattr(expiry, "chain_is_due", lambda *times: True)
     config = Config(history=HistoryConfig(responses_s=1000.0, events_s=600.0), responses=ResponsesConfig(poll_s=0.02))
     async with in_process(SIMULATOR, config=config) as house:
         ids: list[str] = []
@@ -655,5 +655,5 @@ async def test_a_store_that_keeps_nothing_longer_does_not_cost_the_answer(caplog
     clock.advance(8)
     chain = await gateway.history.chain("", "resp_1")
     assert chain is not None
-    await chain_times.ChainTimes(gateway).keep("", "", chain)
+    await expiry.ChainTimes(gateway).keep("", "", chain)
     assert "what leads to resp_1 could not be kept longer: it is read alone" in caplog.text

@@ -16,8 +16,8 @@ from smg_core.history.opening import guarded, open_history
 from smg_core.history.sealing import Cipher
 from smg_core.history.settings import HistoryConfig
 from smg_core.server.gateway import Gateway
-from smg_core.server.keeping import with_state_file
 from smg_core.settings import ConfigError
+from smg_core.stored.history import with_state_file
 
 pytestmark = pytest.mark.anyio
 OTHER_KEY = "k2=" + base64.b64encode(bytes(32)).decode()

@@ -2,7 +2,7 @@
 
 Two files: one that is written to, and the one before; when the first is full it becomes the second. They are read before the
 first worker joins, in a thread, and told to the policies of their models, a little at a time. A file that cannot be read is left
-out, with a line in the log. Above: server.keeping. Below: routing's journal and policies.
+out, with a line in the log. Above: stored.history. Below: routing's journal and policies.
 """
 
 import asyncio

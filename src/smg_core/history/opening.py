@@ -1,7 +1,7 @@
 """Opens the store that the settings name (edge).
 
 Decides which module a URL's scheme means, and loads it then, in a thread: nobody has to have the driver of a database that is not
-used. Above: `server.keeping`. Below: the stores, `guard`.
+used. Above: `stored.history`. Below: the stores, `guard`.
 """
 
 import asyncio

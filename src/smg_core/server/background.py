@@ -34,11 +34,11 @@ from smg_core.server.background_run import BackgroundRun
 from smg_core.server.background_states import REQUEST, KeptAsker, closed, kept_bytes, next_status, unmarks
 from smg_core.server.background_store import PendingResponse, kept_until, read_log
 from smg_core.server.following import follow
-from smg_core.server.news import Key, News, rung
 from smg_core.serving.offload import worked
 from smg_core.serving.request_traces import observer_of
 from smg_core.serving.runtime import Runtime
 from smg_core.serving.timeouts import CurrentTimeouts
+from smg_core.stored.bells import Key, News, rung
 from smg_core.wire.base import Decoded
 
 __all__ = ["Background"]

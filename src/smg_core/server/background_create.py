@@ -17,8 +17,8 @@ from smg_core.request import GenerationRequest
 from smg_core.server.background_api import BackgroundApi
 from smg_core.server.background_states import KeptRequest, marks, pending_until
 from smg_core.server.background_store import kept_until
-from smg_core.server.chain_times import continued_kept
 from smg_core.serving.runtime import Runtime
+from smg_core.stored.expiry import continued_kept
 from smg_core.wire.base import Decoded
 from smg_core.wire.json_text import encode_body
 

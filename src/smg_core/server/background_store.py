@@ -44,10 +44,10 @@ from smg_core.server.background_states import (
     pending_until,
     unmarks,
 )
-from smg_core.server.chain_times import continued_kept
-from smg_core.server.news import Key, News
 from smg_core.serving.offload import worked
 from smg_core.serving.runtime import Runtime
+from smg_core.stored.bells import Key, News
+from smg_core.stored.expiry import continued_kept
 from smg_core.wire.base import Decoded, Incoming
 from smg_core.wire.settings import MOST_VALUES
 

@@ -22,9 +22,9 @@ from smg_core.server.batch_run import BatchRun
 from smg_core.server.batch_states import JOB, NEXT, BatchJob, batch_record, cancellable, job_record, with_progress
 from smg_core.server.batch_store import PendingBatch, output_log
 from smg_core.server.batch_turns import Turns
-from smg_core.server.news import Key, rung
-from smg_core.server.stored_lists import StoredList, read_list
 from smg_core.serving.runtime import Runtime
+from smg_core.stored.bells import Key, rung
+from smg_core.stored.lists import StoredList, read_list
 from smg_core.wire.fields import not_in_list
 
 __all__ = ["BatchQueue"]

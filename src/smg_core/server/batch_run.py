@@ -26,11 +26,11 @@ from smg_core.server.batch_absences import Absences
 from smg_core.server.batch_calls import BatchAnswer, BatchEndpoint, called
 from smg_core.server.batch_store import BatchOutcome, PendingBatch
 from smg_core.server.batch_turns import Turns
-from smg_core.server.conversation_locks import LOCKED
 from smg_core.server.kept_files import ContentsGone, lines_of
-from smg_core.server.news import rung
 from smg_core.server.tokenizing import made_of
 from smg_core.serving.runtime import Runtime
+from smg_core.stored.bells import rung
+from smg_core.stored.locks import LOCKED
 from smg_core.wire.json_lines import Line
 
 __all__ = ["BatchRun"]

@@ -27,8 +27,8 @@ from smg_core.protocols.batches import BatchCounts, BatchTokens, KeptBatch, read
 from smg_core.protocols.files import KeptFile
 from smg_core.server.batch_states import JOB, BatchJob, Tail, batch_record, following_status, job_record, with_done
 from smg_core.server.kept_files import file_record
-from smg_core.server.news import Key
 from smg_core.serving.runtime import Runtime
+from smg_core.stored.bells import Key
 
 __all__ = ["BatchOutcome", "PendingBatch", "error_log", "input_log", "output_log"]
 

@@ -26,12 +26,12 @@ from smg_core.fleet.roster import ADMIN, FILE, PROGRAM, SETTINGS, Reconciled
 from smg_core.identity.identity import Identity, is_open, static_keys
 from smg_core.server.config_source import ConfigSource
 from smg_core.server.decided import Decided
-from smg_core.server.keeping import with_filled_in
 from smg_core.server.live_settings import LIVE, differences, with_values
 from smg_core.server.log_level import LogLevel
 from smg_core.server.processes import ProcessTable
 from smg_core.serving.runtime import Runtime
 from smg_core.settings import ConfigError
+from smg_core.stored.history import with_filled_in
 from smg_core.workers.worker import WorkerSpec
 
 __all__ = ["LIVE_VALUES", "Control", "Reloaded"]

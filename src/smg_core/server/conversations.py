@@ -26,9 +26,9 @@ from smg_core.protocols.conversations import (
     read_new_items,
 )
 from smg_core.request import Caller
-from smg_core.server.stored_answers import StoredHandlers
 from smg_core.server.tokenizing import decoded_body, json_handler, made_of
 from smg_core.serving.runtime import Runtime
+from smg_core.stored.answers import StoredHandlers
 from smg_core.wire.base import Incoming, Locate
 from smg_core.wire.errors import openai_error
 from smg_core.wire.fields import not_in_list

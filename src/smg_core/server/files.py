@@ -14,8 +14,8 @@ from smg_core.protocols.files import FileForm, KeptFile, file_list, file_object,
 from smg_core.server.batch_descriptions import BATCH_ROUTES
 from smg_core.server.kept_files import KeptFiles, contents, send_contents
 from smg_core.server.spooling import Spool, Spools, received
-from smg_core.server.stored_answers import StoredHandlers
 from smg_core.serving.runtime import Runtime
+from smg_core.stored.answers import StoredHandlers
 from smg_core.wire.multipart import FormReader
 
 __all__ = ["file_routes"]

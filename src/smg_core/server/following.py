@@ -11,10 +11,10 @@ from smg_core.errors import NotFound
 from smg_core.http.exchange import Exchange
 from smg_core.server.background_api import StoredWords
 from smg_core.server.background_states import RUNNING
-from smg_core.server.news import Key, News, rung
 from smg_core.serving.inference import take_back_cancellation
 from smg_core.serving.runtime import Runtime
 from smg_core.sse import COMMENT
+from smg_core.stored.bells import Key, News, rung
 
 __all__ = ["follow"]
 

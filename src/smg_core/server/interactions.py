@@ -22,9 +22,9 @@ from smg_core.server.background_api import BackgroundApi
 from smg_core.server.interactions_api import interactions_api
 from smg_core.server.interactions_descriptions import INTERACTIONS
 from smg_core.server.interactions_records import INTERACTION_PREFIX, interaction_of
-from smg_core.server.stored_answers import StoredHandlers
 from smg_core.serving.inference import Inference
 from smg_core.serving.runtime import Runtime
+from smg_core.stored.answers import StoredHandlers
 
 __all__ = ["interaction_routes"]
 

@@ -21,10 +21,10 @@ from smg_core.protocols.interactions import InteractionRequest, continued_intera
 from smg_core.protocols.interactions_encode import InteractionStreamEncoder, InteractionWholeEncoder
 from smg_core.protocols.interactions_resume import interaction_events
 from smg_core.protocols.interactions_steps import PREVIOUS
-from smg_core.server.chain_times import ChainTimes, continued_kept
 from smg_core.server.interactions_records import INTERACTION_PREFIX, interaction_bytes, stored_interaction
 from smg_core.serving.offload import worked
 from smg_core.serving.runtime import Runtime
+from smg_core.stored.expiry import ChainTimes, continued_kept
 from smg_core.wire.base import StreamEncoder, WholeEncoder
 from smg_core.wire.decoding import OWN_LEVELS
 from smg_core.wire.json_bounds import NestedJson

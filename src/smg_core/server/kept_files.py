@@ -27,10 +27,10 @@ from smg_core.http.exchange import Exchange, Header
 from smg_core.protocols.files import FileQuery, KeptFile, read_kept_file
 from smg_core.request import Caller
 from smg_core.server.spooling import Spool
-from smg_core.server.stored_lists import StoredList, read_list
 from smg_core.serving.inference import take_back_cancellation
 from smg_core.serving.offload import worked
 from smg_core.serving.runtime import Runtime
+from smg_core.stored.lists import StoredList, read_list
 from smg_core.wire.fields import not_in_list
 from smg_core.wire.json_lines import Line, LineSplitter
 

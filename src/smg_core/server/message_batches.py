@@ -20,9 +20,9 @@ from smg_core.server.batch_states import MESSAGE_BATCH, BatchJob
 from smg_core.server.batch_store import input_log, output_log
 from smg_core.server.kept_files import KeptFiles, contents, send_contents
 from smg_core.server.spooling import Spool, Spools, read_through, received
-from smg_core.server.stored_answers import StoredHandlers
 from smg_core.server.tokenizing import JSON_TYPE
 from smg_core.serving.runtime import Runtime
+from smg_core.stored.answers import StoredHandlers
 
 __all__ = ["message_batch_routes"]
 

@@ -12,9 +12,9 @@ from smg_core.server.batch_descriptions import BATCH_ROUTES
 from smg_core.server.batch_queue import BatchQueue
 from smg_core.server.batch_states import BATCH, BatchJob
 from smg_core.server.kept_files import KeptFiles
-from smg_core.server.stored_answers import StoredHandlers
 from smg_core.server.tokenizing import json_handler
 from smg_core.serving.runtime import Runtime
+from smg_core.stored.answers import StoredHandlers
 from smg_core.wire.base import Incoming, Locate
 from smg_core.wire.errors import openai_error
 from smg_core.wire.fields import read_limit

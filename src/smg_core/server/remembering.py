@@ -31,12 +31,12 @@ from smg_core.observability.repeats import Repeats
 from smg_core.protocols.responses import ResponsesRequest, continued
 from smg_core.protocols.responses_encode import ResponsesStreamEncoder, ResponsesWholeEncoder
 from smg_core.protocols.stored_items import item_type
-from smg_core.server.chain_times import ChainTimes, continued_kept
-from smg_core.server.conversation_locks import LOCKED, ConversationLocks
 from smg_core.server.responses_records import PREFIX, answer_bytes, stored_response, turn_of
-from smg_core.server.sealed_compactions import opened_compactions, sealed_compaction
 from smg_core.serving.offload import worked
 from smg_core.serving.runtime import Runtime
+from smg_core.stored.expiry import ChainTimes, continued_kept
+from smg_core.stored.locks import LOCKED, ConversationLocks
+from smg_core.stored.sealed_compactions import opened_compactions, sealed_compaction
 from smg_core.wire.base import StreamEncoder, WholeEncoder
 from smg_core.wire.decoding import OWN_LEVELS
 from smg_core.wire.json_bounds import NestedJson

@@ -34,11 +34,11 @@ from smg_core.server.announcing import announce
 from smg_core.server.config_source import ConfigSource
 from smg_core.server.gateway import Gateway
 from smg_core.server.http_server import HttpServer, connections_within
-from smg_core.server.keeping import with_state_file
 from smg_core.server.listeners import Listeners, open_listeners, tell_listeners
 from smg_core.server.observing import ProcessReports, log_writer, shared_numbers
 from smg_core.server.processes import SharedNumbers
 from smg_core.server.supervisor import CANNOT_START, SPEAKER, Supervisor
+from smg_core.stored.history import with_state_file
 
 __all__ = ["serve"]
 

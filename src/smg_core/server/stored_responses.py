@@ -21,9 +21,9 @@ from smg_core.protocols.responses import SEALED, ResponsesRequest
 from smg_core.protocols.responses_parts import Seal, with_sealed_reasoning
 from smg_core.server.background import Background
 from smg_core.server.background_api import BackgroundApi
-from smg_core.server.stored_answers import StoredHandlers
 from smg_core.server.tokenizing import made_of
 from smg_core.serving.runtime import Runtime
+from smg_core.stored.answers import StoredHandlers
 from smg_core.wire.fields import not_in_list
 
 __all__ = ["StoredResponses"]

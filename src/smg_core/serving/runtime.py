@@ -45,9 +45,9 @@ from smg_core.request import Caller
 from smg_core.routing.base import Policy, RequestEnded
 from smg_core.routing.decisions import Decisions
 from smg_core.routing.model_choice import ModelChoice
-from smg_core.server.keeping import keeping
 from smg_core.serving.admission import Admission, compat_of
 from smg_core.serving.tracing import logs_of, tracing_of
+from smg_core.stored.history import keeping
 from smg_core.tools.hosted import hosted_kinds, hosted_tools
 from smg_core.workers.monitor import Monitor
 from smg_core.workers.worker import Board, Worker, WorkerSpec

@@ -5,7 +5,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smg_core.server.chain_times import chain_is_due, chain_kept_until
+from smg_core.stored.expiry import chain_is_due, chain_kept_until
 
 KEPT = 1600.0
 PART = KEPT / 16

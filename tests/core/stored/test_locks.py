@@ -11,7 +11,7 @@ from smg_core.errors import SmgError, StoreFailed
 from smg_core.history.base import Lease
 from smg_core.history.hooks import Rejected
 from smg_core.history.memory import MemoryStore
-from smg_core.server.conversation_locks import ConversationLocks
+from smg_core.stored.locks import ConversationLocks
 from smg_core.testing import FakeClock
 
 pytestmark = pytest.mark.anyio
