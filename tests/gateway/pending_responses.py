@@ -7,15 +7,15 @@ import attrs
 import msgspec
 
 from smg_core import Config, Gateway
+from smg_core.background.api import BackgroundApi
+from smg_core.background.service import Background
+from smg_core.background.states import KeptRequest, marks, pending_until
+from smg_core.background.store import PendingResponse
 from smg_core.events import Done, Finished, Started, TextDelta, TextEnd, Usage
 from smg_core.history.base import AppendEvents, PutResponse, StoredEvent
 from smg_core.http.settings import ResponsesConfig
 from smg_core.protocols.responses import ResponsesRequest, decode_responses
 from smg_core.protocols.responses_encode import ResponsesStreamEncoder
-from smg_core.server.background import Background
-from smg_core.server.background_api import BackgroundApi
-from smg_core.server.background_states import KeptRequest, marks, pending_until
-from smg_core.server.background_store import PendingResponse
 from smg_core.server.remembering import ResponseMemory
 from smg_core.server.responses_api import background_responses, responses_api
 from smg_core.stored.bells import News

@@ -9,6 +9,8 @@ from functools import partial
 
 import attrs
 
+from smg_core.background.api import BackgroundApi
+from smg_core.background.service import Background
 from smg_core.errors import NotFound
 from smg_core.history.base import StoredResponse
 from smg_core.http.endpoint import Endpoint, Handler
@@ -17,8 +19,6 @@ from smg_core.http.routes import Route
 from smg_core.protocols.interactions import InteractionRequest, Revision, revision_of
 from smg_core.protocols.interactions_object import shown_interaction
 from smg_core.protocols.interactions_resume import interaction_event
-from smg_core.server.background import Background
-from smg_core.server.background_api import BackgroundApi
 from smg_core.server.interactions_api import interactions_api
 from smg_core.server.interactions_descriptions import INTERACTIONS
 from smg_core.server.interactions_records import INTERACTION_PREFIX, interaction_of

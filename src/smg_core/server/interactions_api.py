@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from smg_core.background.api import BackgroundApi, BackgroundMemory, StoredWords
 from smg_core.pipeline.tool_loop import without_hosted_tools
 from smg_core.protocols.interactions import (
     REVISION_HEADER,
@@ -25,7 +26,6 @@ from smg_core.protocols.interactions_resume import (
     interaction_frame,
     interaction_gone,
 )
-from smg_core.server.background_api import BackgroundApi, BackgroundMemory, StoredWords
 from smg_core.server.interactions_records import INTERACTION_PREFIX, stored_interaction
 from smg_core.serving.api import Api, Memory
 from smg_core.wire.errors import gemini_error

@@ -5,10 +5,10 @@ They share the history and the background. Above: server.generating. Below: the 
 
 from functools import partial
 
+from smg_core.background.service import Background
 from smg_core.http.endpoint import Endpoint, Handler
 from smg_core.http.routes import WEBSOCKET, Route
 from smg_core.server import descriptions
-from smg_core.server.background import Background
 from smg_core.server.interactions import interaction_routes
 from smg_core.server.interactions_api import background_interactions, interactions_api
 from smg_core.server.interactions_memory import InteractionMemory

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from smg_core.background.api import BackgroundApi, BackgroundMemory, StoredWords
 from smg_core.errors import SmgError
 from smg_core.json_types import JsonObject
 from smg_core.protocols.responses import ResponsesRequest, decode_responses
@@ -15,7 +16,6 @@ from smg_core.protocols.responses_compact import CompactionEncoder, decode_compa
 from smg_core.protocols.responses_encode import ResponsesStreamEncoder, ResponsesWholeEncoder
 from smg_core.protocols.responses_object import error_object
 from smg_core.protocols.responses_resume import EventLog, frame_of, is_terminal, response_gone, split_frames
-from smg_core.server.background_api import BackgroundApi, BackgroundMemory, StoredWords
 from smg_core.server.responses_flow import prompted_as, respond_to
 from smg_core.server.responses_records import PREFIX, stored_response, turn_of
 from smg_core.serving.api import Api, Memory

@@ -3,11 +3,11 @@
 Above: server.generating puts the routes into the table. Below: the handlers.
 """
 
+from smg_core.background.api import BackgroundApi
+from smg_core.background.service import Background
 from smg_core.http.endpoint import Endpoint, Handler
 from smg_core.http.routes import Route
 from smg_core.protocols.responses import ResponsesRequest
-from smg_core.server.background import Background
-from smg_core.server.background_api import BackgroundApi
 from smg_core.server.conversations import Conversations
 from smg_core.server.stored_descriptions import STORED
 from smg_core.server.stored_responses import StoredResponses

@@ -14,6 +14,12 @@ from typing import TypeVar
 import attrs
 import msgspec
 
+from smg_core.background.api import AnyBackgroundApi, BackgroundApi
+from smg_core.background.create import keep_request
+from smg_core.background.run import BackgroundRun
+from smg_core.background.states import REQUEST, KeptAsker, closed, kept_bytes, next_status, unmarks
+from smg_core.background.store import PendingResponse, kept_until, read_log
+from smg_core.background.stream import follow
 from smg_core.errors import Conflict, InvalidRequest, SmgError, StoreFailed
 from smg_core.history.base import (
     AppendEvents,
@@ -28,12 +34,6 @@ from smg_core.history.base import (
 )
 from smg_core.hooks import RunEnded
 from smg_core.http.exchange import Exchange
-from smg_core.server.background_api import AnyBackgroundApi, BackgroundApi
-from smg_core.server.background_create import keep_request
-from smg_core.server.background_run import BackgroundRun
-from smg_core.server.background_states import REQUEST, KeptAsker, closed, kept_bytes, next_status, unmarks
-from smg_core.server.background_store import PendingResponse, kept_until, read_log
-from smg_core.server.following import follow
 from smg_core.serving.offload import worked
 from smg_core.serving.request_traces import observer_of
 from smg_core.serving.runtime import Runtime

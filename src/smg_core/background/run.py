@@ -10,6 +10,9 @@ import asyncio
 from functools import partial
 from typing import Generic, TypeVar
 
+from smg_core.background.api import BackgroundApi, StoredStream, StoredWhole
+from smg_core.background.plugins import RunPlugins
+from smg_core.background.store import PendingResponse
 from smg_core.errors import Conflict, ModelNotFound, SmgError, StoreFailed
 from smg_core.history.base import LeaseLost, StaleVersion
 from smg_core.hooks import Observer, RequestFinished, RequestStarted, RunEnded
@@ -17,9 +20,6 @@ from smg_core.pipeline.answer import Answer, WholeAnswer
 from smg_core.pipeline.driver import Run
 from smg_core.pipeline.flow import Terms
 from smg_core.pipeline.keep_alive import StreamKeepAlive
-from smg_core.server.background_api import BackgroundApi, StoredStream, StoredWhole
-from smg_core.server.background_plugins import RunPlugins
-from smg_core.server.background_store import PendingResponse
 from smg_core.serving.request_finished import how_it_ended
 from smg_core.serving.request_traces import account_of_run
 from smg_core.serving.runtime import Runtime

@@ -7,10 +7,10 @@ Below: the history.
 
 import asyncio
 
+from smg_core.background.api import StoredWords
+from smg_core.background.states import RUNNING
 from smg_core.errors import NotFound
 from smg_core.http.exchange import Exchange
-from smg_core.server.background_api import StoredWords
-from smg_core.server.background_states import RUNNING
 from smg_core.serving.inference import take_back_cancellation
 from smg_core.serving.runtime import Runtime
 from smg_core.sse import COMMENT

@@ -8,15 +8,15 @@ from typing import TypeVar
 
 import attrs
 
+from smg_core.background.api import BackgroundApi
+from smg_core.background.states import KeptRequest, marks, pending_until
+from smg_core.background.store import kept_until
 from smg_core.errors import InvalidRequest, Overloaded, PromptTooLong, RateLimited
 from smg_core.history.base import AppendEvents, PutResponse, StoredEvent, StoreOperation
 from smg_core.hooks import SilentObserver
 from smg_core.http.exchange import Exchange
 from smg_core.pipeline.trace import Trace
 from smg_core.request import GenerationRequest
-from smg_core.server.background_api import BackgroundApi
-from smg_core.server.background_states import KeptRequest, marks, pending_until
-from smg_core.server.background_store import kept_until
 from smg_core.serving.runtime import Runtime
 from smg_core.stored.expiry import continued_kept
 from smg_core.wire.base import Decoded

@@ -13,6 +13,21 @@ from typing import Generic, TypeVar
 import attrs
 import msgspec
 
+from smg_core.background.api import BackgroundApi, StoredLog, StoredWords
+from smg_core.background.states import (
+    REQUEST,
+    RUNNING,
+    KeptRequest,
+    Mark,
+    closed,
+    ends_soon,
+    kept_bytes,
+    kept_longer,
+    mark,
+    next_status,
+    pending_until,
+    unmarks,
+)
 from smg_core.errors import InternalError, SmgError, StoreFailed
 from smg_core.history.base import (
     AppendEvents,
@@ -29,21 +44,6 @@ from smg_core.history.base import (
 )
 from smg_core.json_types import JsonObject
 from smg_core.request import Caller
-from smg_core.server.background_api import BackgroundApi, StoredLog, StoredWords
-from smg_core.server.background_states import (
-    REQUEST,
-    RUNNING,
-    KeptRequest,
-    Mark,
-    closed,
-    ends_soon,
-    kept_bytes,
-    kept_longer,
-    mark,
-    next_status,
-    pending_until,
-    unmarks,
-)
 from smg_core.serving.offload import worked
 from smg_core.serving.runtime import Runtime
 from smg_core.stored.bells import Key, News
