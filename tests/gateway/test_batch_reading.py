@@ -25,11 +25,11 @@ from tests.gateway.test_batches import (
 )
 
 from smg_core import Config
+from smg_core.batches import messages, run
+from smg_core.batches.spool import Spool
+from smg_core.batches.types import LineCheck
 from smg_core.errors import ClientGone
 from smg_core.pipeline.executor import INLINE
-from smg_core.protocols.batches import LineCheck
-from smg_core.server import batch_run, message_batches
-from smg_core.server.spooling import Spool
 from smg_core.wire.json_lines import Line, LineSplitter
 from smg_core.wire.settings import LimitsConfig
 
@@ -62,8 +62,8 @@ class Work:
         patch.setattr(LineSplitter, "end", noted_end)
         patch.setattr(LineCheck, "add", noted_add)
         for name in ("_read_request", "_read_id", "refusal", "_named_model"):
-            patch.setattr(batch_run, name, self._noted(name, getattr(batch_run, name)))
-        patch.setattr(message_batches, "write_lines", self._noted("write_lines", message_batches.write_lines))
+            patch.setattr(run, name, self._noted(name, getattr(run, name)))
+        patch.setattr(messages, "write_lines", self._noted("write_lines", messages.write_lines))
 
     def _noted(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
         def noted(first: Any, *others: Any, **more: Any) -> Any:
@@ -156,15 +156,15 @@ async def test_a_line_of_too_many_values_fails_its_batch_before_anything_is_run(
 async def test_no_more_requests_of_a_batch_are_held_at_once_than_the_memory_for_bodies_has_room_for(
     monkeypatch: pytest.MonkeyPatch, messages: bool, room: int, most: int
 ) -> None:
-    one, under_way = batch_run.BatchRun._one, Counter[str]()
+    one, under_way = run.BatchRun._one, Counter[str]()
 
-    async def noted(run: batch_run.BatchRun, place: int, line: bytes) -> None:
+    async def noted(run: run.BatchRun, place: int, line: bytes) -> None:
         under_way["now"] += 1
         under_way["most"] = max(under_way["most"], under_way["now"])
         await one(run, place, line)
         under_way["now"] -= 1
 
-    monkeypatch.setattr(batch_run.BatchRun, "_one", noted)
+    monkeypatch.setattr(run.BatchRun, "_one", noted)
     long = [{"role": "user", "content": "x" * 3_000}]
     config = Config(batches=BRISK, limits=LimitsConfig(pending_body_bytes=room))
     async with in_process(QUICK, config=config) as house, openai_of(house) as client, anthropic_of(house) as other:
@@ -215,7 +215,7 @@ async def test_a_client_that_leaves_while_its_message_batch_is_read_gives_that_u
 ) -> None:
     reading, over = threading.Event(), threading.Event()
     raised: list[BaseException] = []
-    write_lines, spaces = message_batches.write_lines, iter(range(1_000_000))
+    write_lines, spaces = messages.write_lines, iter(range(1_000_000))
 
     def read(spool: Spool, size: int) -> bytes:
         reading.set()
@@ -231,7 +231,7 @@ async def test_a_client_that_leaves_while_its_message_batch_is_read_gives_that_u
             over.set()
 
     monkeypatch.setattr(Spool, "read", read)
-    monkeypatch.setattr(message_batches, "write_lines", noted)
+    monkeypatch.setattr(messages, "write_lines", noted)
     async with over_http(QUICK, config=Config(batches=BRISK)) as house:
         posting = asyncio.create_task(house.http.post("/v1/messages/batches", content=b"{}"))
         await eventually(reading.is_set)

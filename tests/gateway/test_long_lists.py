@@ -10,6 +10,10 @@ import pytest
 from tests.gateway.conftest import House, in_process
 from tests.gateway.test_admin import ADMIN, VIRTUAL, bearer, opened
 
+from smg_core.batches.file_types import KeptFile
+from smg_core.batches.files import file_record
+from smg_core.batches.states import BATCH, MESSAGE_BATCH, batch_record
+from smg_core.batches.types import KeptBatch
 from smg_core.history.base import (
     AppendItems,
     PutConversation,
@@ -19,11 +23,7 @@ from smg_core.history.base import (
     StoredResponse,
 )
 from smg_core.pipeline.executor import INLINE
-from smg_core.protocols.batches import KeptBatch
-from smg_core.protocols.files import KeptFile
 from smg_core.server.app import App
-from smg_core.server.batch_states import BATCH, MESSAGE_BATCH, batch_record
-from smg_core.server.kept_files import file_record
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.wire.json_text import encode_body
 

@@ -5,10 +5,10 @@ Above: server.app puts them into its table. Below: the handler, and the table of
 
 import attrs
 
+from smg_core.batches.routes import batch_routes
 from smg_core.http.endpoint import Endpoint, Handler
 from smg_core.http.routes import Route
 from smg_core.server import descriptions
-from smg_core.server.batch_routes import batch_routes
 from smg_core.server.counting import token_count
 from smg_core.server.gemini import gemini_routes
 from smg_core.server.messages_api import MESSAGES

@@ -5,15 +5,15 @@ Above: server.generating puts them into the table, with the handlers that reques
 
 from collections.abc import Mapping
 
+from smg_core.batches.calls import BatchEndpoint
+from smg_core.batches.file_routes import file_routes
+from smg_core.batches.files import KeptFiles
+from smg_core.batches.messages import message_batch_routes
+from smg_core.batches.openai import openai_batch_routes
+from smg_core.batches.queue import BatchQueue
+from smg_core.batches.spool import Spools
 from smg_core.http.endpoint import Endpoint, Handler
 from smg_core.http.routes import Route
-from smg_core.server.batch_calls import BatchEndpoint
-from smg_core.server.batch_queue import BatchQueue
-from smg_core.server.files import file_routes
-from smg_core.server.kept_files import KeptFiles
-from smg_core.server.message_batches import message_batch_routes
-from smg_core.server.openai_batches import openai_batch_routes
-from smg_core.server.spooling import Spools
 from smg_core.serving.runtime import Runtime
 from smg_core.wire.errors import anthropic_error, openai_error, responses_error
 

@@ -6,14 +6,14 @@ Below: the spool, the kept files.
 
 import asyncio
 
+from smg_core.batches.file_types import FileForm, KeptFile, file_list, file_object, read_file_form, read_file_query
+from smg_core.batches.files import KeptFiles, contents, send_contents
+from smg_core.batches.operations import BATCH_ROUTES
+from smg_core.batches.spool import Spool, Spools, received
 from smg_core.errors import InvalidRequest, NotImplementedHere, PayloadTooLarge
 from smg_core.http.endpoint import Endpoint, Handler
 from smg_core.http.exchange import Exchange
 from smg_core.http.routes import Route
-from smg_core.protocols.files import FileForm, KeptFile, file_list, file_object, read_file_form, read_file_query
-from smg_core.server.batch_descriptions import BATCH_ROUTES
-from smg_core.server.kept_files import KeptFiles, contents, send_contents
-from smg_core.server.spooling import Spool, Spools, received
 from smg_core.serving.runtime import Runtime
 from smg_core.stored.answers import StoredHandlers
 from smg_core.wire.multipart import FormReader

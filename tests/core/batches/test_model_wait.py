@@ -1,6 +1,6 @@
 """How long the requests of a batch wait for models that nobody serves."""
 
-from smg_core.server.batch_absences import Absences
+from smg_core.batches.model_wait import Absences
 
 
 def test_of_many_requests_for_a_model_that_never_comes_the_first_ones_wait_and_the_rest_do_not() -> None:

@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 import msgspec
 from msgspec import Raw, Struct
 
+from smg_core.batches.types import KeptBatch
 from smg_core.errors import InvalidJson, InvalidRequest
 from smg_core.json_types import Json, JsonObject
-from smg_core.protocols.batches import KeptBatch
 from smg_core.wire.decoding import OWN_LEVELS, too_many
 from smg_core.wire.fields import read_limit
 from smg_core.wire.json_lines import ObjectBounds, objects_of

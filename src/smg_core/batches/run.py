@@ -16,17 +16,17 @@ from typing import Any, TypeVar
 import attrs
 import msgspec
 
+from smg_core.batches.calls import BatchAnswer, BatchEndpoint, called
+from smg_core.batches.files import ContentsGone, lines_of
+from smg_core.batches.message_types import MessageLine, message_result, message_result_without_answer
+from smg_core.batches.model_wait import Absences
+from smg_core.batches.pacing import Turns
+from smg_core.batches.store import BatchOutcome, PendingBatch
+from smg_core.batches.types import BatchLine, BatchTokens, LineCheck, error_line, read_tokens, refusal, result_line
 from smg_core.errors import InvalidRequest, StoreFailed
 from smg_core.history.base import LeaseLost, StaleVersion
 from smg_core.hooks import RunEnded
-from smg_core.protocols.batches import BatchLine, BatchTokens, LineCheck, error_line, read_tokens, refusal, result_line
-from smg_core.protocols.messages_batches import MessageLine, message_result, message_result_without_answer
 from smg_core.request import Caller
-from smg_core.server.batch_absences import Absences
-from smg_core.server.batch_calls import BatchAnswer, BatchEndpoint, called
-from smg_core.server.batch_store import BatchOutcome, PendingBatch
-from smg_core.server.batch_turns import Turns
-from smg_core.server.kept_files import ContentsGone, lines_of
 from smg_core.server.tokenizing import made_of
 from smg_core.serving.runtime import Runtime
 from smg_core.stored.bells import rung

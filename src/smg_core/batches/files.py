@@ -12,6 +12,8 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
+from smg_core.batches.file_types import FileQuery, KeptFile, read_kept_file
+from smg_core.batches.spool import Spool
 from smg_core.errors import NotFound, SmgError
 from smg_core.history.base import (
     AppendEvents,
@@ -24,9 +26,7 @@ from smg_core.history.base import (
     StoreOperation,
 )
 from smg_core.http.exchange import Exchange, Header
-from smg_core.protocols.files import FileQuery, KeptFile, read_kept_file
 from smg_core.request import Caller
-from smg_core.server.spooling import Spool
 from smg_core.serving.inference import take_back_cancellation
 from smg_core.serving.offload import worked
 from smg_core.serving.runtime import Runtime

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smg_core.protocols.batches import LineCheck, refusal
+from smg_core.batches.types import LineCheck, refusal
 
 SHAPES = [b"true", b"1", b'"no"', b"{}", b"[false]", b"[" + b"{}," * 300_000 + b"{}]", b'{"a":' * 60 + b"1" + b"}" * 60]
 

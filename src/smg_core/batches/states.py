@@ -18,11 +18,11 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import Struct, field
 
+from smg_core.batches.message_types import message_batch_status
+from smg_core.batches.types import BatchCounts, BatchTokens, KeptBatch
 from smg_core.errors import InvalidRequest
 from smg_core.grants import Grants
 from smg_core.history.base import PutRecord, StoredRecord
-from smg_core.protocols.batches import BatchCounts, BatchTokens, KeptBatch
-from smg_core.protocols.messages_batches import message_batch_status
 
 __all__ = [
     "BATCH",

@@ -3,15 +3,15 @@
 Above: `batch_routes`. Below: the queue of batches, the kept files.
 """
 
+from smg_core.batches.files import KeptFiles
+from smg_core.batches.operations import BATCH_ROUTES
+from smg_core.batches.queue import BatchQueue
+from smg_core.batches.states import BATCH, BatchJob
+from smg_core.batches.types import KeptBatch, batch_list, batch_object, read_batch
 from smg_core.errors import InvalidRequest, NotFound
 from smg_core.http.endpoint import Endpoint, Handler
 from smg_core.http.exchange import Exchange
 from smg_core.http.routes import Route
-from smg_core.protocols.batches import KeptBatch, batch_list, batch_object, read_batch
-from smg_core.server.batch_descriptions import BATCH_ROUTES
-from smg_core.server.batch_queue import BatchQueue
-from smg_core.server.batch_states import BATCH, BatchJob
-from smg_core.server.kept_files import KeptFiles
 from smg_core.server.tokenizing import json_handler
 from smg_core.serving.runtime import Runtime
 from smg_core.stored.answers import StoredHandlers

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smg_core.server.batch_states import NEXT, BatchJob, following_status, with_done
-from smg_core.server.batch_turns import Turns
+from smg_core.batches.pacing import Turns
+from smg_core.batches.states import NEXT, BatchJob, following_status, with_done
 
 ENDED = {"completed", "failed", "expired", "cancelled"}
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from smg_core.batches.message_types import write_lines
 from smg_core.errors import InvalidRequest, PayloadTooLarge
-from smg_core.protocols.messages_batches import write_lines
 from smg_core.wire.settings import LimitsConfig
 
 LIMITS = LimitsConfig(json_values=100, json_depth=10)

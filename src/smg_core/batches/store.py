@@ -12,6 +12,10 @@ from collections.abc import Sequence
 import msgspec
 from msgspec.structs import replace
 
+from smg_core.batches.file_types import KeptFile
+from smg_core.batches.files import file_record
+from smg_core.batches.states import JOB, BatchJob, Tail, batch_record, following_status, job_record, with_done
+from smg_core.batches.types import BatchCounts, BatchTokens, KeptBatch, read_kept_batch
 from smg_core.errors import Conflict, SmgError, StoreFailed
 from smg_core.history.base import (
     AppendEvents,
@@ -23,10 +27,6 @@ from smg_core.history.base import (
     StoredEvent,
     StoreOperation,
 )
-from smg_core.protocols.batches import BatchCounts, BatchTokens, KeptBatch, read_kept_batch
-from smg_core.protocols.files import KeptFile
-from smg_core.server.batch_states import JOB, BatchJob, Tail, batch_record, following_status, job_record, with_done
-from smg_core.server.kept_files import file_record
 from smg_core.serving.runtime import Runtime
 from smg_core.stored.bells import Key
 

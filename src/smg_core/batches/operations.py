@@ -5,9 +5,9 @@ Above: the modules with the routes. Below: the protocols' types.
 
 from collections.abc import Mapping
 
+from smg_core.batches.message_types import MessageBatchBody
+from smg_core.batches.types import BatchBody
 from smg_core.json_types import JsonObject
-from smg_core.protocols.batches import BatchBody
-from smg_core.protocols.messages_batches import MessageBatchBody
 from smg_core.wire.operation import Operation, OperationResponse
 
 __all__ = ["BATCH_ROUTES"]

@@ -8,18 +8,18 @@ import asyncio
 
 import msgspec
 
+from smg_core.batches.files import KeptFiles, contents, send_contents
+from smg_core.batches.message_types import message_batch_list, message_batch_object, read_page, write_lines
+from smg_core.batches.operations import BATCH_ROUTES
+from smg_core.batches.queue import BatchQueue
+from smg_core.batches.spool import Spool, Spools, read_through, received
+from smg_core.batches.states import MESSAGE_BATCH, BatchJob
+from smg_core.batches.store import input_log, output_log
+from smg_core.batches.types import KeptBatch
 from smg_core.errors import InvalidRequest, NotFound
 from smg_core.http.endpoint import Endpoint, Handler
 from smg_core.http.exchange import Exchange, Header
 from smg_core.http.routes import Route
-from smg_core.protocols.batches import KeptBatch
-from smg_core.protocols.messages_batches import message_batch_list, message_batch_object, read_page, write_lines
-from smg_core.server.batch_descriptions import BATCH_ROUTES
-from smg_core.server.batch_queue import BatchQueue
-from smg_core.server.batch_states import MESSAGE_BATCH, BatchJob
-from smg_core.server.batch_store import input_log, output_log
-from smg_core.server.kept_files import KeptFiles, contents, send_contents
-from smg_core.server.spooling import Spool, Spools, read_through, received
 from smg_core.server.tokenizing import JSON_TYPE
 from smg_core.serving.runtime import Runtime
 from smg_core.stored.answers import StoredHandlers

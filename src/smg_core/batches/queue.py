@@ -13,15 +13,15 @@ import msgspec
 from msgspec.structs import replace
 
 from smg_core.auth.roles import check_permission
+from smg_core.batches.calls import BatchEndpoint
+from smg_core.batches.pacing import Turns
+from smg_core.batches.run import BatchRun
+from smg_core.batches.states import JOB, NEXT, BatchJob, batch_record, cancellable, job_record, with_progress
+from smg_core.batches.store import PendingBatch, output_log
+from smg_core.batches.types import KeptBatch, read_kept_batch
 from smg_core.errors import Conflict, NotFound, Overloaded, RateLimited, SmgError, StoreFailed
 from smg_core.history.base import DeleteEvents, DeleteRecord, NotKept, Owned, StaleVersion, StoreOperation
-from smg_core.protocols.batches import KeptBatch, read_kept_batch
 from smg_core.request import Caller
-from smg_core.server.batch_calls import BatchEndpoint
-from smg_core.server.batch_run import BatchRun
-from smg_core.server.batch_states import JOB, NEXT, BatchJob, batch_record, cancellable, job_record, with_progress
-from smg_core.server.batch_store import PendingBatch, output_log
-from smg_core.server.batch_turns import Turns
 from smg_core.serving.runtime import Runtime
 from smg_core.stored.bells import Key, rung
 from smg_core.stored.lists import StoredList, read_list

@@ -9,8 +9,8 @@ from typing import Literal, get_args
 import msgspec
 from msgspec import Raw, Struct, field
 
+from smg_core.batches.file_types import ExpiresAfter
 from smg_core.json_types import JsonObject
-from smg_core.protocols.files import ExpiresAfter
 from smg_core.wire.decoding import WireDecoder
 from smg_core.wire.fields import read_metadata
 from smg_core.wire.json_bounds import over_values
@@ -78,7 +78,7 @@ class BatchTokens(Struct, omit_defaults=True):
 
 
 class KeptBatch(Struct, omit_defaults=True):
-    """A batch as it is kept. `status` is one of `server.batch_states`, `times` has when it came to each, in seconds since the
+    """A batch as it is kept. `status` is one of `batches.states`, `times` has when it came to each, in seconds since the
     epoch; `log` is what the logs of its results are named after, `output` and `errors_file` are the ids of the files that show
     them."""
 

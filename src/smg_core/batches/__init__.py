@@ -1,0 +1,1 @@
+"""Files, and batches of requests in the forms of OpenAI and Anthropic, over one queue."""
