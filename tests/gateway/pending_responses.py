@@ -7,6 +7,10 @@ import attrs
 import msgspec
 
 from smg_core import Config, Gateway
+from smg_core.apis.responses.api import background_responses, responses_api
+from smg_core.apis.responses.memory import ResponseMemory
+from smg_core.apis.responses.wire.decode import ResponsesRequest, decode_responses
+from smg_core.apis.responses.wire.encode import ResponsesStreamEncoder
 from smg_core.background.api import BackgroundApi
 from smg_core.background.service import Background
 from smg_core.background.states import KeptRequest, marks, pending_until
@@ -14,10 +18,6 @@ from smg_core.background.store import PendingResponse
 from smg_core.events import Done, Finished, Started, TextDelta, TextEnd, Usage
 from smg_core.history.base import AppendEvents, PutResponse, StoredEvent
 from smg_core.http.settings import ResponsesConfig
-from smg_core.protocols.responses import ResponsesRequest, decode_responses
-from smg_core.protocols.responses_encode import ResponsesStreamEncoder
-from smg_core.server.remembering import ResponseMemory
-from smg_core.server.responses_api import background_responses, responses_api
 from smg_core.stored.bells import News
 from smg_core.testing import FakeClock
 from smg_core.wire.base import Incoming

@@ -15,7 +15,7 @@ from tests.gateway.conftest import eventually
 from tests.gateway.test_serve import read, ready_at, start
 from tests.shared import PATIENCE
 
-from smg_core.protocols.responses_grammar import check_stream
+from smg_core.apis.responses.wire.grammar import check_stream
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.replies import Reply, Rule

@@ -15,13 +15,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tests.gateway.pending_responses import ID, LEASE, TENANT, Waiting, Worker
 
 from smg_core import Config
+from smg_core.apis.responses.wire.grammar import check_stream
 from smg_core.background.states import NEXT
 from smg_core.errors import StoreFailed
 from smg_core.history.base import Lease, LeaseLost, StaleVersion
 from smg_core.history.memory import MemoryStore
 from smg_core.history.opening import guarded
 from smg_core.http.settings import ResponsesConfig
-from smg_core.protocols.responses_grammar import check_stream
 from smg_core.testing import FakeClock
 
 WORKERS = st.integers(0, 2)

@@ -8,9 +8,9 @@ import openai
 import pytest
 from tests.gateway.conftest import House, in_process
 
+from smg_core.apis.responses.wire.grammar import check_stream
 from smg_core.clock import SystemClock
 from smg_core.history.memory import MemoryStore
-from smg_core.protocols.responses_grammar import check_stream
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.replies import Reply, Rule
 

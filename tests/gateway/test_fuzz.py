@@ -25,8 +25,8 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 from tests.shared import PATIENCE
 
+from smg_core.apis.responses.wire import types as responses
 from smg_core.config.config import Config
-from smg_core.protocols import responses_types as responses
 from smg_core.protocols.chat_types import ChatBody
 from smg_core.protocols.completions_types import CompletionBody
 from smg_core.protocols.conversations import ConversationBody

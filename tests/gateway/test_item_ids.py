@@ -7,7 +7,7 @@ import openai
 import pytest
 from tests.gateway.conftest import House, in_process
 
-from smg_core.protocols.responses_items import _AS_TEXT, _LEFT_OUT
+from smg_core.apis.responses.wire.items import _AS_TEXT, _LEFT_OUT
 from smg_core.protocols.stored_items import _PREFIXES
 from smg_core.simulator.engine import SimulatorConfig
 

@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel
 from tests.gateway.conftest import House, in_process, over_http, settled
 
-from smg_core.protocols.responses_grammar import check_stream
+from smg_core.apis.responses.wire.grammar import check_stream
 from smg_core.simulator.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio

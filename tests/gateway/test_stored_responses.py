@@ -16,6 +16,7 @@ import pytest
 from tests.gateway.conftest import House, eventually, in_process, over_http
 
 from smg_core import Config, Gateway
+from smg_core.apis.responses.wire.decode import decode_responses
 from smg_core.auth.base import Head
 from smg_core.config.config import LimitsConfig
 from smg_core.errors import StoreFailed
@@ -26,7 +27,6 @@ from smg_core.history.settings import HistoryConfig
 from smg_core.http.settings import ResponsesConfig
 from smg_core.pipeline.executor import INLINE
 from smg_core.pipeline.settings import TimeoutsConfig
-from smg_core.protocols.responses import decode_responses
 from smg_core.request import Caller
 from smg_core.server.app import App
 from smg_core.server.inprocess import async_client

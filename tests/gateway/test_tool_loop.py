@@ -17,8 +17,8 @@ from tests.gateway.tool_server import ToolServer, tool_server
 from tests.shared import PATIENCE
 
 from smg_core import Config
+from smg_core.apis.responses.wire.grammar import check_stream
 from smg_core.config.config import HistoryConfig, McpConfig, ObservabilityConfig
-from smg_core.protocols.responses_grammar import check_stream
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.replies import Reply
 

@@ -10,11 +10,11 @@ import pytest
 from tests.gateway.pending_responses import ID, LEASE, TENANT, Waiting, Worker
 from tests.history.conformance import Backend
 
+from smg_core.apis.responses.wire.grammar import check_stream
 from smg_core.background.states import REQUEST, RUNNING
 from smg_core.history.base import AppendEvents, ExtendExpiry, PutResponse, StaleVersion
 from smg_core.history.memory import MemoryStore
 from smg_core.http.settings import ResponsesConfig
-from smg_core.protocols.responses_grammar import check_stream
 from smg_core.testing import FakeClock
 
 pytestmark = pytest.mark.anyio

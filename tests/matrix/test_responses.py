@@ -15,7 +15,7 @@ import pytest
 from tests.gateway.vision_models import picture
 from tests.matrix.features import PERSON, WORDS, checked
 
-from smg_core.protocols.responses_grammar import check_stream
+from smg_core.apis.responses.wire.grammar import check_stream
 from smg_core.simulator.replies import Reply
 
 pytestmark = pytest.mark.anyio

@@ -1,4 +1,4 @@
-"""The order of a Responses stream, by the table of `protocols.responses_grammar`, with what clients need in its objects.
+"""The order of a Responses stream, by the table of `apis.responses.wire.grammar`, with what clients need in its objects.
 
 Pure. Above: answers.
 """
@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
+from smg_core.apis.responses.wire.grammar import END, TERMINAL, ResponsesGrammar
 from smg_core.conform.contents import READERS, AnswerContents
 from smg_core.conform.shapes import shape_faults
-from smg_core.protocols.responses_grammar import END, TERMINAL, ResponsesGrammar
 from smg_core.sse import ServerSentEvent
 
 __all__ = ["ResponsesStreamGrammar"]

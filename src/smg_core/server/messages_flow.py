@@ -10,6 +10,7 @@ from itertools import takewhile
 import msgspec
 from msgspec.structs import replace
 
+from smg_core.apis.responses.flow import prompt_size, summarizing, was_cut
 from smg_core.errors import EngineFailed
 from smg_core.events import OpaqueBlock
 from smg_core.pipeline.flow import Terms, generate, respond
@@ -18,7 +19,6 @@ from smg_core.pipeline.tool_loop import respond_with_tools, without_hosted_tools
 from smg_core.protocols.messages import MessagesRequest
 from smg_core.protocols.messages_compaction import COMPACTED, Compacted, summary_text
 from smg_core.request import GenerationRequest, Message, Text
-from smg_core.server.responses_flow import prompt_size, summarizing, was_cut
 from smg_core.wire.json_text import without_surrogates
 
 __all__ = ["respond_to_messages"]

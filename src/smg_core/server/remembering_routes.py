@@ -5,6 +5,11 @@ They share the history and the background. Above: server.generating. Below: the 
 
 from functools import partial
 
+from smg_core.apis.responses.api import background_responses, compaction_api, responses_api
+from smg_core.apis.responses.input_tokens import input_tokens
+from smg_core.apis.responses.memory import ResponseMemory
+from smg_core.apis.responses.routes import stored_routes
+from smg_core.apis.responses.socket import ResponsesSocket
 from smg_core.background.service import Background
 from smg_core.http.endpoint import Endpoint, Handler
 from smg_core.http.routes import WEBSOCKET, Route
@@ -12,11 +17,6 @@ from smg_core.server import descriptions
 from smg_core.server.interactions import interaction_routes
 from smg_core.server.interactions_api import background_interactions, interactions_api
 from smg_core.server.interactions_memory import InteractionMemory
-from smg_core.server.remembering import ResponseMemory
-from smg_core.server.response_tokens import input_tokens
-from smg_core.server.responses_api import background_responses, compaction_api, responses_api
-from smg_core.server.responses_socket import ResponsesSocket
-from smg_core.server.stored import stored_routes
 from smg_core.serving.inference import Inference
 from smg_core.serving.runtime import Runtime
 

@@ -7,6 +7,8 @@ from typing import Any, get_args
 import attrs
 import pytest
 
+from smg_core.apis.responses.wire.decode import decode_responses
+from smg_core.apis.responses.wire.encode import ResponsesStreamEncoder, ResponsesWholeEncoder
 from smg_core.errors import EngineFailed
 from smg_core.events import Done, Event, Finished, FinishReason, Started, TextDelta, TextEnd, Usage
 from smg_core.protocols.chat import decode_chat
@@ -21,8 +23,6 @@ from smg_core.protocols.interactions_encode import InteractionStreamEncoder, Int
 from smg_core.protocols.messages import decode_messages
 from smg_core.protocols.messages_answer_types import StopReason
 from smg_core.protocols.messages_encode import MessagesStreamEncoder, MessagesWholeEncoder
-from smg_core.protocols.responses import decode_responses
-from smg_core.protocols.responses_encode import ResponsesStreamEncoder, ResponsesWholeEncoder
 from smg_core.protocols.sglang import decode_sglang
 from smg_core.protocols.sglang_encode import SglangStreamEncoder, SglangWholeEncoder
 from smg_core.protocols.transcriptions import (

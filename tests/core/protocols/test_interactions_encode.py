@@ -9,7 +9,7 @@ from google.genai.interactions import Interaction, InteractionSSEEvent
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
-from tests.core.protocols.responses_events import STARTED, USAGE, streams
+from tests.core.apis.responses.responses_events import STARTED, USAGE, streams
 
 from smg_core.errors import SmgError
 from smg_core.events import (

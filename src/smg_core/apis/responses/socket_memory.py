@@ -1,15 +1,15 @@
 """What one WebSocket remembers of its own responses (edge): those that are not stored can be continued on it alone.
 
-Held in memory, bounded, and gone with the connection. Above: server.responses_socket. Below: the memory of all requests.
+Held in memory, bounded, and gone with the connection. Above: apis.responses.socket. Below: the memory of all requests.
 """
 
 from collections import OrderedDict
 
 import attrs
 
-from smg_core.protocols.responses import ResponsesRequest
-from smg_core.protocols.responses_encode import ResponsesStreamEncoder
-from smg_core.server.remembering import Earlier, ResponseMemory
+from smg_core.apis.responses.memory import Earlier, ResponseMemory
+from smg_core.apis.responses.wire.decode import ResponsesRequest
+from smg_core.apis.responses.wire.encode import ResponsesStreamEncoder
 from smg_core.wire.base import StreamEncoder, WholeEncoder
 from smg_core.wire.json_text import encode_body
 

@@ -11,10 +11,10 @@ from typing import Literal, Protocol
 
 import msgspec
 
+from smg_core.apis.responses.wire import types as wire
 from smg_core.errors import UnsupportedParameter
 from smg_core.events import HostedEnd, HostedProgress, HostedStart
 from smg_core.json_types import Json, JsonObject
-from smg_core.protocols import responses_types as wire
 from smg_core.request import HostedTool
 from smg_core.wire.decoding import explained
 from smg_core.wire.mcp_types import McpApproval, McpToolFilter

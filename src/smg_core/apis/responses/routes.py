@@ -3,14 +3,14 @@
 Above: server.generating puts the routes into the table. Below: the handlers.
 """
 
+from smg_core.apis.responses.stored import StoredResponses
+from smg_core.apis.responses.stored_operations import STORED
+from smg_core.apis.responses.wire.decode import ResponsesRequest
 from smg_core.background.api import BackgroundApi
 from smg_core.background.service import Background
 from smg_core.http.endpoint import Endpoint, Handler
 from smg_core.http.routes import Route
-from smg_core.protocols.responses import ResponsesRequest
 from smg_core.server.conversations import Conversations
-from smg_core.server.stored_descriptions import STORED
-from smg_core.server.stored_responses import StoredResponses
 from smg_core.serving.runtime import Runtime
 
 __all__ = ["stored_routes"]

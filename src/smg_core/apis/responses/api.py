@@ -7,17 +7,17 @@ from collections.abc import Callable
 
 import msgspec
 
+from smg_core.apis.responses.flow import prompted_as, respond_to
+from smg_core.apis.responses.records import PREFIX, stored_response, turn_of
+from smg_core.apis.responses.wire.builder import SealSummary
+from smg_core.apis.responses.wire.compact import CompactionEncoder, decode_compact
+from smg_core.apis.responses.wire.decode import ResponsesRequest, decode_responses
+from smg_core.apis.responses.wire.encode import ResponsesStreamEncoder, ResponsesWholeEncoder
+from smg_core.apis.responses.wire.object import error_object
+from smg_core.apis.responses.wire.resume import EventLog, frame_of, is_terminal, response_gone, split_frames
 from smg_core.background.api import BackgroundApi, BackgroundMemory, StoredWords
 from smg_core.errors import SmgError
 from smg_core.json_types import JsonObject
-from smg_core.protocols.responses import ResponsesRequest, decode_responses
-from smg_core.protocols.responses_builder import SealSummary
-from smg_core.protocols.responses_compact import CompactionEncoder, decode_compact
-from smg_core.protocols.responses_encode import ResponsesStreamEncoder, ResponsesWholeEncoder
-from smg_core.protocols.responses_object import error_object
-from smg_core.protocols.responses_resume import EventLog, frame_of, is_terminal, response_gone, split_frames
-from smg_core.server.responses_flow import prompted_as, respond_to
-from smg_core.server.responses_records import PREFIX, stored_response, turn_of
 from smg_core.serving.api import Api, Memory
 from smg_core.wire.errors import responses_error
 

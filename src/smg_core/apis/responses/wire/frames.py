@@ -2,7 +2,7 @@
 
 A client's `response.create` has the fields of a body by HTTP beside its type; a `stream_id` names a lane, which every event of
 that response then names too. What the gateway sends are the events of the stream by HTTP, one a frame. Pure. Above:
-server.responses_socket. Below: the decoder's errors, json_text.
+apis.responses.socket. Below: the decoder's errors, json_text.
 """
 
 from collections.abc import Mapping, Sequence

@@ -11,8 +11,12 @@ from openai import omit
 from openai._models import construct_type_unchecked
 from openai.lib.streaming.responses._responses import ResponseStreamState
 from openai.types.responses import Response, ResponseStreamEvent
-from tests.core.protocols.responses_events import STARTED, USAGE, streams
+from tests.core.apis.responses.responses_events import STARTED, USAGE, streams
 
+from smg_core.apis.responses.wire.builder import _WRITERS
+from smg_core.apis.responses.wire.decode import ResponsesRequest, decode_responses
+from smg_core.apis.responses.wire.encode import ResponsesStreamEncoder, ResponsesWholeEncoder
+from smg_core.apis.responses.wire.grammar import TERMINAL, check_stream
 from smg_core.errors import EngineFailed, InvalidRequest, Overloaded, PromptTooLong, SmgError
 from smg_core.events import (
     Annotation,
@@ -31,10 +35,6 @@ from smg_core.events import (
     ToolCallEnd,
     ToolCallStart,
 )
-from smg_core.protocols.responses import ResponsesRequest, decode_responses
-from smg_core.protocols.responses_builder import _WRITERS
-from smg_core.protocols.responses_encode import ResponsesStreamEncoder, ResponsesWholeEncoder
-from smg_core.protocols.responses_grammar import TERMINAL, check_stream
 from smg_core.sse import SseReader
 from smg_core.wire.base import Incoming
 

@@ -11,14 +11,14 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from smg_core.apis.responses.wire.items import ReadInput, read_items
+from smg_core.apis.responses.wire.names import ToolNames
+from smg_core.apis.responses.wire.paths import responses_field
+from smg_core.apis.responses.wire.summaries import Said
+from smg_core.apis.responses.wire.tools import read_format, read_tool_choice, read_tools
+from smg_core.apis.responses.wire.types import SUPPORTED_VALUES, ResponsesBody
 from smg_core.errors import InvalidRequest, UnsupportedParameter
 from smg_core.json_types import JsonObject
-from smg_core.protocols.responses_items import ReadInput, read_items
-from smg_core.protocols.responses_names import ToolNames
-from smg_core.protocols.responses_paths import responses_field
-from smg_core.protocols.responses_summaries import Said
-from smg_core.protocols.responses_tools import read_format, read_tool_choice, read_tools
-from smg_core.protocols.responses_types import SUPPORTED_VALUES, ResponsesBody
 from smg_core.protocols.stored_items import item_type, with_ids
 from smg_core.request import (
     AskedCall,

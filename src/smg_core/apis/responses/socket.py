@@ -13,16 +13,16 @@ from collections.abc import Awaitable, Callable
 import attrs
 from msgspec.structs import replace
 
+from smg_core.apis.responses.memory import ResponseMemory
+from smg_core.apis.responses.socket_memory import ConnectionMemory, RecentResponses
+from smg_core.apis.responses.wire.decode import ResponsesRequest
+from smg_core.apis.responses.wire.frames import ClientFrame, error_frame, event_frames, read_frame, steer_failed
 from smg_core.errors import Conflict, InvalidRequest, MethodNotAllowed, PayloadTooLarge, RateLimited, SmgError
 from smg_core.http.exchange import DISCONNECT, AsgiMessage, Disconnect, Exchange, Header
 from smg_core.http.routes import WEBSOCKET
 from smg_core.http.stream_errors import ERROR_WRITTEN
 from smg_core.http.websocket import Received, WebSocket
 from smg_core.plugins.exchange import PluggedExchange, exchange_within
-from smg_core.protocols.responses import ResponsesRequest
-from smg_core.protocols.responses_frames import ClientFrame, error_frame, event_frames, read_frame, steer_failed
-from smg_core.server.remembering import ResponseMemory
-from smg_core.server.socket_memory import ConnectionMemory, RecentResponses
 from smg_core.serving.inference import DECODED_INLINE, Inference, internal_error
 from smg_core.serving.runtime import Runtime
 from smg_core.wire.errors import error_headers, responses_error

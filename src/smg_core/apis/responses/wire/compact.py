@@ -9,12 +9,12 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
+from smg_core.apis.responses.wire.builder import SealSummary
+from smg_core.apis.responses.wire.decode import ResponsesRequest, of_body, read_body
+from smg_core.apis.responses.wire.encode import ResponsesWholeEncoder
+from smg_core.apis.responses.wire.types import ResponsesBody
 from smg_core.errors import EngineFailed, InvalidRequest
 from smg_core.json_types import Json
-from smg_core.protocols.responses import ResponsesRequest, of_body, read_body
-from smg_core.protocols.responses_builder import SealSummary
-from smg_core.protocols.responses_encode import ResponsesWholeEncoder
-from smg_core.protocols.responses_types import ResponsesBody
 from smg_core.wire.base import Incoming
 from smg_core.wire.json_text import encode_body
 

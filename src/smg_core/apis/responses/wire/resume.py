@@ -10,9 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
-from smg_core.errors import SmgError
-from smg_core.json_types import JsonObject
-from smg_core.protocols.responses_grammar import (
+from smg_core.apis.responses.wire.grammar import (
     CALL,
     CALL_DONE,
     COMPACTION,
@@ -38,6 +36,8 @@ from smg_core.protocols.responses_grammar import (
     THOUGHT_DONE,
     ResponsesGrammar,
 )
+from smg_core.errors import SmgError
+from smg_core.json_types import JsonObject
 from smg_core.wire.errors import responses_error
 from smg_core.wire.json_text import encode_object
 

@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 import msgspec
 from msgspec import Struct
 
+from smg_core.apis.responses.wire import types as wire
 from smg_core.errors import InvalidRequest, UnsupportedParameter
 from smg_core.json_types import JsonObject
-from smg_core.protocols import responses_types as wire
 from smg_core.request import Audio, File, Image, MediaSource, Part, Reasoning, Refusal, Text
 from smg_core.wire.decoding import explained
 from smg_core.wire.documents import document_text, inline_text, untyped_url

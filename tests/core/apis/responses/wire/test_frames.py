@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from smg_core.apis.responses.wire.frames import error_frame, event_frames, read_frame, steer_failed
 from smg_core.errors import InvalidRequest, SmgError
-from smg_core.protocols.responses_frames import error_frame, event_frames, read_frame, steer_failed
 from smg_core.sse import COMMENT, write_event
 
 LANES = st.text(min_size=1, max_size=64).filter(lambda text: "\ud800" not in text)

@@ -11,11 +11,11 @@ from typing import NoReturn
 import msgspec
 from msgspec import Struct
 
+from smg_core.apis.responses.wire import types as wire
+from smg_core.apis.responses.wire.mcp import read_server
+from smg_core.apis.responses.wire.names import OfferedTool, ToolNames
 from smg_core.errors import InvalidRequest, UnsupportedParameter
 from smg_core.json_types import JsonObject
-from smg_core.protocols import responses_types as wire
-from smg_core.protocols.responses_mcp import read_server
-from smg_core.protocols.responses_names import OfferedTool, ToolNames
 from smg_core.request import (
     CustomTool,
     FunctionTool,

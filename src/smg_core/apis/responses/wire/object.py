@@ -10,11 +10,11 @@ from collections.abc import Mapping
 
 import msgspec
 
+from smg_core.apis.responses.wire.decode import ResponsesRequest
+from smg_core.apis.responses.wire.mcp import HIDDEN
 from smg_core.errors import NoWorker, PromptTooLong, SmgError
 from smg_core.events import Usage
 from smg_core.json_types import JsonObject
-from smg_core.protocols.responses import ResponsesRequest
-from smg_core.protocols.responses_mcp import HIDDEN
 from smg_core.wire.base import Locate
 from smg_core.wire.error_texts import in_stream_text
 

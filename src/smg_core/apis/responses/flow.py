@@ -14,14 +14,14 @@ from itertools import pairwise, takewhile
 
 from msgspec.structs import replace
 
+from smg_core.apis.responses.wire.decode import ResponsesRequest
+from smg_core.apis.responses.wire.summaries import COMPACTION, said_by
 from smg_core.errors import EngineFailed, PromptTooLong, UnsupportedParameter
 from smg_core.events import OpaqueBlock
 from smg_core.pipeline.flow import Terms, generate, prefilling
 from smg_core.pipeline.steps import Finish, Flow, Prepare, Tell, ask
 from smg_core.pipeline.tool_loop import has_hosted_tools, looped, without_hosted_tools
 from smg_core.pipeline.turn import Turn
-from smg_core.protocols.responses import ResponsesRequest
-from smg_core.protocols.responses_summaries import COMPACTION, said_by
 from smg_core.request import GenerationRequest, Message, Text, TextFormat, ToolCall, ToolChoice
 
 __all__ = ["prompt_size", "prompted_as", "respond_to", "shortened", "summarizing", "was_cut"]

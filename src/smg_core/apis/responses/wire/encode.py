@@ -7,11 +7,11 @@ knows no engine and no store.
 import copy
 from collections.abc import Callable, Sequence
 
+from smg_core.apis.responses.wire.builder import ResponseBuilder, SealSummary
+from smg_core.apis.responses.wire.decode import ResponsesRequest
 from smg_core.errors import SmgError
 from smg_core.events import Event, TextDelta
 from smg_core.json_types import JsonObject
-from smg_core.protocols.responses import ResponsesRequest
-from smg_core.protocols.responses_builder import ResponseBuilder, SealSummary
 from smg_core.wire.json_text import encode_body
 
 __all__ = ["ResponsesStreamEncoder", "ResponsesWholeEncoder"]

@@ -6,6 +6,8 @@ routes. Below: the history, the background, the wire's objects.
 
 import msgspec
 
+from smg_core.apis.responses.wire.decode import SEALED, ResponsesRequest
+from smg_core.apis.responses.wire.parts import Seal, with_sealed_reasoning
 from smg_core.background.api import BackgroundApi
 from smg_core.background.service import Background
 from smg_core.errors import InvalidRequest, NotFound
@@ -19,8 +21,6 @@ from smg_core.protocols.conversations import (
     item_list,
     read_items_query,
 )
-from smg_core.protocols.responses import SEALED, ResponsesRequest
-from smg_core.protocols.responses_parts import Seal, with_sealed_reasoning
 from smg_core.server.tokenizing import made_of
 from smg_core.serving.runtime import Runtime
 from smg_core.stored.answers import StoredHandlers

@@ -5,13 +5,13 @@ from typing import Any
 import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.core.protocols.responses_events import streams
-from tests.core.protocols.test_responses_encode import asked, sealed_by_us
+from tests.core.apis.responses.responses_events import streams
+from tests.core.apis.responses.wire.test_encode import asked, sealed_by_us
 
+from smg_core.apis.responses.wire.encode import ResponsesStreamEncoder
+from smg_core.apis.responses.wire.grammar import check_stream
+from smg_core.apis.responses.wire.resume import EventLog, is_terminal, split_frames
 from smg_core.events import Event
-from smg_core.protocols.responses_encode import ResponsesStreamEncoder
-from smg_core.protocols.responses_grammar import check_stream
-from smg_core.protocols.responses_resume import EventLog, is_terminal, split_frames
 
 
 def encoder() -> ResponsesStreamEncoder:

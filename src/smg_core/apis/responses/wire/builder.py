@@ -20,6 +20,25 @@ from typing import Any, Literal
 
 from msgspec.structs import replace
 
+from smg_core.apis.responses.wire.decode import ResponsesRequest
+from smg_core.apis.responses.wire.mcp import (
+    CLOSES,
+    OPENS,
+    WITHOUT_STATUS,
+    arguments_of,
+    closed_item,
+    hosted_item,
+    progress_of,
+)
+from smg_core.apis.responses.wire.object import END_EVENTS, INCOMPLETE, error_object, response_fields, usage_object
+from smg_core.apis.responses.wire.parts import (
+    annotation_object,
+    object_of,
+    reasoning_part,
+    summary_part,
+    transformation_object,
+)
+from smg_core.apis.responses.wire.summaries import COMPACTION, summary_of
 from smg_core.errors import EngineFailed, SmgError
 from smg_core.events import (
     Annotation,
@@ -46,25 +65,6 @@ from smg_core.events import (
     Usage,
 )
 from smg_core.json_types import JsonObject
-from smg_core.protocols.responses import ResponsesRequest
-from smg_core.protocols.responses_mcp import (
-    CLOSES,
-    OPENS,
-    WITHOUT_STATUS,
-    arguments_of,
-    closed_item,
-    hosted_item,
-    progress_of,
-)
-from smg_core.protocols.responses_object import END_EVENTS, INCOMPLETE, error_object, response_fields, usage_object
-from smg_core.protocols.responses_parts import (
-    annotation_object,
-    object_of,
-    reasoning_part,
-    summary_part,
-    transformation_object,
-)
-from smg_core.protocols.responses_summaries import COMPACTION, summary_of
 from smg_core.wire.json_text import encode_object, encode_text
 from smg_core.wire.logprobs import logprob_object
 

@@ -7,7 +7,7 @@ Messages and parts were read from items, and the reader noted where each stood. 
 import re
 from collections.abc import Mapping, Sequence
 
-from smg_core.protocols.responses_names import ToolNames
+from smg_core.apis.responses.wire.names import ToolNames
 from smg_core.request import GenerationRequest
 
 __all__ = ["responses_field"]

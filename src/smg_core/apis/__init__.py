@@ -1,0 +1,1 @@
+"""The public APIs, a folder for each."""
