@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from smg_core.apis.conversations.items import with_ids
 from smg_core.errors import InvalidRequest
 from smg_core.history.rules import LONGEST_NAME, is_name
-from smg_core.protocols.stored_items import with_ids
 from smg_core.wire.item_ids import LONGEST_ID, check_item_ids, is_item_id, known_items
 
 BAD = [{"a": 1}, [1], 5, 0, True, False, 1.5, "", "x" * 256, "a\x00b", "a\nb", "\ud800", "\u2028"]

@@ -16,6 +16,7 @@ import attrs
 import msgspec
 from msgspec.structs import replace
 
+from smg_core.apis.conversations.items import item_type
 from smg_core.apis.responses.records import PREFIX, answer_bytes, stored_response, turn_of
 from smg_core.apis.responses.wire.decode import ResponsesRequest, continued
 from smg_core.apis.responses.wire.encode import ResponsesStreamEncoder, ResponsesWholeEncoder
@@ -31,7 +32,6 @@ from smg_core.history.base import (
 )
 from smg_core.json_types import JsonObject
 from smg_core.observability.repeats import Repeats
-from smg_core.protocols.stored_items import item_type
 from smg_core.serving.offload import worked
 from smg_core.serving.runtime import Runtime
 from smg_core.stored.expiry import ChainTimes, continued_kept

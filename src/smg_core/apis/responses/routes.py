@@ -3,6 +3,7 @@
 Above: server.generating puts the routes into the table. Below: the handlers.
 """
 
+from smg_core.apis.conversations.routes import Conversations
 from smg_core.apis.responses.stored import StoredResponses
 from smg_core.apis.responses.stored_operations import STORED
 from smg_core.apis.responses.wire.decode import ResponsesRequest
@@ -10,7 +11,6 @@ from smg_core.background.api import BackgroundApi
 from smg_core.background.service import Background
 from smg_core.http.endpoint import Endpoint, Handler
 from smg_core.http.routes import Route
-from smg_core.server.conversations import Conversations
 from smg_core.serving.runtime import Runtime
 
 __all__ = ["stored_routes"]

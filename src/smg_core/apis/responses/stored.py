@@ -6,6 +6,11 @@ routes. Below: the history, the background, the wire's objects.
 
 import msgspec
 
+from smg_core.apis.conversations.types import (
+    ItemsQuery,
+    item_list,
+    read_items_query,
+)
 from smg_core.apis.responses.wire.decode import SEALED, ResponsesRequest
 from smg_core.apis.responses.wire.parts import Seal, with_sealed_reasoning
 from smg_core.background.api import BackgroundApi
@@ -16,11 +21,6 @@ from smg_core.history.base import (
 )
 from smg_core.http.exchange import Exchange
 from smg_core.json_types import JsonObject
-from smg_core.protocols.conversations import (
-    ItemsQuery,
-    item_list,
-    read_items_query,
-)
 from smg_core.server.tokenizing import made_of
 from smg_core.serving.runtime import Runtime
 from smg_core.stored.answers import StoredHandlers

@@ -5,8 +5,8 @@ Above: `stored`, which has the routes. Below: the protocols' types.
 
 from collections.abc import Mapping
 
+from smg_core.apis.conversations.types import ConversationBody, ItemsBody
 from smg_core.json_types import JsonObject
-from smg_core.protocols.conversations import ConversationBody, ItemsBody
 from smg_core.wire.operation import Operation, OperationResponse
 
 __all__ = ["STORED"]

@@ -11,6 +11,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from smg_core.apis.conversations.items import item_type, with_ids
 from smg_core.apis.responses.wire.items import ReadInput, read_items
 from smg_core.apis.responses.wire.names import ToolNames
 from smg_core.apis.responses.wire.paths import responses_field
@@ -19,7 +20,6 @@ from smg_core.apis.responses.wire.tools import read_format, read_tool_choice, re
 from smg_core.apis.responses.wire.types import SUPPORTED_VALUES, ResponsesBody
 from smg_core.errors import InvalidRequest, UnsupportedParameter
 from smg_core.json_types import JsonObject
-from smg_core.protocols.stored_items import item_type, with_ids
 from smg_core.request import (
     AskedCall,
     CompactRequest,

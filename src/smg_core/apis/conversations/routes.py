@@ -6,6 +6,13 @@ routes. Below: the history, the wire's objects.
 
 import msgspec
 
+from smg_core.apis.conversations.types import (
+    conversation_object,
+    item_list,
+    read_conversation,
+    read_items_query,
+    read_new_items,
+)
 from smg_core.errors import InvalidRequest, NotFound
 from smg_core.history.base import (
     AppendItems,
@@ -18,13 +25,6 @@ from smg_core.history.base import (
 )
 from smg_core.http.exchange import Exchange
 from smg_core.json_types import JsonObject
-from smg_core.protocols.conversations import (
-    conversation_object,
-    item_list,
-    read_conversation,
-    read_items_query,
-    read_new_items,
-)
 from smg_core.request import Caller
 from smg_core.server.tokenizing import decoded_body, json_handler, made_of
 from smg_core.serving.runtime import Runtime

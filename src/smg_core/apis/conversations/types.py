@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
+from smg_core.apis.conversations.items import with_ids
 from smg_core.apis.responses.wire.items import check_item
 from smg_core.errors import InvalidRequest
 from smg_core.json_types import JsonObject
-from smg_core.protocols.stored_items import with_ids
 from smg_core.wire.decoding import WireDecoder, too_many
 from smg_core.wire.fields import read_limit, read_metadata
 from smg_core.wire.settings import LimitsConfig

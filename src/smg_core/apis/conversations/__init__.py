@@ -1,0 +1,1 @@
+"""OpenAI Conversations: the items that are stored, and their routes."""
