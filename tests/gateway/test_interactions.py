@@ -13,7 +13,7 @@ from google.genai import types
 from tests.gateway.conftest import House, in_process, over_http
 from tests.shared import PATIENCE
 
-from smg_core.protocols.interactions_grammar import END, InteractionGrammar
+from smg_core.apis.interactions.grammar import END, InteractionGrammar
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.replies import Reply
 from smg_core.sse import SseReader

@@ -11,13 +11,13 @@ from tests.gateway.conftest import House, eventually, in_process, over_http
 from tests.shared import PATIENCE
 
 from smg_core import Config
+from smg_core.apis.interactions.grammar import END, InteractionGrammar
 from smg_core.auth.base import Head
 from smg_core.errors import StoreFailed
 from smg_core.history.memory import MemoryStore
 from smg_core.history.settings import HistoryConfig
 from smg_core.http.settings import ResponsesConfig
 from smg_core.pipeline.settings import TimeoutsConfig
-from smg_core.protocols.interactions_grammar import END, InteractionGrammar
 from smg_core.request import Caller
 from smg_core.server.app import App
 from smg_core.server.inprocess import async_client

@@ -1,4 +1,4 @@
-"""The order of an Interactions stream, by the table of `protocols.interactions_grammar`, with what clients need in its objects.
+"""The order of an Interactions stream, by the table of `apis.interactions.grammar`, with what clients need in its objects.
 
 Pure. Above: answers.
 """
@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
+from smg_core.apis.interactions.grammar import END, InteractionGrammar
 from smg_core.conform.contents import READERS, AnswerContents
 from smg_core.conform.shapes import shape_faults
-from smg_core.protocols.interactions_grammar import END, InteractionGrammar
 from smg_core.sse import ServerSentEvent
 
 __all__ = ["InteractionStreamGrammar"]

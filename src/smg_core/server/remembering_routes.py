@@ -5,6 +5,9 @@ They share the history and the background. Above: server.generating. Below: the 
 
 from functools import partial
 
+from smg_core.apis.interactions.api import background_interactions, interactions_api
+from smg_core.apis.interactions.memory import InteractionMemory
+from smg_core.apis.interactions.routes import interaction_routes
 from smg_core.apis.responses.api import background_responses, compaction_api, responses_api
 from smg_core.apis.responses.input_tokens import input_tokens
 from smg_core.apis.responses.memory import ResponseMemory
@@ -14,9 +17,6 @@ from smg_core.background.service import Background
 from smg_core.http.endpoint import Endpoint, Handler
 from smg_core.http.routes import WEBSOCKET, Route
 from smg_core.server import descriptions
-from smg_core.server.interactions import interaction_routes
-from smg_core.server.interactions_api import background_interactions, interactions_api
-from smg_core.server.interactions_memory import InteractionMemory
 from smg_core.serving.inference import Inference
 from smg_core.serving.runtime import Runtime
 

@@ -7,6 +7,8 @@ from typing import Any, get_args
 import attrs
 import pytest
 
+from smg_core.apis.interactions.decode import interaction_decoder
+from smg_core.apis.interactions.encode import InteractionStreamEncoder, InteractionWholeEncoder
 from smg_core.apis.responses.wire.decode import decode_responses
 from smg_core.apis.responses.wire.encode import ResponsesStreamEncoder, ResponsesWholeEncoder
 from smg_core.errors import EngineFailed
@@ -18,8 +20,6 @@ from smg_core.protocols.completions import decode_completion
 from smg_core.protocols.completions_encode import CompletionStreamEncoder, CompletionWholeEncoder
 from smg_core.protocols.gemini import decode_generate
 from smg_core.protocols.gemini_encode import GeminiStreamEncoder, GeminiWholeEncoder
-from smg_core.protocols.interactions import interaction_decoder
-from smg_core.protocols.interactions_encode import InteractionStreamEncoder, InteractionWholeEncoder
 from smg_core.protocols.messages import decode_messages
 from smg_core.protocols.messages_answer_types import StopReason
 from smg_core.protocols.messages_encode import MessagesStreamEncoder, MessagesWholeEncoder

@@ -13,15 +13,15 @@ import logging
 import msgspec
 from msgspec.structs import replace
 
+from smg_core.apis.interactions.decode import InteractionRequest, continued_interaction
+from smg_core.apis.interactions.encode import InteractionStreamEncoder, InteractionWholeEncoder
+from smg_core.apis.interactions.records import INTERACTION_PREFIX, interaction_bytes, stored_interaction
+from smg_core.apis.interactions.resume import interaction_events
+from smg_core.apis.interactions.steps import PREVIOUS
 from smg_core.errors import Conflict, NotFound, SmgError, StoreFailed
 from smg_core.history.base import AppendEvents, PutResponse, StoredEvent, StoreOperation
 from smg_core.json_types import JsonObject
 from smg_core.observability.repeats import Repeats
-from smg_core.protocols.interactions import InteractionRequest, continued_interaction
-from smg_core.protocols.interactions_encode import InteractionStreamEncoder, InteractionWholeEncoder
-from smg_core.protocols.interactions_resume import interaction_events
-from smg_core.protocols.interactions_steps import PREVIOUS
-from smg_core.server.interactions_records import INTERACTION_PREFIX, interaction_bytes, stored_interaction
 from smg_core.serving.offload import worked
 from smg_core.serving.runtime import Runtime
 from smg_core.stored.expiry import ChainTimes, continued_kept

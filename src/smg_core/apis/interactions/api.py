@@ -1,24 +1,23 @@
 """The rows of the Interactions API: one for each wire revision, and how it is made in the background.
 
-Apart from `apis`, since it is made for a gateway: it has a memory. Above: server.interactions. Below: the protocol, the records.
+Apart from `apis`, since it is made for a gateway: it has a memory. Above: apis.interactions.routes. Below: the protocol, the records.
 """
 
 from collections.abc import Callable
 
 import msgspec
 
-from smg_core.background.api import BackgroundApi, BackgroundMemory, StoredWords
-from smg_core.pipeline.tool_loop import without_hosted_tools
-from smg_core.protocols.interactions import (
+from smg_core.apis.interactions.decode import (
     REVISION_HEADER,
     STEPS_FROM,
     InteractionRequest,
     Revision,
     interaction_decoder,
 )
-from smg_core.protocols.interactions_encode import CLOSING, InteractionStreamEncoder, InteractionWholeEncoder
-from smg_core.protocols.interactions_object import shown_interaction
-from smg_core.protocols.interactions_resume import (
+from smg_core.apis.interactions.encode import CLOSING, InteractionStreamEncoder, InteractionWholeEncoder
+from smg_core.apis.interactions.object import shown_interaction
+from smg_core.apis.interactions.records import INTERACTION_PREFIX, stored_interaction
+from smg_core.apis.interactions.resume import (
     InteractionLog,
     changed_interaction,
     ends_interaction,
@@ -26,7 +25,8 @@ from smg_core.protocols.interactions_resume import (
     interaction_frame,
     interaction_gone,
 )
-from smg_core.server.interactions_records import INTERACTION_PREFIX, stored_interaction
+from smg_core.background.api import BackgroundApi, BackgroundMemory, StoredWords
+from smg_core.pipeline.tool_loop import without_hosted_tools
 from smg_core.serving.api import Api, Memory
 from smg_core.wire.errors import gemini_error
 

@@ -8,10 +8,10 @@ from collections.abc import Iterable
 
 import msgspec
 
+from smg_core.apis.interactions.grammar import EVENTS, START, STEP, InteractionGrammar
+from smg_core.apis.interactions.object import interaction_error, legacy_usage, stream_fields, time_text
 from smg_core.errors import InvalidRequest, SmgError
 from smg_core.json_types import JsonObject
-from smg_core.protocols.interactions_grammar import EVENTS, START, STEP, InteractionGrammar
-from smg_core.protocols.interactions_object import interaction_error, legacy_usage, stream_fields, time_text
 from smg_core.wire.json_text import encode_object
 
 __all__ = [

@@ -25,6 +25,17 @@ from typing import Any
 
 import msgspec
 
+from smg_core.apis.interactions.decode import InteractionRequest
+from smg_core.apis.interactions.grammar import EVENTS
+from smg_core.apis.interactions.object import (
+    interaction_error,
+    interaction_fields,
+    interaction_usage,
+    legacy_usage,
+    shown_interaction,
+    stream_fields,
+    time_text,
+)
 from smg_core.errors import EngineFailed, SmgError
 from smg_core.events import (
     Cancelled,
@@ -47,17 +58,6 @@ from smg_core.events import (
 )
 from smg_core.json_types import JsonObject
 from smg_core.protocols.google_mcp import MCP, call_step, result_step
-from smg_core.protocols.interactions import InteractionRequest
-from smg_core.protocols.interactions_grammar import EVENTS
-from smg_core.protocols.interactions_object import (
-    interaction_error,
-    interaction_fields,
-    interaction_usage,
-    legacy_usage,
-    shown_interaction,
-    stream_fields,
-    time_text,
-)
 from smg_core.sse import COMMENT
 from smg_core.wire.json_text import encode_body, encode_object, encode_text
 

@@ -11,6 +11,17 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 from tests.core.apis.responses.responses_events import STARTED, USAGE, streams
 
+from smg_core.apis.interactions.answer_types import InteractionAnswer, InteractionEvent
+from smg_core.apis.interactions.decode import InteractionRequest, Revision, interaction_decoder
+from smg_core.apis.interactions.encode import CLOSING, InteractionStreamEncoder, InteractionWholeEncoder
+from smg_core.apis.interactions.grammar import END, START, InteractionGrammar
+from smg_core.apis.interactions.object import shown_interaction
+from smg_core.apis.interactions.resume import (
+    InteractionLog,
+    ends_interaction,
+    interaction_events,
+    interaction_frame,
+)
 from smg_core.errors import SmgError
 from smg_core.events import (
     Done,
@@ -21,17 +32,6 @@ from smg_core.events import (
     ToolCallDelta,
     ToolCallEnd,
     ToolCallStart,
-)
-from smg_core.protocols.interactions import InteractionRequest, Revision, interaction_decoder
-from smg_core.protocols.interactions_answer_types import InteractionAnswer, InteractionEvent
-from smg_core.protocols.interactions_encode import CLOSING, InteractionStreamEncoder, InteractionWholeEncoder
-from smg_core.protocols.interactions_grammar import END, START, InteractionGrammar
-from smg_core.protocols.interactions_object import shown_interaction
-from smg_core.protocols.interactions_resume import (
-    InteractionLog,
-    ends_interaction,
-    interaction_events,
-    interaction_frame,
 )
 from smg_core.wire.base import Incoming
 

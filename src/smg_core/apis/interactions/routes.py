@@ -9,6 +9,12 @@ from functools import partial
 
 import attrs
 
+from smg_core.apis.interactions.api import interactions_api
+from smg_core.apis.interactions.decode import InteractionRequest, Revision, revision_of
+from smg_core.apis.interactions.object import shown_interaction
+from smg_core.apis.interactions.operations import INTERACTIONS
+from smg_core.apis.interactions.records import INTERACTION_PREFIX, interaction_of
+from smg_core.apis.interactions.resume import interaction_event
 from smg_core.background.api import BackgroundApi
 from smg_core.background.service import Background
 from smg_core.errors import NotFound
@@ -16,12 +22,6 @@ from smg_core.history.base import StoredResponse
 from smg_core.http.endpoint import Endpoint, Handler
 from smg_core.http.exchange import Exchange
 from smg_core.http.routes import Route
-from smg_core.protocols.interactions import InteractionRequest, Revision, revision_of
-from smg_core.protocols.interactions_object import shown_interaction
-from smg_core.protocols.interactions_resume import interaction_event
-from smg_core.server.interactions_api import interactions_api
-from smg_core.server.interactions_descriptions import INTERACTIONS
-from smg_core.server.interactions_records import INTERACTION_PREFIX, interaction_of
 from smg_core.serving.inference import Inference
 from smg_core.serving.runtime import Runtime
 from smg_core.stored.answers import StoredHandlers

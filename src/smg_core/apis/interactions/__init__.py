@@ -1,0 +1,1 @@
+"""Google Interactions: types, decoder, encoders, memory, routes."""
