@@ -9,6 +9,8 @@ from typing import Literal
 import attrs
 import msgspec
 
+from smg_core.apis.messages.answer_types import MessageAnswer, TokenCountAnswer
+from smg_core.apis.messages.types import CountBody, MessagesBody
 from smg_core.apis.responses.wire.types import ResponsesBody
 from smg_core.json_types import Json, JsonObject
 from smg_core.protocols.chat_answer_types import ChatCompletion, ChatCompletionChunk
@@ -23,8 +25,6 @@ from smg_core.protocols.gemini_answer_types import (
     TokenCountResponse,
 )
 from smg_core.protocols.gemini_types import CountContentBody, GenerateBody
-from smg_core.protocols.messages_answer_types import MessageAnswer, TokenCountAnswer
-from smg_core.protocols.messages_types import CountBody, MessagesBody
 from smg_core.protocols.parse import ParseBody
 from smg_core.protocols.sglang_answer_types import SglangAnswer
 from smg_core.protocols.sglang_types import SglangBody

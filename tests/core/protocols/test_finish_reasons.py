@@ -9,6 +9,9 @@ import pytest
 
 from smg_core.apis.interactions.decode import interaction_decoder
 from smg_core.apis.interactions.encode import InteractionStreamEncoder, InteractionWholeEncoder
+from smg_core.apis.messages.answer_types import StopReason
+from smg_core.apis.messages.decode import decode_messages
+from smg_core.apis.messages.encode import MessagesStreamEncoder, MessagesWholeEncoder
 from smg_core.apis.responses.wire.decode import decode_responses
 from smg_core.apis.responses.wire.encode import ResponsesStreamEncoder, ResponsesWholeEncoder
 from smg_core.errors import EngineFailed
@@ -20,9 +23,6 @@ from smg_core.protocols.completions import decode_completion
 from smg_core.protocols.completions_encode import CompletionStreamEncoder, CompletionWholeEncoder
 from smg_core.protocols.gemini import decode_generate
 from smg_core.protocols.gemini_encode import GeminiStreamEncoder, GeminiWholeEncoder
-from smg_core.protocols.messages import decode_messages
-from smg_core.protocols.messages_answer_types import StopReason
-from smg_core.protocols.messages_encode import MessagesStreamEncoder, MessagesWholeEncoder
 from smg_core.protocols.sglang import decode_sglang
 from smg_core.protocols.sglang_encode import SglangStreamEncoder, SglangWholeEncoder
 from smg_core.protocols.transcriptions import (

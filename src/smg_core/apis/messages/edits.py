@@ -4,8 +4,8 @@ An edit without its bounds has those that the API documents. One that changes no
 Pure. Above: messages. Below: the wire types, request.
 """
 
+from smg_core.apis.messages import types as wire
 from smg_core.errors import InvalidRequest, UnsupportedParameter
-from smg_core.protocols import messages_types as wire
 from smg_core.request import ClearReasoning, ClearToolUses, ContextEdit
 from smg_core.wire.decoding import too_many
 

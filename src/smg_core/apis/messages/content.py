@@ -14,10 +14,10 @@ from itertools import islice
 import attrs
 import msgspec
 
+from smg_core.apis.messages import types as wire
+from smg_core.apis.messages.compaction import summary_text
 from smg_core.errors import InvalidRequest
 from smg_core.json_types import Json, JsonObject
-from smg_core.protocols import messages_types as wire
-from smg_core.protocols.messages_compaction import summary_text
 from smg_core.request import (
     File,
     Image,

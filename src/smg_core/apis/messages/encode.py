@@ -30,6 +30,9 @@ from typing import Any
 import msgspec
 from msgspec.structs import astuple, replace
 
+from smg_core.apis.messages.compaction import COMPACTED, Compacted, read_compacted
+from smg_core.apis.messages.decode import MessagesRequest
+from smg_core.apis.messages.mcp import result_block, use_block
 from smg_core.errors import ClientGone, SmgError
 from smg_core.events import (
     Cancelled,
@@ -54,9 +57,6 @@ from smg_core.events import (
     Usage,
 )
 from smg_core.json_types import JsonObject
-from smg_core.protocols.messages import MessagesRequest
-from smg_core.protocols.messages_compaction import COMPACTED, Compacted, read_compacted
-from smg_core.protocols.messages_mcp import result_block, use_block
 from smg_core.sse import COMMENT
 from smg_core.wire.endings import broken_off
 from smg_core.wire.errors import anthropic_error

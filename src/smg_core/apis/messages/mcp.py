@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 import msgspec
 from msgspec import Struct
 
+from smg_core.apis.messages import types as wire
 from smg_core.errors import InvalidRequest
 from smg_core.events import HostedEnd, HostedStart
 from smg_core.json_types import Json, JsonObject
-from smg_core.protocols import messages_types as wire
 from smg_core.request import HostedTool
 from smg_core.wire.decoding import brief, explained
 

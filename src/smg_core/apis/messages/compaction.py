@@ -8,10 +8,10 @@ and its flow. Below: the wire types, request, events.
 import msgspec
 from msgspec import Struct
 
+from smg_core.apis.messages import types as wire
+from smg_core.apis.messages.edits import COMPACT, amount_of
 from smg_core.errors import InvalidRequest
 from smg_core.events import Usage
-from smg_core.protocols import messages_types as wire
-from smg_core.protocols.messages_edits import COMPACT, amount_of
 from smg_core.request import CompactRequest
 
 __all__ = ["COMPACTED", "Compacted", "read_compacted", "read_compaction", "summary_text"]

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from smg_core.apis.messages.decode import MessagesRequest, decode_count, decode_messages
 from smg_core.errors import SmgError
-from smg_core.protocols.messages import MessagesRequest, decode_count, decode_messages
 from smg_core.request import (
     FunctionTool,
     Image,

@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from smg_core.apis.messages.decode import MessagesRequest
+from smg_core.apis.messages.encode import MessagesStreamEncoder, MessagesWholeEncoder
 from smg_core.errors import EngineFailed
 from smg_core.events import (
     Done,
@@ -26,8 +28,6 @@ from smg_core.events import (
     ToolCallStart,
     Usage,
 )
-from smg_core.protocols.messages import MessagesRequest
-from smg_core.protocols.messages_encode import MessagesStreamEncoder, MessagesWholeEncoder
 from smg_core.request import GenerationRequest, ReasoningSettings, Sampling
 from smg_core.sse import SseReader
 

@@ -1,11 +1,11 @@
 """The row of the Messages API.
 
-Apart from `apis`, since its flow is one of its own. Above: server.generating, server.counting. Below: the protocol, the flow.
+Apart from `apis`, since its flow is one of its own. Above: server.generating, apis.messages.count_tokens. Below: the protocol, the flow.
 """
 
-from smg_core.protocols.messages import MessagesRequest, decode_messages
-from smg_core.protocols.messages_encode import MessagesStreamEncoder, MessagesWholeEncoder
-from smg_core.server.messages_flow import respond_to_messages
+from smg_core.apis.messages.decode import MessagesRequest, decode_messages
+from smg_core.apis.messages.encode import MessagesStreamEncoder, MessagesWholeEncoder
+from smg_core.apis.messages.flow import respond_to_messages
 from smg_core.serving.api import Api
 from smg_core.wire.errors import anthropic_error, anthropic_status
 

@@ -5,10 +5,10 @@ Above: server.generating puts the route into its table. Below: the decoder, `ser
 
 from msgspec.structs import replace
 
+from smg_core.apis.messages.api import MESSAGES
+from smg_core.apis.messages.decode import decode_count
 from smg_core.http.endpoint import Handler
 from smg_core.pipeline.tool_loop import without_hosted_tools
-from smg_core.protocols.messages import decode_count
-from smg_core.server.messages_api import MESSAGES
 from smg_core.server.tokenizing import decoded_body, json_handler, prompt_count
 from smg_core.serving.runtime import Runtime
 from smg_core.wire.base import Incoming, Locate

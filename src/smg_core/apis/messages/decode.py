@@ -10,14 +10,14 @@ Above: the server. Below: the wire types and their readers, request. It knows no
 from msgspec import Struct
 from msgspec.structs import replace
 
+from smg_core.apis.messages import types as wire
+from smg_core.apis.messages.compaction import read_compaction
+from smg_core.apis.messages.content import Conversation, Place, check_calls
+from smg_core.apis.messages.edits import read_edits
+from smg_core.apis.messages.mcp import servers_of_tools
+from smg_core.apis.messages.tools import OfferedTools, read_tool_choice, read_tools, with_servers
 from smg_core.errors import InvalidRequest, UnsupportedParameter
 from smg_core.json_types import Json
-from smg_core.protocols import messages_types as wire
-from smg_core.protocols.messages_compaction import read_compaction
-from smg_core.protocols.messages_content import Conversation, Place, check_calls
-from smg_core.protocols.messages_edits import read_edits
-from smg_core.protocols.messages_mcp import servers_of_tools
-from smg_core.protocols.messages_tools import OfferedTools, read_tool_choice, read_tools, with_servers
 from smg_core.request import (
     GenerationRequest,
     Message,

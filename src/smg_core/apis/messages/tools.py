@@ -16,10 +16,10 @@ from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
+from smg_core.apis.messages import types as wire
+from smg_core.apis.messages.mcp import ServerOfTools
 from smg_core.errors import InvalidRequest, UnsupportedParameter
 from smg_core.json_types import JsonObject
-from smg_core.protocols import messages_types as wire
-from smg_core.protocols.messages_mcp import ServerOfTools
 from smg_core.request import FunctionTool, HostedTool, ToolChoice, ToolKey
 from smg_core.wire.decoding import brief, check_depth, too_many
 from smg_core.wire.settings import LimitsConfig
