@@ -11,7 +11,7 @@ from google import genai
 from google.genai import errors, types
 from tests.gateway.conftest import House, eventually, in_process, over_http, settled
 
-from smg_core.protocols.gemini import decode_generate
+from smg_core.apis.gemini.decode import decode_generate
 from smg_core.request import Image, Reasoning, ToolCall, ToolResult
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.replies import Reply

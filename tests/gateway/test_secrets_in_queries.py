@@ -15,10 +15,10 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import WebSocketException
 
 from smg_core import Config, Gateway
+from smg_core.apis.gemini.encode import GeminiWholeEncoder
 from smg_core.hooks import ExchangeEnded
 from smg_core.http.settings import ServerConfig
 from smg_core.observability.logs import AccessLog
-from smg_core.protocols.gemini_encode import GeminiWholeEncoder
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.faults import Fault
 

@@ -9,6 +9,14 @@ from typing import Literal
 import attrs
 import msgspec
 
+from smg_core.apis.gemini.answer_types import (
+    GeminiError,
+    GeminiModel,
+    GeminiModels,
+    GenerateContentResponse,
+    TokenCountResponse,
+)
+from smg_core.apis.gemini.types import CountContentBody, GenerateBody
 from smg_core.apis.messages.answer_types import MessageAnswer, TokenCountAnswer
 from smg_core.apis.messages.types import CountBody, MessagesBody
 from smg_core.apis.responses.wire.types import ResponsesBody
@@ -17,14 +25,6 @@ from smg_core.protocols.chat_answer_types import ChatCompletion, ChatCompletionC
 from smg_core.protocols.chat_types import ChatBody
 from smg_core.protocols.completions_answer_types import Completion, CompletionChunk
 from smg_core.protocols.completions_types import CompletionBody
-from smg_core.protocols.gemini_answer_types import (
-    GeminiError,
-    GeminiModel,
-    GeminiModels,
-    GenerateContentResponse,
-    TokenCountResponse,
-)
-from smg_core.protocols.gemini_types import CountContentBody, GenerateBody
 from smg_core.protocols.parse import ParseBody
 from smg_core.protocols.sglang_answer_types import SglangAnswer
 from smg_core.protocols.sglang_types import SglangBody

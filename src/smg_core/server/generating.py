@@ -5,13 +5,13 @@ Above: server.app puts them into its table. Below: the handler, and the table of
 
 import attrs
 
+from smg_core.apis.gemini.routes import gemini_routes
 from smg_core.apis.messages.api import MESSAGES
 from smg_core.apis.messages.count_tokens import token_count
 from smg_core.batches.routes import batch_routes
 from smg_core.http.endpoint import Endpoint, Handler
 from smg_core.http.routes import Route
 from smg_core.server import descriptions
-from smg_core.server.gemini import gemini_routes
 from smg_core.server.parsing import parse_routes
 from smg_core.server.pooling_routes import pooling_routes
 from smg_core.server.remembering_routes import remembering_routes

@@ -3,11 +3,11 @@
 One `Operation` for each route, as in `server.descriptions`. Above: server.pooling_routes. Below: the protocols' types.
 """
 
+from smg_core.apis.gemini.answer_types import GeminiError
 from smg_core.json_types import JsonObject
 from smg_core.protocols.classify import ClassifyAnswer, ClassifyBody
 from smg_core.protocols.cohere_embed import CohereEmbedBody, CohereEmbeddings, CohereError
 from smg_core.protocols.embeddings import EmbeddingsAnswer, EmbeddingsBody
-from smg_core.protocols.gemini_answer_types import GeminiError
 from smg_core.protocols.gemini_embed import (
     BatchEmbedContentsBody,
     BatchEmbedContentsResponse,

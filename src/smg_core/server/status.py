@@ -3,6 +3,7 @@
 Above: server.app puts the routes into its table. Below: the records of models, the page's text.
 """
 
+from smg_core.apis.gemini.routes import GeminiModelRoutes
 from smg_core.auth.roles import PUBLIC
 from smg_core.errors import Overloaded
 from smg_core.http.endpoint import Endpoint
@@ -20,7 +21,6 @@ from smg_core.request import Caller
 from smg_core.server import descriptions
 from smg_core.server.announcing import curl
 from smg_core.server.front_page import front_page
-from smg_core.server.gemini import GeminiModelRoutes
 from smg_core.serving.runtime import Runtime
 
 __all__ = ["Status", "status_routes"]

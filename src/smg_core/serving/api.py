@@ -9,6 +9,8 @@ from typing import Generic, Protocol, TypeVar
 
 import attrs
 
+from smg_core.apis.gemini.decode import GeminiRequest, decode_generate, decode_stream_generate
+from smg_core.apis.gemini.encode import GeminiStreamEncoder, GeminiWholeEncoder
 from smg_core.errors import SmgError
 from smg_core.events import Usage
 from smg_core.pipeline.flow import Terms, respond, respond_together
@@ -24,8 +26,6 @@ from smg_core.protocols.completions_encode import (
     CompletionWholeEncoder,
     merge_choices,
 )
-from smg_core.protocols.gemini import GeminiRequest, decode_generate, decode_stream_generate
-from smg_core.protocols.gemini_encode import GeminiStreamEncoder, GeminiWholeEncoder
 from smg_core.protocols.sglang import SglangRequest, decode_sglang
 from smg_core.protocols.sglang_encode import (
     SglangAnswers,

@@ -7,6 +7,8 @@ from typing import Any, get_args
 import attrs
 import pytest
 
+from smg_core.apis.gemini.decode import decode_generate
+from smg_core.apis.gemini.encode import GeminiStreamEncoder, GeminiWholeEncoder
 from smg_core.apis.interactions.decode import interaction_decoder
 from smg_core.apis.interactions.encode import InteractionStreamEncoder, InteractionWholeEncoder
 from smg_core.apis.messages.answer_types import StopReason
@@ -21,8 +23,6 @@ from smg_core.protocols.chat_answer_types import AnswerFinishReason
 from smg_core.protocols.chat_encode import ChatStreamEncoder, ChatWholeEncoder
 from smg_core.protocols.completions import decode_completion
 from smg_core.protocols.completions_encode import CompletionStreamEncoder, CompletionWholeEncoder
-from smg_core.protocols.gemini import decode_generate
-from smg_core.protocols.gemini_encode import GeminiStreamEncoder, GeminiWholeEncoder
 from smg_core.protocols.sglang import decode_sglang
 from smg_core.protocols.sglang_encode import SglangStreamEncoder, SglangWholeEncoder
 from smg_core.protocols.transcriptions import (

@@ -6,11 +6,11 @@ shared with other APIs, and `server.status` answers there. Above: server.generat
 
 import attrs
 
+from smg_core.apis.gemini.decode import decode_count
+from smg_core.apis.gemini.models import gemini_model_body, gemini_models_body
 from smg_core.http.endpoint import Endpoint, Handler
 from smg_core.http.exchange import Exchange, Header
 from smg_core.http.routes import Route
-from smg_core.protocols.gemini import decode_count
-from smg_core.protocols.gemini_models import gemini_model_body, gemini_models_body
 from smg_core.protocols.models import ModelCard
 from smg_core.request import Caller
 from smg_core.server import descriptions

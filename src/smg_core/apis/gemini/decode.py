@@ -9,16 +9,16 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from smg_core.errors import InvalidRequest, NotFound, UnsupportedParameter
-from smg_core.protocols.gemini_contents import GeminiConversation, read_contents
-from smg_core.protocols.gemini_tools import (
+from smg_core.apis.gemini.contents import GeminiConversation, read_contents
+from smg_core.apis.gemini.tools import (
     ReadTools,
     read_function_choice,
     read_functions,
     read_mime_format,
     schema_field,
 )
-from smg_core.protocols.gemini_types import CountContentBody, GenerateBody, GenerationConfig, ThinkingConfig
+from smg_core.apis.gemini.types import CountContentBody, GenerateBody, GenerationConfig, ThinkingConfig
+from smg_core.errors import InvalidRequest, NotFound, UnsupportedParameter
 from smg_core.protocols.google_places import part_place, tool_place
 from smg_core.protocols.proto_json import ProtoJsonDecoder
 from smg_core.request import GenerationRequest, JsonFormat, Origin, ReasoningSettings, Sampling

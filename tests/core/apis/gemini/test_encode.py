@@ -6,6 +6,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from smg_core.apis.gemini.decode import GeminiRequest
+from smg_core.apis.gemini.encode import GeminiStreamEncoder, GeminiWholeEncoder
 from smg_core.events import (
     Done,
     Event,
@@ -23,8 +25,6 @@ from smg_core.events import (
     TopLogprob,
     Usage,
 )
-from smg_core.protocols.gemini import GeminiRequest
-from smg_core.protocols.gemini_encode import GeminiStreamEncoder, GeminiWholeEncoder
 from smg_core.request import GenerationRequest, ReasoningSettings, Sampling
 from smg_core.sse import SseReader
 

@@ -15,8 +15,7 @@ from collections.abc import Sequence
 import attrs
 import msgspec
 
-from smg_core.errors import InvalidRequest, UnsupportedParameter
-from smg_core.protocols.gemini_types import (
+from smg_core.apis.gemini.types import (
     FileData,
     FunctionCallPart,
     FunctionResponsePart,
@@ -24,6 +23,7 @@ from smg_core.protocols.gemini_types import (
     GeminiPart,
     InlineData,
 )
+from smg_core.errors import InvalidRequest, UnsupportedParameter
 from smg_core.protocols.google_mcp import repeated_call
 from smg_core.protocols.google_values import PartDetail, media_of_type, result_text, signature_bytes
 from smg_core.request import (

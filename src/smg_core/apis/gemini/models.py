@@ -1,4 +1,4 @@
-"""The models list of Google's API, and a single model. Pure. Above: server.gemini. Below: models."""
+"""The models list of Google's API, and a single model. Pure. Above: apis.gemini.routes. Below: models."""
 
 from collections.abc import Sequence
 

@@ -1,0 +1,1 @@
+"""Google generateContent: types, decoder, encoders, routes."""
