@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from smg_core.apis.gemini.encode import usage_metadata
 from smg_core.apis.interactions.object import interaction_usage
+from smg_core.apis.transcriptions.wire import _usage_object
 from smg_core.events import NO_USAGE, Usage
 from smg_core.pipeline.prompt_shares import PromptShares
-from smg_core.protocols.transcriptions import _usage_object
 
 KINDS = ("image", "audio", "video")
 

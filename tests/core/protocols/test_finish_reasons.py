@@ -16,6 +16,11 @@ from smg_core.apis.messages.decode import decode_messages
 from smg_core.apis.messages.encode import MessagesStreamEncoder, MessagesWholeEncoder
 from smg_core.apis.responses.wire.decode import decode_responses
 from smg_core.apis.responses.wire.encode import ResponsesStreamEncoder, ResponsesWholeEncoder
+from smg_core.apis.transcriptions.wire import (
+    TranscriptionRequest,
+    TranscriptionStreamEncoder,
+    TranscriptionWholeEncoder,
+)
 from smg_core.errors import EngineFailed
 from smg_core.events import Done, Event, Finished, FinishReason, Started, TextDelta, TextEnd, Usage
 from smg_core.protocols.chat import decode_chat
@@ -25,11 +30,6 @@ from smg_core.protocols.completions import decode_completion
 from smg_core.protocols.completions_encode import CompletionStreamEncoder, CompletionWholeEncoder
 from smg_core.protocols.sglang import decode_sglang
 from smg_core.protocols.sglang_encode import SglangStreamEncoder, SglangWholeEncoder
-from smg_core.protocols.transcriptions import (
-    TranscriptionRequest,
-    TranscriptionStreamEncoder,
-    TranscriptionWholeEncoder,
-)
 from smg_core.request import GenerationRequest
 from smg_core.speech import Transcription
 from smg_core.sse import SseReader

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from smg_core.apis.transcriptions.wire import decode_transcription, decode_translation
 from smg_core.engines.openai.speech import SpeechDecoder, write_form
 from smg_core.errors import EngineGarbled, SmgError, UnsupportedParameter
 from smg_core.events import Finished, OpaqueBlock, TextDelta, TextEnd, Usage
-from smg_core.protocols.transcriptions import decode_transcription, decode_translation
 from smg_core.request import Audio, GenerationRequest, MediaSource, Message, Sampling
 from smg_core.speech import Transcription
 from smg_core.wire.base import Incoming

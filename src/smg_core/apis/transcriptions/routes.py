@@ -3,9 +3,7 @@
 Above: server.generating puts them into its table. Below: the handler of APIs that generate, and the protocol.
 """
 
-from smg_core.http.endpoint import Endpoint
-from smg_core.http.routes import Route
-from smg_core.protocols.transcriptions import (
+from smg_core.apis.transcriptions.wire import (
     TranscriptionObject,
     TranscriptionRequest,
     TranscriptionStreamEncoder,
@@ -13,6 +11,8 @@ from smg_core.protocols.transcriptions import (
     decode_transcription,
     decode_translation,
 )
+from smg_core.http.endpoint import Endpoint
+from smg_core.http.routes import Route
 from smg_core.serving.api import Api
 from smg_core.serving.inference import Inference
 from smg_core.serving.runtime import Runtime

@@ -2,7 +2,7 @@
 
 The recording becomes a part of a user's message, beside words that ask for what is spoken in it, so that a model which takes
 sound can answer; an engine that has a call of its own reads `GenerationRequest.transcription` instead. Pure. Above:
-server.speech_routes. Below: the reader of forms. Source: OpenAI's API reference.
+apis.transcriptions.routes. Below: the reader of forms. Source: OpenAI's API reference.
 """
 
 from collections.abc import Mapping, Sequence
