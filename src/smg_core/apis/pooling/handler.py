@@ -1,8 +1,8 @@
 """One handler shape for every API of pooled work (edge).
 
 Reads the body, decodes it, has the gateway's `Pooling` make the vectors, writes the answer off the event loop, and tells how the
-request ended, as `serving.inference` does for APIs that generate. Above: server.pooling_routes. Below: pipeline.pooling, the table
-in `server.pooled_apis`.
+request ended, as `serving.inference` does for APIs that generate. Above: apis.pooling.routes. Below: pipeline.pooling, the table
+in `apis.pooling.api`.
 """
 
 import asyncio
@@ -11,15 +11,15 @@ from typing import Generic, TypeVar, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
+from smg_core.apis.pooling.api import PoolApi, PoolDecoded
+from smg_core.apis.pooling.vectors import PooledVectors
 from smg_core.errors import ClientGone, DeadlineExceeded, SmgError
 from smg_core.hooks import RequestStarted
 from smg_core.http.exchange import Exchange, Header
 from smg_core.pipeline.pool_gathering import Pooled, PoolTerms
 from smg_core.pipeline.timeouts import Timeouts
 from smg_core.pipeline.trace import Trace
-from smg_core.protocols.vectors import PooledVectors
 from smg_core.request import GenerationRequest
-from smg_core.server.pooled_apis import PoolApi, PoolDecoded
 from smg_core.server.tokenizing import only_model
 from smg_core.serving.admission import RequestPlace
 from smg_core.serving.explain import pool_explained

@@ -1,21 +1,21 @@
 """The input and output of each route of pooled work, for `/openapi.json`.
 
-One `Operation` for each route, as in `server.descriptions`. Above: server.pooling_routes. Below: the protocols' types.
+One `Operation` for each route, as in `server.descriptions`. Above: apis.pooling.routes. Below: the protocols' types.
 """
 
 from smg_core.apis.gemini.answer_types import GeminiError
-from smg_core.json_types import JsonObject
-from smg_core.protocols.classify import ClassifyAnswer, ClassifyBody
-from smg_core.protocols.cohere_embed import CohereEmbedBody, CohereEmbeddings, CohereError
-from smg_core.protocols.embeddings import EmbeddingsAnswer, EmbeddingsBody
-from smg_core.protocols.gemini_embed import (
+from smg_core.apis.pooling.classify import ClassifyAnswer, ClassifyBody
+from smg_core.apis.pooling.cohere_embed import CohereEmbedBody, CohereEmbeddings, CohereError
+from smg_core.apis.pooling.embeddings import EmbeddingsAnswer, EmbeddingsBody
+from smg_core.apis.pooling.gemini_embed import (
     BatchEmbedContentsBody,
     BatchEmbedContentsResponse,
     EmbedContentBody,
     EmbedContentResponse,
 )
-from smg_core.protocols.rerank import RerankAnswer, RerankBody
-from smg_core.protocols.score import ScoreAnswer, ScoreBody
+from smg_core.apis.pooling.rerank import RerankAnswer, RerankBody
+from smg_core.apis.pooling.score import ScoreAnswer, ScoreBody
+from smg_core.json_types import JsonObject
 from smg_core.wire.operation import Operation, OperationResponse
 
 __all__ = [

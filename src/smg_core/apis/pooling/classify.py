@@ -1,16 +1,16 @@
 """Classify, as vLLM has it: how likely each of the model's classes is for each input.
 
-Pure. Above: server.pooled_apis. Below: the decoder of bodies, request, vectors. Source: vLLM's ClassificationRequest.
+Pure. Above: apis.pooling.api. Below: the decoder of bodies, request, vectors. Source: vLLM's ClassificationRequest.
 """
 
 from typing import Literal
 
 from msgspec import Struct
 
+from smg_core.apis.pooling.embeddings import EmbeddingsUsage, pool_inputs
+from smg_core.apis.pooling.fields import SIDES, PoolFields, check_pool_fields, named_field
+from smg_core.apis.pooling.vectors import FLOAT_BYTES, PooledVectors, as_floats
 from smg_core.protocols.chat_types import ModelName, TokenId
-from smg_core.protocols.embeddings import EmbeddingsUsage, pool_inputs
-from smg_core.protocols.pool_fields import SIDES, PoolFields, check_pool_fields, named_field
-from smg_core.protocols.vectors import FLOAT_BYTES, PooledVectors, as_floats
 from smg_core.request import PoolRequest
 from smg_core.wire.base import Incoming
 from smg_core.wire.decoding import WireDecoder

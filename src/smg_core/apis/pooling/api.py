@@ -1,6 +1,6 @@
 """The table of APIs of pooled work: how each decodes a request and encodes its answer.
 
-An API is a value of `PoolApi` here and a route in `server.pooling_routes`. Above: the handler in `server.pooling`. Below: the
+An API is a value of `PoolApi` here and a route in `apis.pooling.routes`. Above: the handler in `apis.pooling.handler`. Below: the
 protocols.
 """
 
@@ -9,14 +9,14 @@ from typing import Generic, Protocol, TypeVar
 
 import attrs
 
+from smg_core.apis.pooling.classify import classify_body, decode_classify
+from smg_core.apis.pooling.cohere_embed import cohere_embed_body, decode_cohere_embed, decode_cohere_embed_v1
+from smg_core.apis.pooling.embeddings import decode_embeddings, embeddings_body
+from smg_core.apis.pooling.gemini_embed import decode_batch_embed, decode_embed_content, gemini_embed_body
+from smg_core.apis.pooling.rerank import bare_rerank_body, decode_rerank, decode_rerank_v2, rerank_body
+from smg_core.apis.pooling.score import decode_score, score_body
+from smg_core.apis.pooling.vectors import PooledVectors
 from smg_core.errors import SmgError
-from smg_core.protocols.classify import classify_body, decode_classify
-from smg_core.protocols.cohere_embed import cohere_embed_body, decode_cohere_embed, decode_cohere_embed_v1
-from smg_core.protocols.embeddings import decode_embeddings, embeddings_body
-from smg_core.protocols.gemini_embed import decode_batch_embed, decode_embed_content, gemini_embed_body
-from smg_core.protocols.rerank import bare_rerank_body, decode_rerank, decode_rerank_v2, rerank_body
-from smg_core.protocols.score import decode_score, score_body
-from smg_core.protocols.vectors import PooledVectors
 from smg_core.request import PoolRequest
 from smg_core.serving.api import usual_status
 from smg_core.wire.base import ErrorEncoder, Incoming

@@ -1,6 +1,6 @@
 """embedContent and batchEmbedContents of Google's API: bodies and answers.
 
-Pure. Above: server.pooled_apis. Below: the reader of ProtoJSON, request, vectors. Source: Google's API reference and its SDK.
+Pure. Above: apis.pooling.api. Below: the reader of ProtoJSON, request, vectors. Source: Google's API reference and its SDK.
 Parts that are no text are refused, and so is a title. The requests of a batch must agree in what the vectors are to be.
 """
 
@@ -8,11 +8,11 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
+from smg_core.apis.pooling.embeddings import Dimensions
+from smg_core.apis.pooling.vectors import FLOAT_BYTES, PooledVectors, as_floats, shortened_vector
 from smg_core.errors import InvalidRequest, UnsupportedParameter
 from smg_core.protocols.chat_types import ModelName
-from smg_core.protocols.embeddings import Dimensions
 from smg_core.protocols.proto_json import ProtoJsonDecoder
-from smg_core.protocols.vectors import FLOAT_BYTES, PooledVectors, as_floats, shortened_vector
 from smg_core.request import PoolRequest
 from smg_core.wire.base import Incoming
 from smg_core.wire.json_text import encode_body

@@ -1,6 +1,6 @@
 """OpenAI's Embeddings API: its body and its answer, with the fields that vLLM adds.
 
-Pure. Above: server.pooled_apis. Below: the decoder of bodies, request, vectors. Source: OpenAI's API reference; vLLM's
+Pure. Above: apis.pooling.api. Below: the decoder of bodies, request, vectors. Source: OpenAI's API reference; vLLM's
 EmbeddingCompletionRequest.
 """
 
@@ -10,10 +10,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from smg_core.errors import InvalidRequest
-from smg_core.protocols.chat_types import ModelName, TokenId
-from smg_core.protocols.pool_fields import SIDES, PoolFields, check_pool_fields, named_field
-from smg_core.protocols.vectors import (
+from smg_core.apis.pooling.fields import SIDES, PoolFields, check_pool_fields, named_field
+from smg_core.apis.pooling.vectors import (
     BASE64_BYTES,
     FLOAT_BYTES,
     PooledVectors,
@@ -21,6 +19,8 @@ from smg_core.protocols.vectors import (
     as_floats,
     shortened_vector,
 )
+from smg_core.errors import InvalidRequest
+from smg_core.protocols.chat_types import ModelName, TokenId
 from smg_core.request import PoolInput, PoolRequest
 from smg_core.wire.base import Incoming
 from smg_core.wire.decoding import WireDecoder

@@ -1,6 +1,6 @@
 """Cohere's Embed API, versions 1 and 2: bodies and answers.
 
-Pure. Above: server.pooled_apis. Below: the decoder of bodies, request, vectors. Source: Cohere's API reference and its SDK. Types
+Pure. Above: apis.pooling.api. Below: the decoder of bodies, request, vectors. Source: Cohere's API reference and its SDK. Types
 of vectors that need a calibration of the model (int8, uint8) are refused, and so are pictures.
 """
 
@@ -9,11 +9,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from smg_core.errors import InvalidRequest, UnsupportedParameter
-from smg_core.json_types import Json, JsonObject
-from smg_core.protocols.chat_types import ModelName
-from smg_core.protocols.embeddings import Dimensions
-from smg_core.protocols.vectors import (
+from smg_core.apis.pooling.embeddings import Dimensions
+from smg_core.apis.pooling.vectors import (
     BASE64_BYTES,
     FLOAT_BYTES,
     PooledVectors,
@@ -22,6 +19,9 @@ from smg_core.protocols.vectors import (
     as_floats,
     shortened_vector,
 )
+from smg_core.errors import InvalidRequest, UnsupportedParameter
+from smg_core.json_types import Json, JsonObject
+from smg_core.protocols.chat_types import ModelName
 from smg_core.request import PoolRequest
 from smg_core.wire.base import Incoming
 from smg_core.wire.decoding import WireDecoder

@@ -1,6 +1,6 @@
 """Rerank: the bodies of Jina, vLLM, Cohere and SGLang, and one answer that has the fields of all.
 
-How a document is judged is decided by the pipeline. Pure. Above: server.pooled_apis. Below: the decoder of bodies, request,
+How a document is judged is decided by the pipeline. Pure. Above: apis.pooling.api. Below: the decoder of bodies, request,
 vectors. Source: the API references of Jina and Cohere; vLLM's RerankRequest; SGLang's V1RerankReqInput.
 """
 
@@ -9,11 +9,11 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from smg_core.apis.pooling.fields import SIDES, PoolFields, check_pool_fields, named_field
+from smg_core.apis.pooling.vectors import PooledVectors, pair_scores
 from smg_core.errors import InvalidRequest
 from smg_core.json_types import JsonObject
 from smg_core.protocols.chat_types import ModelName
-from smg_core.protocols.pool_fields import SIDES, PoolFields, check_pool_fields, named_field
-from smg_core.protocols.vectors import PooledVectors, pair_scores
 from smg_core.request import PoolRequest
 from smg_core.wire.base import Incoming
 from smg_core.wire.decoding import WireDecoder

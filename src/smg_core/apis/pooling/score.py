@@ -1,7 +1,7 @@
 """Score: how well texts fit each other, as vLLM has it, and how likely tokens are to come next, as SGLang has it.
 
 vLLM's form has two sides, one to one, one to many, or many to many. SGLang's, which has a `query` and `items`, asks of each of
-the texts that they make together how likely each of `label_token_ids` is as the next token. Pure. Above: server.pooled_apis.
+the texts that they make together how likely each of `label_token_ids` is as the next token. Pure. Above: apis.pooling.api.
 Below: the decoder of bodies, request, vectors. Sources: vLLM's ScoreRequest, SGLang's ScoringRequest.
 """
 
@@ -11,13 +11,13 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from smg_core.apis.pooling.embeddings import EmbeddingsUsage
+from smg_core.apis.pooling.fields import SIDES, PoolFields, check_pool_fields, named_field
+from smg_core.apis.pooling.rerank import HELD_BYTES
+from smg_core.apis.pooling.vectors import PooledVectors, pair_scores
 from smg_core.errors import InvalidRequest
 from smg_core.json_types import JsonObject
 from smg_core.protocols.chat_types import ModelName, TokenId
-from smg_core.protocols.embeddings import EmbeddingsUsage
-from smg_core.protocols.pool_fields import SIDES, PoolFields, check_pool_fields, named_field
-from smg_core.protocols.rerank import HELD_BYTES
-from smg_core.protocols.vectors import PooledVectors, pair_scores
 from smg_core.request import PoolInput, PoolRequest
 from smg_core.wire.base import Incoming
 from smg_core.wire.decoding import WireDecoder

@@ -5,10 +5,8 @@ Above: server.generating puts them into its table. Below: the handler, and the t
 
 import attrs
 
-from smg_core.http.endpoint import Endpoint, Handler
-from smg_core.http.routes import Route
-from smg_core.server import pooling_descriptions as descriptions
-from smg_core.server.pooled_apis import (
+from smg_core.apis.pooling import operations as descriptions
+from smg_core.apis.pooling.api import (
     BARE_RERANK,
     BATCH_EMBED,
     CLASSIFY,
@@ -20,7 +18,9 @@ from smg_core.server.pooled_apis import (
     RERANK_V2,
     SCORE,
 )
-from smg_core.server.pooling import PoolInference
+from smg_core.apis.pooling.handler import PoolInference
+from smg_core.http.endpoint import Endpoint, Handler
+from smg_core.http.routes import Route
 from smg_core.serving.runtime import Runtime
 from smg_core.wire.operation import Operation
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smg_core.protocols.vectors import as_base64, as_bits, as_floats, shortened_vector
+from smg_core.apis.pooling.vectors import as_base64, as_bits, as_floats, shortened_vector
 
 VECTORS = st.lists(st.floats(-1e3, 1e3, width=32), min_size=1, max_size=70).map(lambda values: array("f", values))
 

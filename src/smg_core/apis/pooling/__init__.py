@@ -1,0 +1,1 @@
+"""Embeddings, rerank, score and classify, in the forms of OpenAI, Cohere, Google and vLLM: one handler for all."""
