@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from tests.parsers.examples import EXAMPLES, WEATHER
 
-from smg_core.protocols.parse import parse_function_call, parse_reasoning
+from smg_core.apis.parse.wire import parse_function_call, parse_reasoning
 from smg_core.wire.settings import LimitsConfig
 from smg_parsers import FAMILIES, CallArguments, CallStart, Parser, Piece, Reasoning
 

@@ -1,16 +1,16 @@
 """The routes `/parse/*`: parse a text that a model wrote, as the gateway parses its answers (edge).
 
 Off by default, since they use CPU without a model. Parsing runs in the executor, as other long work does, and is given up when
-its client leaves. Above: the app's route table. Below: protocols.parse.
+its client leaves. Above: the app's route table. Below: apis.parse.wire.
 """
 
 import asyncio
 from collections.abc import Callable
 
+from smg_core.apis.parse.wire import FamilyOf, parse_function_call, parse_reasoning
 from smg_core.http.endpoint import Endpoint, Handler
 from smg_core.http.exchange import Exchange, Header
 from smg_core.http.routes import Route
-from smg_core.protocols.parse import FamilyOf, parse_function_call, parse_reasoning
 from smg_core.request import GenerationRequest
 from smg_core.server.descriptions import PARSE_CALLS, PARSE_REASONING
 from smg_core.serving.fallback_model import answering_model

@@ -1,0 +1,1 @@
+"""/parse/reasoning and /parse/function_call: the parsers as routes."""
