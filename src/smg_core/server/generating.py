@@ -10,13 +10,13 @@ from smg_core.apis.messages.api import MESSAGES
 from smg_core.apis.messages.count_tokens import token_count
 from smg_core.apis.parse.routes import parse_routes
 from smg_core.apis.pooling.routes import pooling_routes
+from smg_core.apis.tokenize.routes import Tokenizing, only_model
 from smg_core.apis.transcriptions.routes import speech_routes
 from smg_core.batches.routes import batch_routes
 from smg_core.http.endpoint import Endpoint, Handler
 from smg_core.http.routes import Route
 from smg_core.server import descriptions
 from smg_core.server.remembering_routes import remembering_routes
-from smg_core.server.tokenizing import Tokenizing, only_model
 from smg_core.serving.api import CHAT, COMPLETIONS, sglang_api
 from smg_core.serving.inference import Inference
 from smg_core.serving.runtime import Runtime

@@ -3,7 +3,7 @@
 A name may be an alias, be split between models, and have models that stand in for it (`routing.model_choice`). Routes that count,
 encode and decode tokens, or parse a text, go by the model that a request for an answer would get now: the first one of the chain
 that can take the prompt and has a worker that is ready; where there is none, the first that can take it. Above:
-server.tokenizing, apis.parse.routes. Below: the pipeline's preparing, the registry.
+apis.tokenize.routes, apis.parse.routes. Below: the pipeline's preparing, the registry.
 """
 
 from smg_core.errors import ModelNotFound, NoWorker, SmgError

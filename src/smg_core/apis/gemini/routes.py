@@ -8,13 +8,13 @@ import attrs
 
 from smg_core.apis.gemini.decode import decode_count
 from smg_core.apis.gemini.models import gemini_model_body, gemini_models_body
+from smg_core.apis.tokenize.routes import decoded_body, json_handler, prompt_count
 from smg_core.http.endpoint import Endpoint, Handler
 from smg_core.http.exchange import Exchange, Header
 from smg_core.http.routes import Route
 from smg_core.protocols.models import ModelCard
 from smg_core.request import Caller
 from smg_core.server import descriptions
-from smg_core.server.tokenizing import decoded_body, json_handler, prompt_count
 from smg_core.serving.api import GENERATE_CONTENT, STREAM_GENERATE_CONTENT
 from smg_core.serving.inference import Inference
 from smg_core.serving.runtime import Runtime

@@ -1,15 +1,15 @@
 """Answers how many tokens the prompt of a Messages request has, without asking an engine (edge).
 
-Above: server.generating puts the route into its table. Below: the decoder, `server.tokenizing`.
+Above: server.generating puts the route into its table. Below: the decoder, `apis.tokenize.routes`.
 """
 
 from msgspec.structs import replace
 
 from smg_core.apis.messages.api import MESSAGES
 from smg_core.apis.messages.decode import decode_count
+from smg_core.apis.tokenize.routes import decoded_body, json_handler, prompt_count
 from smg_core.http.endpoint import Handler
 from smg_core.pipeline.tool_loop import without_hosted_tools
-from smg_core.server.tokenizing import decoded_body, json_handler, prompt_count
 from smg_core.serving.runtime import Runtime
 from smg_core.wire.base import Incoming, Locate
 from smg_core.wire.errors import anthropic_error, anthropic_status

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from smg_core.apis.pooling.api import PoolApi, PoolDecoded
 from smg_core.apis.pooling.vectors import PooledVectors
+from smg_core.apis.tokenize.routes import only_model
 from smg_core.errors import ClientGone, DeadlineExceeded, SmgError
 from smg_core.hooks import RequestStarted
 from smg_core.http.exchange import Exchange, Header
@@ -20,7 +21,6 @@ from smg_core.pipeline.pool_gathering import Pooled, PoolTerms
 from smg_core.pipeline.timeouts import Timeouts
 from smg_core.pipeline.trace import Trace
 from smg_core.request import GenerationRequest
-from smg_core.server.tokenizing import only_model
 from smg_core.serving.admission import RequestPlace
 from smg_core.serving.explain import pool_explained
 from smg_core.serving.inference import DECODED_INLINE, incoming_of, refusal_headers, take_back_cancellation

@@ -11,18 +11,18 @@ from typing import TypeAlias, TypeVar
 import attrs
 from msgspec.structs import replace
 
-from smg_core.errors import InvalidRequest, PromptTooLong, SmgError, UnsupportedParameter
-from smg_core.http.endpoint import Handler
-from smg_core.http.exchange import Exchange, Header
-from smg_core.pipeline.prompted import Prompted
-from smg_core.pipeline.served import ServedModel
-from smg_core.protocols.tokenize import (
+from smg_core.apis.tokenize.wire import (
     TokenizeRequest,
     decode_detokenize,
     decode_tokenize,
     detokenized_body,
     tokenized_body,
 )
+from smg_core.errors import InvalidRequest, PromptTooLong, SmgError, UnsupportedParameter
+from smg_core.http.endpoint import Handler
+from smg_core.http.exchange import Exchange, Header
+from smg_core.pipeline.prompted import Prompted
+from smg_core.pipeline.served import ServedModel
 from smg_core.request import Caller, GenerationRequest, Message
 from smg_core.serving.api import usual_status
 from smg_core.serving.fallback_model import answering_model, prompted_as_answered

@@ -2,7 +2,7 @@
 
 A text is tokenized as Completions would, messages as Chat Completions would: the body of the latter is read by Chat's own
 decoder, so the ids are those of the prompt that an engine would be sent. The answers have the fields of vLLM's and of SGLang's
-routes. Pure. Above: server.tokenizing. Below: the decoder of Chat, request.
+routes. Pure. Above: apis.tokenize.routes. Below: the decoder of Chat, request.
 """
 
 from collections.abc import Sequence

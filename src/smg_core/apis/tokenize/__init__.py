@@ -1,0 +1,1 @@
+"""Tokenize and detokenize."""
