@@ -10,9 +10,9 @@ import pytest
 from tests.gateway.conftest import House, in_process
 
 from smg_core import Config
+from smg_core.apis.status.front_page import NAMED, front_page
 from smg_core.config.config import AuthConfig
 from smg_core.server.announcing import announce, curl
-from smg_core.server.front_page import NAMED, front_page
 
 pytestmark = pytest.mark.anyio
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from html import escape
 from typing import Any
 
-from smg_core.server.front_page import STYLE
+from smg_core.apis.status.front_page import STYLE
 
 __all__ = ["docs_page"]
 

@@ -15,6 +15,7 @@ import openai
 import pytest
 import uvicorn
 
+from smg_core.apis.status.models import ModelCard, model_body, models_body
 from smg_core.errors import (
     InternalError,
     ModelNotFound,
@@ -41,7 +42,6 @@ from smg_core.events import (
 )
 from smg_core.protocols.chat import ChatRequest, decode_chat
 from smg_core.protocols.chat_encode import ChatStreamEncoder, ChatWholeEncoder
-from smg_core.protocols.models import ModelCard, model_body, models_body
 from smg_core.request import CustomTool, SchemaFormat
 from smg_core.wire.base import Incoming
 from smg_core.wire.errors import error_headers, openai_error

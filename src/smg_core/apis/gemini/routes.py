@@ -1,18 +1,18 @@
 """The routes of Google's API: generateContent, streamGenerateContent, countTokens and the models (edge).
 
 The same routes stand under `/v1`, `/v1beta` and `/v1alpha`, since SDKs differ in which they call. Under `/v1` the models are
-shared with other APIs, and `server.status` answers there. Above: server.generating. Below: the handler of APIs, the decoders.
+shared with other APIs, and `apis.status.routes` answers there. Above: server.generating. Below: the handler of APIs, the decoders.
 """
 
 import attrs
 
 from smg_core.apis.gemini.decode import decode_count
 from smg_core.apis.gemini.models import gemini_model_body, gemini_models_body
+from smg_core.apis.status.models import ModelCard
 from smg_core.apis.tokenize.routes import decoded_body, json_handler, prompt_count
 from smg_core.http.endpoint import Endpoint, Handler
 from smg_core.http.exchange import Exchange, Header
 from smg_core.http.routes import Route
-from smg_core.protocols.models import ModelCard
 from smg_core.request import Caller
 from smg_core.server import descriptions
 from smg_core.serving.api import GENERATE_CONTENT, STREAM_GENERATE_CONTENT

@@ -9,6 +9,7 @@ from importlib import metadata
 
 import msgspec
 
+from smg_core.apis.status.routes import Status
 from smg_core.auth.roles import PUBLIC
 from smg_core.http.endpoint import Endpoint
 from smg_core.http.exchange import Exchange
@@ -17,7 +18,6 @@ from smg_core.server.admin.descriptions import HEALTH, GatewayHealth, ProcessHea
 from smg_core.server.admin.discovery import discovery_routes
 from smg_core.server.descriptions import LIVENESS, READINESS
 from smg_core.server.processes import ProcessState, ProcessTable
-from smg_core.server.status import Status
 from smg_core.serving.runtime import Runtime
 
 __all__ = ["health_routes"]

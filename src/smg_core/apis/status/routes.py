@@ -4,23 +4,23 @@ Above: server.app puts the routes into its table. Below: the records of models, 
 """
 
 from smg_core.apis.gemini.routes import GeminiModelRoutes
-from smg_core.auth.roles import PUBLIC
-from smg_core.errors import Overloaded
-from smg_core.http.endpoint import Endpoint
-from smg_core.http.exchange import Exchange, Header
-from smg_core.http.routes import Route
-from smg_core.pipeline.scoring import method_of
-from smg_core.protocols.models import (
+from smg_core.apis.status.front_page import front_page
+from smg_core.apis.status.models import (
     ModelCard,
     anthropic_model_body,
     anthropic_models_body,
     model_body,
     models_body,
 )
+from smg_core.auth.roles import PUBLIC
+from smg_core.errors import Overloaded
+from smg_core.http.endpoint import Endpoint
+from smg_core.http.exchange import Exchange, Header
+from smg_core.http.routes import Route
+from smg_core.pipeline.scoring import method_of
 from smg_core.request import Caller
 from smg_core.server import descriptions
 from smg_core.server.announcing import curl
-from smg_core.server.front_page import front_page
 from smg_core.serving.runtime import Runtime
 
 __all__ = ["Status", "status_routes"]

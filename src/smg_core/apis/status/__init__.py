@@ -1,0 +1,1 @@
+"""The models list, health, and the page at `/`."""
