@@ -14,6 +14,8 @@ from tests.gateway.test_admin import table
 from tests.shared import PATIENCE
 
 from smg_core import Config, Gateway
+from smg_core.app.app import App
+from smg_core.app.inprocess import async_client
 from smg_core.auth.base import Head
 from smg_core.channel.base import Channel
 from smg_core.channel.local import LocalChannel
@@ -25,8 +27,6 @@ from smg_core.grants import Grants
 from smg_core.request import Caller
 from smg_core.server.admin.listening import admin_listener, close_listener
 from smg_core.server.admin.running import administered
-from smg_core.server.app import App
-from smg_core.server.inprocess import async_client
 from smg_core.simulator.adapters import LoadedAdapter
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.server import SimulatedEngine

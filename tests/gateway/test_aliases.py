@@ -6,11 +6,11 @@ import pytest
 from tests.gateway.conftest import in_process
 
 from smg_core import Config
+from smg_core.app.app import App
+from smg_core.app.inprocess import async_client
 from smg_core.auth.base import Head
 from smg_core.config.config import ModelConfig, TimeoutsConfig
 from smg_core.request import Caller
-from smg_core.server.app import App
-from smg_core.server.inprocess import async_client
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.faults import Fault
 

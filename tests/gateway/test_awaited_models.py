@@ -8,12 +8,12 @@ from tests.gateway.conftest import eventually
 from tests.gateway.test_aliases import ASKED
 
 from smg_core import Config, Gateway
+from smg_core.app.app import App
+from smg_core.app.inprocess import async_client
 from smg_core.auth.base import Head
 from smg_core.config.config import ModelConfig, WorkersConfig
 from smg_core.grants import Grants
 from smg_core.request import Caller
-from smg_core.server.app import App
-from smg_core.server.inprocess import async_client
 from smg_core.testing import FakeClock
 from smg_core.workers.worker import WorkerSpec
 

@@ -13,6 +13,8 @@ from tests.shared import PATIENCE
 
 from smg_core import Config
 from smg_core.apis.responses.wire.grammar import check_stream
+from smg_core.app.app import App
+from smg_core.app.inprocess import async_client
 from smg_core.auth.base import Head
 from smg_core.background.store import PendingResponse
 from smg_core.history.settings import HistoryConfig
@@ -20,8 +22,6 @@ from smg_core.hooks import RequestStarted, RunEnded, StoreCalled
 from smg_core.http.settings import ResponsesConfig
 from smg_core.observability.access_lines import access_fields
 from smg_core.request import Caller
-from smg_core.server.app import App
-from smg_core.server.inprocess import async_client
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.replies import Reply, Rule

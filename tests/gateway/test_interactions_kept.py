@@ -12,6 +12,8 @@ from tests.shared import PATIENCE
 
 from smg_core import Config
 from smg_core.apis.interactions.grammar import END, InteractionGrammar
+from smg_core.app.app import App
+from smg_core.app.inprocess import async_client
 from smg_core.auth.base import Head
 from smg_core.errors import StoreFailed
 from smg_core.history.memory import MemoryStore
@@ -19,8 +21,6 @@ from smg_core.history.settings import HistoryConfig
 from smg_core.http.settings import ResponsesConfig
 from smg_core.pipeline.settings import TimeoutsConfig
 from smg_core.request import Caller
-from smg_core.server.app import App
-from smg_core.server.inprocess import async_client
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.replies import Reply, Rule

@@ -10,6 +10,7 @@ import pytest
 from tests.gateway.conftest import House, in_process
 from tests.gateway.test_admin import ADMIN, VIRTUAL, bearer, opened
 
+from smg_core.app.app import App
 from smg_core.batches.file_types import KeptFile
 from smg_core.batches.files import file_record
 from smg_core.batches.states import BATCH, MESSAGE_BATCH, batch_record
@@ -23,7 +24,6 @@ from smg_core.history.base import (
     StoredResponse,
 )
 from smg_core.pipeline.executor import INLINE
-from smg_core.server.app import App
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.wire.json_text import encode_body
 

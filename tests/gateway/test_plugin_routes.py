@@ -15,6 +15,7 @@ from tests.shared import PATIENCE
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
+from smg_core.app.public_routes import public_table
 from smg_core.config.config import Config, ModelConfig
 from smg_core.http.routes import WEBSOCKET
 from smg_core.middleware.base import (
@@ -35,7 +36,6 @@ from smg_core.middleware.entries import parse_entries
 from smg_core.middleware.python import PythonPlugin
 from smg_core.request import GenerationRequest
 from smg_core.routing.settings import RoutingConfig
-from smg_core.server.public_routes import public_table
 
 pytestmark = pytest.mark.anyio
 

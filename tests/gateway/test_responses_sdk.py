@@ -12,12 +12,12 @@ from tests.clients.gateway import thoughtful_template
 from tests.gateway.conftest import House, over_http, settled
 
 from smg_core import Config
+from smg_core.app.app import App
 from smg_core.auth.base import Head
 from smg_core.config.config import TokenizerConfig
 from smg_core.errors import RateLimited
 from smg_core.hooks import ExchangeEnded
 from smg_core.request import Caller
-from smg_core.server.app import App
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.faults import Fault
 from smg_core.simulator.replies import Reply

@@ -10,12 +10,12 @@ import httpx
 import pytest
 from tests.gateway.conftest import CHAT, House, body, in_process
 
+from smg_core.app.app import App
+from smg_core.app.inprocess import async_client
 from smg_core.auth.base import Head
 from smg_core.errors import AuthenticationFailed
 from smg_core.protocols.chat import ChatRequest, decode_chat
 from smg_core.request import Caller
-from smg_core.server.app import App
-from smg_core.server.inprocess import async_client
 from smg_core.serving.api import CHAT as CHAT_API
 from smg_core.wire.base import Incoming
 
@@ -120,7 +120,7 @@ async def test_a_decoder_gets_the_caller_the_query_and_the_headers(
         seen.append(incoming)
         return decode_chat(incoming)
 
-    monkeypatch.setattr("smg_core.server.generating.CHAT", attrs.evolve(CHAT_API, decode=decode))
+    monkeypatch.setattr("smg_core.app.generating_routes.CHAT", attrs.evolve(CHAT_API, decode=decode))
     async with identified(house, known) as http:
         answer = await http.post(CHAT + "?a=1&a=2", json=body(), headers={"authorization": "Bearer right"})
 

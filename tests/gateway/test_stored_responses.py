@@ -17,6 +17,8 @@ from tests.gateway.conftest import House, eventually, in_process, over_http
 
 from smg_core import Config, Gateway
 from smg_core.apis.responses.wire.decode import decode_responses
+from smg_core.app.app import App
+from smg_core.app.inprocess import async_client
 from smg_core.auth.base import Head
 from smg_core.config.config import LimitsConfig
 from smg_core.errors import StoreFailed
@@ -28,8 +30,6 @@ from smg_core.http.settings import ResponsesConfig
 from smg_core.pipeline.executor import INLINE
 from smg_core.pipeline.settings import TimeoutsConfig
 from smg_core.request import Caller
-from smg_core.server.app import App
-from smg_core.server.inprocess import async_client
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.replies import Reply, Rule
 from smg_core.stored import expiry

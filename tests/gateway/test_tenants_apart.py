@@ -21,6 +21,7 @@ from tests.shared import PATIENCE
 from websockets.asyncio.client import connect
 
 from smg_core import Config
+from smg_core.app.app import App
 from smg_core.auth.base import Head
 from smg_core.config.config import BatchesConfig, ResponsesConfig
 from smg_core.engines.dialects import DIALECTS
@@ -29,7 +30,6 @@ from smg_core.http.routes import WEBSOCKET
 from smg_core.observability.logs import AccessLog
 from smg_core.request import Caller
 from smg_core.sealing.settings import SealingConfig
-from smg_core.server.app import App
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.replies import Reply, Rule
 

@@ -3,7 +3,7 @@
 An answer waits in the history until a process of this gateway takes its lease. Every process looks there at intervals, and at
 once when it has kept one itself, so that what a process that died has left is run again by another, or by itself after a
 restart. Nothing but the history is shared. Which API an answer belongs to is said by the prefix of its id. Above:
-server.generating, apis.responses.routes. Below: `background_run`, the rows of the APIs, the history.
+app.generating_routes, apis.responses.routes. Below: `background_run`, the rows of the APIs, the history.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """The target of a route: a handler, and what is checked before it is called.
 
-`server.app` has a table of routes with these as targets; handlers are coroutines of other modules. Decides nothing.
+`app.app` has a table of routes with these as targets; handlers are coroutines of other modules. Decides nothing.
 """
 
 from collections.abc import Awaitable, Callable

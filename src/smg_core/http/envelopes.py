@@ -1,7 +1,7 @@
 """Which API's error envelope answers a request that no API's handler answers.
 
 An unknown path, a wrong method, an unreadable head: the client's SDK must be able to read these errors too. The path decides;
-where several APIs share a path, or none has it, the headers and the query do. Pure. Above: server.app and server.http_protocol.
+where several APIs share a path, or none has it, the headers and the query do. Pure. Above: app.app and server.http_protocol.
 Below: the envelopes.
 """
 

@@ -2,7 +2,7 @@
 
 Speaks ASGI only; the protocols read what a body means. When the client leaves, the exchange's task is cancelled, wherever it
 waits, so every phase of a request is given up in the same way. Our own HTTP protocol reports a lost connection by a plain call;
-under other ASGI servers a task listens to `receive`. Above: server.app and the handlers. Below: bodies, framing, inflating.
+under other ASGI servers a task listens to `receive`. Above: app.app and the handlers. Below: bodies, framing, inflating.
 """
 
 import asyncio

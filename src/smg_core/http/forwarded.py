@@ -2,7 +2,7 @@
 
 Each proxy adds the address that it was called from at the end. So the list is read from its end: as long as an address is one of
 a trusted proxy, what that proxy added before it is believed. The first that is not is the client; whatever stands before it was
-said by the client itself and counts nothing. Pure. Above: server.app.
+said by the client itself and counts nothing. Pure. Above: app.app.
 """
 
 import re

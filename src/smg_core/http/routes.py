@@ -2,7 +2,7 @@
 
 A route is a method, a pattern and a target. Patterns are paths in which `{name}` stands for one segment and `{name:path}` for
 one or more; text may stand beside either in its segment (`/v1beta/models/{model:path}:generateContent`). Pure; made once when
-the app starts, asked for every request. Above: server.app, whose targets are handlers. It knows no socket and no API.
+the app starts, asked for every request. Above: app.app, whose targets are handlers. It knows no socket and no API.
 
 - Paths without values are found in one dict. The others are compiled patterns, kept in groups by their first two segments, so
   that few are tried.

@@ -1,7 +1,7 @@
 """A WebSocket as an exchange (edge): the handshake is its request, and it goes on in frames where that is accepted.
 
 The app checks and routes a handshake as it does a request; one that it refuses is answered as over HTTP where the server can do
-that, else closed. Speaks ASGI and nothing else. Above: server.app, and handlers of WebSockets. Below: the exchange.
+that, else closed. Speaks ASGI and nothing else. Above: app.app, and handlers of WebSockets. Below: the exchange.
 """
 
 from collections.abc import Awaitable, Callable, Sequence

@@ -1,7 +1,7 @@
 """Where the plugins of a gateway meet its exchanges (edge).
 
 An app asks here for an exchange that plugins see, for its caller, and for the ASGI middleware around a step of it. Above:
-server.app. Below: `plugged` and `wrapping`.
+app.app. Below: `plugged` and `wrapping`.
 """
 
 from collections.abc import Awaitable, Callable

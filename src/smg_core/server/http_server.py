@@ -19,12 +19,12 @@ from typing import Any, cast
 
 import uvicorn
 
+from smg_core.app.app import App
 from smg_core.config.config import Config
 from smg_core.http.bodies import Pace
 from smg_core.http.routes import WEBSOCKET
 from smg_core.machine.memory import Settling, Trimming
 from smg_core.server.accepting import accepting, contexts_of, send_at_once
-from smg_core.server.app import App
 from smg_core.server.gateway import Gateway
 from smg_core.server.http_protocol import BoundedHttpProtocol, Refusals, protocol_class
 from smg_core.server.processes import ProcessState, ProcessTable

@@ -10,8 +10,8 @@ import contextlib
 import socket
 from collections.abc import AsyncIterator, Iterator
 
+from smg_core.app.app import App
 from smg_core.config.config import Config
-from smg_core.server.app import App
 from smg_core.server.gateway import Gateway
 from smg_core.server.http_server import HttpServer
 

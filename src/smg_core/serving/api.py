@@ -1,6 +1,6 @@
 """The table of generating APIs: how each decodes a request and encodes its answer.
 
-An API is a value of `Api` here and a route in `server.generating`. Above: the handler in `serving.inference`. Below: the
+An API is a value of `Api` here and a route in `app.generating_routes`. Above: the handler in `serving.inference`. Below: the
 protocols.
 """
 

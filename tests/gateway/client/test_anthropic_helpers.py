@@ -9,13 +9,13 @@ from anthropic import AsyncAnthropic
 from tests.gateway.client.test_anthropic_sdk import CALLS, HELLO, KEYS, SAYS, WEATHER, here, told
 from tests.gateway.conftest import eventually, in_process, settled
 
+from smg_core.app.app import App
+from smg_core.app.inprocess import async_client
 from smg_core.auth.base import Head
 from smg_core.config.config import LimitsConfig
 from smg_core.errors import RateLimited
 from smg_core.hooks import RequestFinished
 from smg_core.request import Caller
-from smg_core.server.app import App
-from smg_core.server.inprocess import async_client
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.faults import Fault

@@ -1,7 +1,7 @@
 """The routes of Google's API: generateContent, streamGenerateContent, countTokens and the models (edge).
 
 The same routes stand under `/v1`, `/v1beta` and `/v1alpha`, since SDKs differ in which they call. Under `/v1` the models are
-shared with other APIs, and `apis.status.routes` answers there. Above: server.generating. Below: the handler of APIs, the decoders.
+shared with other APIs, and `apis.status.routes` answers there. Above: app.generating_routes. Below: the handler of APIs, the decoders.
 """
 
 import attrs
@@ -10,11 +10,11 @@ from smg_core.apis.gemini.decode import decode_count
 from smg_core.apis.gemini.models import gemini_model_body, gemini_models_body
 from smg_core.apis.status.models import ModelCard
 from smg_core.apis.tokenize.routes import decoded_body, json_handler, prompt_count
+from smg_core.app import operations
 from smg_core.http.endpoint import Endpoint, Handler
 from smg_core.http.exchange import Exchange, Header
 from smg_core.http.routes import Route
 from smg_core.request import Caller
-from smg_core.server import descriptions
 from smg_core.serving.api import GENERATE_CONTENT, STREAM_GENERATE_CONTENT
 from smg_core.serving.inference import Inference
 from smg_core.serving.runtime import Runtime
@@ -36,17 +36,17 @@ def gemini_routes(gateway: Runtime) -> list[Route[Endpoint]]:
     found: list[Route[Endpoint]] = []
     for version in VERSIONS:
         verbs = (
-            ("generateContent", whole, descriptions.GENERATE_CONTENT),
-            ("streamGenerateContent", streamed, descriptions.STREAM_GENERATE_CONTENT),
-            ("countTokens", counting, descriptions.COUNT_CONTENT_TOKENS),
+            ("generateContent", whole, operations.GENERATE_CONTENT),
+            ("streamGenerateContent", streamed, operations.STREAM_GENERATE_CONTENT),
+            ("countTokens", counting, operations.COUNT_CONTENT_TOKENS),
         )
         for verb, handler, about in verbs:
             own = attrs.evolve(about, name=f"{about.name}_{version}")
             pattern = f"/{version}/models/{{model:path}}:{verb}"
             found.append(Route("POST", pattern, Endpoint(handler, "generate_content", reads_json=True, about=own)))
         if version != "v1":
-            listed = attrs.evolve(descriptions.GEMINI_MODELS, name=f"{descriptions.GEMINI_MODELS.name}_{version}")
-            single = attrs.evolve(descriptions.GEMINI_MODEL, name=f"{descriptions.GEMINI_MODEL.name}_{version}")
+            listed = attrs.evolve(operations.GEMINI_MODELS, name=f"{descriptions.GEMINI_MODELS.name}_{version}")
+            single = attrs.evolve(operations.GEMINI_MODEL, name=f"{descriptions.GEMINI_MODEL.name}_{version}")
             found.append(Route("GET", f"/{version}/models", Endpoint(models.all, "models", about=listed)))
             found.append(
                 Route("GET", f"/{version}/models/{{model:path}}", Endpoint(models.one, "models", about=single))

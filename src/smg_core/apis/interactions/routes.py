@@ -2,7 +2,7 @@
 
 The same routes stand under `/v1`, `/v1beta` and `/v1alpha`; under the first the usual wire revision is that of steps, under the
 others the earlier one. Every id is looked up among those of the caller's tenant; another's is as if it did not exist. Above:
-server.remembering_routes. Below: the handler of APIs, the background, the history.
+app.stateful_routes. Below: the handler of APIs, the background, the history.
 """
 
 from functools import partial

@@ -1,6 +1,6 @@
 """Answers how many tokens the prompt of a Messages request has, without asking an engine (edge).
 
-Above: server.generating puts the route into its table. Below: the decoder, `apis.tokenize.routes`.
+Above: app.generating_routes puts the route into its table. Below: the decoder, `apis.tokenize.routes`.
 """
 
 from msgspec.structs import replace

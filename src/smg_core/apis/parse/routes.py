@@ -8,11 +8,11 @@ import asyncio
 from collections.abc import Callable
 
 from smg_core.apis.parse.wire import FamilyOf, parse_function_call, parse_reasoning
+from smg_core.app.operations import PARSE_CALLS, PARSE_REASONING
 from smg_core.http.endpoint import Endpoint, Handler
 from smg_core.http.exchange import Exchange, Header
 from smg_core.http.routes import Route
 from smg_core.request import GenerationRequest
-from smg_core.server.descriptions import PARSE_CALLS, PARSE_REASONING
 from smg_core.serving.fallback_model import answering_model
 from smg_core.serving.inference import take_back_cancellation
 from smg_core.serving.runtime import Runtime

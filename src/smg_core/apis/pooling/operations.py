@@ -1,6 +1,6 @@
 """The input and output of each route of pooled work, for `/openapi.json`.
 
-One `Operation` for each route, as in `server.descriptions`. Above: apis.pooling.routes. Below: the protocols' types.
+One `Operation` for each route, as in `app.operations`. Above: apis.pooling.routes. Below: the protocols' types.
 """
 
 from smg_core.apis.gemini.answer_types import GeminiError

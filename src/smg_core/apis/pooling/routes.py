@@ -1,6 +1,6 @@
 """The routes of pooled work: a row each (edge).
 
-Above: server.generating puts them into its table. Below: the handler, and the table of APIs.
+Above: app.generating_routes puts them into its table. Below: the handler, and the table of APIs.
 """
 
 import attrs

@@ -1,6 +1,6 @@
 """The rows of the Responses API: responses, how they are made in the background, and their compaction alone.
 
-Apart from `apis`, since it is made for a gateway: it has a memory. Above: server.generating. Below: the protocol, the flow.
+Apart from `apis`, since it is made for a gateway: it has a memory. Above: app.generating_routes. Below: the protocol, the flow.
 """
 
 from collections.abc import Callable

@@ -1,6 +1,6 @@
 """POST /v1/responses/input_tokens: the tokens that a request's prompt has, made as for its answer (edge).
 
-Above: server.generating puts the route into the table. Below: the decoder, what the API remembers, the preparing.
+Above: app.generating_routes puts the route into the table. Below: the decoder, what the API remembers, the preparing.
 """
 
 from msgspec.structs import replace

@@ -1,6 +1,6 @@
 """The routes of what is kept: responses and conversations, by their ids (edge).
 
-Above: server.generating puts the routes into the table. Below: the handlers.
+Above: app.generating_routes puts the routes into the table. Below: the handlers.
 """
 
 from smg_core.apis.conversations.routes import Conversations

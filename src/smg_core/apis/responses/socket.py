@@ -3,7 +3,7 @@
 A `response.create` is answered by the handler of `POST /v1/responses`, as an exchange of its own whose events become frames: what
 is admitted, refused, timed, kept and counted is so by the same code. A lane (`stream_id`) makes one response at a time; lanes do
 not wait for one another. The connection remembers responses that are not stored. It ends with its lifetime, once what is under
-way is complete; a client that leaves cancels all of it. Above: server.generating puts the route into the table. Below: the
+way is complete; a client that leaves cancels all of it. Above: app.generating_routes puts the route into the table. Below: the
 handler of the API, the frames, the connection's memory.
 """
 

@@ -1,6 +1,6 @@
 """The routes about the gateway itself: the models that it serves, its health, and the page at `/` (edge).
 
-Above: server.app puts the routes into its table. Below: the records of models, the page's text.
+Above: app.app puts the routes into its table. Below: the records of models, the page's text.
 """
 
 from smg_core.apis.gemini.routes import GeminiModelRoutes
@@ -12,6 +12,7 @@ from smg_core.apis.status.models import (
     model_body,
     models_body,
 )
+from smg_core.app import operations
 from smg_core.auth.roles import PUBLIC
 from smg_core.errors import Overloaded
 from smg_core.http.endpoint import Endpoint
@@ -19,7 +20,6 @@ from smg_core.http.exchange import Exchange, Header
 from smg_core.http.routes import Route
 from smg_core.pipeline.scoring import method_of
 from smg_core.request import Caller
-from smg_core.server import descriptions
 from smg_core.server.announcing import curl
 from smg_core.serving.runtime import Runtime
 
@@ -38,16 +38,16 @@ def status_routes(gateway: Runtime) -> tuple[Route[Endpoint], ...]:
     """The routes, over `gateway`. Health is public; the other routes need the caller's identity."""
     status = Status(gateway)
     return (
-        Route("GET", "/", Endpoint(status.front_page, "models", about=descriptions.FRONT_PAGE)),
-        Route("GET", "/v1/models", Endpoint(status.models, "models", about=descriptions.MODELS)),
-        Route("GET", "/v1/models/{model:path}", Endpoint(status.model, "models", about=descriptions.MODEL)),
+        Route("GET", "/", Endpoint(status.front_page, "models", about=operations.FRONT_PAGE)),
+        Route("GET", "/v1/models", Endpoint(status.models, "models", about=operations.MODELS)),
+        Route("GET", "/v1/models/{model:path}", Endpoint(status.model, "models", about=operations.MODEL)),
         Route(
             "GET",
             "/health",
-            Endpoint(status.readiness, PUBLIC, about=descriptions.HEALTH),
+            Endpoint(status.readiness, PUBLIC, about=operations.HEALTH),
         ),
-        Route("GET", "/readiness", Endpoint(status.readiness, PUBLIC, about=descriptions.READINESS)),
-        Route("GET", "/liveness", Endpoint(status.liveness, PUBLIC, about=descriptions.LIVENESS)),
+        Route("GET", "/readiness", Endpoint(status.readiness, PUBLIC, about=operations.READINESS)),
+        Route("GET", "/liveness", Endpoint(status.liveness, PUBLIC, about=operations.LIVENESS)),
     )
 
 

@@ -1,7 +1,7 @@
 """Routes that prepare a prompt and ask no engine: tokenize, detokenize, and what counts tokens (edge).
 
 The prompt is made as for an answer, by the same code, so its ids are those that an engine would be sent. Above:
-server.generating puts the routes into its table. Below: the decoders, the pipeline's preparing.
+app.generating_routes puts the routes into its table. Below: the decoders, the pipeline's preparing.
 """
 
 import asyncio

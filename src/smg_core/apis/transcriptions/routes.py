@@ -1,6 +1,6 @@
 """The routes of transcriptions and translations: a row each (edge).
 
-Above: server.generating puts them into its table. Below: the handler of APIs that generate, and the protocol.
+Above: app.generating_routes puts them into its table. Below: the handler of APIs that generate, and the protocol.
 """
 
 from smg_core.apis.transcriptions.wire import (

@@ -1,12 +1,14 @@
 """The ASGI app of the admin door (edge).
 
-The same machine as the public app, `server.app`, with a route table of its own: none of its paths is on the public listener, and
+The same machine as the public app, `app.app`, with a route table of its own: none of its paths is on the public listener, and
 none of the public ones here. Callers are authenticated as there, and need the permission that their route names. Without any
 identity in the settings everybody who reaches the door may do everything, so it is opened on the loopback or a Unix socket alone
 (`server.admin.listening`). `auditing` is told of every request that changes something before it begins, and of every request when
 it has ended. Above: server.admin.running. Below: the routes.
 """
 
+from smg_core.app.app import App
+from smg_core.app.openapi_routes import describing_routes
 from smg_core.auth.base import Head
 from smg_core.http.browsers import LOOPBACK, Hosts
 from smg_core.http.endpoint import Endpoint, RouteTable
@@ -17,9 +19,7 @@ from smg_core.server.admin.auditing import READING, AdminAudit
 from smg_core.server.admin.control import control_routes
 from smg_core.server.admin.health import health_routes
 from smg_core.server.admin.roster import roster_routes
-from smg_core.server.app import App
 from smg_core.server.control import Control
-from smg_core.server.describing import describing_routes
 from smg_core.server.metrics.meter import Meter
 from smg_core.server.metrics.serving import metrics_route
 from smg_core.server.processes import ProcessTable

@@ -10,13 +10,13 @@ from importlib import metadata
 import msgspec
 
 from smg_core.apis.status.routes import Status
+from smg_core.app.operations import LIVENESS, READINESS
 from smg_core.auth.roles import PUBLIC
 from smg_core.http.endpoint import Endpoint
 from smg_core.http.exchange import Exchange
 from smg_core.http.routes import Route
 from smg_core.server.admin.descriptions import HEALTH, GatewayHealth, ProcessHealth
 from smg_core.server.admin.discovery import discovery_routes
-from smg_core.server.descriptions import LIVENESS, READINESS
 from smg_core.server.processes import ProcessState, ProcessTable
 from smg_core.serving.runtime import Runtime
 

@@ -4,6 +4,7 @@ The port is for scrapers: it asks for no credential and has nothing else. At the
 Above: server.observing, server.admin.app. Below: `meter`.
 """
 
+from smg_core.app.app import App
 from smg_core.auth.roles import PUBLIC
 from smg_core.config.config import Config
 from smg_core.http.browsers import Hosts, hosts_taken
@@ -11,7 +12,6 @@ from smg_core.http.endpoint import Endpoint, RouteTable
 from smg_core.http.exchange import Exchange
 from smg_core.http.routes import Route
 from smg_core.observability.metrics.exposition import wanted_format
-from smg_core.server.app import App
 from smg_core.server.metrics.meter import Meter
 from smg_core.serving.runtime import Runtime
 from smg_core.wire.operation import Operation, OperationResponse

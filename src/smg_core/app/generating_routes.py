@@ -1,6 +1,6 @@
 """The routes of the APIs that generate: a row each (edge).
 
-Above: server.app puts them into its table. Below: the handler, and the table of APIs.
+Above: app.app puts them into its table. Below: the handler, and the table of APIs.
 """
 
 import attrs
@@ -12,11 +12,11 @@ from smg_core.apis.parse.routes import parse_routes
 from smg_core.apis.pooling.routes import pooling_routes
 from smg_core.apis.tokenize.routes import Tokenizing, only_model
 from smg_core.apis.transcriptions.routes import speech_routes
+from smg_core.app import operations
+from smg_core.app.stateful_routes import remembering_routes
 from smg_core.batches.routes import batch_routes
 from smg_core.http.endpoint import Endpoint, Handler
 from smg_core.http.routes import Route
-from smg_core.server import descriptions
-from smg_core.server.remembering_routes import remembering_routes
 from smg_core.serving.api import CHAT, COMPLETIONS, sglang_api
 from smg_core.serving.inference import Inference
 from smg_core.serving.runtime import Runtime
@@ -26,18 +26,18 @@ __all__ = ["generating_routes"]
 
 def generating_routes(gateway: Runtime) -> tuple[Route[Endpoint], ...]:
     """The routes, over `gateway`."""
-    chat = Endpoint(Inference(gateway, CHAT), "chat", reads_json=True, about=descriptions.CHAT)
+    chat = Endpoint(Inference(gateway, CHAT), "chat", reads_json=True, about=operations.CHAT)
     completions = Endpoint(
-        Inference(gateway, COMPLETIONS), "completions", reads_json=True, about=descriptions.COMPLETIONS
+        Inference(gateway, COMPLETIONS), "completions", reads_json=True, about=operations.COMPLETIONS
     )
     generate = Endpoint(
         Inference(gateway, sglang_api(lambda name, caller: only_model(gateway, name, caller))),
         "generate",
         reads_json=True,
-        about=descriptions.SGLANG,
+        about=operations.SGLANG,
     )
     kept, responses = remembering_routes(gateway)
-    messages = Endpoint(Inference(gateway, MESSAGES), "messages", reads_json=True, about=descriptions.MESSAGES)
+    messages = Endpoint(Inference(gateway, MESSAGES), "messages", reads_json=True, about=operations.MESSAGES)
     pooled = pooling_routes(gateway)
     embeddings = next(each.target for each in pooled if each.pattern == "/v1/embeddings")
     batched: dict[str, Handler] = {
@@ -47,10 +47,10 @@ def generating_routes(gateway: Runtime) -> tuple[Route[Endpoint], ...]:
         "/v1/responses": responses,
         "/v1/messages": messages.answer,
     }
-    count = Endpoint(token_count(gateway), "messages", reads_json=True, about=descriptions.COUNT_TOKENS)
+    count = Endpoint(token_count(gateway), "messages", reads_json=True, about=operations.COUNT_TOKENS)
     tokenizing = Tokenizing(gateway)
-    tokenize = Endpoint(tokenizing.tokenize, "tokenize", reads_json=True, about=descriptions.TOKENIZE)
-    detokenize = Endpoint(tokenizing.detokenize, "tokenize", reads_json=True, about=descriptions.DETOKENIZE)
+    tokenize = Endpoint(tokenizing.tokenize, "tokenize", reads_json=True, about=operations.TOKENIZE)
+    detokenize = Endpoint(tokenizing.detokenize, "tokenize", reads_json=True, about=operations.DETOKENIZE)
     return (
         *gemini_routes(gateway),
         *pooled,

@@ -11,6 +11,7 @@ import asyncio
 import logging
 from functools import partial
 
+from smg_core.app.public_routes import public_table
 from smg_core.errors import (
     ClientGone,
     InternalError,
@@ -30,7 +31,6 @@ from smg_core.http.websocket import WebSocket
 from smg_core.identity.identity import Identify, anonymous, permitted
 from smg_core.observability.repeats import Repeats
 from smg_core.plugins.app_plugins import Plugging, StepOfExchange
-from smg_core.server.public_routes import public_table
 from smg_core.serving.inference import internal_error, take_back_cancellation
 from smg_core.serving.runtime import Runtime
 from smg_core.wire.errors import anthropic_error, anthropic_status, error_headers

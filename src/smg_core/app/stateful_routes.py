@@ -1,6 +1,6 @@
 """The routes of the APIs that remember: Responses, conversations, Interactions (edge).
 
-They share the history and the background. Above: server.generating. Below: the handler, the rows of these APIs.
+They share the history and the background. Above: app.generating_routes. Below: the handler, the rows of these APIs.
 """
 
 from functools import partial
@@ -13,10 +13,10 @@ from smg_core.apis.responses.input_tokens import input_tokens
 from smg_core.apis.responses.memory import ResponseMemory
 from smg_core.apis.responses.routes import stored_routes
 from smg_core.apis.responses.socket import ResponsesSocket
+from smg_core.app import operations
 from smg_core.background.service import Background
 from smg_core.http.endpoint import Endpoint, Handler
 from smg_core.http.routes import WEBSOCKET, Route
-from smg_core.server import descriptions
 from smg_core.serving.inference import Inference
 from smg_core.serving.runtime import Runtime
 
@@ -33,10 +33,10 @@ def remembering_routes(gateway: Runtime) -> tuple[tuple[Route[Endpoint], ...], H
     interactions = background_interactions(interacting, recalled, now)
     background = gateway.beside(Background, lambda: Background(gateway, [kept, interactions]))
     detach = partial(background.create, kept)
-    responses = Endpoint(Inference(gateway, made, detach), "responses", reads_json=True, about=descriptions.RESPONSES)
+    responses = Endpoint(Inference(gateway, made, detach), "responses", reads_json=True, about=operations.RESPONSES)
     alone = compaction_api(now, memory, memory.seal)
-    compact = Endpoint(Inference(gateway, alone), "responses", reads_json=True, about=descriptions.COMPACT)
-    tokens = Endpoint(input_tokens(gateway, memory), "responses", reads_json=True, about=descriptions.INPUT_TOKENS)
+    compact = Endpoint(Inference(gateway, alone), "responses", reads_json=True, about=operations.COMPACT)
+    tokens = Endpoint(input_tokens(gateway, memory), "responses", reads_json=True, about=operations.INPUT_TOKENS)
     at_once = Inference(gateway, made)
     socket = Endpoint(ResponsesSocket(gateway, at_once, memory), "responses")
     routes = (

@@ -8,8 +8,8 @@ import httpx
 import httpx2
 import pytest
 
+from smg_core.app.inprocess import BUFFERED, async_client, sync_client
 from smg_core.http.exchange import DISCONNECT
-from smg_core.server.inprocess import BUFFERED, async_client, sync_client
 
 pytestmark = pytest.mark.anyio
 

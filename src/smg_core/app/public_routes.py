@@ -1,13 +1,13 @@
 """The routes of the public listener, one table of all that handlers bring (edge).
 
-Decides nothing. Above: server.app, which finds the handler of each request in it. Below: the modules with handlers.
+Decides nothing. Above: app.app, which finds the handler of each request in it. Below: the modules with handlers.
 """
 
 from smg_core.apis.status.routes import status_routes
+from smg_core.app.generating_routes import generating_routes
+from smg_core.app.openapi_routes import describing_routes
 from smg_core.http.browsers import hosts_taken
 from smg_core.http.endpoint import RouteTable
-from smg_core.server.describing import describing_routes
-from smg_core.server.generating import generating_routes
 from smg_core.serving.runtime import Runtime
 
 __all__ = ["public_table"]

@@ -1,6 +1,6 @@
 """The routes `/openapi.json` and `/docs` (edge).
 
-Both are made once, when they are first asked for, in a thread: that takes some 40 ms. Above: server.app, whose routes they
+Both are made once, when they are first asked for, in a thread: that takes some 40 ms. Above: app.app, whose routes they
 describe. Below: wire.openapi and the page's text.
 """
 
@@ -10,12 +10,12 @@ from importlib import metadata
 
 import msgspec
 
+from smg_core.app import operations
+from smg_core.app.docs_page import docs_page
 from smg_core.http.endpoint import Endpoint
 from smg_core.http.exchange import Exchange, Header
 from smg_core.http.routes import Route
 from smg_core.protocols.chat_answer_types import ErrorBody
-from smg_core.server import descriptions
-from smg_core.server.docs_page import docs_page
 from smg_core.serving.runtime import Runtime
 from smg_core.wire.openapi import Described, document
 
@@ -35,8 +35,8 @@ def describing_routes(
     `described`."""
     describing = _Describing(gateway)
     own = (
-        Route("GET", f"{prefix}/openapi.json", Endpoint(describing.openapi, needs, about=descriptions.OPENAPI)),
-        Route("GET", f"{prefix}/docs", Endpoint(describing.docs, needs, about=descriptions.DOCS)),
+        Route("GET", f"{prefix}/openapi.json", Endpoint(describing.openapi, needs, about=operations.OPENAPI)),
+        Route("GET", f"{prefix}/docs", Endpoint(describing.docs, needs, about=operations.DOCS)),
     )
     describing.routes = [
         Described(route.method, route.pattern, route.target.about)

@@ -1,0 +1,1 @@
+"""The ASGI app over all routes, and clients that call it in process."""
