@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from smg_core.config.config import Config, Setting, describe
-from smg_core.server.hardening import BOUNDS, CHECKS, SECRET_FILES
+from smg_core.operation.hardening import BOUNDS, CHECKS, SECRET_FILES
 
 DOCS = Path(__file__).parent.parent / "docs"
 HEAD = """# Configuration

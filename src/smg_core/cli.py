@@ -20,7 +20,7 @@ from smg_core.settings import ConfigError, Setting, closest, nearest, number_fla
 from smg_core.simulator_commands import faults_flags, fleet_flags, simulate_flags
 
 if TYPE_CHECKING:
-    from smg_core.server.config_source import ConfigSource
+    from smg_core.operation.config_source import ConfigSource
 
 __all__ = ["main"]
 
@@ -107,7 +107,7 @@ def _config(args: argparse.Namespace) -> int:
 
 
 def _audit(args: argparse.Namespace) -> int:
-    from smg_core.server.deployment import audit_deployment
+    from smg_core.operation.deployment import audit_deployment
 
     findings = audit_deployment(_resolve(args).config)
     for finding in findings:
@@ -202,7 +202,7 @@ def _resolve(args: argparse.Namespace) -> Resolved:
 
 def _source(args: argparse.Namespace) -> "ConfigSource":
     """Where a command's settings come from."""
-    from smg_core.server.config_source import ConfigSource
+    from smg_core.operation.config_source import ConfigSource
 
     given = vars(args)
     overrides = {setting.path: given[setting.path] for setting in describe() if setting.path in given}

@@ -31,10 +31,10 @@ from smg_core.config.config import (
     RoutingConfig,
     TlsConfig,
 )
+from smg_core.operation.process_table import ProcessTable
 from smg_core.server.admin.app import AdminApp, admin_table
 from smg_core.server.admin.listening import admin_listener, close_listener
 from smg_core.server.admin.running import administered
-from smg_core.server.processes import ProcessTable
 from smg_core.simulator.server import SimulatedEngine
 
 pytestmark = pytest.mark.anyio

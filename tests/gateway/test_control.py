@@ -21,12 +21,12 @@ from smg_core.config.config import AdminConfig, describe
 from smg_core.identity import identity
 from smg_core.identity.identity import static_keys
 from smg_core.models.sealing_keys import with_cache_secret
+from smg_core.operation.config_source import ConfigSource
+from smg_core.operation.control import Control
+from smg_core.operation.live_settings import LIVE, NEEDS_RESTART
 from smg_core.server.admin.listening import admin_listener, close_listener
 from smg_core.server.admin.running import administered
-from smg_core.server.config_source import ConfigSource
-from smg_core.server.control import Control
 from smg_core.server.gateway import Gateway
-from smg_core.server.live_settings import LIVE, NEEDS_RESTART
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.server import SimulatedEngine

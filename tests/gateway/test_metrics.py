@@ -61,13 +61,13 @@ from smg_core.observability.logs import AccessLog
 from smg_core.observability.metrics.exposition import OPENMETRICS
 from smg_core.observability.metrics.smg_names import SMG_METRICS
 from smg_core.observability.metrics.table import METRICS
+from smg_core.operation.process_table import ProcessTable, SharedNumbers
 from smg_core.routing import Candidate, Observing, Pick, RoutingContext
 from smg_core.server.admin.listening import admin_listener, close_listener
 from smg_core.server.admin.running import administered
 from smg_core.server.metrics.meter import Meter, metrics_bytes
 from smg_core.server.metrics.sampling import sample
 from smg_core.server.metrics.serving import metrics_app
-from smg_core.server.processes import ProcessTable, SharedNumbers
 from smg_core.server.second_listener import served_beside
 from smg_core.server.serve import _local_array
 from smg_core.settings import ConfigError

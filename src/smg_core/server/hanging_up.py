@@ -1,6 +1,6 @@
 """What SIGHUP does in a process without a supervisor: its settings are read again, and what can change live does (edge).
 
-With a supervisor the processes are replaced instead (`server.supervisor`). Above: server.observing. Below: server.control,
+With a supervisor the processes are replaced instead (`server.supervisor`). Above: server.observing. Below: operation.control,
 machine.service_manager, server.http_server, which takes the signal.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 
 from smg_core.errors import SmgError
 from smg_core.machine.service_manager import ManagerNotices
-from smg_core.server.control import Control
+from smg_core.operation.control import Control
 from smg_core.server.http_server import HttpServer
 
 __all__ = ["HangingUp", "managed"]

@@ -17,9 +17,10 @@ from smg_core.hooks import Observer, SilentObserver, fan_out
 from smg_core.machine.loop_watch import LoopWatch
 from smg_core.observability.line_writer import LineWriter
 from smg_core.observability.logs import AccessLog, as_logged, written_by
+from smg_core.operation.config_source import ConfigSource
+from smg_core.operation.control import Control
+from smg_core.operation.process_table import ProcessTable, SharedNumbers
 from smg_core.server.admin.running import administered
-from smg_core.server.config_source import ConfigSource
-from smg_core.server.control import Control
 from smg_core.server.gateway import Gateway
 from smg_core.server.hanging_up import managed
 from smg_core.server.http_server import HttpServer
@@ -27,7 +28,6 @@ from smg_core.server.listeners import Listeners
 from smg_core.server.metrics.meter import Meter, forget_gauges, metrics_bytes
 from smg_core.server.metrics.sampling import sampled_beside
 from smg_core.server.metrics.serving import metrics_app
-from smg_core.server.processes import ProcessTable, SharedNumbers
 from smg_core.server.second_listener import served_beside
 
 __all__ = ["ProcessReports", "end_column", "log_writer", "shared_numbers"]

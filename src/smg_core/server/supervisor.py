@@ -30,11 +30,11 @@ from smg_core.config.config import Config, ConfigError
 from smg_core.machine.process_lock import process_lock
 from smg_core.machine.service_manager import ManagerNotices
 from smg_core.models.sealing_keys import with_cache_secret
-from smg_core.server.control import LIVE_VALUES
+from smg_core.operation.control import LIVE_VALUES
+from smg_core.operation.process_table import SharedNumbers
 from smg_core.server.leadership import LEADING, Leadership, ProcessWord
 from smg_core.server.listeners import Listeners
 from smg_core.server.observing import end_column
-from smg_core.server.processes import SharedNumbers
 from smg_core.server.rereading import with_fixed
 from smg_core.server.succession import Succession
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from smg_core.machine.process_lock import process_lock
-from smg_core.server.processes import BoardMemory, SharedBoard, SharedNumbers
+from smg_core.operation.process_table import BoardMemory, SharedBoard, SharedNumbers
 from smg_core.workers.registry import Registry
 from smg_core.workers.worker import STATES, Board, LocalBoard, State, WorkerSpec
 

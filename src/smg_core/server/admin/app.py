@@ -14,15 +14,15 @@ from smg_core.http.browsers import LOOPBACK, Hosts
 from smg_core.http.endpoint import Endpoint, RouteTable
 from smg_core.http.exchange import Exchange
 from smg_core.http.routes import Route
+from smg_core.operation.control import Control
+from smg_core.operation.process_table import ProcessTable
 from smg_core.request import Caller
 from smg_core.server.admin.auditing import READING, AdminAudit
 from smg_core.server.admin.control import control_routes
 from smg_core.server.admin.health import health_routes
 from smg_core.server.admin.roster import roster_routes
-from smg_core.server.control import Control
 from smg_core.server.metrics.meter import Meter
 from smg_core.server.metrics.serving import metrics_route
-from smg_core.server.processes import ProcessTable
 from smg_core.serving.runtime import Runtime
 
 __all__ = ["AdminApp", "admin_table"]

@@ -1,7 +1,7 @@
 """The routes about the gateway itself, at the admin door: its settings, whether it takes requests, its log's level (edge).
 
-Each calls one operation of `server.control`, which makes the change in every process. Above: server.admin.app. Below:
-server.control.
+Each calls one operation of `operation.control`, which makes the change in every process. Above: server.admin.app. Below:
+operation.control.
 """
 
 import asyncio
@@ -14,6 +14,8 @@ from smg_core.http.endpoint import Endpoint
 from smg_core.http.exchange import Exchange
 from smg_core.http.routes import Route
 from smg_core.json_types import Json
+from smg_core.operation.control import Control
+from smg_core.operation.live_settings import LIVE
 from smg_core.server.admin.answers import respond_json
 from smg_core.server.admin.bodies import decode_body
 from smg_core.server.admin.control_descriptions import (
@@ -37,8 +39,6 @@ from smg_core.server.admin.decisions import decision_routes
 from smg_core.server.admin.keys import key_routes
 from smg_core.server.admin.models import model_routes
 from smg_core.server.admin.plugins import plugin_routes
-from smg_core.server.control import Control
-from smg_core.server.live_settings import LIVE
 from smg_core.serving.runtime import Runtime
 from smg_core.settings import Value
 

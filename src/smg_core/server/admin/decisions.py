@@ -1,7 +1,7 @@
 """The decisions of routing, at the admin door (edge).
 
 `/admin/decisions/{request_id}`: who could have had a request, who got it, and why. Above: server.admin.control. Below:
-server.decided, which has those of all processes.
+operation.decision_lookup, which has those of all processes.
 """
 
 import msgspec
@@ -10,8 +10,8 @@ from smg_core.errors import NotFound
 from smg_core.http.endpoint import Endpoint
 from smg_core.http.exchange import Exchange
 from smg_core.http.routes import Route
+from smg_core.operation.decision_lookup import Decided
 from smg_core.server.admin.descriptions import DECISIONS, RequestDecisions
-from smg_core.server.decided import Decided
 from smg_core.serving.runtime import Runtime
 
 __all__ = ["decision_routes"]

@@ -15,9 +15,9 @@ from smg_core.auth.roles import PUBLIC
 from smg_core.http.endpoint import Endpoint
 from smg_core.http.exchange import Exchange
 from smg_core.http.routes import Route
+from smg_core.operation.process_table import ProcessState, ProcessTable
 from smg_core.server.admin.descriptions import HEALTH, GatewayHealth, ProcessHealth
 from smg_core.server.admin.discovery import discovery_routes
-from smg_core.server.processes import ProcessState, ProcessTable
 from smg_core.serving.runtime import Runtime
 
 __all__ = ["health_routes"]

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 
 from smg_core.hooks import ProcessSampled, WorkerSampled
 from smg_core.machine.loop_watch import LoopHealth, LoopWatch
-from smg_core.server.processes import ProcessTable
+from smg_core.operation.process_table import ProcessTable
 from smg_core.serving.runtime import Runtime
 
 __all__ = ["sample", "sampled_beside"]

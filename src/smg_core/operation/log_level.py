@@ -1,6 +1,6 @@
 """The level of the log, which an operator changes for a while (edge: it sets the loggers' levels).
 
-Above: server.control. Below: observability.logs.
+Above: operation.control. Below: observability.logs.
 """
 
 import logging

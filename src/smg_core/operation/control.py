@@ -2,7 +2,7 @@
 
 Each process has one. A change is published to all processes, and applied where it is received; without a channel it is applied at
 once. What is kept of it reaches processes that start later. Settings are read again from where they came from: a bad one changes
-nothing, what can change live does, and what cannot is named (`server.live_settings`). Above: server.observing makes it, the
+nothing, what can change live does, and what cannot is named (`operation.live_settings`). Above: server.observing makes it, the
 routes of the admin door call it. Below: serving.runtime, fleet.roster.
 """
 
@@ -24,11 +24,11 @@ from smg_core.fleet.connect import specs_of, workers_in
 from smg_core.fleet.discovery import discovery_of
 from smg_core.fleet.roster import ADMIN, FILE, PROGRAM, SETTINGS, Reconciled
 from smg_core.identity.identity import Identity, is_open, static_keys
-from smg_core.server.config_source import ConfigSource
-from smg_core.server.decided import Decided
-from smg_core.server.live_settings import LIVE, differences, with_values
-from smg_core.server.log_level import LogLevel
-from smg_core.server.processes import ProcessTable
+from smg_core.operation.config_source import ConfigSource
+from smg_core.operation.decision_lookup import Decided
+from smg_core.operation.live_settings import LIVE, differences, with_values
+from smg_core.operation.log_level import LogLevel
+from smg_core.operation.process_table import ProcessTable
 from smg_core.serving.runtime import Runtime
 from smg_core.settings import ConfigError
 from smg_core.stored.history import with_filled_in

@@ -1,14 +1,14 @@
 """Looks at a deployment for `smg-gateway audit` (edge).
 
-Finds what the settings do not say themselves, the modes of the files with secrets that they name, and has `server.hardening`
-judge. Above: cli. Below: server.hardening, identity.identity.
+Finds what the settings do not say themselves, the modes of the files with secrets that they name, and has `operation.hardening`
+judge. Above: cli. Below: operation.hardening, identity.identity.
 """
 
 from pathlib import Path
 
 from smg_core.config.config import Config, ConfigError
 from smg_core.identity.identity import is_open
-from smg_core.server.hardening import SECRET_FILES, AuditFinding, Facts, audit
+from smg_core.operation.hardening import SECRET_FILES, AuditFinding, Facts, audit
 
 __all__ = ["audit_deployment"]
 

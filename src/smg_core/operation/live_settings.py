@@ -1,7 +1,7 @@
 """Which settings can change while the gateway runs, and from when a change counts.
 
 `LIVE` has a row for each that can; all others need a restart, and `NEEDS_RESTART` says for each section why. Pure. Above:
-server.control, which applies a change, and the page docs/configuration.md, which is made of it. Below: config.
+operation.control, which applies a change, and the page docs/configuration.md, which is made of it. Below: config.
 """
 
 from collections.abc import Mapping

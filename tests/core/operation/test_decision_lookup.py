@@ -11,9 +11,9 @@ from smg_core.channel.local import LocalChannel
 from smg_core.channel.settings import ChannelConfig
 from smg_core.clock import random_ids
 from smg_core.errors import NotFound
+from smg_core.operation.decision_lookup import Decided
+from smg_core.operation.process_table import ProcessState, ProcessTable
 from smg_core.routing import Decisions, Pick
-from smg_core.server.decided import Decided
-from smg_core.server.processes import ProcessState, ProcessTable
 
 pytestmark = pytest.mark.anyio
 

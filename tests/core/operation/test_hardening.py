@@ -19,7 +19,7 @@ from smg_core.config.config import (
     TlsConfig,
     describe,
 )
-from smg_core.server.hardening import BOUNDS, CHECKS, SECRET_FILES, Facts, audit
+from smg_core.operation.hardening import BOUNDS, CHECKS, SECRET_FILES, Facts, audit
 
 OUT = ServerConfig(host="0.0.0.0")
 BREACHES: dict[str, tuple[dict[str, Any], Facts]] = {

@@ -1,7 +1,7 @@
 """Finds the decisions of routing for a request in whichever process made them (edge).
 
 Each process keeps its own. One that has none for a request asks the others over the channel, and each of them answers, with what
-it has or with nothing. Above: server.control has one in each process, the admin door asks it. Below: the
+it has or with nothing. Above: operation.control has one in each process, the admin door asks it. Below: the
 channel, `routing.Decisions`.
 """
 
@@ -13,8 +13,8 @@ import msgspec
 from smg_core.channel.base import Channel, Notice
 from smg_core.clock import CallLater, IdSource
 from smg_core.errors import NotFound, PayloadTooLarge, SmgError
+from smg_core.operation.process_table import ProcessTable
 from smg_core.routing import Decisions, RoutingDecision
-from smg_core.server.processes import ProcessTable
 
 __all__ = ["Decided"]
 
