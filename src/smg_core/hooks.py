@@ -365,7 +365,7 @@ class WorkerSampled(Struct, frozen=True):
 
 
 class ProcessSampled(Struct, frozen=True):
-    """How one process of the gateway is, reported at an interval (`server.metrics.sampling`). `connections` are open ones,
+    """How one process of the gateway is, reported at an interval (`admin.metrics.sampling`). `connections` are open ones,
     `in_flight` requests under way, `waiting` pieces of work that wait for a thread, `models` those that it serves. Since the
     last sample: `lag` is the most seconds that the event loop was late, `blocked` how often it was blocked for longer than the
     watchdog allows, `collections` of garbage by generation, which took `collecting_s` seconds."""

@@ -21,6 +21,7 @@ from tests.gateway.conftest import JSON, House, over_http
 from tests.gateway.test_serve import QUICK, read, start
 from tests.shared import PATIENCE
 
+from smg_core.admin.app import AdminApp, admin_table
 from smg_core.cli import main
 from smg_core.config.config import (
     AdminConfig,
@@ -32,7 +33,6 @@ from smg_core.config.config import (
     TlsConfig,
 )
 from smg_core.operation.process_table import ProcessTable
-from smg_core.server.admin.app import AdminApp, admin_table
 from smg_core.server.admin.listening import admin_listener, close_listener
 from smg_core.server.admin.running import administered
 from smg_core.simulator.server import SimulatedEngine

@@ -14,10 +14,10 @@ from tests.gateway.conftest import CHAT, body, eventually
 from tests.gateway.test_admin import ADMIN, KEYS, USER, Door, bearer, opened
 from tests.shared import PATIENCE
 
+from smg_core.admin.roster import changed_spec
+from smg_core.admin.roster_operations import AddWorkerBody, ChangeWorkerBody
 from smg_core.cli import main
 from smg_core.engines.target import Tls
-from smg_core.server.admin.roster import changed_spec
-from smg_core.server.admin.roster_descriptions import AddWorkerBody, ChangeWorkerBody
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.server import SimulatedEngine

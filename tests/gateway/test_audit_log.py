@@ -8,9 +8,9 @@ import pytest
 from tests.gateway.conftest import eventually
 from tests.gateway.test_admin import ADMIN, KEYS, USER, bearer, opened
 
+from smg_core.admin.auditing import audit_fault
 from smg_core.cli import main
 from smg_core.config.config import AuditConfig, Config
-from smg_core.server.admin.auditing import audit_fault
 from smg_core.server.serve import serve
 
 pytestmark = pytest.mark.anyio

@@ -20,6 +20,7 @@ from tests.gateway.conftest import House, over_http
 from tests.gateway.test_metrics import a_table, meter_of
 from tests.shared import PATIENCE
 
+from smg_core.admin.app import AdminApp
 from smg_core.config.config import (
     AdminConfig,
     AuditConfig,
@@ -31,7 +32,6 @@ from smg_core.config.config import (
     TimeoutsConfig,
 )
 from smg_core.observability.logs import AccessLog, configure
-from smg_core.server.admin.app import AdminApp
 from smg_core.server.admin.listening import admin_listener, close_listener
 from smg_core.server.admin.running import administered
 from smg_core.simulator.engine import SimulatorConfig

@@ -18,7 +18,7 @@ from tests.gateway.test_wire_lists import DEEPEST, smallest
 from tests.shared import PATIENCE
 
 from smg_core import Gateway
-from smg_core.server.admin.app import admin_table
+from smg_core.admin.app import admin_table
 
 pytestmark = pytest.mark.anyio
 

@@ -14,11 +14,11 @@ from tests.gateway.test_admin import table
 from tests.shared import PATIENCE
 
 from smg_core import Gateway
+from smg_core.admin.app import AdminApp, admin_table
 from smg_core.channel.local import LocalChannel
 from smg_core.operation.config_source import ConfigSource
 from smg_core.operation.control import Control
 from smg_core.plugins.registry import KIND
-from smg_core.server.admin.app import AdminApp, admin_table
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.server import SimulatedEngine
 from smg_core.workers.worker import WorkerSpec

@@ -17,11 +17,11 @@ from tests.gateway.test_admin import table
 from tests.gateway.test_serve import ENVIRONMENT
 
 from smg_core import Config, Gateway
+from smg_core.admin.app import AdminApp
 from smg_core.channel.local import LocalChannel
 from smg_core.config.config import AdminConfig, WorkersConfig
 from smg_core.routing import RoutingDecision
 from smg_core.routing.settings import RoutingConfig
-from smg_core.server.admin.app import AdminApp
 
 pytestmark = pytest.mark.anyio
 

@@ -34,6 +34,9 @@ from tests.gateway.vision_models import image_part, picture, qwen2_vl
 from tests.shared import PATIENCE
 
 from smg_core import Config, Gateway
+from smg_core.admin.metrics.meter import Meter, metrics_bytes
+from smg_core.admin.metrics.sampling import sample
+from smg_core.admin.metrics.serving import metrics_app
 from smg_core.clock import SystemClock
 from smg_core.config.config import (
     AdminConfig,
@@ -65,9 +68,6 @@ from smg_core.operation.process_table import ProcessTable, SharedNumbers
 from smg_core.routing import Candidate, Observing, Pick, RoutingContext
 from smg_core.server.admin.listening import admin_listener, close_listener
 from smg_core.server.admin.running import administered
-from smg_core.server.metrics.meter import Meter, metrics_bytes
-from smg_core.server.metrics.sampling import sample
-from smg_core.server.metrics.serving import metrics_app
 from smg_core.server.second_listener import served_beside
 from smg_core.server.serve import _local_array
 from smg_core.settings import ConfigError

@@ -18,6 +18,7 @@ from typing import Any
 
 import attrs
 
+from smg_core.admin.settings import AdminConfig
 from smg_core.auth.settings import AuthConfig, OidcConfig
 from smg_core.channel.settings import ChannelConfig
 from smg_core.discovery.settings import DiscoveryConfig
@@ -37,7 +38,6 @@ from smg_core.observability.settings import AuditConfig, MetricsConfig, Observab
 from smg_core.pipeline.settings import DisaggregationConfig, McpConfig, PoolingConfig, StructuredConfig, TimeoutsConfig
 from smg_core.routing.settings import RoutingConfig
 from smg_core.sealing.settings import SealingConfig
-from smg_core.server.admin.settings import AdminConfig
 from smg_core.server.tls.settings import TlsConfig
 from smg_core.settings import (
     ConfigError,

@@ -3,7 +3,7 @@
 Lines are only ever appended. Beside FILE is FILE.head: it remembers the last line, and its lock lets one writer at a time in,
 of this process or another. So several processes write one chain, a restart goes on with it, and lines that are missing at the
 end are noticed when the next one is written. A full file is renamed, and the next one goes on with the chain. Above:
-server.admin.auditing. Below: `audit_chain`.
+admin.auditing. Below: `audit_chain`.
 """
 
 import contextlib

@@ -11,6 +11,9 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from functools import partial
 from typing import Any
 
+from smg_core.admin.metrics.meter import Meter, forget_gauges, metrics_bytes
+from smg_core.admin.metrics.sampling import sampled_beside
+from smg_core.admin.metrics.serving import metrics_app
 from smg_core.clock import SystemClock
 from smg_core.config.config import Config
 from smg_core.hooks import Observer, SilentObserver, fan_out
@@ -25,9 +28,6 @@ from smg_core.server.gateway import Gateway
 from smg_core.server.hanging_up import managed
 from smg_core.server.http_server import HttpServer
 from smg_core.server.listeners import Listeners
-from smg_core.server.metrics.meter import Meter, forget_gauges, metrics_bytes
-from smg_core.server.metrics.sampling import sampled_beside
-from smg_core.server.metrics.serving import metrics_app
 from smg_core.server.second_listener import served_beside
 
 __all__ = ["ProcessReports", "end_column", "log_writer", "shared_numbers"]

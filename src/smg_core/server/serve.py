@@ -20,6 +20,7 @@ from array import array
 from collections.abc import AsyncIterator, Callable, Coroutine
 from functools import partial
 
+from smg_core.admin.auditing import audit_fault
 from smg_core.channel.local import LocalChannel
 from smg_core.channel.member import MemberChannel
 from smg_core.config.check import check
@@ -32,7 +33,6 @@ from smg_core.observability.logs import configure
 from smg_core.operation.config_source import ConfigSource
 from smg_core.operation.process_table import SharedNumbers
 from smg_core.operation.startup_log import announce
-from smg_core.server.admin.auditing import audit_fault
 from smg_core.server.gateway import Gateway
 from smg_core.server.http_server import HttpServer, connections_within
 from smg_core.server.listeners import Listeners, open_listeners, tell_listeners

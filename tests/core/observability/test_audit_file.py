@@ -223,7 +223,7 @@ ON_A_FULL_DISK = """
 import resource
 import sys
 from smg_core.observability.settings import AuditConfig
-from smg_core.server.admin.auditing import audit_fault
+from smg_core.admin.auditing import audit_fault
 print("before:", audit_fault(AuditConfig(file=sys.argv[1])))
 resource.setrlimit(resource.RLIMIT_FSIZE, (1024, 1024))
 print("after:", audit_fault(AuditConfig(file=sys.argv[1])))

@@ -1,6 +1,6 @@
 """The routes about the gateway itself, at the admin door: its settings, whether it takes requests, its log's level (edge).
 
-Each calls one operation of `operation.control`, which makes the change in every process. Above: server.admin.app. Below:
+Each calls one operation of `operation.control`, which makes the change in every process. Above: admin.app. Below:
 operation.control.
 """
 
@@ -9,16 +9,9 @@ from typing import TypeVar
 
 import msgspec
 
-from smg_core.config.config import describe, masked
-from smg_core.http.endpoint import Endpoint
-from smg_core.http.exchange import Exchange
-from smg_core.http.routes import Route
-from smg_core.json_types import Json
-from smg_core.operation.control import Control
-from smg_core.operation.live_settings import LIVE
-from smg_core.server.admin.answers import respond_json
-from smg_core.server.admin.bodies import decode_body
-from smg_core.server.admin.control_descriptions import (
+from smg_core.admin.answers import respond_json
+from smg_core.admin.bodies import decode_body
+from smg_core.admin.control_operations import (
     CONFIG,
     DRAIN,
     LOG_LEVEL,
@@ -35,10 +28,17 @@ from smg_core.server.admin.control_descriptions import (
     SettingRow,
     UndrainBody,
 )
-from smg_core.server.admin.decisions import decision_routes
-from smg_core.server.admin.keys import key_routes
-from smg_core.server.admin.models import model_routes
-from smg_core.server.admin.plugins import plugin_routes
+from smg_core.admin.decisions import decision_routes
+from smg_core.admin.keys import key_routes
+from smg_core.admin.models import model_routes
+from smg_core.admin.plugins import plugin_routes
+from smg_core.config.config import describe, masked
+from smg_core.http.endpoint import Endpoint
+from smg_core.http.exchange import Exchange
+from smg_core.http.routes import Route
+from smg_core.json_types import Json
+from smg_core.operation.control import Control
+from smg_core.operation.live_settings import LIVE
 from smg_core.serving.runtime import Runtime
 from smg_core.settings import Value
 

@@ -7,6 +7,12 @@ identity in the settings everybody who reaches the door may do everything, so it
 it has ended. Above: server.admin.running. Below: the routes.
 """
 
+from smg_core.admin.auditing import READING, AdminAudit
+from smg_core.admin.control import control_routes
+from smg_core.admin.health import health_routes
+from smg_core.admin.metrics.meter import Meter
+from smg_core.admin.metrics.serving import metrics_route
+from smg_core.admin.roster import roster_routes
 from smg_core.app.app import App
 from smg_core.app.openapi_routes import describing_routes
 from smg_core.auth.base import Head
@@ -17,12 +23,6 @@ from smg_core.http.routes import Route
 from smg_core.operation.control import Control
 from smg_core.operation.process_table import ProcessTable
 from smg_core.request import Caller
-from smg_core.server.admin.auditing import READING, AdminAudit
-from smg_core.server.admin.control import control_routes
-from smg_core.server.admin.health import health_routes
-from smg_core.server.admin.roster import roster_routes
-from smg_core.server.metrics.meter import Meter
-from smg_core.server.metrics.serving import metrics_route
 from smg_core.serving.runtime import Runtime
 
 __all__ = ["AdminApp", "admin_table"]

@@ -1,21 +1,15 @@
 """The routes of virtual keys, at the admin door (edge).
 
 Each calls one operation of the gateway's virtual keys; what a key may be is decided there. The key itself is in the answer that
-creates or rotates it, and nowhere else. Above: server.admin.app. Below: identity.virtual_keys.
+creates or rotates it, and nowhere else. Above: admin.app. Below: identity.virtual_keys.
 """
 
 from typing import TypeVar
 
 import msgspec
 
-from smg_core.errors import InvalidRequest
-from smg_core.http.endpoint import Endpoint
-from smg_core.http.exchange import Exchange
-from smg_core.http.routes import Route
-from smg_core.identity.virtual_keys import NewKey, VirtualKeys, read_key
-from smg_core.json_types import JsonObject
-from smg_core.server.admin.bodies import decode_body
-from smg_core.server.admin.descriptions import (
+from smg_core.admin.bodies import decode_body
+from smg_core.admin.operations import (
     CREATE_KEY,
     EXPIRE_KEY,
     KEY,
@@ -27,6 +21,12 @@ from smg_core.server.admin.descriptions import (
     RevokeKeyBody,
     RotateKeyBody,
 )
+from smg_core.errors import InvalidRequest
+from smg_core.http.endpoint import Endpoint
+from smg_core.http.exchange import Exchange
+from smg_core.http.routes import Route
+from smg_core.identity.virtual_keys import NewKey, VirtualKeys, read_key
+from smg_core.json_types import JsonObject
 from smg_core.serving.offload import worked
 from smg_core.serving.runtime import Runtime
 

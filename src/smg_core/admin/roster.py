@@ -1,7 +1,7 @@
 """The routes that show the workers and change their roster, at the admin door (edge).
 
 Each calls one operation of the gateway's roster, which makes the change in every process. A worker's credentials go in and never
-come out. Above: server.admin.app. Below: fleet.roster.
+come out. Above: admin.app. Below: fleet.roster.
 """
 
 from collections.abc import Mapping
@@ -10,15 +10,9 @@ from typing import TypeVar
 import attrs
 import msgspec
 
-from smg_core.config.config import without_password
-from smg_core.errors import Conflict, InvalidRequest, NotFound
-from smg_core.fleet.roster import ADMIN, Roster
-from smg_core.http.endpoint import Endpoint
-from smg_core.http.exchange import Exchange
-from smg_core.http.routes import Route
-from smg_core.server.admin.answers import respond_json
-from smg_core.server.admin.bodies import decode_body
-from smg_core.server.admin.roster_descriptions import (
+from smg_core.admin.answers import respond_json
+from smg_core.admin.bodies import decode_body
+from smg_core.admin.roster_operations import (
     ADD_WORKER,
     CHANGE_WORKER,
     DRAIN_WORKER,
@@ -34,7 +28,13 @@ from smg_core.server.admin.roster_descriptions import (
     WorkerRow,
     WorkerRows,
 )
-from smg_core.server.admin.workers import worker_routes
+from smg_core.admin.workers import worker_routes
+from smg_core.config.config import without_password
+from smg_core.errors import Conflict, InvalidRequest, NotFound
+from smg_core.fleet.roster import ADMIN, Roster
+from smg_core.http.endpoint import Endpoint
+from smg_core.http.exchange import Exchange
+from smg_core.http.routes import Route
 from smg_core.serving.runtime import Runtime
 from smg_core.workers.worker import Worker, WorkerSpec
 from smg_core.workers.worker_file import TLS_FIELDS, WorkerEntry, adapter_pairs, changed_tls, labels_of, spec_of

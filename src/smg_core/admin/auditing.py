@@ -2,7 +2,7 @@
 
 Decides what a line has: who, from where, which route and object, and how it ended; never a body, a header or a credential. A line
 is written in a thread, and before what it tells of goes on: an action whose line cannot be written is refused. Above:
-server.admin.app. Below: observability.audit_file.
+admin.app. Below: observability.audit_file.
 """
 
 import asyncio

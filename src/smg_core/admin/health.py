@@ -1,7 +1,7 @@
 """The health of a gateway and its processes, at the admin door (edge).
 
 `/admin/liveness` and `/admin/readiness` are for probes and need no credential; `/admin/health` tells more. Above:
-server.admin.app. Below: the table that the processes write.
+admin.app. Below: the table that the processes write.
 """
 
 from collections import Counter
@@ -9,6 +9,8 @@ from importlib import metadata
 
 import msgspec
 
+from smg_core.admin.discovery import discovery_routes
+from smg_core.admin.operations import HEALTH, GatewayHealth, ProcessHealth
 from smg_core.apis.status.routes import Status
 from smg_core.app.operations import LIVENESS, READINESS
 from smg_core.auth.roles import PUBLIC
@@ -16,8 +18,6 @@ from smg_core.http.endpoint import Endpoint
 from smg_core.http.exchange import Exchange
 from smg_core.http.routes import Route
 from smg_core.operation.process_table import ProcessState, ProcessTable
-from smg_core.server.admin.descriptions import HEALTH, GatewayHealth, ProcessHealth
-from smg_core.server.admin.discovery import discovery_routes
 from smg_core.serving.runtime import Runtime
 
 __all__ = ["health_routes"]

@@ -1,9 +1,10 @@
 """The routes that metrics are read from, at a port of their own and at the admin door (edge).
 
 The port is for scrapers: it asks for no credential and has nothing else. At the admin door the permission is admin.metrics.
-Above: server.observing, server.admin.app. Below: `meter`.
+Above: server.observing, admin.app. Below: `meter`.
 """
 
+from smg_core.admin.metrics.meter import Meter
 from smg_core.app.app import App
 from smg_core.auth.roles import PUBLIC
 from smg_core.config.config import Config
@@ -12,7 +13,6 @@ from smg_core.http.endpoint import Endpoint, RouteTable
 from smg_core.http.exchange import Exchange
 from smg_core.http.routes import Route
 from smg_core.observability.metrics.exposition import wanted_format
-from smg_core.server.metrics.meter import Meter
 from smg_core.serving.runtime import Runtime
 from smg_core.wire.operation import Operation, OperationResponse
 

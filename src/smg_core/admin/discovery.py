@@ -1,16 +1,16 @@
 """The sources of workers, at the admin door (edge).
 
-`/admin/discovery`: each source with how it stands, how old its last answer is, and what it names. Above: server.admin.health.
+`/admin/discovery`: each source with how it stands, how old its last answer is, and what it names. Above: admin.health.
 Below: the discovery of this process.
 """
 
 import msgspec
 
+from smg_core.admin.operations import DISCOVERY, DiscoveredWorker, DiscoverySources, SourceState
 from smg_core.fleet.discovery import Discovering, discovery_of
 from smg_core.http.endpoint import Endpoint
 from smg_core.http.exchange import Exchange
 from smg_core.http.routes import Route
-from smg_core.server.admin.descriptions import DISCOVERY, DiscoveredWorker, DiscoverySources, SourceState
 from smg_core.serving.runtime import Runtime
 
 __all__ = ["discovery_routes"]

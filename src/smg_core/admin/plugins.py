@@ -1,21 +1,15 @@
 """The routes about plugins, at the admin door (edge).
 
 A plugin that is put here is loaded and tried first; one that cannot be used changes nothing and is refused with the reason.
-Above: server.admin.control. Below: plugins.registry.
+Above: admin.control. Below: plugins.registry.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
-from smg_core.errors import InvalidRequest, NotFound
-from smg_core.http.endpoint import Endpoint
-from smg_core.http.exchange import Exchange
-from smg_core.http.routes import Route
-from smg_core.middleware.entries import Entry, parse_entries
-from smg_core.plugins.registry import PluginState
-from smg_core.server.admin.answers import respond_json
-from smg_core.server.admin.bodies import decode_body
-from smg_core.server.admin.control_descriptions import (
+from smg_core.admin.answers import respond_json
+from smg_core.admin.bodies import decode_body
+from smg_core.admin.control_operations import (
     PLUGINS,
     PUT_PLUGIN,
     REMOVE_PLUGIN,
@@ -23,6 +17,12 @@ from smg_core.server.admin.control_descriptions import (
     PluginRow,
     PluginRows,
 )
+from smg_core.errors import InvalidRequest, NotFound
+from smg_core.http.endpoint import Endpoint
+from smg_core.http.exchange import Exchange
+from smg_core.http.routes import Route
+from smg_core.middleware.entries import Entry, parse_entries
+from smg_core.plugins.registry import PluginState
 from smg_core.serving.runtime import Runtime
 from smg_core.settings import ConfigError
 

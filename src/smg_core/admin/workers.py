@@ -5,7 +5,7 @@ Every worker that is asked has a row in the answer, with an HTTP status of its o
 refused, 501 where it has no such call, 503 where the worker is not there, and the status of the error where the call failed;
 what the engine itself said of a failure is a line of the log `smg.audit`.
 Workers that are ranks of one engine share one call. The engines are asked at the same time, at most `admin.engine_calls` of them.
-Above: server.admin.app. Below: the registry and the engines' clients.
+Above: admin.app. Below: the registry and the engines' clients.
 """
 
 import asyncio
@@ -17,25 +17,8 @@ from typing import TypeVar
 import attrs
 import msgspec
 
-from smg_core.engines.base import Engine
-from smg_core.engines.upkeep import (
-    EngineTask,
-    FlushCache,
-    LoadAdapter,
-    LoadWeights,
-    PauseGeneration,
-    ResumeGeneration,
-    StartProfile,
-    StopProfile,
-    TransferWeights,
-    UnloadAdapter,
-)
-from smg_core.errors import InvalidRequest, NotFound, SmgError
-from smg_core.http.endpoint import Endpoint
-from smg_core.http.exchange import Exchange
-from smg_core.http.routes import Route
-from smg_core.server.admin.bodies import decode_body
-from smg_core.server.admin.worker_descriptions import (
+from smg_core.admin.bodies import decode_body
+from smg_core.admin.worker_operations import (
     FLUSH_CACHE,
     LOAD_ADAPTER,
     LOAD_WEIGHTS,
@@ -60,6 +43,23 @@ from smg_core.server.admin.worker_descriptions import (
     WorkerAnswers,
     WorkersBody,
 )
+from smg_core.engines.base import Engine
+from smg_core.engines.upkeep import (
+    EngineTask,
+    FlushCache,
+    LoadAdapter,
+    LoadWeights,
+    PauseGeneration,
+    ResumeGeneration,
+    StartProfile,
+    StopProfile,
+    TransferWeights,
+    UnloadAdapter,
+)
+from smg_core.errors import InvalidRequest, NotFound, SmgError
+from smg_core.http.endpoint import Endpoint
+from smg_core.http.exchange import Exchange
+from smg_core.http.routes import Route
 from smg_core.serving.runtime import Runtime
 from smg_core.wire.operation import Operation
 from smg_core.workers.worker import Worker

@@ -1,17 +1,17 @@
 """The decisions of routing, at the admin door (edge).
 
-`/admin/decisions/{request_id}`: who could have had a request, who got it, and why. Above: server.admin.control. Below:
+`/admin/decisions/{request_id}`: who could have had a request, who got it, and why. Above: admin.control. Below:
 operation.decision_lookup, which has those of all processes.
 """
 
 import msgspec
 
+from smg_core.admin.operations import DECISIONS, RequestDecisions
 from smg_core.errors import NotFound
 from smg_core.http.endpoint import Endpoint
 from smg_core.http.exchange import Exchange
 from smg_core.http.routes import Route
 from smg_core.operation.decision_lookup import Decided
-from smg_core.server.admin.descriptions import DECISIONS, RequestDecisions
 from smg_core.serving.runtime import Runtime
 
 __all__ = ["decision_routes"]

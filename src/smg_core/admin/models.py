@@ -1,14 +1,14 @@
 """The models that are served and the policies that route their requests, at the admin door (edge).
 
-Above: server.admin.app. Below: the registry and the policies.
+Above: admin.app. Below: the registry and the policies.
 """
 
+from smg_core.admin.answers import respond_json
+from smg_core.admin.control_operations import MODELS, POLICIES, ModelRow, ModelRows, PolicyRow, PolicyRows
 from smg_core.http.endpoint import Endpoint
 from smg_core.http.exchange import Exchange
 from smg_core.http.routes import Route
 from smg_core.pipeline.served import ServedModel
-from smg_core.server.admin.answers import respond_json
-from smg_core.server.admin.control_descriptions import MODELS, POLICIES, ModelRow, ModelRows, PolicyRow, PolicyRows
 from smg_core.serving.runtime import Runtime
 
 __all__ = ["model_routes"]
