@@ -21,8 +21,8 @@ import httpx
 
 from smg_core import Config, Gateway
 from smg_core.config.config import LimitsConfig
+from smg_core.gateway.simulated import SimulatedGateway
 from smg_core.server.http_server import HttpServer
-from smg_core.server.simulated import SimulatedGateway
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.faults import Fault

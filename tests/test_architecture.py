@@ -776,7 +776,7 @@ def test_a_sound_house_breaks_no_rule(tmp_path: Path) -> None:
 FAULTS = [
     (
         "smg_core/routing/simple.py",
-        "from smg_core.server.gateway import Gateway\n",
+        "from smg_core.gateway.gateway import Gateway\n",
         "routing may not import server",
     ),
     (

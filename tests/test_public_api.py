@@ -51,7 +51,7 @@ def test_a_module_of_the_core_with_public_classes_lists_them(name: str) -> None:
 
 def test_the_front_door() -> None:
     assert sorted(smg_core.__all__) == ["Config", "Gateway", "WorkerSpec", "__version__"]
-    assert smg_core.Gateway.__module__ == "smg_core.server.gateway"
+    assert smg_core.Gateway.__module__ == "smg_core.gateway.gateway"
 
 
 def test_the_version_is_the_distributions() -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from smg_core.config.config import Config
-    from smg_core.server.gateway import Gateway
+    from smg_core.gateway.gateway import Gateway
     from smg_core.workers.worker import WorkerSpec
 
 __all__ = ["Config", "Gateway", "WorkerSpec", "__version__"]
@@ -21,7 +21,7 @@ __version__ = "0.1.0"
 
 _WHERE = {
     "Config": "smg_core.config.config",
-    "Gateway": "smg_core.server.gateway",
+    "Gateway": "smg_core.gateway.gateway",
     "WorkerSpec": "smg_core.workers.worker",
 }
 

@@ -17,7 +17,7 @@ from tests.gateway.conftest import eventually
 
 from smg_core import Config, Gateway
 from smg_core.config.config import EnginesConfig, ObservabilityConfig, TimeoutsConfig, WorkersConfig
-from smg_core.server.launched import LaunchedGateway
+from smg_core.gateway.launched import LaunchedGateway
 from smg_core.workers.worker import Worker, WorkerSpec
 
 COMES_UP_S = 1200.0

@@ -19,7 +19,7 @@ from tests.engines.test_client_suite import ENDLESS, GREETING, HELLO, TOOL
 from tests.gateway.conftest import eventually
 
 from smg_core import Gateway
-from smg_core.server.launched import LaunchedGateway
+from smg_core.gateway.launched import LaunchedGateway
 from smg_core.workers.worker import WorkerSpec
 
 pytestmark = [pytest.mark.anyio, pytest.mark.engines, pytest.mark.timeout(COMES_UP_S + 300)]

@@ -18,6 +18,7 @@ from tests.shared import PATIENCE
 
 from smg_core.auth.settings import AuthConfig
 from smg_core.config.config import AdminConfig, describe
+from smg_core.gateway.gateway import Gateway
 from smg_core.identity import identity
 from smg_core.identity.identity import static_keys
 from smg_core.models.sealing_keys import with_cache_secret
@@ -26,7 +27,6 @@ from smg_core.operation.control import Control
 from smg_core.operation.live_settings import LIVE, NEEDS_RESTART
 from smg_core.server.admin.listening import admin_listener, close_listener
 from smg_core.server.admin.running import administered
-from smg_core.server.gateway import Gateway
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.server import SimulatedEngine

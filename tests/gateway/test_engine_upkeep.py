@@ -19,10 +19,10 @@ from smg_core.engines.base import EngineRequest
 from smg_core.engines.dialects import DIALECTS
 from smg_core.engines.http.dialects import HTTP_DIALECTS
 from smg_core.errors import SmgError
+from smg_core.gateway.gateway import Gateway
 from smg_core.request import Sampling
 from smg_core.server.admin.listening import admin_listener, close_listener
 from smg_core.server.admin.running import administered
-from smg_core.server.gateway import Gateway
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.faults import Fault
 from smg_core.simulator.http_server import http_doors

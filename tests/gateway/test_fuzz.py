@@ -32,9 +32,9 @@ from smg_core.apis.messages.types import CountBody, MessagesBody
 from smg_core.apis.responses.wire import types as responses
 from smg_core.apis.tokenize.wire import DetokenizeBody, TokenizeBody
 from smg_core.config.config import Config
+from smg_core.gateway.gateway import Gateway
 from smg_core.protocols.chat_types import ChatBody
 from smg_core.protocols.completions_types import CompletionBody
-from smg_core.server.gateway import Gateway
 from smg_core.workers.settings import WorkersConfig
 
 TEXTS = st.one_of(

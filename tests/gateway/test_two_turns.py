@@ -16,6 +16,7 @@ from tests.core.pipeline.test_output import ids_of, tokenizer
 from smg_core import Gateway
 from smg_core.errors import ClientGone, SmgError
 from smg_core.events import Usage
+from smg_core.gateway.simulated import SimulatedGateway
 from smg_core.hooks import FirstToken
 from smg_core.pipeline.answer import Answer, StreamedAnswer, WholeAnswer
 from smg_core.pipeline.driver import Driver, Run
@@ -27,7 +28,6 @@ from smg_core.pipeline.turn import Turn
 from smg_core.protocols.chat import decode_chat
 from smg_core.protocols.chat_encode import ChatStreamEncoder, ChatWholeEncoder
 from smg_core.request import GenerationRequest, Message, Text, ToolCall, ToolResult
-from smg_core.server.simulated import SimulatedGateway
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.faults import Fault
 from smg_core.simulator.replies import Reply

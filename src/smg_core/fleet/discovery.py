@@ -1,6 +1,6 @@
 """Makes the sources of workers that the settings name, and changes the gateway's workers for them (edge).
 
-Decides nothing: what is to be changed is decided in the room `discovery`. Above: server.gateway starts it with the gateway, the
+Decides nothing: what is to be changed is decided in the room `discovery`. Above: gateway.gateway starts it with the gateway, the
 admin door shows how the sources stand. Below: the runtime.
 """
 

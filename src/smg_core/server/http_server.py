@@ -21,12 +21,12 @@ import uvicorn
 
 from smg_core.app.app import App
 from smg_core.config.config import Config
+from smg_core.gateway.gateway import Gateway
 from smg_core.http.bodies import Pace
 from smg_core.http.routes import WEBSOCKET
 from smg_core.machine.memory import Settling, Trimming
 from smg_core.operation.process_table import ProcessState, ProcessTable
 from smg_core.server.accepting import accepting, contexts_of, send_at_once
-from smg_core.server.gateway import Gateway
 from smg_core.server.http_protocol import BoundedHttpProtocol, Refusals, protocol_class
 from smg_core.server.proxies.protocol_header import ProxiedClient
 from smg_core.server.socket_protocol import BoundedWebSocketProtocol, SocketBounds, socket_protocol_class

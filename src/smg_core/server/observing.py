@@ -16,6 +16,7 @@ from smg_core.admin.metrics.sampling import sampled_beside
 from smg_core.admin.metrics.serving import metrics_app
 from smg_core.clock import SystemClock
 from smg_core.config.config import Config
+from smg_core.gateway.gateway import Gateway
 from smg_core.hooks import Observer, SilentObserver, fan_out
 from smg_core.machine.loop_watch import LoopWatch
 from smg_core.observability.line_writer import LineWriter
@@ -24,7 +25,6 @@ from smg_core.operation.config_source import ConfigSource
 from smg_core.operation.control import Control
 from smg_core.operation.process_table import ProcessTable, SharedNumbers
 from smg_core.server.admin.running import administered
-from smg_core.server.gateway import Gateway
 from smg_core.server.hanging_up import managed
 from smg_core.server.http_server import HttpServer
 from smg_core.server.listeners import Listeners

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Iterator
 
 from smg_core.app.app import App
 from smg_core.config.config import Config
-from smg_core.server.gateway import Gateway
+from smg_core.gateway.gateway import Gateway
 from smg_core.server.http_server import HttpServer
 
 __all__ = ["served_beside"]

@@ -26,6 +26,7 @@ from smg_core.channel.member import MemberChannel
 from smg_core.config.check import check
 from smg_core.config.config import Config
 from smg_core.errors import SmgError
+from smg_core.gateway.gateway import Gateway
 from smg_core.identity.identity import unshared_keys
 from smg_core.machine.cpus import usable_cpus
 from smg_core.machine.memory import use_one_arena
@@ -33,7 +34,6 @@ from smg_core.observability.logs import configure
 from smg_core.operation.config_source import ConfigSource
 from smg_core.operation.process_table import SharedNumbers
 from smg_core.operation.startup_log import announce
-from smg_core.server.gateway import Gateway
 from smg_core.server.http_server import HttpServer, connections_within
 from smg_core.server.listeners import Listeners, open_listeners, tell_listeners
 from smg_core.server.observing import ProcessReports, log_writer, shared_numbers

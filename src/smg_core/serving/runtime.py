@@ -1,7 +1,7 @@
 """Builds all objects of a gateway from a `Config`, starts and stops them (edge).
 
 Imports edges so that nothing else has to. It decides nothing about requests: it builds registry, monitor, driver and onboarding.
-Above: `app.app` and its handlers serve requests with it; `server.gateway`'s class inherits from it and adds ASGI app and
+Above: `app.app` and its handlers serve requests with it; `gateway.gateway`'s class inherits from it and adds ASGI app and
 clients.
 """
 

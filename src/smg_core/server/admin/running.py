@@ -10,9 +10,9 @@ from collections.abc import AsyncIterator
 from smg_core.admin.app import AdminApp
 from smg_core.admin.metrics.meter import Meter
 from smg_core.config.config import Config
+from smg_core.gateway.gateway import Gateway
 from smg_core.operation.control import Control
 from smg_core.operation.process_table import ProcessTable
-from smg_core.server.gateway import Gateway
 from smg_core.server.second_listener import served_beside
 
 __all__ = ["administered"]

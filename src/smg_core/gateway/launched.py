@@ -1,7 +1,7 @@
 """A gateway that starts its engine as a child process, shows the progress of the start, and stops it (edge).
 
 `Gateway.launch` makes one, for a notebook or a script. Which command starts which engine is the table below; any other command
-does too. Above: `server.gateway`. Below: `serving.runtime`, which reaches the engine as it reaches any worker.
+does too. Above: `gateway.gateway`. Below: `serving.runtime`, which reaches the engine as it reaches any worker.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Self, TextIO, Unpack
 
 from smg_core.errors import WorkerGone
-from smg_core.server.gateway import Gateway
+from smg_core.gateway.gateway import Gateway
 from smg_core.serving.runtime import RuntimeArguments
 from smg_core.workers.worker import WorkerSpec
 

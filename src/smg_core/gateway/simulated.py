@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Unpack
 
-from smg_core.server.gateway import Gateway
+from smg_core.gateway.gateway import Gateway
 from smg_core.serving.runtime import READY_S, RuntimeArguments
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.server import SimulatedEngine

@@ -22,8 +22,8 @@ from smg_core.wire.base import Incoming
 from smg_core.wire.explain import Explanation
 
 if TYPE_CHECKING:
-    from smg_core.server.launched import LaunchArguments, LaunchedGateway
-    from smg_core.server.simulated import SimulatedGateway
+    from smg_core.gateway.launched import LaunchArguments, LaunchedGateway
+    from smg_core.gateway.simulated import SimulatedGateway
     from smg_core.simulator.engine import SimulatorConfig
 
 __all__ = ["Gateway"]
@@ -44,7 +44,7 @@ class Gateway(Runtime):
 
         `arguments` are the constructor's.
         """
-        from smg_core.server.simulated import SimulatedGateway
+        from smg_core.gateway.simulated import SimulatedGateway
         from smg_core.simulator.engine import SimulatorConfig
 
         return SimulatedGateway([simulator or SimulatorConfig()] * engines, **arguments)
@@ -58,7 +58,7 @@ class Gateway(Runtime):
             async with Gateway.launch("vllm", model="Qwen/Qwen3-8B") as gateway: ...
 
         Further arguments are `LaunchedGateway`'s. Raises ValueError for an engine that is not known by name."""
-        from smg_core.server.launched import LaunchedGateway
+        from smg_core.gateway.launched import LaunchedGateway
 
         return LaunchedGateway(command, model=model, **arguments)
 
