@@ -1,7 +1,7 @@
 """`smg-gateway demo`: starts a simulated engine and a gateway, and streams one answer to the terminal (edge).
 
 Only the model is simulated: the engine is called over gRPC, the gateway over HTTP, by a plain client that reads server-sent
-events. Above: cli. Below: gateway.gateway, server.accepting.
+events. Above: cli. Below: gateway.gateway, server.tls_accept.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ import httpx
 import uvicorn
 
 from smg_core.gateway.gateway import Gateway
-from smg_core.server.accepting import send_at_once
+from smg_core.server.tls_accept import send_at_once
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig
 

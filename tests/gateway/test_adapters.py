@@ -25,8 +25,8 @@ from smg_core.engines.dialects import DIALECTS
 from smg_core.errors import Overloaded
 from smg_core.grants import Grants
 from smg_core.request import Caller
-from smg_core.server.admin.listening import admin_listener, close_listener
-from smg_core.server.admin.running import administered
+from smg_core.server.admin_door import administered
+from smg_core.server.admin_listener import admin_listener, close_listener
 from smg_core.simulator.adapters import LoadedAdapter
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.server import SimulatedEngine

@@ -33,8 +33,8 @@ from smg_core.config.config import (
     TlsConfig,
 )
 from smg_core.operation.process_table import ProcessTable
-from smg_core.server.admin.listening import admin_listener, close_listener
-from smg_core.server.admin.running import administered
+from smg_core.server.admin_door import administered
+from smg_core.server.admin_listener import admin_listener, close_listener
 from smg_core.simulator.server import SimulatedEngine
 
 pytestmark = pytest.mark.anyio

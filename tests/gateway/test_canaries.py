@@ -32,8 +32,8 @@ from smg_core.config.config import (
     TimeoutsConfig,
 )
 from smg_core.observability.logs import AccessLog, configure
-from smg_core.server.admin.listening import admin_listener, close_listener
-from smg_core.server.admin.running import administered
+from smg_core.server.admin_door import administered
+from smg_core.server.admin_listener import admin_listener, close_listener
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.faults import Fault
 

@@ -25,8 +25,8 @@ from smg_core.models.sealing_keys import with_cache_secret
 from smg_core.operation.config_source import ConfigSource
 from smg_core.operation.control import Control
 from smg_core.operation.live_settings import LIVE, NEEDS_RESTART
-from smg_core.server.admin.listening import admin_listener, close_listener
-from smg_core.server.admin.running import administered
+from smg_core.server.admin_door import administered
+from smg_core.server.admin_listener import admin_listener, close_listener
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.server import SimulatedEngine

@@ -21,8 +21,8 @@ from smg_core.engines.http.dialects import HTTP_DIALECTS
 from smg_core.errors import SmgError
 from smg_core.gateway.gateway import Gateway
 from smg_core.request import Sampling
-from smg_core.server.admin.listening import admin_listener, close_listener
-from smg_core.server.admin.running import administered
+from smg_core.server.admin_door import administered
+from smg_core.server.admin_listener import admin_listener, close_listener
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.faults import Fault
 from smg_core.simulator.http_server import http_doors

@@ -21,7 +21,7 @@ from tests.shared import PATIENCE
 
 from smg_core.config.config import Config, ConfigError, ProxiesConfig, TlsConfig
 from smg_core.hooks import ExchangeEnded
-from smg_core.server.accepting import contexts_of
+from smg_core.server.tls_accept import contexts_of
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.replies import Reply, Rule

@@ -1,4 +1,4 @@
-"""The addresses that are trusted as proxies. Pure. Above: server.accepting and http.forwarded."""
+"""The addresses that are trusted as proxies. Pure. Above: server.tls_accept and http.forwarded."""
 
 from collections.abc import Iterable
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address

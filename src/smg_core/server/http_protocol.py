@@ -61,7 +61,7 @@ from smg_core.http.exchange import (
 )
 from smg_core.http.framing import framing_fault, origin_form, path_of_target, target_fault, without_user
 from smg_core.http.queries import query_fields
-from smg_core.server.proxies.protocol_header import ProxiedClient
+from smg_core.server.proxy_header import ProxiedClient
 from smg_core.server.socket_protocol import SOCKET_VERSION, read_handshake
 from smg_core.wire.base import ErrorEncoder
 from smg_core.wire.errors import error_headers

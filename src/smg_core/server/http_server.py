@@ -2,7 +2,7 @@
 
 Decides when a server has left: once nothing is in flight, or `drain_s` seconds after it was asked to. Twice a second it looks at
 connections that wait for something. A listener that speaks TLS, or that proxies pass connections to, is read by
-`server.accepting`. Above: server.serve. Below: the HTTP and WebSocket protocols.
+`server.tls_accept`. Above: server.serve. Below: the HTTP and WebSocket protocols.
 """
 
 import asyncio
@@ -26,10 +26,10 @@ from smg_core.http.bodies import Pace
 from smg_core.http.routes import WEBSOCKET
 from smg_core.machine.memory import Settling, Trimming
 from smg_core.operation.process_table import ProcessState, ProcessTable
-from smg_core.server.accepting import accepting, contexts_of, send_at_once
 from smg_core.server.http_protocol import BoundedHttpProtocol, Refusals, protocol_class
-from smg_core.server.proxies.protocol_header import ProxiedClient
+from smg_core.server.proxy_header import ProxiedClient
 from smg_core.server.socket_protocol import BoundedWebSocketProtocol, SocketBounds, socket_protocol_class
+from smg_core.server.tls_accept import accepting, contexts_of, send_at_once
 
 __all__ = ["HttpServer", "connections_within", "open_files"]
 

@@ -1,7 +1,7 @@
 """Opens the listeners of a gateway, and tells where they are (edge).
 
 Called once, before any process starts: the public listener, and the admin door's if the settings name one. What cannot be opened
-stops the start. Above: server.serve. Below: the settings, server.admin.listening.
+stops the start. Above: server.serve. Below: the settings, server.admin_listener.
 """
 
 import logging
@@ -12,8 +12,8 @@ import attrs
 from smg_core.config.config import Config, ConfigError
 from smg_core.http.browsers import is_loopback
 from smg_core.identity.identity import is_open
-from smg_core.server.accepting import contexts_of
-from smg_core.server.admin.listening import admin_listener, close_listener
+from smg_core.server.admin_listener import admin_listener, close_listener
+from smg_core.server.tls_accept import contexts_of
 
 __all__ = ["Listeners", "open_listeners", "tell_listeners"]
 

@@ -24,7 +24,7 @@ from smg_core.observability.logs import AccessLog, as_logged, written_by
 from smg_core.operation.config_source import ConfigSource
 from smg_core.operation.control import Control
 from smg_core.operation.process_table import ProcessTable, SharedNumbers
-from smg_core.server.admin.running import administered
+from smg_core.server.admin_door import administered
 from smg_core.server.hanging_up import managed
 from smg_core.server.http_server import HttpServer
 from smg_core.server.listeners import Listeners

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smg_core.server.proxies.protocol_header import SIGNATURE, ProxyHeaderFault, header_size, source_of
+from smg_core.server.proxy_header import SIGNATURE, ProxyHeaderFault, header_size, source_of
 
 MOST = 2048
 PORTS = st.integers(0, 65535)

@@ -1,7 +1,7 @@
 """Reads the PROXY header (version 1 and 2) with which a proxy begins a connection that it passes on.
 
 `header_size` is asked, with all bytes that have come, until the header is complete; `source_of` then reads it. Pure: it knows no
-socket and trusts nobody. The format is HAProxy's "The PROXY protocol". Above: server.accepting.
+socket and trusts nobody. The format is HAProxy's "The PROXY protocol". Above: server.tls_accept.
 """
 
 from ipaddress import IPv4Address, IPv6Address

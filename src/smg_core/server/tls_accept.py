@@ -17,7 +17,7 @@ from collections.abc import Callable
 from smg_core.config.config import Config
 from smg_core.http.networks import Networks
 from smg_core.observability.repeats import Repeats
-from smg_core.server.proxies.protocol_header import ProxiedClient, ProxyHeaderFault, header_size, source_of
+from smg_core.server.proxy_header import ProxiedClient, ProxyHeaderFault, header_size, source_of
 from smg_core.server.tls.contexts import Contexts
 
 __all__ = ["Accepting", "MakeProtocol", "accepting", "contexts_of", "send_at_once"]
