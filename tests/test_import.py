@@ -78,7 +78,7 @@ def test_a_command_that_serves_nothing_loads_what_it_needs(arguments: list[str])
 
 
 def test_the_server_loads_no_client_and_no_store_before_one_is_used() -> None:
-    loaded = {name.partition(".")[0] for name in loaded_by("import smg_core.server.serve")}
+    loaded = {name.partition(".")[0] for name in loaded_by("import smg_core.processes.serve")}
 
     assert loaded & {"grpc", "google", "numpy", "PIL", "httpx", "httpx2", "tokenizers", *STORES} == set()
 

@@ -81,7 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _serve(args: argparse.Namespace) -> int:
     source = _source(args)
     config = _to_serve(args)
-    from smg_core.server.serve import serve
+    from smg_core.processes.serve import serve
 
     return serve(config, source, lambda: _to_serve(args))
 

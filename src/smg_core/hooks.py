@@ -1,7 +1,7 @@
 """The moments that a gateway reports, as frozen records, and the role of an observer that receives them.
 
 Logs and metrics are observers: `serving.request_traces` adds the gateway's `FailureLog` to the one that it was made with
-(`server.serve`: `AccessLog`). No room imports a metrics library. A record is made per request or per turn, never per token.
+(`processes.serve`: `AccessLog`). No room imports a metrics library. A record is made per request or per turn, never per token.
 Observers must not raise and must not wait; one with slow work needs a queue of its own.
 """
 

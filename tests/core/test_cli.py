@@ -213,7 +213,7 @@ def test_a_gateway_whose_workers_are_discovered_starts_without_a_worker_that_is_
         served.append(config)
         return 0
 
-    monkeypatch.setattr("smg_core.server.serve.serve", serve)
+    monkeypatch.setattr("smg_core.processes.serve.serve", serve)
 
     assert main(["serve", *source]) == 0
     assert [config.workers.urls for config in served] == [()]

@@ -11,7 +11,7 @@ from tests.gateway.test_admin import ADMIN, KEYS, USER, bearer, opened
 from smg_core.admin.auditing import audit_fault
 from smg_core.cli import main
 from smg_core.config.config import AuditConfig, Config
-from smg_core.server.serve import serve
+from smg_core.processes.serve import serve
 
 pytestmark = pytest.mark.anyio
 

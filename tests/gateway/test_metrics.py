@@ -65,11 +65,11 @@ from smg_core.observability.metrics.exposition import OPENMETRICS
 from smg_core.observability.metrics.smg_names import SMG_METRICS
 from smg_core.observability.metrics.table import METRICS
 from smg_core.operation.process_table import ProcessTable, SharedNumbers
+from smg_core.processes.serve import _local_array
 from smg_core.routing import Candidate, Observing, Pick, RoutingContext
 from smg_core.server.admin_door import administered
 from smg_core.server.admin_listener import admin_listener, close_listener
 from smg_core.server.second_listener import served_beside
-from smg_core.server.serve import _local_array
 from smg_core.settings import ConfigError
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.faults import Fault

@@ -1,7 +1,7 @@
 """A process's end of the channel (edge).
 
 Reads what the supervisor sends, calls the subscribers in the one order, and tells the supervisor what was taken. Above:
-server.serve makes it, the runtime and its rooms publish and subscribe. Below: base, frames.
+processes.serve makes it, the runtime and its rooms publish and subscribe. Below: base, frames.
 """
 
 import asyncio

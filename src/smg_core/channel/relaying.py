@@ -1,6 +1,6 @@
 """The supervisor's end of the channel: one thread that moves bytes between the processes (edge).
 
-A thread of its own, so that a supervisor that waits for a process to end still passes messages on. Above: server.supervisor.
+A thread of its own, so that a supervisor that waits for a process to end still passes messages on. Above: processes.supervisor.
 Below: relay, which decides what is sent to whom.
 """
 

@@ -4,7 +4,7 @@ A page may send a "simple" request to any address without asking: so a body coun
 which a page cannot set without a preflight; and a body of another kind is taken only from pages that may ask. A page may also
 have its own name point to 127.0.0.1: so a gateway that listens on the loopback takes only requests for the loopback's names. And
 a page may open a WebSocket to any address, but cannot hide where it is from: so only pages of the gateway itself and of the
-allowed origins may. Pure. Above: app.app and server.serve.
+allowed origins may. Pure. Above: app.app and processes.serve.
 """
 
 from collections.abc import Mapping, Sequence

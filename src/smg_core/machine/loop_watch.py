@@ -2,7 +2,7 @@
 
 A timer of the loop says how late it was called. A thread looks whether the timer still comes: if it has not for
 `observability.watchdog_s` seconds, the log gets the places in the code where the loop's thread is, once in a while for the same
-place. Neither has values of variables, so nothing of a request is in it. Above: server.observing. Below: the clock, `repeats`.
+place. Neither has values of variables, so nothing of a request is in it. Above: processes.telemetry. Below: the clock, `repeats`.
 """
 
 import gc

@@ -1,6 +1,6 @@
 """Tells the service manager that started the gateway how it is, where it asks for that (sd_notify(3)) (edge).
 
-systemd names a socket in NOTIFY_SOCKET; elsewhere nothing is told. Above: server.serve, server.supervisor. Below: the
+systemd names a socket in NOTIFY_SOCKET; elsewhere nothing is told. Above: processes.serve, processes.supervisor. Below: the
 environment.
 """
 

@@ -1,8 +1,8 @@
 """Log lines as text or JSON, and the access log (edge: it configures logging).
 
 The library never configures logging by itself: `smg-gateway serve`, or a user, calls `configure`. Lines never hold prompts,
-answers or headers. Text from a client cannot start a new line: control characters are escaped. Above: server.observing,
-server.serve. Below: `access_lines`, `line_writer`, `wordless`.
+answers or headers. Text from a client cannot start a new line: control characters are escaped. Above: processes.telemetry,
+processes.serve. Below: `access_lines`, `line_writer`, `wordless`.
 """
 
 import contextlib

@@ -2,7 +2,7 @@
 
 Each process has one. A change is published to all processes, and applied where it is received; without a channel it is applied at
 once. What is kept of it reaches processes that start later. Settings are read again from where they came from: a bad one changes
-nothing, what can change live does, and what cannot is named (`operation.live_settings`). Above: server.observing makes it, the
+nothing, what can change live does, and what cannot is named (`operation.live_settings`). Above: processes.telemetry makes it, the
 routes of the admin door call it. Below: serving.runtime, fleet.roster.
 """
 

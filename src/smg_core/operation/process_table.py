@@ -2,7 +2,7 @@
 
 Numbers in memory that the processes share: requests in flight to each worker, how each process is, and the metrics. Each process
 writes only its own column, so nothing is locked but the names of the board's rows. Pure: the memory and the lock are arguments.
-Above: server.serve makes it, the gateway and server.http_server write to it, and the admin door reads all.
+Above: processes.serve makes it, the gateway and server.http_server write to it, and the admin door reads all.
 """
 
 from collections import Counter

@@ -1,7 +1,7 @@
 """Logs for the operator of `serve` while workers join: that one is ready, with a request to try, or repeatedly that none is
 (edge).
 
-Runs beside the server, as one task in one of the processes. Above: server.serve. Below: the registry, which it reads.
+Runs beside the server, as one task in one of the processes. Above: processes.serve. Below: the registry, which it reads.
 """
 
 import json

@@ -1,6 +1,6 @@
 """Serves the admin door beside the public listener, in one process (edge).
 
-With several processes the first one has it. Decides nothing. Above: server.observing. Below: server.second_listener.
+With several processes the first one has it. Decides nothing. Above: processes.telemetry. Below: server.second_listener.
 """
 
 import contextlib

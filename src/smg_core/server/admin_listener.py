@@ -2,7 +2,7 @@
 
 Called once, before any process starts. Decides where the door may be: without identity on the loopback or a Unix socket alone,
 and on an address that other machines reach only with identity and TLS. The socket's file is for the gateway's user alone (mode
-0600); one that a dead gateway has left is taken away, one that somebody listens on is not. Above: server.serve.
+0600); one that a dead gateway has left is taken away, one that somebody listens on is not. Above: processes.serve.
 """
 
 import os

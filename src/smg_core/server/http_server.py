@@ -2,7 +2,7 @@
 
 Decides when a server has left: once nothing is in flight, or `drain_s` seconds after it was asked to. Twice a second it looks at
 connections that wait for something. A listener that speaks TLS, or that proxies pass connections to, is read by
-`server.tls_accept`. Above: server.serve. Below: the HTTP and WebSocket protocols.
+`server.tls_accept`. Above: processes.serve. Below: the HTTP and WebSocket protocols.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """Opens the listeners of a gateway, and tells where they are (edge).
 
 Called once, before any process starts: the public listener, and the admin door's if the settings name one. What cannot be opened
-stops the start. Above: server.serve. Below: the settings, server.admin_listener.
+stops the start. Above: processes.serve. Below: the settings, server.admin_listener.
 """
 
 import logging

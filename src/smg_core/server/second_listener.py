@@ -2,7 +2,7 @@
 
 The admin door and the port of the metrics are served so. Decides nothing: bounds and TLS are those of `server.http_server`;
 such a server ends after the public one, so that a gateway that drains can still be asked how it is. Above: server.admin_door,
-server.observing.
+processes.telemetry.
 """
 
 import asyncio

@@ -7,7 +7,7 @@ that is too slow is closed with 1008, one that gives way to others with 1013, an
 6455 has for it. The app is told by its `Disconnect`; nothing is logged here.
 
 A client that answers no ping, or takes nothing of what waits for it, loses its connection at once: uvicorn would wait until it
-has read all. Nothing is compressed, so that a small frame cannot become a large one. Above: server.serve. Below: uvicorn,
+has read all. Nothing is compressed, so that a small frame cannot become a large one. Above: processes.serve. Below: uvicorn,
 websockets, socket_frames, bodies.
 """
 

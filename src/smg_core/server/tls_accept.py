@@ -4,7 +4,7 @@ A plain listener is left to the event loop. Here each connection is taken in ste
 proxy; then a look at the first byte, so that plain HTTP is answered in words; then the TLS handshake, with the context that is
 current now. Only then does a connection get its HTTP protocol. All steps together have `handshake_s` seconds, and at most
 `handshakes` connections are in them at once: for a further one the oldest is ended, since an honest client needs a few
-milliseconds. Why a connection was closed is logged in a bounded way. Above: server.serve. Below: server.tls, server.proxies.
+milliseconds. Why a connection was closed is logged in a bounded way. Above: processes.serve. Below: server.tls, server.proxies.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """The gateway's history while it runs (edge): opened at the start, swept at intervals, closed at the end.
 
 Also where `smg-gateway serve` keeps it when nobody said: one file in the user's state folder. Above: `serving.runtime`,
-`server.serve`. Below: the room `history`.
+`processes.serve`. Below: the room `history`.
 """
 
 import asyncio

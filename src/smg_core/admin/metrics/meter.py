@@ -1,7 +1,7 @@
 """The metrics of one process: the memory of their series, the observer that writes it, and the text that scrapers get (edge).
 
 Decides that a text is made in a thread, one at a time, and that others get their turn between its pieces: a scrape of many series
-takes milliseconds. Above: server.observing, the routes. Below: observability.metrics.
+takes milliseconds. Above: processes.telemetry, the routes. Below: observability.metrics.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """Looks at the gateway at an interval, for what gauges show (edge).
 
 Decides nothing: what is seen is a moment like others, and which metrics are made of it is in their table. Above:
-server.observing. Below: the runtime, the table of processes.
+processes.telemetry. Below: the runtime, the table of processes.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """The routes that metrics are read from, at a port of their own and at the admin door (edge).
 
 The port is for scrapers: it asks for no credential and has nothing else. At the admin door the permission is admin.metrics.
-Above: server.observing, admin.app. Below: `meter`.
+Above: processes.telemetry, admin.app. Below: `meter`.
 """
 
 from smg_core.admin.metrics.meter import Meter

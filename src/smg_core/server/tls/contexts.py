@@ -3,7 +3,7 @@
 `load` is called before a listener opens: what cannot be loaded stops the start. `look` is then called every
 `reload_s` seconds, beside the requests. A change makes a new context, which is used for handshakes from then on; connections
 that are open keep theirs. If the changed files cannot be loaded, the context stays and the log says why, once for each state of
-the files. Files are read in a thread. Above: server.serve. Below: the settings.
+the files. Files are read in a thread. Above: processes.serve. Below: the settings.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """Which process is replaced next, when the settings were read anew: one by one, each by one that is ready.
 
 A process is serving in its slot, is a successor that starts, or retires. If a successor ends before it is ready, nothing more is
-replaced. Pure. Above: server.supervisor. Below: nothing.
+replaced. Pure. Above: processes.supervisor. Below: nothing.
 """
 
 from collections import deque

@@ -1,7 +1,7 @@
 """Which settings hold for as long as a gateway runs, also where its processes are replaced by others with new settings.
 
 The supervisor has opened the listeners and made the memory that the processes share, so what these were made by stays. Pure.
-Above: server.supervisor. Below: the settings.
+Above: processes.supervisor. Below: the settings.
 """
 
 import attrs

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from smg_core.config.config import ChannelConfig, Config, MetricsConfig, SealingConfig, ServerConfig, WorkersConfig
 from smg_core.machine.service_manager import ManagerNotices
-from smg_core.server.rereading import with_fixed
-from smg_core.server.succession import Succession
+from smg_core.processes.restart_only_settings import with_fixed
+from smg_core.processes.succession import Succession
 
 
 def serving(slots: int) -> tuple[Succession, dict[int, int]]:

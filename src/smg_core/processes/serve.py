@@ -34,10 +34,10 @@ from smg_core.observability.logs import configure
 from smg_core.operation.config_source import ConfigSource
 from smg_core.operation.process_table import SharedNumbers
 from smg_core.operation.startup_log import announce
+from smg_core.processes.supervisor import CANNOT_START, SPEAKER, Supervisor
+from smg_core.processes.telemetry import ProcessReports, log_writer, shared_numbers
 from smg_core.server.http_server import HttpServer, connections_within
 from smg_core.server.listeners import Listeners, open_listeners, tell_listeners
-from smg_core.server.observing import ProcessReports, log_writer, shared_numbers
-from smg_core.server.supervisor import CANNOT_START, SPEAKER, Supervisor
 from smg_core.stored.history import with_state_file
 
 __all__ = ["serve"]

@@ -5,8 +5,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from smg_core.server.leadership import LEADING, Leadership, ProcessWord
-from smg_core.server.succession import Succession
+from smg_core.processes.leader_election import LEADING, Leadership, ProcessWord
+from smg_core.processes.succession import Succession
 
 SLOTS = 3
 

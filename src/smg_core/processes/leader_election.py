@@ -5,7 +5,7 @@ requests leads; where there is none, the next that does, or that of the first sl
 back in the first slot does not take the lead from another. Where all are replaced by new settings, the first new one leads, since
 it brings in what those say of workers.
 
-Pure: what is to be told to whom is returned, in order. Above: server.supervisor. Below: nothing.
+Pure: what is to be told to whom is returned, in order. Above: processes.supervisor. Below: nothing.
 """
 
 from collections.abc import Mapping
