@@ -130,10 +130,10 @@ def test_the_walk_sees_classes_functions_and_aliases_and_nothing_private() -> No
 
 
 def test_apis_share_names_with_one_another_and_with_the_vocabulary_and_with_nobody_else() -> None:
-    chat, responses = "smg_core.protocols.chat_types", "smg_core.apis.responses.wire.types"
+    chat, responses = "smg_core.apis.chat.types", "smg_core.apis.responses.wire.types"
 
     assert one_meaning({chat, responses, "smg_core.request"})
-    assert not one_meaning({chat, "smg_core.protocols.chat_tools"})
+    assert not one_meaning({chat, "smg_core.apis.chat.tools"})
     assert not one_meaning({chat, "smg_core.engines.base"})
 
 

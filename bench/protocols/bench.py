@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 import msgspec
 
+from smg_core.apis.chat.decode import decode_chat
+from smg_core.apis.chat.encode import ChatStreamEncoder, ChatWholeEncoder
 from smg_core.events import Done, Finished, TextDelta, TokenLogprob, Usage
-from smg_core.protocols.chat import decode_chat
-from smg_core.protocols.chat_encode import ChatStreamEncoder, ChatWholeEncoder
 from smg_core.sse import SseReader
 from smg_core.wire.base import Incoming
 

@@ -16,20 +16,20 @@ import msgspec
 import pytest
 from tests.source import parsed
 
+from smg_core.apis.chat.decode import ChatRequest, decode_chat
+from smg_core.apis.chat.types import ChatBody
+from smg_core.apis.completions.decode import decode_completion
+from smg_core.apis.completions.types import CompletionBody
 from smg_core.apis.pooling.classify import ClassifyBody, decode_classify
 from smg_core.apis.pooling.cohere_embed import CohereEmbedBody, decode_cohere_embed
 from smg_core.apis.pooling.embeddings import EmbeddingsBody, decode_embeddings
 from smg_core.apis.pooling.gemini_embed import BatchEmbedContentsBody, decode_batch_embed
 from smg_core.apis.pooling.rerank import RerankBody, decode_rerank
 from smg_core.apis.pooling.score import ScoreBody, decode_score
+from smg_core.apis.sglang.decode import decode_sglang
+from smg_core.apis.sglang.types import SglangBody
 from smg_core.errors import InvalidRequest, PromptTooLong
 from smg_core.pipeline.media import media_of
-from smg_core.protocols.chat import ChatRequest, decode_chat
-from smg_core.protocols.chat_types import ChatBody
-from smg_core.protocols.completions import decode_completion
-from smg_core.protocols.completions_types import CompletionBody
-from smg_core.protocols.sglang import decode_sglang
-from smg_core.protocols.sglang_types import SglangBody
 from smg_core.request import GenerationRequest, Image, MediaSource, Message, PoolRequest, Sampling, Text, ToolResult
 from smg_core.wire.base import Incoming
 from smg_core.wire.errors import anthropic_error, gemini_error, openai_error

@@ -25,6 +25,8 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 from tests.shared import PATIENCE
 
+from smg_core.apis.chat.types import ChatBody
+from smg_core.apis.completions.types import CompletionBody
 from smg_core.apis.conversations.types import ConversationBody
 from smg_core.apis.gemini.types import CountContentBody, GenerateBody
 from smg_core.apis.interactions.types import InteractionBody
@@ -33,8 +35,6 @@ from smg_core.apis.responses.wire import types as responses
 from smg_core.apis.tokenize.wire import DetokenizeBody, TokenizeBody
 from smg_core.config.config import Config
 from smg_core.gateway.gateway import Gateway
-from smg_core.protocols.chat_types import ChatBody
-from smg_core.protocols.completions_types import CompletionBody
 from smg_core.workers.settings import WorkersConfig
 
 TEXTS = st.one_of(

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from tests.gateway.conftest import House, in_process, settled
 from tests.gateway.fleet import Member, fleet
 
+from smg_core.apis.sglang.answer_types import SglangAnswer
+from smg_core.apis.sglang.decode import decode_sglang
+from smg_core.apis.sglang.encode import SglangStreamEncoder, SglangWholeEncoder
 from smg_core.events import Done, Event, Finished, Started, TextDelta, TextEnd, TokenLogprob, TopLogprob, Usage
-from smg_core.protocols.sglang import decode_sglang
-from smg_core.protocols.sglang_answer_types import SglangAnswer
-from smg_core.protocols.sglang_encode import SglangStreamEncoder, SglangWholeEncoder
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.replies import Reply, Rule
 from smg_core.sse import SseReader

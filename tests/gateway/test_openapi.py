@@ -12,10 +12,10 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from tests.gateway.conftest import House, in_process
 
 from smg_core import Gateway
+from smg_core.apis.chat.types import ChatBody
 from smg_core.app.app import App
 from smg_core.config.config import Config, ServerConfig, WorkersConfig
 from smg_core.http.routes import WEBSOCKET
-from smg_core.protocols.chat_types import ChatBody
 from smg_core.simulator.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio

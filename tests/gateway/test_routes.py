@@ -10,11 +10,11 @@ import httpx
 import pytest
 from tests.gateway.conftest import CHAT, House, body, in_process
 
+from smg_core.apis.chat.decode import ChatRequest, decode_chat
 from smg_core.app.app import App
 from smg_core.app.inprocess import async_client
 from smg_core.auth.base import Head
 from smg_core.errors import AuthenticationFailed
-from smg_core.protocols.chat import ChatRequest, decode_chat
 from smg_core.request import Caller
 from smg_core.serving.api import CHAT as CHAT_API
 from smg_core.wire.base import Incoming
@@ -144,8 +144,8 @@ async def test_the_name_of_a_model_may_be_sent_encoded(house: House) -> None:
 async def test_the_head_of_an_answer_has_the_type_that_its_encoder_says(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("smg_core.protocols.chat_encode.ChatStreamEncoder.content_type", "text/plain; a=stream")
-    monkeypatch.setattr("smg_core.protocols.chat_encode.ChatWholeEncoder.content_type", "text/plain; a=whole")
+    monkeypatch.setattr("smg_core.apis.chat.encode.ChatStreamEncoder.content_type", "text/plain; a=stream")
+    monkeypatch.setattr("smg_core.apis.chat.encode.ChatWholeEncoder.content_type", "text/plain; a=whole")
     types = [(await house.chat(stream=stream)).headers["content-type"] for stream in (True, False)]
 
     assert types == ["text/plain; a=stream", "text/plain; a=whole"]

@@ -14,6 +14,8 @@ from tests.core.pipeline.road import eventually
 from tests.core.pipeline.test_output import ids_of, tokenizer
 
 from smg_core import Gateway
+from smg_core.apis.chat.decode import decode_chat
+from smg_core.apis.chat.encode import ChatStreamEncoder, ChatWholeEncoder
 from smg_core.errors import ClientGone, SmgError
 from smg_core.events import Usage
 from smg_core.gateway.simulated import SimulatedGateway
@@ -25,8 +27,6 @@ from smg_core.pipeline.steps import Finish, Flow, Prepare, Select, Step, Stream,
 from smg_core.pipeline.timeouts import Timeouts
 from smg_core.pipeline.trace import Trace
 from smg_core.pipeline.turn import Turn
-from smg_core.protocols.chat import decode_chat
-from smg_core.protocols.chat_encode import ChatStreamEncoder, ChatWholeEncoder
 from smg_core.request import GenerationRequest, Message, Text, ToolCall, ToolResult
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.faults import Fault

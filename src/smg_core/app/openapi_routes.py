@@ -10,12 +10,12 @@ from importlib import metadata
 
 import msgspec
 
+from smg_core.apis.chat.answer_types import ErrorBody
 from smg_core.app import operations
 from smg_core.app.docs_page import docs_page
 from smg_core.http.endpoint import Endpoint
 from smg_core.http.exchange import Exchange, Header
 from smg_core.http.routes import Route
-from smg_core.protocols.chat_answer_types import ErrorBody
 from smg_core.serving.runtime import Runtime
 from smg_core.wire.openapi import Described, document
 

@@ -9,6 +9,10 @@ from typing import Literal
 import attrs
 import msgspec
 
+from smg_core.apis.chat.answer_types import ChatCompletion, ChatCompletionChunk
+from smg_core.apis.chat.types import ChatBody
+from smg_core.apis.completions.answer_types import Completion, CompletionChunk
+from smg_core.apis.completions.types import CompletionBody
 from smg_core.apis.gemini.answer_types import (
     GeminiError,
     GeminiModel,
@@ -21,14 +25,10 @@ from smg_core.apis.messages.answer_types import MessageAnswer, TokenCountAnswer
 from smg_core.apis.messages.types import CountBody, MessagesBody
 from smg_core.apis.parse.wire import ParseBody
 from smg_core.apis.responses.wire.types import ResponsesBody
+from smg_core.apis.sglang.answer_types import SglangAnswer
+from smg_core.apis.sglang.types import SglangBody
 from smg_core.apis.tokenize.wire import DetokenizeBody, Detokenized, TokenizeBody, Tokenized
 from smg_core.json_types import Json, JsonObject
-from smg_core.protocols.chat_answer_types import ChatCompletion, ChatCompletionChunk
-from smg_core.protocols.chat_types import ChatBody
-from smg_core.protocols.completions_answer_types import Completion, CompletionChunk
-from smg_core.protocols.completions_types import CompletionBody
-from smg_core.protocols.sglang_answer_types import SglangAnswer
-from smg_core.protocols.sglang_types import SglangBody
 from smg_core.wire.operation import Operation, OperationResponse
 
 __all__ = [

@@ -9,31 +9,31 @@ from typing import Generic, Protocol, TypeVar
 
 import attrs
 
-from smg_core.apis.gemini.decode import GeminiRequest, decode_generate, decode_stream_generate
-from smg_core.apis.gemini.encode import GeminiStreamEncoder, GeminiWholeEncoder
-from smg_core.errors import SmgError
-from smg_core.events import Usage
-from smg_core.pipeline.flow import Terms, respond, respond_together
-from smg_core.pipeline.steps import Flow
-from smg_core.pipeline.tool_loop import respond_with_tools
-from smg_core.protocols.chat import ChatRequest, decode_chat
-from smg_core.protocols.chat_encode import ChatStreamEncoder, ChatWholeEncoder
-from smg_core.protocols.completions import CompletionRequest, decode_completion
-from smg_core.protocols.completions_encode import (
+from smg_core.apis.chat.decode import ChatRequest, decode_chat
+from smg_core.apis.chat.encode import ChatStreamEncoder, ChatWholeEncoder
+from smg_core.apis.completions.decode import CompletionRequest, decode_completion
+from smg_core.apis.completions.encode import (
     CompletionChoices,
     CompletionPart,
     CompletionStreamEncoder,
     CompletionWholeEncoder,
     merge_choices,
 )
-from smg_core.protocols.sglang import SglangRequest, decode_sglang
-from smg_core.protocols.sglang_encode import (
+from smg_core.apis.gemini.decode import GeminiRequest, decode_generate, decode_stream_generate
+from smg_core.apis.gemini.encode import GeminiStreamEncoder, GeminiWholeEncoder
+from smg_core.apis.sglang.decode import SglangRequest, decode_sglang
+from smg_core.apis.sglang.encode import (
     SglangAnswers,
     SglangPart,
     SglangStreamEncoder,
     SglangWholeEncoder,
     merge_sglang,
 )
+from smg_core.errors import SmgError
+from smg_core.events import Usage
+from smg_core.pipeline.flow import Terms, respond, respond_together
+from smg_core.pipeline.steps import Flow
+from smg_core.pipeline.tool_loop import respond_with_tools
 from smg_core.request import Caller
 from smg_core.wire.base import Decoded, ErrorEncoder, Incoming, StreamEncoder, WholeEncoder
 from smg_core.wire.errors import gemini_error, openai_error

@@ -10,8 +10,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
+from smg_core.apis.chat.types import MODEL_CHARACTERS
 from smg_core.errors import InvalidRequest
-from smg_core.protocols.chat_types import MODEL_CHARACTERS
 from smg_core.request import (
     ChoiceFormat,
     CustomTool,

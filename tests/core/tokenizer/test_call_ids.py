@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from smg_core.apis.chat.decode import decode_chat
 from smg_core.apis.gemini.decode import decode_generate
 from smg_core.apis.interactions.decode import interaction_decoder
 from smg_core.apis.messages.decode import decode_messages
 from smg_core.apis.responses.wire.decode import decode_responses
 from smg_core.errors import TemplateFailed
-from smg_core.protocols.chat import decode_chat
 from smg_core.request import FunctionTool, Message, Text, ToolCall, ToolResult
 from smg_core.tokenizer.base import SpecialTokens
 from smg_core.tokenizer.chat_template import ChatTemplate

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from smg_core.apis.chat.decode import ChatRequest, decode_chat
+from smg_core.apis.chat.types import ChatBody
 from smg_core.config.config import Config, ServerConfig
 from smg_core.errors import InvalidRequest, SmgError, UnsupportedParameter
-from smg_core.protocols.chat import ChatRequest, decode_chat
-from smg_core.protocols.chat_types import ChatBody
 from smg_core.wire.base import Incoming
 from smg_core.wire.compat import FOREIGN_FIELDS, STRICT, Compat, Mode
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
+from smg_core.apis.chat.decode import decode_chat
+from smg_core.apis.completions.decode import decode_completion
 from smg_core.apis.gemini.decode import decode_generate
 from smg_core.apis.interactions.decode import interaction_decoder
 from smg_core.apis.messages.decode import decode_messages
 from smg_core.apis.responses.wire.decode import decode_responses
-from smg_core.protocols.chat import decode_chat
-from smg_core.protocols.completions import decode_completion
-from smg_core.protocols.sglang import decode_sglang
+from smg_core.apis.sglang.decode import decode_sglang
 from smg_core.request import Sampling
 from smg_core.wire.base import Incoming
 

@@ -15,6 +15,8 @@ import openai
 import pytest
 import uvicorn
 
+from smg_core.apis.chat.decode import ChatRequest, decode_chat
+from smg_core.apis.chat.encode import ChatStreamEncoder, ChatWholeEncoder
 from smg_core.apis.status.models import ModelCard, model_body, models_body
 from smg_core.errors import (
     InternalError,
@@ -40,8 +42,6 @@ from smg_core.events import (
     TopLogprob,
     Usage,
 )
-from smg_core.protocols.chat import ChatRequest, decode_chat
-from smg_core.protocols.chat_encode import ChatStreamEncoder, ChatWholeEncoder
 from smg_core.request import CustomTool, SchemaFormat
 from smg_core.wire.base import Incoming
 from smg_core.wire.errors import error_headers, openai_error

@@ -23,9 +23,9 @@ from smg_core.apis.gemini.types import (
     GeminiPart,
     InlineData,
 )
+from smg_core.apis.google.mcp import repeated_call
+from smg_core.apis.google.values import PartDetail, media_of_type, result_text, signature_bytes
 from smg_core.errors import InvalidRequest, UnsupportedParameter
-from smg_core.protocols.google_mcp import repeated_call
-from smg_core.protocols.google_values import PartDetail, media_of_type, result_text, signature_bytes
 from smg_core.request import (
     MediaSource,
     Message,

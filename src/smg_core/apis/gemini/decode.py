@@ -18,9 +18,9 @@ from smg_core.apis.gemini.tools import (
     schema_field,
 )
 from smg_core.apis.gemini.types import CountContentBody, GenerateBody, GenerationConfig, ThinkingConfig
+from smg_core.apis.google.places import part_place, tool_place
+from smg_core.apis.google.proto_json import ProtoJsonDecoder
 from smg_core.errors import InvalidRequest, NotFound, UnsupportedParameter
-from smg_core.protocols.google_places import part_place, tool_place
-from smg_core.protocols.proto_json import ProtoJsonDecoder
 from smg_core.request import GenerationRequest, JsonFormat, Origin, ReasoningSettings, Sampling
 from smg_core.wire.base import Incoming
 from smg_core.wire.decoding import too_many

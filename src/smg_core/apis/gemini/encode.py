@@ -22,6 +22,7 @@ from collections.abc import Sequence
 import msgspec
 
 from smg_core.apis.gemini.decode import GeminiRequest
+from smg_core.apis.google.mcp import MCP, call_part, response_part
 from smg_core.errors import ClientGone, SmgError
 from smg_core.events import (
     Cancelled,
@@ -45,7 +46,6 @@ from smg_core.events import (
     Usage,
 )
 from smg_core.json_types import Json, JsonObject
-from smg_core.protocols.google_mcp import MCP, call_part, response_part
 from smg_core.wire.errors import gemini_error
 from smg_core.wire.json_text import encode_body, encode_object, encode_text
 from smg_core.wire.logprobs import finite

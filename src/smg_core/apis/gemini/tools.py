@@ -9,9 +9,9 @@ import msgspec
 
 from smg_core.apis.gemini.schema import json_schema
 from smg_core.apis.gemini.types import FunctionDeclaration, GeminiTool, GenerationConfig, ToolConfig
+from smg_core.apis.google.mcp import MCP, server_of_tools
 from smg_core.errors import InvalidRequest, UnsupportedParameter
 from smg_core.json_types import Json, JsonObject
-from smg_core.protocols.google_mcp import MCP, server_of_tools
 from smg_core.request import (
     ChoiceFormat,
     FunctionTool,

@@ -15,14 +15,14 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from smg_core.apis.google.places import part_place, tool_place
+from smg_core.apis.google.proto_json import ProtoJsonDecoder
 from smg_core.apis.interactions.formats import read_interaction_format
 from smg_core.apis.interactions.steps import PREVIOUS, PlacedStep, placed_steps, read_steps
 from smg_core.apis.interactions.tools import read_interaction_choice, read_interaction_tools
 from smg_core.apis.interactions.types import InteractionBody, InteractionConfig
 from smg_core.errors import InvalidRequest, NotFound, UnsupportedParameter
 from smg_core.json_types import JsonObject
-from smg_core.protocols.google_places import part_place, tool_place
-from smg_core.protocols.proto_json import ProtoJsonDecoder
 from smg_core.request import (
     GenerationRequest,
     HistoryRef,

@@ -25,6 +25,7 @@ from typing import Any
 
 import msgspec
 
+from smg_core.apis.google.mcp import MCP, call_step, result_step
 from smg_core.apis.interactions.decode import InteractionRequest
 from smg_core.apis.interactions.grammar import EVENTS
 from smg_core.apis.interactions.object import (
@@ -57,7 +58,6 @@ from smg_core.events import (
     Usage,
 )
 from smg_core.json_types import JsonObject
-from smg_core.protocols.google_mcp import MCP, call_step, result_step
 from smg_core.sse import COMMENT
 from smg_core.wire.json_text import encode_body, encode_object, encode_text
 

@@ -5,10 +5,10 @@ Pure. Above: interactions. Below: the wire types, request.
 
 import msgspec
 
+from smg_core.apis.google.proto_json import proto_value
 from smg_core.apis.interactions.types import InteractionBody, TextFormatEntry
 from smg_core.errors import InvalidRequest, UnsupportedParameter
 from smg_core.json_types import JsonObject
-from smg_core.protocols.proto_json import proto_value
 from smg_core.request import JsonFormat, ResponseFormat, SchemaFormat, TextFormat
 from smg_core.wire.decoding import check_depth
 from smg_core.wire.settings import LimitsConfig

@@ -10,11 +10,11 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from smg_core.apis.google.mcp import hidden_headers
 from smg_core.apis.interactions.decode import InteractionRequest, Revision
 from smg_core.errors import SmgError
 from smg_core.events import Usage
 from smg_core.json_types import Json, JsonObject
-from smg_core.protocols.google_mcp import hidden_headers
 from smg_core.wire.base import Locate
 from smg_core.wire.errors import gemini_error
 

@@ -14,6 +14,9 @@ from collections.abc import Sequence
 import attrs
 import msgspec
 
+from smg_core.apis.google.mcp import repeated_call, repeated_result
+from smg_core.apis.google.proto_json import proto_value
+from smg_core.apis.google.values import PartDetail, media_of_type, result_text, signature_bytes
 from smg_core.apis.interactions.types import (
     FunctionCallStep,
     FunctionResultStep,
@@ -28,9 +31,6 @@ from smg_core.apis.interactions.types import (
 )
 from smg_core.errors import InvalidRequest, UnsupportedParameter
 from smg_core.json_types import JsonObject
-from smg_core.protocols.google_mcp import repeated_call, repeated_result
-from smg_core.protocols.google_values import PartDetail, media_of_type, result_text, signature_bytes
-from smg_core.protocols.proto_json import proto_value
 from smg_core.request import (
     Audio,
     File,

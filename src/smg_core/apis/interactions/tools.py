@@ -9,14 +9,14 @@ from collections.abc import Sequence
 
 import msgspec
 
+from smg_core.apis.google.mcp import MCP, interaction_server
+from smg_core.apis.google.proto_json import proto_value
 from smg_core.apis.interactions.types import (
     FunctionDeclarationTool,
     InteractionConfig,
 )
 from smg_core.errors import InvalidRequest
 from smg_core.json_types import JsonObject
-from smg_core.protocols.google_mcp import MCP, interaction_server
-from smg_core.protocols.proto_json import proto_value
 from smg_core.request import FunctionTool, HostedTool, Tool, ToolChoice
 from smg_core.wire.decoding import brief, check_depth, too_many
 from smg_core.wire.settings import LimitsConfig

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
+from smg_core.apis.chat.types import ModelName
 from smg_core.errors import ClientGone, InvalidRequest
 from smg_core.json_types import JsonObject
-from smg_core.protocols.chat_types import ModelName
 from smg_core.wire.decoding import WireDecoder, check_depth, too_many
 from smg_core.wire.json_text import encode_object
 from smg_core.wire.settings import LimitsConfig

@@ -7,10 +7,10 @@ from typing import Literal
 
 from msgspec import Struct
 
+from smg_core.apis.chat.types import ModelName, TokenId
 from smg_core.apis.pooling.embeddings import EmbeddingsUsage, pool_inputs
 from smg_core.apis.pooling.fields import SIDES, PoolFields, check_pool_fields, named_field
 from smg_core.apis.pooling.vectors import FLOAT_BYTES, PooledVectors, as_floats
-from smg_core.protocols.chat_types import ModelName, TokenId
 from smg_core.request import PoolRequest
 from smg_core.wire.base import Incoming
 from smg_core.wire.decoding import WireDecoder

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
+from smg_core.apis.chat.types import ModelName
 from smg_core.apis.pooling.embeddings import Dimensions
 from smg_core.apis.pooling.vectors import (
     BASE64_BYTES,
@@ -21,7 +22,6 @@ from smg_core.apis.pooling.vectors import (
 )
 from smg_core.errors import InvalidRequest, UnsupportedParameter
 from smg_core.json_types import Json, JsonObject
-from smg_core.protocols.chat_types import ModelName
 from smg_core.request import PoolRequest
 from smg_core.wire.base import Incoming
 from smg_core.wire.decoding import WireDecoder

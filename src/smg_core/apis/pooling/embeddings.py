@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
+from smg_core.apis.chat.types import ModelName, TokenId
 from smg_core.apis.pooling.fields import SIDES, PoolFields, check_pool_fields, named_field
 from smg_core.apis.pooling.vectors import (
     BASE64_BYTES,
@@ -20,7 +21,6 @@ from smg_core.apis.pooling.vectors import (
     shortened_vector,
 )
 from smg_core.errors import InvalidRequest
-from smg_core.protocols.chat_types import ModelName, TokenId
 from smg_core.request import PoolInput, PoolRequest
 from smg_core.wire.base import Incoming
 from smg_core.wire.decoding import WireDecoder

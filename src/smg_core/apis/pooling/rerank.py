@@ -9,11 +9,11 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from smg_core.apis.chat.types import ModelName
 from smg_core.apis.pooling.fields import SIDES, PoolFields, check_pool_fields, named_field
 from smg_core.apis.pooling.vectors import PooledVectors, pair_scores
 from smg_core.errors import InvalidRequest
 from smg_core.json_types import JsonObject
-from smg_core.protocols.chat_types import ModelName
 from smg_core.request import PoolRequest
 from smg_core.wire.base import Incoming
 from smg_core.wire.decoding import WireDecoder

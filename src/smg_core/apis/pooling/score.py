@@ -11,13 +11,13 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from smg_core.apis.chat.types import ModelName, TokenId
 from smg_core.apis.pooling.embeddings import EmbeddingsUsage
 from smg_core.apis.pooling.fields import SIDES, PoolFields, check_pool_fields, named_field
 from smg_core.apis.pooling.rerank import HELD_BYTES
 from smg_core.apis.pooling.vectors import PooledVectors, pair_scores
 from smg_core.errors import InvalidRequest
 from smg_core.json_types import JsonObject
-from smg_core.protocols.chat_types import ModelName, TokenId
 from smg_core.request import PoolInput, PoolRequest
 from smg_core.wire.base import Incoming
 from smg_core.wire.decoding import WireDecoder

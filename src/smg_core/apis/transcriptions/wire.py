@@ -10,10 +10,10 @@ from typing import get_args
 
 from msgspec import Struct
 
+from smg_core.apis.chat.types import MODEL_CHARACTERS
 from smg_core.errors import ClientGone, InvalidRequest, SmgError, UnsupportedParameter
 from smg_core.events import Cancelled, Done, Event, Failed, Finished, OpaqueBlock, TextDelta, Usage
 from smg_core.json_types import JsonObject
-from smg_core.protocols.chat_types import MODEL_CHARACTERS
 from smg_core.request import (
     Audio,
     GenerationRequest,

@@ -1,7 +1,7 @@
 """A `GenerationRequest` as the body of a Chat Completions request.
 
 Decides how each field is written; one that the API cannot carry is refused by its path (`fields`). The inverse of
-`protocols.chat.decode_chat`, which a property test checks. Pure. Above: engine. Below: messages, fields, as_written, the
+`apis.chat.decode.decode_chat`, which a property test checks. Pure. Above: engine. Below: messages, fields, as_written, the
 vocabulary.
 Whether the server takes the fields that engines add to OpenAI's is an argument.
 """

@@ -1,7 +1,7 @@
 """The messages of a `GenerationRequest` as those of a Chat Completions body.
 
 Decides how each part is written. A turn that goes on behind a tool call becomes several messages, since one has its calls last;
-an order that the wire cannot keep so either is refused by the part's path. The inverse of `protocols.chat_messages`: a property
+an order that the wire cannot keep so either is refused by the part's path. The inverse of `apis.chat.messages`: a property
 test holds the two together. Pure.
 Above: body. Below: fields, the vocabulary.
 """

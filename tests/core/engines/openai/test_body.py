@@ -10,10 +10,10 @@ from msgspec.structs import fields, replace
 from tests.core.engines.openai.requests import chat_requests
 
 from smg_core import request as vocabulary
+from smg_core.apis.chat.decode import decode_chat
 from smg_core.engines.openai.body import write_body
 from smg_core.engines.openai.fields import NOT_SENT, WRITTEN
 from smg_core.errors import UnsupportedParameter
-from smg_core.protocols.chat import decode_chat
 from smg_core.request import (
     Audio,
     CustomTool,

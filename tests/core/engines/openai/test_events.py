@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given
 from tests.core.event_grammar import check
 
+from smg_core.apis.chat.decode import ChatRequest
+from smg_core.apis.chat.encode import ChatStreamEncoder
 from smg_core.engines.openai.events import ChatDecoder
 from smg_core.engines.settings import EnginesConfig
 from smg_core.errors import EngineFailed, EngineGarbled, EngineRejected, SmgError, WorkerBusy
@@ -31,8 +33,6 @@ from smg_core.events import (
     TopLogprob,
     Usage,
 )
-from smg_core.protocols.chat import ChatRequest
-from smg_core.protocols.chat_encode import ChatStreamEncoder
 from smg_core.request import GenerationRequest, Sampling
 
 USAGE = {"prompt_tokens": 3, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 1}}

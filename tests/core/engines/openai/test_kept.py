@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from smg_core.apis.chat.decode import decode_chat
 from smg_core.engines.openai.as_written import as_written
 from smg_core.engines.openai.body import write_body
-from smg_core.protocols.chat import decode_chat
 from smg_core.request import GenerationRequest
 from smg_core.wire.base import Incoming
 from smg_core.wire.settings import LimitsConfig

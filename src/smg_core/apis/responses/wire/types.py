@@ -12,8 +12,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
 
-from smg_core.json_types import Json, JsonObject
-from smg_core.protocols.chat_types import (
+from smg_core.apis.chat.types import (
     Bias,
     CacheBreakpoint,
     Count,
@@ -27,6 +26,7 @@ from smg_core.protocols.chat_types import (
     Seed,
     TokenId,
 )
+from smg_core.json_types import Json, JsonObject
 from smg_core.wire.item_ids import ItemId
 from smg_core.wire.mcp_types import McpApproval, McpToolFilter
 

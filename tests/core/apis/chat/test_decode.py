@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from smg_core.apis.chat.decode import ChatRequest, decode_chat
+from smg_core.apis.chat.types import ChatBody
 from smg_core.errors import InvalidJson, InvalidRequest, PayloadTooLarge, UnsupportedParameter
-from smg_core.protocols.chat import ChatRequest, decode_chat
-from smg_core.protocols.chat_types import ChatBody
 from smg_core.request import (
     Audio,
     Caller,

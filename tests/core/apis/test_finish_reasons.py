@@ -7,6 +7,11 @@ from typing import Any, get_args
 import attrs
 import pytest
 
+from smg_core.apis.chat.answer_types import AnswerFinishReason
+from smg_core.apis.chat.decode import decode_chat
+from smg_core.apis.chat.encode import ChatStreamEncoder, ChatWholeEncoder
+from smg_core.apis.completions.decode import decode_completion
+from smg_core.apis.completions.encode import CompletionStreamEncoder, CompletionWholeEncoder
 from smg_core.apis.gemini.decode import decode_generate
 from smg_core.apis.gemini.encode import GeminiStreamEncoder, GeminiWholeEncoder
 from smg_core.apis.interactions.decode import interaction_decoder
@@ -16,6 +21,8 @@ from smg_core.apis.messages.decode import decode_messages
 from smg_core.apis.messages.encode import MessagesStreamEncoder, MessagesWholeEncoder
 from smg_core.apis.responses.wire.decode import decode_responses
 from smg_core.apis.responses.wire.encode import ResponsesStreamEncoder, ResponsesWholeEncoder
+from smg_core.apis.sglang.decode import decode_sglang
+from smg_core.apis.sglang.encode import SglangStreamEncoder, SglangWholeEncoder
 from smg_core.apis.transcriptions.wire import (
     TranscriptionRequest,
     TranscriptionStreamEncoder,
@@ -23,13 +30,6 @@ from smg_core.apis.transcriptions.wire import (
 )
 from smg_core.errors import EngineFailed
 from smg_core.events import Done, Event, Finished, FinishReason, Started, TextDelta, TextEnd, Usage
-from smg_core.protocols.chat import decode_chat
-from smg_core.protocols.chat_answer_types import AnswerFinishReason
-from smg_core.protocols.chat_encode import ChatStreamEncoder, ChatWholeEncoder
-from smg_core.protocols.completions import decode_completion
-from smg_core.protocols.completions_encode import CompletionStreamEncoder, CompletionWholeEncoder
-from smg_core.protocols.sglang import decode_sglang
-from smg_core.protocols.sglang_encode import SglangStreamEncoder, SglangWholeEncoder
 from smg_core.request import GenerationRequest
 from smg_core.speech import Transcription
 from smg_core.sse import SseReader

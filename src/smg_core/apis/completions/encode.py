@@ -16,6 +16,8 @@ from collections.abc import Sequence
 
 import msgspec
 
+from smg_core.apis.chat.encode import usage_object
+from smg_core.apis.completions.decode import CompletionRequest
 from smg_core.errors import ClientGone, SmgError
 from smg_core.events import (
     Cancelled,
@@ -30,8 +32,6 @@ from smg_core.events import (
     Usage,
 )
 from smg_core.json_types import JsonObject
-from smg_core.protocols.chat_encode import usage_object
-from smg_core.protocols.completions import CompletionRequest
 from smg_core.sse import COMMENT
 from smg_core.wire.errors import openai_error
 from smg_core.wire.json_text import encode_body, encode_object, encode_text

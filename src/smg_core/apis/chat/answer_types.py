@@ -7,7 +7,7 @@ from typing import Literal
 
 from msgspec import UNSET, Struct, UnsetType
 
-from smg_core.protocols.chat_types import CustomCall
+from smg_core.apis.chat.types import CustomCall
 
 __all__ = ["ChatCompletion", "ChatCompletionChunk", "ErrorBody"]
 

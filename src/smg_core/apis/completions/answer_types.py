@@ -8,7 +8,7 @@ from typing import Literal
 
 from msgspec import UNSET, Struct, UnsetType
 
-from smg_core.protocols.chat_answer_types import AnswerUsage
+from smg_core.apis.chat.answer_types import AnswerUsage
 
 __all__ = ["Completion", "CompletionChunk"]
 

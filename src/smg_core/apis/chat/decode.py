@@ -15,13 +15,13 @@ from types import MappingProxyType
 import msgspec
 from msgspec import Struct
 
+from smg_core.apis.chat.mcp import MessagesWithCalls, has_calls, read_with_calls
+from smg_core.apis.chat.messages import read_messages
+from smg_core.apis.chat.paths import chat_field
+from smg_core.apis.chat.tools import read_response_format, read_tool_choice, read_tools
+from smg_core.apis.chat.types import SUPPORTED_VALUES, ChatBody
 from smg_core.errors import InvalidRequest, UnsupportedParameter
 from smg_core.json_types import Json
-from smg_core.protocols.chat_mcp import MessagesWithCalls, has_calls, read_with_calls
-from smg_core.protocols.chat_messages import read_messages
-from smg_core.protocols.chat_paths import chat_field
-from smg_core.protocols.chat_tools import read_response_format, read_tool_choice, read_tools
-from smg_core.protocols.chat_types import SUPPORTED_VALUES, ChatBody
 from smg_core.request import AskedCall, GenerationRequest, HostedTool, Origin, ReasoningSettings, Sampling, Tool
 from smg_core.wire.base import Incoming
 from smg_core.wire.decoding import WireDecoder, check_depth, too_many

@@ -8,10 +8,10 @@ from typing import Protocol
 
 import msgspec
 
+from smg_core.apis.chat import types as wire
+from smg_core.apis.chat.mcp import hosted_key, read_hosted
 from smg_core.errors import InvalidRequest
 from smg_core.json_types import JsonObject
-from smg_core.protocols import chat_types as wire
-from smg_core.protocols.chat_mcp import hosted_key, read_hosted
 from smg_core.request import (
     ChoiceFormat,
     CustomTool,

@@ -14,12 +14,12 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from smg_core.apis.chat import types as wire
+from smg_core.apis.chat.messages import read_message, read_messages
 from smg_core.apis.responses.wire.mcp import hosted_server
 from smg_core.errors import InvalidRequest, UnsupportedParameter
 from smg_core.events import Event, HostedEnd, HostedStart
 from smg_core.json_types import Json, JsonObject
-from smg_core.protocols import chat_types as wire
-from smg_core.protocols.chat_messages import read_message, read_messages
 from smg_core.request import AskedCall, HostedTool, Message, Part, Text, Tool, ToolCall, ToolKey, ToolResult
 from smg_core.tool_names import flat_name
 from smg_core.wire.decoding import brief

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from smg_core.apis.chat.decode import ChatRequest, decode_chat
+from smg_core.apis.chat.types import ChatBody
 from smg_core.errors import InvalidRequest, SmgError
-from smg_core.protocols.chat import ChatRequest, decode_chat
-from smg_core.protocols.chat_types import ChatBody
 from smg_core.wire.base import Incoming
 from smg_core.wire.errors import openai_error
 

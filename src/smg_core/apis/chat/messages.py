@@ -15,9 +15,9 @@ from typing import Any
 
 import msgspec
 
+from smg_core.apis.chat import types as wire
 from smg_core.errors import InvalidRequest, UnsupportedParameter
 from smg_core.json_types import JsonObject
-from smg_core.protocols import chat_types as wire
 from smg_core.request import (
     Audio,
     File,

@@ -28,6 +28,9 @@ from typing import Any
 import attrs
 import msgspec
 
+from smg_core.apis.chat.answer_types import AnswerFinishReason
+from smg_core.apis.chat.decode import ChatRequest
+from smg_core.apis.chat.mcp import HostedCalls
 from smg_core.errors import ClientGone, SmgError
 from smg_core.events import (
     Annotation,
@@ -55,9 +58,6 @@ from smg_core.events import (
     Usage,
 )
 from smg_core.json_types import JsonObject
-from smg_core.protocols.chat import ChatRequest
-from smg_core.protocols.chat_answer_types import AnswerFinishReason
-from smg_core.protocols.chat_mcp import HostedCalls
 from smg_core.sse import COMMENT
 from smg_core.wire.errors import openai_error
 from smg_core.wire.json_text import encode_body, encode_object, encode_text

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from openai.lib.streaming.chat import ChatCompletionStreamState
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
+from smg_core.apis.chat.decode import ChatRequest, decode_chat
+from smg_core.apis.chat.encode import _STREAM_WRITERS, ChatStreamEncoder, ChatWholeEncoder
 from smg_core.errors import ClientGone, EngineFailed, InvalidRequest
 from smg_core.events import (
     Annotation,
@@ -36,8 +38,6 @@ from smg_core.events import (
     TopLogprob,
     Usage,
 )
-from smg_core.protocols.chat import ChatRequest, decode_chat
-from smg_core.protocols.chat_encode import _STREAM_WRITERS, ChatStreamEncoder, ChatWholeEncoder
 from smg_core.request import GenerationRequest
 from smg_core.sse import SseReader
 from smg_core.wire.base import Incoming

@@ -6,9 +6,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from smg_core.apis.completions.decode import CompletionRequest
+from smg_core.apis.completions.encode import CompletionStreamEncoder, CompletionWholeEncoder
 from smg_core.events import Done, Event, Finished, Started, TextDelta, TextEnd, TokenLogprob, TopLogprob, Usage
-from smg_core.protocols.completions import CompletionRequest
-from smg_core.protocols.completions_encode import CompletionStreamEncoder, CompletionWholeEncoder
 from smg_core.request import GenerationRequest, Sampling
 from smg_core.sse import SseReader
 

@@ -8,10 +8,10 @@ chunks with the `index` of their answer. Pure. Above: the server. Below: events,
 import copy
 from collections.abc import Sequence
 
+from smg_core.apis.sglang.decode import SglangRequest
 from smg_core.errors import ClientGone, SmgError
 from smg_core.events import Cancelled, Done, Event, Failed, Finished, Started, TextDelta, TokenLogprob, Usage
 from smg_core.json_types import JsonObject
-from smg_core.protocols.sglang import SglangRequest
 from smg_core.sse import COMMENT
 from smg_core.wire.errors import openai_error
 from smg_core.wire.json_text import encode_object, encode_text

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from smg_core.protocols.chat_types import Count, OpenaiBody, Positive, TokenId
+from smg_core.apis.chat.types import Count, OpenaiBody, Positive, TokenId
 
 __all__ = ["CompletionBody"]
 

@@ -12,9 +12,9 @@ from typing import TypeVar
 import msgspec
 from msgspec import Struct
 
+from smg_core.apis.chat.tools import one_format
+from smg_core.apis.sglang.types import SglangBody, SglangSampling
 from smg_core.errors import InvalidRequest, UnsupportedParameter
-from smg_core.protocols.chat_tools import one_format
-from smg_core.protocols.sglang_types import SglangBody, SglangSampling
 from smg_core.request import (
     ChoiceFormat,
     GenerationRequest,

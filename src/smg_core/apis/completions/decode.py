@@ -11,9 +11,9 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Struct
 
+from smg_core.apis.chat.tools import read_response_format
+from smg_core.apis.completions.types import CompletionBody
 from smg_core.errors import InvalidRequest, UnsupportedParameter
-from smg_core.protocols.chat_tools import read_response_format
-from smg_core.protocols.completions_types import CompletionBody
 from smg_core.request import GenerationRequest, Origin, Sampling
 from smg_core.wire.answer_size import answer_size
 from smg_core.wire.base import Incoming

@@ -1,0 +1,1 @@
+"""OpenAI Completions: types, decoder, encoders."""

@@ -1,0 +1,1 @@
+"""What Google's two APIs, generateContent and Interactions, write alike. Pure."""
