@@ -40,7 +40,7 @@ from smg_core.observability.tracing.exporting import EncodedExporter, exporter_o
 from smg_core.observability.tracing.requests import SpanQueue, Tracer
 from smg_core.observability.tracing.sampling import Sampler
 from smg_core.observability.tracing.spans import spans_of
-from smg_core.pipeline.trace import Trace
+from smg_core.pipeline.answer.trace import Trace
 from smg_core.request import Sampling
 
 TIMES = 512  # each part

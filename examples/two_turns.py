@@ -15,12 +15,12 @@ from msgspec.structs import replace
 from smg_core import Gateway
 from smg_core.apis.chat.decode import decode_chat
 from smg_core.apis.chat.encode import ChatWholeEncoder
-from smg_core.pipeline.answer import WholeAnswer
-from smg_core.pipeline.driver import Run
-from smg_core.pipeline.flow import Terms, generate
-from smg_core.pipeline.steps import Finish, Flow, ask
-from smg_core.pipeline.trace import Trace
-from smg_core.pipeline.turn import CalledTool
+from smg_core.pipeline.answer.answer import WholeAnswer
+from smg_core.pipeline.answer.trace import Trace
+from smg_core.pipeline.answer.turn import CalledTool
+from smg_core.pipeline.flow.driver import Run
+from smg_core.pipeline.flow.flow import Terms, generate
+from smg_core.pipeline.flow.steps import Finish, Flow, ask
 from smg_core.request import GenerationRequest, Message, Text, ToolCall, ToolResult
 from smg_core.serving.timeouts import TimeoutRules
 from smg_core.simulator.engine import SimulatorConfig

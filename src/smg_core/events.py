@@ -25,7 +25,7 @@ A response is an ordered stream of events:
   time: blocks may then be open and choices without `Finished`. `Usage` comes before them too.
 
 tests/core/event_grammar.py checks a stream for all of this. Above: protocols encode the events; an API skips those that it
-cannot express. Made by: pipeline.output, pipeline.answer, and engines.openai. They know no API and no engine.
+cannot express. Made by: pipeline.output.processor, pipeline.answer.answer, and engines.openai. They know no API and no engine.
 
 They are msgspec structs, not attrs classes: one is made for every token, at a fifth of the cost.
 """

@@ -299,7 +299,7 @@ class HostedTool(Struct, frozen=True):
     """A tool that the server runs: web_search, file_search, code_interpreter, mcp, computer and others.
 
     `kind` is the wire type; `config` is the rest of the tool's JSON object. That of "mcp", a server of tools, has the fields of
-    `pipeline.hosted.ToolServer` in every API; of those that the client gave, the label alone may be told or kept.
+    `pipeline.tools.hosted.ToolServer` in every API; of those that the client gave, the label alone may be told or kept.
     """
 
     kind: str

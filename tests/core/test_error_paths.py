@@ -29,7 +29,7 @@ from smg_core.apis.pooling.score import ScoreBody, decode_score
 from smg_core.apis.sglang.decode import decode_sglang
 from smg_core.apis.sglang.types import SglangBody
 from smg_core.errors import InvalidRequest, PromptTooLong
-from smg_core.pipeline.media import media_of
+from smg_core.pipeline.prompt.media import media_of
 from smg_core.request import GenerationRequest, Image, MediaSource, Message, PoolRequest, Sampling, Text, ToolResult
 from smg_core.wire.base import Incoming
 from smg_core.wire.errors import anthropic_error, gemini_error, openai_error

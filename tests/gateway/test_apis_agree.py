@@ -17,7 +17,7 @@ from smg_core.apis.gemini.decode import decode_generate
 from smg_core.apis.interactions.decode import interaction_decoder
 from smg_core.apis.messages.decode import decode_messages
 from smg_core.apis.responses.wire.decode import decode_responses
-from smg_core.pipeline.prepare import render
+from smg_core.pipeline.prompt.prepare import render
 from smg_core.request import GenerationRequest, Image
 from smg_core.simulator.replies import Reply
 from smg_core.sse import SseReader

@@ -29,7 +29,7 @@ from smg_core.batches import messages, run
 from smg_core.batches.spool import Spool
 from smg_core.batches.types import LineCheck
 from smg_core.errors import ClientGone
-from smg_core.pipeline.executor import INLINE
+from smg_core.pipeline.calls.executor import INLINE
 from smg_core.wire.json_lines import Line, LineSplitter
 from smg_core.wire.settings import LimitsConfig
 

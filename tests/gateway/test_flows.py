@@ -11,9 +11,9 @@ from tests.gateway.conftest import CHAT, JSON, body
 from smg_core import Gateway
 from smg_core.apis.chat.decode import ChatRequest
 from smg_core.http.exchange import Exchange, Receive, Scope, Send
-from smg_core.pipeline.driver import Run
-from smg_core.pipeline.flow import Terms, respond
-from smg_core.pipeline.steps import Flow, Step, ask
+from smg_core.pipeline.flow.driver import Run
+from smg_core.pipeline.flow.flow import Terms, respond
+from smg_core.pipeline.flow.steps import Flow, Step, ask
 from smg_core.serving import api
 from smg_core.serving.inference import Inference
 

@@ -31,7 +31,7 @@ from smg_core.http.routes import WEBSOCKET
 from smg_core.http.settings import BatchesConfig, ModelConfig, ServerConfig
 from smg_core.identity.identity import unshared_keys
 from smg_core.observability.settings import ObservabilityConfig
-from smg_core.pipeline.trace import Trace
+from smg_core.pipeline.answer.trace import Trace
 from smg_core.request import Caller, GenerationRequest
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.testing import FakeClock

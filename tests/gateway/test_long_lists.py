@@ -23,7 +23,7 @@ from smg_core.history.base import (
     StoredItem,
     StoredResponse,
 )
-from smg_core.pipeline.executor import INLINE
+from smg_core.pipeline.calls.executor import INLINE
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.wire.json_text import encode_body
 

@@ -30,7 +30,7 @@ from smg_core.engines.neutral.codec import NeutralCodec
 from smg_core.engines.sglang.codec import SglangCodec
 from smg_core.engines.vllm.codec import VllmCodec
 from smg_core.models import model_media
-from smg_core.pipeline.media import MediaItem
+from smg_core.pipeline.prompt.media import MediaItem
 from smg_core.request import MediaSource
 from smg_core.simulator.engine import SimulatorConfig
 from smg_multimodal.prepare import Preparer

@@ -16,7 +16,7 @@ from tests.gateway.test_plugins import listed
 from smg_core.hooks import PluginActed
 from smg_core.middleware.base import ChangeText, RequestBody, RequestVerdict, TextVerdict
 from smg_core.middleware.python import PythonPlugin
-from smg_core.pipeline.executor import INLINE
+from smg_core.pipeline.calls.executor import INLINE
 from smg_core.request import FunctionTool, GenerationRequest, Message, Text
 
 pytestmark = pytest.mark.anyio

@@ -27,7 +27,7 @@ from smg_core.history.memory import MemoryStore
 from smg_core.history.opening import guarded
 from smg_core.history.settings import HistoryConfig
 from smg_core.http.settings import ResponsesConfig
-from smg_core.pipeline.executor import INLINE
+from smg_core.pipeline.calls.executor import INLINE
 from smg_core.pipeline.settings import TimeoutsConfig
 from smg_core.request import Caller
 from smg_core.simulator.engine import SimulatorConfig

@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.core.pipeline.test_timeouts import Timer
+from tests.core.pipeline.flow.test_timeouts import Timer
 from tests.gateway.conftest import CHAT, House, body, eventually, in_process, over_http, settled
 from tests.gateway.fleet import CALM, Prefer, Watching, joined
 from tests.gateway.test_failures import error_of, taken_apart

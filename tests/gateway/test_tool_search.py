@@ -12,8 +12,8 @@ from tests.gateway.conftest import House, over_http
 from tests.gateway.test_tool_loop import ADD, DONE, NOTES, calls, configured, says
 from tests.gateway.tool_server import ToolServer, tool_server
 
-from smg_core.pipeline.hosted import ServerTool
-from smg_core.pipeline.tool_search import search_of, searched_servers
+from smg_core.pipeline.tools.hosted import ServerTool
+from smg_core.pipeline.tools.search import search_of, searched_servers
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.tools.search import KnownTools, ToolSearches
 from smg_mcp import Bm25Index, Decision, McpTool

@@ -10,8 +10,8 @@ from typing import Any
 import attrs
 import pytest
 from msgspec.structs import replace
+from tests.core.pipeline.output.test_processor import ids_of, tokenizer
 from tests.core.pipeline.road import eventually
-from tests.core.pipeline.test_output import ids_of, tokenizer
 
 from smg_core import Gateway
 from smg_core.apis.chat.decode import decode_chat
@@ -20,13 +20,13 @@ from smg_core.errors import ClientGone, SmgError
 from smg_core.events import Usage
 from smg_core.gateway.simulated import SimulatedGateway
 from smg_core.hooks import FirstToken
-from smg_core.pipeline.answer import Answer, StreamedAnswer, WholeAnswer
-from smg_core.pipeline.driver import Driver, Run
-from smg_core.pipeline.flow import Terms, generate
-from smg_core.pipeline.steps import Finish, Flow, Prepare, Select, Step, Stream, ask
-from smg_core.pipeline.timeouts import Timeouts
-from smg_core.pipeline.trace import Trace
-from smg_core.pipeline.turn import Turn
+from smg_core.pipeline.answer.answer import Answer, StreamedAnswer, WholeAnswer
+from smg_core.pipeline.answer.trace import Trace
+from smg_core.pipeline.answer.turn import Turn
+from smg_core.pipeline.flow.driver import Driver, Run
+from smg_core.pipeline.flow.flow import Terms, generate
+from smg_core.pipeline.flow.steps import Finish, Flow, Prepare, Select, Step, Stream, ask
+from smg_core.pipeline.flow.timeouts import Timeouts
 from smg_core.request import GenerationRequest, Message, Text, ToolCall, ToolResult
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.faults import Fault

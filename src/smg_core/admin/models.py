@@ -8,7 +8,7 @@ from smg_core.admin.control_operations import MODELS, POLICIES, ModelRow, ModelR
 from smg_core.http.endpoint import Endpoint
 from smg_core.http.exchange import Exchange
 from smg_core.http.routes import Route
-from smg_core.pipeline.served import ServedModel
+from smg_core.pipeline.prompt.served import ServedModel
 from smg_core.serving.runtime import Runtime
 
 __all__ = ["model_routes"]

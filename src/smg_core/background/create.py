@@ -15,7 +15,7 @@ from smg_core.errors import InvalidRequest, Overloaded, PromptTooLong, RateLimit
 from smg_core.history.base import AppendEvents, PutResponse, StoredEvent, StoreOperation
 from smg_core.hooks import SilentObserver
 from smg_core.http.exchange import Exchange
-from smg_core.pipeline.trace import Trace
+from smg_core.pipeline.answer.trace import Trace
 from smg_core.request import GenerationRequest
 from smg_core.serving.runtime import Runtime
 from smg_core.stored.expiry import continued_kept

@@ -9,9 +9,9 @@ from typing import TypeVar
 
 from smg_core.middleware.base import About
 from smg_core.middleware.said import SaidByModel
-from smg_core.pipeline.answer import StreamedAnswer, WholeAnswer, Write
-from smg_core.pipeline.keep_alive import StreamKeepAlive
-from smg_core.pipeline.shown import streamed_answer, whole_answer
+from smg_core.pipeline.answer.answer import StreamedAnswer, WholeAnswer, Write
+from smg_core.pipeline.answer.keep_alive import StreamKeepAlive
+from smg_core.pipeline.answer.transformed_answer import streamed_answer, whole_answer
 from smg_core.plugins.registry import Plugins
 from smg_core.request import GenerationRequest
 from smg_core.serving.answering import with_generations

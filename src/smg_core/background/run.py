@@ -16,10 +16,10 @@ from smg_core.background.store import PendingResponse
 from smg_core.errors import Conflict, ModelNotFound, SmgError, StoreFailed
 from smg_core.history.base import LeaseLost, StaleVersion
 from smg_core.hooks import Observer, RequestFinished, RequestStarted, RunEnded
-from smg_core.pipeline.answer import Answer, WholeAnswer
-from smg_core.pipeline.driver import Run
-from smg_core.pipeline.flow import Terms
-from smg_core.pipeline.keep_alive import StreamKeepAlive
+from smg_core.pipeline.answer.answer import Answer, WholeAnswer
+from smg_core.pipeline.answer.keep_alive import StreamKeepAlive
+from smg_core.pipeline.flow.driver import Run
+from smg_core.pipeline.flow.flow import Terms
 from smg_core.serving.request_finished import how_it_ended
 from smg_core.serving.request_traces import account_of_run
 from smg_core.serving.runtime import Runtime

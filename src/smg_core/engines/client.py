@@ -1,7 +1,7 @@
 """`EngineClient`: an engine that takes token ids, made of one codec and one transport (edge).
 
 Waits for the network. What a message means is decided by the codec, how bytes travel by the transport. Above:
-pipeline.streaming generates through it, workers.monitor probes it; they know it as `IdsEngine` and `Engine`.
+pipeline.calls.streaming generates through it, workers.monitor probes it; they know it as `IdsEngine` and `Engine`.
 """
 
 import asyncio

@@ -3,7 +3,7 @@
 Plugins that look at texts are shown those of each block piece by piece, and its end, where what was held back comes out. Plugins
 in Python may look at the events themselves. So one plugin works on every API, streamed and whole, and what is kept of an answer
 is what was left of it. Events whose text was changed lose what still tells the old one: logprobs, token ids, annotations. Above:
-serving.answering makes one for each answer, `pipeline.shown` asks it. Below: `chain`, `event_order`.
+serving.answering makes one for each answer, `pipeline.answer.transformed_answer` asks it. Below: `chain`, `event_order`.
 """
 
 import asyncio

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from smg_core.config.config import Config, DocumentsConfig, MediaConfig
-from smg_core.pipeline.media import MediaItem
+from smg_core.pipeline.prompt.media import MediaItem
 
 if TYPE_CHECKING:
     from smg_core.models.document_service import GatewayDocuments

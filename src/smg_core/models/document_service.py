@@ -10,7 +10,7 @@ from smg_core.config.config import DocumentsConfig, MediaConfig
 from smg_core.errors import InvalidRequest
 from smg_core.models.fetching import fetching_rules, trusted
 from smg_core.models.media_errors import of_the_request
-from smg_core.pipeline.media import MediaItem
+from smg_core.pipeline.prompt.media import MediaItem
 from smg_multimodal.documents import DocumentLimits, DocumentReader
 from smg_multimodal.errors import MediaTooLarge
 from smg_multimodal.fetch import ByteCount, Fetcher, FetchLimits, together

@@ -26,8 +26,8 @@ from smg_core.machine.cpus import usable_cpus
 from smg_core.machine.memory import trim
 from smg_core.models.document_loading import document_reading
 from smg_core.models.sealing_keys import Sealing, cache_salts
-from smg_core.pipeline.media import suggests_media
-from smg_core.pipeline.served import ServedModel, names_of_classes
+from smg_core.pipeline.prompt.media import suggests_media
+from smg_core.pipeline.prompt.served import ServedModel, names_of_classes
 from smg_core.tokenizer.base import Tokenizer
 from smg_core.tokenizer.chat_template import ChatTemplate
 from smg_core.tokenizer.loader import TokenizerBundle, load_tokenizer, same_vocabulary, unpack_archive

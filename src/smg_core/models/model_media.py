@@ -2,7 +2,7 @@
 
 The pipeline's `MediaService`. Decides the order of the checks of a request's media: bytes are counted while they are fetched,
 tokens and memory are measured on headers, and only what fits the prompt and the gateway's budget is decoded. Above:
-models.media_service, which makes these. Below: pipeline.media's roles, the engines' framing, smg_multimodal.
+models.media_service, which makes these. Below: pipeline.prompt.media's roles, the engines' framing, smg_multimodal.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from smg_core.engines.dialects import dialect
 from smg_core.errors import InvalidRequest
 from smg_core.models.media_errors import of_the_request
 from smg_core.models.shm_tensors import TensorSharing
-from smg_core.pipeline.media import MediaItem, PlacedMedia, SharedInputs
+from smg_core.pipeline.prompt.media import MediaItem, PlacedMedia, SharedInputs
 from smg_core.tokens import TokenIds
 from smg_multimodal.audio import wave_of_pcm16
 from smg_multimodal.content import routing_keys

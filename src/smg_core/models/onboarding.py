@@ -23,8 +23,8 @@ from smg_core.errors import InternalError, SmgError, WorkerGone
 from smg_core.machine.memory import trim
 from smg_core.machine.scratch import Scratch
 from smg_core.models.loading import ModelLoader, TokenizerSource
-from smg_core.pipeline.executor import FairExecutor
-from smg_core.pipeline.served import ServedModel
+from smg_core.pipeline.calls.executor import FairExecutor
+from smg_core.pipeline.prompt.served import ServedModel
 from smg_core.routing import Policies
 from smg_core.workers.evidence import evidence_of
 from smg_core.workers.registry import Registry

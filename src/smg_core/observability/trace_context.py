@@ -1,7 +1,7 @@
 """W3C Trace Context: the headers `traceparent` and `tracestate`, read and written.
 
 A trace is named by 32 hexadecimal digits, a span of it by 16. Pure: ids are made of random numbers that are handed in. Above: the
-exchange, `tracing`, pipeline.trace. Below: nothing.
+exchange, `tracing`, pipeline.answer.trace. Below: nothing.
 """
 
 import re

@@ -9,20 +9,20 @@ from typing import Any
 import attrs
 
 from smg_core.clock import CallLater, Clock
-from smg_core.pipeline.documents import DocumentService
-from smg_core.pipeline.driver import Driver, Performer, finish, tell, wait
-from smg_core.pipeline.executor import FairExecutor
-from smg_core.pipeline.hedging import Hedging
-from smg_core.pipeline.pairing import OnHandover, Pairs, untold
-from smg_core.pipeline.parted import PerformTogether
-from smg_core.pipeline.pooling import Pooling
-from smg_core.pipeline.preparing import Preparing
-from smg_core.pipeline.reading_documents import reads_documents
-from smg_core.pipeline.selecting import Selecting
-from smg_core.pipeline.served import ServedAs, ServedModel, SharedOut, as_named, unshared
+from smg_core.pipeline.calls.document_reading import reads_documents
+from smg_core.pipeline.calls.executor import FairExecutor
+from smg_core.pipeline.calls.hedging import Hedging
+from smg_core.pipeline.calls.preparing import Preparing
+from smg_core.pipeline.calls.selecting import Selecting
+from smg_core.pipeline.calls.streaming import OnOutcome, Streaming
+from smg_core.pipeline.flow.driver import Driver, Performer, finish, tell, wait
+from smg_core.pipeline.flow.steps import Finish, Hedge, Prepare, Select, Step, Stream, Tell, Together, Wait
+from smg_core.pipeline.flow.together import PerformTogether
+from smg_core.pipeline.pairs.pairing import OnHandover, Pairs, untold
+from smg_core.pipeline.pooled.pooling import Pooling
+from smg_core.pipeline.prompt.documents import DocumentService
+from smg_core.pipeline.prompt.served import ServedAs, ServedModel, SharedOut, as_named, unshared
 from smg_core.pipeline.settings import DisaggregationConfig
-from smg_core.pipeline.steps import Finish, Hedge, Prepare, Select, Step, Stream, Tell, Together, Wait
-from smg_core.pipeline.streaming import OnOutcome, Streaming
 from smg_core.routing import Decisions, Policies
 from smg_core.workers.registry import Registry
 

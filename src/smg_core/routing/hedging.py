@@ -2,7 +2,7 @@
 
 For each model: the times that its latest short answers took, of which a percentile says when an answer is late, and a budget
 that each such request pays a share of a hedge into, so that a model that is slow as a whole is not asked twice. Pure. Above:
-pipeline.hedging. Below: retry_budget, settings.
+pipeline.calls.hedging. Below: retry_budget, settings.
 """
 
 from bisect import bisect_left, insort

@@ -1,7 +1,7 @@
 """Which model a request gets whose name is split between several, and which one comes next where that cannot answer.
 
 Pure: a function of the settings and of the request, so that all turns of a request, and all requests of a conversation, get the
-same model, in every process. Above: pipeline.preparing and pipeline.flow. Below: the settings.
+same model, in every process. Above: pipeline.calls.preparing and pipeline.flow.flow. Below: the settings.
 """
 
 from collections.abc import Callable, Mapping

@@ -2,7 +2,7 @@
 
 Each request pays a share of a retry into its model's budget, up to a reserve; each retry takes a whole one out. In the long run
 there are then at most that share of retries for each request, whatever fails, and the reserve covers the burst when a worker is
-lost. Pure. Above: pipeline.flow. Below: settings.
+lost. Pure. Above: pipeline.flow.flow. Below: settings.
 """
 
 from smg_core.routing.settings import RoutingConfig

@@ -2,7 +2,7 @@
 
 Prompts with different salts share nothing in an engine's cache, so that no tenant learns from the time of an answer what another
 has asked. The salt is made here of the tenant and of the salt that the client may have sent, never of the latter alone. Without
-the secret nobody who reaches the engine by another way can name a tenant's part. Pure. Above: pipeline.fit. Below: hmac.
+the secret nobody who reaches the engine by another way can name a tenant's part. Pure. Above: pipeline.fit.fit. Below: hmac.
 """
 
 import hmac

@@ -1,7 +1,7 @@
 """Makes the `Answer` to one request from its API's encoders and its exchange (edge).
 
 Decides which kind of answer it is (streamed or whole, one or in parts) and what stands in its head. Above: the handler in
-`serving.inference`. Below: pipeline.answer, pipeline.parted, the exchange.
+`serving.inference`. Below: pipeline.answer.answer, pipeline.flow.together, the exchange.
 """
 
 import json
@@ -12,11 +12,11 @@ from msgspec.structs import replace
 
 from smg_core.hooks import FormatViolation, RequestStarted
 from smg_core.http.exchange import Exchange, Header
-from smg_core.pipeline.answer import Answer, StreamedAnswer, WholeAnswer, Write
-from smg_core.pipeline.keep_alive import StreamKeepAlive
-from smg_core.pipeline.parted import StreamedParts, WholeParts
-from smg_core.pipeline.shown import streamed_answer, whole_answer
-from smg_core.pipeline.trace import Trace
+from smg_core.pipeline.answer.answer import Answer, StreamedAnswer, WholeAnswer, Write
+from smg_core.pipeline.answer.keep_alive import StreamKeepAlive
+from smg_core.pipeline.answer.trace import Trace
+from smg_core.pipeline.answer.transformed_answer import streamed_answer, whole_answer
+from smg_core.pipeline.flow.together import StreamedParts, WholeParts
 from smg_core.request import GenerationRequest
 from smg_core.serving.api import Api
 from smg_core.serving.explain import explanation

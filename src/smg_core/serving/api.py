@@ -31,9 +31,9 @@ from smg_core.apis.sglang.encode import (
 )
 from smg_core.errors import SmgError
 from smg_core.events import Usage
-from smg_core.pipeline.flow import Terms, respond, respond_together
-from smg_core.pipeline.steps import Flow
-from smg_core.pipeline.tool_loop import respond_with_tools
+from smg_core.pipeline.flow.flow import Terms, respond, respond_together
+from smg_core.pipeline.flow.steps import Flow
+from smg_core.pipeline.tools.loop import respond_with_tools
 from smg_core.request import Caller
 from smg_core.wire.base import Decoded, ErrorEncoder, Incoming, StreamEncoder, WholeEncoder
 from smg_core.wire.errors import gemini_error, openai_error

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import TypedDict
 
 from smg_core.hooks import AttemptEnded, EncodeDone, Hedged, ToolCalled, WorkerPicked
-from smg_core.pipeline.pool_gathering import Pooled
-from smg_core.pipeline.steps import Select
-from smg_core.pipeline.trace import Trace
+from smg_core.pipeline.answer.trace import Trace
+from smg_core.pipeline.flow.steps import Select
+from smg_core.pipeline.pooled.gathering import Pooled
 from smg_core.request import GenerationRequest, PoolRequest
 from smg_core.serving.runtime import Runtime
 from smg_core.wire.explain import Explanation, Phase, TimelineEntry, explanation_header

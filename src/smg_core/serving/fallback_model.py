@@ -8,10 +8,10 @@ apis.tokenize.routes, apis.parse.routes. Below: the pipeline's preparing, the re
 
 from smg_core.errors import ModelNotFound, NoWorker, SmgError
 from smg_core.hooks import SilentObserver
-from smg_core.pipeline.flow import reason_to_go_on
-from smg_core.pipeline.prompted import Prompted
-from smg_core.pipeline.served import ServedModel
-from smg_core.pipeline.trace import Trace
+from smg_core.pipeline.answer.trace import Trace
+from smg_core.pipeline.flow.flow import reason_to_go_on
+from smg_core.pipeline.prompt.prompted import Prompted
+from smg_core.pipeline.prompt.served import ServedModel
 from smg_core.request import GenerationRequest
 from smg_core.serving.runtime import Runtime
 

@@ -13,12 +13,12 @@ import attrs
 
 from smg_core.errors import ClientGone, Draining, InternalError, SmgError
 from smg_core.http.exchange import Exchange, Header
-from smg_core.pipeline.answer import Answer
-from smg_core.pipeline.driver import Run
-from smg_core.pipeline.flow import Terms
-from smg_core.pipeline.keep_alive import StreamKeepAlive
-from smg_core.pipeline.timeouts import Timeouts
-from smg_core.pipeline.trace import Trace
+from smg_core.pipeline.answer.answer import Answer
+from smg_core.pipeline.answer.keep_alive import StreamKeepAlive
+from smg_core.pipeline.answer.trace import Trace
+from smg_core.pipeline.flow.driver import Run
+from smg_core.pipeline.flow.flow import Terms
+from smg_core.pipeline.flow.timeouts import Timeouts
 from smg_core.serving.admission import RequestPlace
 from smg_core.serving.answering import answer_to, names_of, with_generations
 from smg_core.serving.api import Api, Memory

@@ -6,7 +6,7 @@ Above: the handlers that read bodies and stored objects. Below: the gateway's ex
 from collections.abc import Callable
 from typing import TypeVar
 
-from smg_core.pipeline.executor import INLINE
+from smg_core.pipeline.calls.executor import INLINE
 from smg_core.serving.runtime import Runtime
 
 __all__ = ["worked"]

@@ -1,12 +1,12 @@
 """How a request to a model ended, as the one moment that observers are told.
 
-Pure. Above: the handler in `serving.inference`, and the runs in the background. Below: pipeline.trace, hooks.
+Pure. Above: the handler in `serving.inference`, and the runs in the background. Below: pipeline.answer.trace, hooks.
 """
 
 from smg_core.errors import InternalError, SmgError
 from smg_core.events import Usage
 from smg_core.hooks import RequestFinished
-from smg_core.pipeline.trace import Trace
+from smg_core.pipeline.answer.trace import Trace
 
 __all__ = ["how_it_ended"]
 

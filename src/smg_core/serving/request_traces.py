@@ -1,4 +1,4 @@
-"""Makes the account of a request (`pipeline.trace.Trace`) with its place in a trace (edge).
+"""Makes the account of a request (`pipeline.answer.trace.Trace`) with its place in a trace (edge).
 
 Decides how a request that has no HTTP exchange of its own begins its trace: a frame of a WebSocket, a request of a batch, a run
 in the background. Above: the handlers. Below: the tracer, the exchange.
@@ -11,7 +11,7 @@ from smg_core.hooks import Observer, Observers
 from smg_core.http.exchange import Exchange
 from smg_core.observability.trace_context import passed_on
 from smg_core.observability.tracing.requests import RequestKind, TracedRequest
-from smg_core.pipeline.trace import Trace
+from smg_core.pipeline.answer.trace import Trace
 from smg_core.request import GenerationRequest
 from smg_core.serving.runtime import Runtime
 

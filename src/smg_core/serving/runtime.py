@@ -36,10 +36,10 @@ from smg_core.models.loading import ModelLoader
 from smg_core.models.onboarding import Onboarding, executor_of, loading_place
 from smg_core.models.policies import makes_other_policies, policies_of
 from smg_core.observability.policy_failures import PolicyFailures
-from smg_core.pipeline.driver import loop_call_later
+from smg_core.pipeline.flow.driver import loop_call_later
+from smg_core.pipeline.flow.steps import Chosen
 from smg_core.pipeline.performers import Rows, performers
-from smg_core.pipeline.served import ServedModel
-from smg_core.pipeline.steps import Chosen
+from smg_core.pipeline.prompt.served import ServedModel
 from smg_core.plugins.registry import Plugins
 from smg_core.request import Caller
 from smg_core.routing.base import Policy, RequestEnded

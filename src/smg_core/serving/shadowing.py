@@ -14,13 +14,13 @@ from msgspec.structs import replace
 from smg_core.errors import SmgError
 from smg_core.grants import Grants
 from smg_core.hooks import RequestFinished, Shadowed
-from smg_core.pipeline.aside import AsideAnswer
-from smg_core.pipeline.driver import Run
-from smg_core.pipeline.flow import shadowed
-from smg_core.pipeline.media import media_of
-from smg_core.pipeline.timeouts import Timeouts
-from smg_core.pipeline.tool_loop import has_hosted_tools
-from smg_core.pipeline.trace import Trace
+from smg_core.pipeline.answer.discarded_answer import AsideAnswer
+from smg_core.pipeline.answer.trace import Trace
+from smg_core.pipeline.flow.driver import Run
+from smg_core.pipeline.flow.flow import shadowed
+from smg_core.pipeline.flow.timeouts import Timeouts
+from smg_core.pipeline.prompt.media import media_of
+from smg_core.pipeline.tools.loop import has_hosted_tools
 from smg_core.request import GenerationRequest, HistoryRef
 from smg_core.serving.runtime import Runtime
 

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from smg_core.config.config import Config, ModelConfig, TimeoutsConfig
 from smg_core.errors import InvalidRequest
-from smg_core.pipeline.served import ServedAs, ServedModel, as_named
-from smg_core.pipeline.timeouts import Timeouts
+from smg_core.pipeline.flow.timeouts import Timeouts
+from smg_core.pipeline.prompt.served import ServedAs, ServedModel, as_named
 from smg_core.request import GenerationRequest
 
 __all__ = ["HEADERS", "CurrentTimeouts", "TimeoutRules"]

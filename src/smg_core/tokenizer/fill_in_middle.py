@@ -1,7 +1,7 @@
 """How a model is asked for the text between a beginning and an end, by the special tokens of its family.
 
 A model was trained for this if its vocabulary has the family's tokens. Other models are refused: they would take the end of the
-text for ordinary text. Pure. Above: pipeline.prepare. Below: the tokenizer.
+text for ordinary text. Pure. Above: pipeline.prompt.prepare. Below: the tokenizer.
 
 Sources: the model cards and papers of StarCoder (arXiv 2305.06161), Qwen2.5-Coder (2409.12186), CodeGemma (2406.11409),
 DeepSeek-Coder (2401.14196), Codestral (mistral-common's FIM encoding), Seed-Coder (2506.03524).

@@ -25,7 +25,9 @@ from smg_core.errors import (
 )
 from smg_core.history.base import NotKept, PutRecord, StaleVersion, Store, StoredRecord
 from smg_core.json_types import JsonObject
-from smg_core.pipeline.hosted import (
+from smg_core.pipeline.settings import McpConfig
+from smg_core.pipeline.tools.calls import Takes, ToolCalling, ToolListing
+from smg_core.pipeline.tools.hosted import (
     CallTools,
     HostedCall,
     ListTools,
@@ -35,8 +37,6 @@ from smg_core.pipeline.hosted import (
     ToolAnswer,
     ToolServer,
 )
-from smg_core.pipeline.settings import McpConfig
-from smg_core.pipeline.tool_calls import Takes, ToolCalling, ToolListing
 from smg_core.request import Audio, Caller, Image, MediaSource, Part, Text
 from smg_core.settings import ConfigError
 from smg_core.tools.search import KnownTools, ToolSearches

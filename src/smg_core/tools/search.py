@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 
 from smg_core.json_types import JsonObject
-from smg_core.pipeline.hosted import ServerTool
+from smg_core.pipeline.tools.hosted import ServerTool
 from smg_mcp.base import Decision, McpTool, ToolIndex
 from smg_mcp.search import Bm25Index
 

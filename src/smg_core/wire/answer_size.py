@@ -1,7 +1,7 @@
 """How much memory an answer takes that is kept until it is whole.
 
 The figures were measured once; they are used wherever such an answer is bounded. Pure. Above: the decoder of Completions,
-pipeline.prepare, pipeline.fit.
+pipeline.prompt.prepare, pipeline.fit.fit.
 """
 
 __all__ = ["answer_size", "tokens_within"]

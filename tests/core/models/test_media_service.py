@@ -22,7 +22,7 @@ from smg_core.engines.dialects import DIALECTS
 from smg_core.errors import Overloaded, UnsupportedParameter
 from smg_core.models.media_service import GatewayMedia
 from smg_core.models.model_media import ModelMedia
-from smg_core.pipeline.media import MediaItem, refuse_unless_taken, wanted_pixels
+from smg_core.pipeline.prompt.media import MediaItem, refuse_unless_taken, wanted_pixels
 from smg_core.request import MediaSource
 from smg_core.tokenizer.loader import load_tokenizer
 from smg_core.tokens import TokenIds

@@ -23,7 +23,7 @@ from smg_core.engines.base import EngineFacts, Pixels
 from smg_core.errors import InvalidRequest, Overloaded, PromptTooLong
 from smg_core.models.media_service import GatewayMedia
 from smg_core.models.model_media import ModelMedia
-from smg_core.pipeline.media import MediaItem
+from smg_core.pipeline.prompt.media import MediaItem
 from smg_core.request import MediaSource
 from smg_core.tokenizer.loader import load_tokenizer
 from smg_core.tokens import TokenIds
@@ -183,7 +183,7 @@ from pathlib import Path
 from smg_core.config.config import MediaConfig
 from smg_core.engines.base import EngineFacts, Pixels
 from smg_core.errors import Overloaded
-from smg_core.pipeline.media import MediaItem
+from smg_core.pipeline.prompt.media import MediaItem
 from smg_core.request import MediaSource
 from smg_core.models.media_service import GatewayMedia
 from smg_core.tokenizer.loader import load_tokenizer

@@ -7,8 +7,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import attrs
-from tests.core.pipeline.test_answer import HIGH_WATER, Client, Lines
-from tests.core.pipeline.test_prepare import HELLO, model
+from tests.core.pipeline.answer.test_answer import HIGH_WATER, Client, Lines
+from tests.core.pipeline.prompt.test_prepare import HELLO, model
 from tests.shared import PATIENCE
 
 from smg_core.clock import SystemClock
@@ -16,18 +16,18 @@ from smg_core.engines.client import EngineClient
 from smg_core.engines.dialects import dialect
 from smg_core.engines.h2.transport import H2Transport
 from smg_core.errors import SmgError
-from smg_core.pipeline.answer import Answer, StreamedAnswer, WholeAnswer
-from smg_core.pipeline.driver import Driver, Performer, Run, finish, wait
-from smg_core.pipeline.executor import FairExecutor
-from smg_core.pipeline.flow import Terms, generate, respond
-from smg_core.pipeline.preparing import Preparing
-from smg_core.pipeline.selecting import Selecting
-from smg_core.pipeline.served import ServedModel
-from smg_core.pipeline.steps import Chosen, Finish, Flow, Prepare, Select, Step, Stream, Wait
-from smg_core.pipeline.streaming import Streaming
-from smg_core.pipeline.timeouts import Timeouts
-from smg_core.pipeline.trace import Trace
-from smg_core.pipeline.turn import Turn
+from smg_core.pipeline.answer.answer import Answer, StreamedAnswer, WholeAnswer
+from smg_core.pipeline.answer.trace import Trace
+from smg_core.pipeline.answer.turn import Turn
+from smg_core.pipeline.calls.executor import FairExecutor
+from smg_core.pipeline.calls.preparing import Preparing
+from smg_core.pipeline.calls.selecting import Selecting
+from smg_core.pipeline.calls.streaming import Streaming
+from smg_core.pipeline.flow.driver import Driver, Performer, Run, finish, wait
+from smg_core.pipeline.flow.flow import Terms, generate, respond
+from smg_core.pipeline.flow.steps import Chosen, Finish, Flow, Prepare, Select, Step, Stream, Wait
+from smg_core.pipeline.flow.timeouts import Timeouts
+from smg_core.pipeline.prompt.served import ServedModel
 from smg_core.request import GenerationRequest
 from smg_core.routing import Policies, policy
 from smg_core.routing.settings import RoutingConfig

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from smg_core.clock import SystemClock
-from smg_core.pipeline.hosted import HostedCall, ToolAnswer, ToolServer
 from smg_core.pipeline.settings import McpConfig
+from smg_core.pipeline.tools.hosted import HostedCall, ToolAnswer, ToolServer
 from smg_core.request import Audio, Caller, Image, Text
 from smg_core.tools import hosted
 from smg_core.tools.hosted import HostedTools

@@ -17,7 +17,7 @@ from smg_core.apis.interactions.decode import interaction_decoder
 from smg_core.apis.messages.decode import decode_messages
 from smg_core.apis.responses.wire.decode import decode_responses
 from smg_core.errors import InvalidRequest, UnsupportedParameter
-from smg_core.pipeline.media import media_of, refuse_unless_taken
+from smg_core.pipeline.prompt.media import media_of, refuse_unless_taken
 from smg_core.request import File, Message, Part, Text
 from smg_core.wire.base import Incoming
 from smg_core.wire.documents import document_text, inline_text

@@ -26,7 +26,7 @@ from smg_core.apis.interactions.resume import (
     interaction_gone,
 )
 from smg_core.background.api import BackgroundApi, BackgroundMemory, StoredWords
-from smg_core.pipeline.tool_loop import without_hosted_tools
+from smg_core.pipeline.tools.loop import without_hosted_tools
 from smg_core.serving.api import Api, Memory
 from smg_core.wire.errors import gemini_error
 

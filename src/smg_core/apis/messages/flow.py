@@ -2,7 +2,7 @@
 
 A prompt over the client's trigger is compacted: the model summarizes the history in a turn that is not shown, the client is told
 the summary in a block, and the turn is made on the summary and the user's last message; or the answer ends there, as the client
-says. A summary that was cut off replaces nothing. Decides only. Above: the API's row in `apis`. Below: `pipeline.flow`.
+says. A summary that was cut off replaces nothing. Decides only. Above: the API's row in `apis`. Below: `pipeline.flow.flow`.
 """
 
 from itertools import takewhile
@@ -15,9 +15,9 @@ from smg_core.apis.messages.decode import MessagesRequest
 from smg_core.apis.responses.flow import prompt_size, summarizing, was_cut
 from smg_core.errors import EngineFailed
 from smg_core.events import OpaqueBlock
-from smg_core.pipeline.flow import Terms, generate, respond
-from smg_core.pipeline.steps import Finish, Flow, Tell, ask
-from smg_core.pipeline.tool_loop import respond_with_tools, without_hosted_tools
+from smg_core.pipeline.flow.flow import Terms, generate, respond
+from smg_core.pipeline.flow.steps import Finish, Flow, Tell, ask
+from smg_core.pipeline.tools.loop import respond_with_tools, without_hosted_tools
 from smg_core.request import GenerationRequest, Message, Text
 from smg_core.wire.json_text import without_surrogates
 

@@ -1,7 +1,7 @@
 """One handler shape for every API of pooled work (edge).
 
 Reads the body, decodes it, has the gateway's `Pooling` make the vectors, writes the answer off the event loop, and tells how the
-request ended, as `serving.inference` does for APIs that generate. Above: apis.pooling.routes. Below: pipeline.pooling, the table
+request ended, as `serving.inference` does for APIs that generate. Above: apis.pooling.routes. Below: pipeline.pooled.pooling, the table
 in `apis.pooling.api`.
 """
 
@@ -17,9 +17,9 @@ from smg_core.apis.tokenize.routes import only_model
 from smg_core.errors import ClientGone, DeadlineExceeded, SmgError
 from smg_core.hooks import RequestStarted
 from smg_core.http.exchange import Exchange, Header
-from smg_core.pipeline.pool_gathering import Pooled, PoolTerms
-from smg_core.pipeline.timeouts import Timeouts
-from smg_core.pipeline.trace import Trace
+from smg_core.pipeline.answer.trace import Trace
+from smg_core.pipeline.flow.timeouts import Timeouts
+from smg_core.pipeline.pooled.gathering import Pooled, PoolTerms
 from smg_core.request import GenerationRequest
 from smg_core.serving.admission import RequestPlace
 from smg_core.serving.explain import pool_explained

@@ -6,7 +6,7 @@ enough; instructions stay, and so does what answers a call together with the cal
 
 With `context_management` a prompt over the client's threshold is compacted first: the model summarizes it in a turn that is not
 shown but counted, a compaction item is put into the output, and the turn is made on what the item says: the developer's first
-messages, the summary, and the user's last message. Decides only. Above: the API's row in `apis`. Below: `pipeline.flow`.
+messages, the summary, and the user's last message. Decides only. Above: the API's row in `apis`. Below: `pipeline.flow.flow`.
 """
 
 from collections.abc import Container
@@ -18,10 +18,10 @@ from smg_core.apis.responses.wire.decode import ResponsesRequest
 from smg_core.apis.responses.wire.summaries import COMPACTION, said_by
 from smg_core.errors import EngineFailed, PromptTooLong, UnsupportedParameter
 from smg_core.events import OpaqueBlock
-from smg_core.pipeline.flow import Terms, generate, prefilling
-from smg_core.pipeline.steps import Finish, Flow, Prepare, Tell, ask
-from smg_core.pipeline.tool_loop import has_hosted_tools, looped, without_hosted_tools
-from smg_core.pipeline.turn import Turn
+from smg_core.pipeline.answer.turn import Turn
+from smg_core.pipeline.flow.flow import Terms, generate, prefilling
+from smg_core.pipeline.flow.steps import Finish, Flow, Prepare, Tell, ask
+from smg_core.pipeline.tools.loop import has_hosted_tools, looped, without_hosted_tools
 from smg_core.request import GenerationRequest, Message, Text, TextFormat, ToolCall, ToolChoice
 
 __all__ = ["prompt_size", "prompted_as", "respond_to", "shortened", "summarizing", "was_cut"]

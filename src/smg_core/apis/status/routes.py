@@ -19,7 +19,7 @@ from smg_core.http.endpoint import Endpoint
 from smg_core.http.exchange import Exchange, Header
 from smg_core.http.routes import Route
 from smg_core.operation.startup_log import curl
-from smg_core.pipeline.scoring import method_of
+from smg_core.pipeline.pooled.scoring import method_of
 from smg_core.request import Caller
 from smg_core.serving.runtime import Runtime
 

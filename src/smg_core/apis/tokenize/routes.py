@@ -21,8 +21,8 @@ from smg_core.apis.tokenize.wire import (
 from smg_core.errors import InvalidRequest, PromptTooLong, SmgError, UnsupportedParameter
 from smg_core.http.endpoint import Handler
 from smg_core.http.exchange import Exchange, Header
-from smg_core.pipeline.prompted import Prompted
-from smg_core.pipeline.served import ServedModel
+from smg_core.pipeline.prompt.prompted import Prompted
+from smg_core.pipeline.prompt.served import ServedModel
 from smg_core.request import Caller, GenerationRequest, Message
 from smg_core.serving.api import usual_status
 from smg_core.serving.fallback_model import answering_model, prompted_as_answered

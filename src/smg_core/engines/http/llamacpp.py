@@ -5,7 +5,7 @@ docs/http-engines.md.
 
 The server names one id a message and says its text beside it. Of a character that takes several tokens it streams only the last
 id: the others are missing, and the text has the whole character. So an output that may lack ids brings its text
-(`EngineOutput.text`), and pipeline.unnamed finds the ids that say the same. A request that is to tell its ids
+(`EngineOutput.text`), and pipeline.output.token_id_lookup finds the ids that say the same. A request that is to tell its ids
 (`Sampling.token_ids`) is asked for as one whole answer, which names them all.
 """
 

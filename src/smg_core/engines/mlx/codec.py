@@ -6,7 +6,7 @@ transport. It does not know the socket, the public API or the tokenizer. The mes
 In this protocol a sampling field of 0 means "not set" (only temperature, max_tokens, logprobs and seed have presence). A value
 that cannot be expressed is refused by name. A call gives one choice; `engines.fan_out` makes a call for each. The engine
 crashes on an empty prompt and on ids outside of the vocabulary, and goes on past its context; all three are refused before
-a request is made (`pipeline.prepare`).
+a request is made (`pipeline.prompt.prepare`).
 """
 
 from collections.abc import Collection, Sequence

@@ -6,7 +6,7 @@ transport. It does not know the socket, the public API or the tokenizer. The mes
 In this protocol nearly every sampling field is taken as it stands: 0 is a temperature of 0, not "not set". So all are written,
 with the engine's own default for those that nobody asked for. A call gives one choice; `engines.fan_out` makes a call for each.
 The engine crashes on an empty prompt and on ids outside of the vocabulary, and mixes two requests of one id; all three are
-prevented before a request is made (`pipeline.prepare`, and ids of the gateway's own).
+prevented before a request is made (`pipeline.prompt.prepare`, and ids of the gateway's own).
 """
 
 from collections.abc import Collection, Iterator, Sequence

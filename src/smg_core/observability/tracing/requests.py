@@ -38,7 +38,7 @@ class TracedRequest(Struct):
     """One request of a gateway that makes spans. The `Propagation` of its calls of engines.
 
     `parent` is the span that it belongs to, `link` one that it only names since clients are not trusted; `name` is its own
-    span's, "" for that of its route. `moments` are those of its `pipeline.trace.Trace`, `stored` its calls of the history.
+    span's, "" for that of its route. `moments` are those of its `pipeline.answer.trace.Trace`, `stored` its calls of the history.
     `content` keeps its texts, None where they are not recorded. `epoch` is what has to be added to monotonic seconds for those
     since the epoch.
     """

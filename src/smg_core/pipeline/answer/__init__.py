@@ -1,0 +1,1 @@
+"""The answer to one client, and one engine call as it sees it."""

@@ -1,0 +1,186 @@
+"""Keeps the moments of one request, and passes them on to the observer.
+
+The explain header, the access log and `RequestFinished` are all read from this one record, so they cannot disagree. Moments are
+kept as they were reported; a question about them is answered by searching the list, since few requests are asked about. Pure.
+Above: the driver's performers report to it; the server reads it. Below: hooks.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from smg_core.hooks import (
+    AttemptEnded,
+    EncodeDone,
+    FirstToken,
+    FormatViolation,
+    Hedged,
+    MediaLoaded,
+    Migrating,
+    Moment,
+    Observer,
+    Observers,
+    Rendered,
+    Reporter,
+    RequestStarted,
+    WorkerPicked,
+)
+from smg_core.observability.trace_context import Outgoing, Propagation
+from smg_core.observability.tracing.content import TracedContent
+from smg_core.pipeline.prompt.documents import DocumentTexts
+from smg_core.pipeline.prompt.prompted import Prompted
+
+__all__ = ["Trace"]
+
+M = TypeVar("M")
+
+_PHASES: Mapping[type, str] = {
+    Rendered: "render",
+    EncodeDone: "encode",
+    MediaLoaded: "media",
+    WorkerPicked: "select",
+    AttemptEnded: "failed_attempts",
+    FirstToken: "first_token",
+}
+"""The name of the phase that ends with each moment."""
+
+_PART_PHASES: Mapping[str, str] = {"prefill": "prefill", "encode": "media_encode"}
+"""The phase that ends when a worker in this role has done its part for the one that answers."""
+
+_WHOLE = "generate"
+"""The phase that ends with an answer that comes in one piece: there is no first output before it."""
+
+_LAST = frozenset({"first_token", _WHOLE})
+
+_NOTED = frozenset({RequestStarted, FirstToken, AttemptEnded, FormatViolation})
+"""The moments that are needed for every request, and are noted when they are reported."""
+
+
+_NOTHING = Outgoing()
+
+
+def _nothing() -> Outgoing:
+    return _NOTHING
+
+
+class Trace:
+    """The moments of a request that began at `started` (monotonic seconds), each passed on to `observer` at once. `first` is the
+    first output and `ended` the engine call that ended last, None while there is none; `attempts` counts the calls that ended,
+    `violations` the choices that violated their format; `stream` says whether the answer is streamed. `client_id` is the client's
+    own id for the request. `documents` are the texts of its documents that were read, None where it has none. `outgoing` says
+    what the next call of an engine is sent of the trace that the request belongs to (`propagation`), whose id is `trace_id`;
+    `content` takes the answer's texts where they are recorded there. `outrun`: another call has answered, so that a call which
+    ends now is not the one that ended last."""
+
+    __slots__ = (
+        "_reporters",
+        "attempts",
+        "client_id",
+        "content",
+        "documents",
+        "ended",
+        "first",
+        "moments",
+        "outgoing",
+        "outrun",
+        "prompted",
+        "started",
+        "stream",
+        "trace_id",
+        "violations",
+    )
+
+    def __init__(
+        self,
+        started: float,
+        observer: Observer,
+        client_id: str = "",
+        propagation: Propagation | None = None,
+        content: TracedContent | None = None,
+    ) -> None:
+        self.started = started
+        self.outgoing: Callable[[], Outgoing] = _nothing if propagation is None else propagation.outgoing
+        self.trace_id = "" if propagation is None else propagation.trace_id
+        self.content = content
+        self.client_id = client_id
+        self.documents: DocumentTexts | None = None
+        self.moments: list[Moment] = []
+        self.prompted: Prompted | None = None
+        self.first: FirstToken | None = None
+        self.ended: AttemptEnded | None = None
+        self.attempts = self.violations = 0
+        self.stream = self.outrun = False
+        observers = observer if isinstance(observer, Observers) else Observers(observer)
+        self._reporters: Mapping[type, tuple[Reporter, ...]] = observers.reporters
+
+    def report(self, moment: Moment) -> None:
+        kind = type(moment)
+        self.moments.append(moment)
+        if kind in _NOTED:
+            self._note(moment)
+        for report in self._reporters[kind]:
+            report(moment)
+
+    def note_beside(self, moment: AttemptEnded) -> None:
+        """Keep the end of a call that was made beside the one that answers, as far as is known yet."""
+        self.moments.append(moment)
+        self.attempts += 1
+        for report in self._reporters[AttemptEnded]:
+            report(moment)
+
+    def _note(self, moment: Moment) -> None:
+        if isinstance(moment, FirstToken):
+            self.first = moment
+        elif isinstance(moment, AttemptEnded):
+            if not self.outrun:
+                self.ended = moment
+            self.attempts += 1
+        elif isinstance(moment, RequestStarted):
+            self.stream = moment.stream
+        else:
+            self.violations += 1
+
+    def last(self, kind: type[M]) -> M | None:
+        """The latest moment of one kind, None when there was none."""
+        return next((moment for moment in reversed(self.moments) if isinstance(moment, kind)), None)
+
+    @property
+    def picked(self) -> WorkerPicked | None:
+        """The choice of the worker that answers, as far as it is known; None before any."""
+        ended = self.ended
+        if ended is None or self.last(Hedged) is None:
+            return self.last(WorkerPicked)
+        found = (each for each in reversed(self.moments) if isinstance(each, WorkerPicked))
+        return next((each for each in found if (each.worker, each.attempt) == (ended.worker, ended.attempt)), None)
+
+    @property
+    def workers(self) -> tuple[str, ...]:
+        """The names of the workers that were chosen to answer, in order; the last one served, or failed, the request."""
+        picked = (moment for moment in self.moments if isinstance(moment, WorkerPicked))
+        return tuple(moment.worker for moment in picked if moment.role not in _PART_PHASES)
+
+    @property
+    def migrations(self) -> list[Migrating]:
+        """How the answer went on with other workers, in order."""
+        return [moment for moment in self.moments if isinstance(moment, Migrating)]
+
+    def phases(self) -> list[tuple[str, float]]:
+        """The phases up to the first output (`generate`: up to the answer that came in one piece) that are over, in order, with
+        the seconds that each took. A phase that was repeated for another attempt has the sum."""
+        found: dict[str, float] = {}
+        before = self.started
+        for moment in self.moments:
+            if isinstance(moment, Rendered | EncodeDone | MediaLoaded | WorkerPicked | AttemptEnded | FirstToken):
+                name = _part_of(moment) or _PHASES[type(moment)]
+                found[name] = found.get(name, 0.0) + moment.at - before
+                before = moment.at
+                if name in _LAST:
+                    break
+        return list(found.items())
+
+
+def _part_of(moment: Moment) -> str | None:
+    """The phase that ends with an engine's call that succeeded: its part for another engine, or the answer; None for any other
+    moment."""
+    if isinstance(moment, AttemptEnded) and moment.outcome == "ok":
+        return _PART_PHASES.get(moment.role, _WHOLE)
+    return None

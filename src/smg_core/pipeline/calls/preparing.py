@@ -1,0 +1,262 @@
+"""Performs `Prepare`: renders, encodes and checks a request, long work off the event loop (edge).
+
+Decides only which work runs on the event loop and which in a thread; `pipeline.prompt.prepare` does the work. A text that cannot fit the
+context is refused before it is rendered or encoded, and the work is given up when the client leaves. Above: performers. Below:
+prepare, executor, media.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TypeVar
+
+import attrs
+from msgspec.structs import replace
+
+from smg_core.clock import Clock
+from smg_core.errors import ClientGone, PermissionDenied, PromptTooLong
+from smg_core.events import EditedContext
+from smg_core.hooks import EncodeDone, MediaLoaded, ReasoningLeftOut, Rendered
+from smg_core.pipeline.answer.trace import Trace
+from smg_core.pipeline.calls.executor import FairExecutor
+from smg_core.pipeline.fit.fit import fit_all
+from smg_core.pipeline.flow.driver import Run
+from smg_core.pipeline.flow.steps import Prepare
+from smg_core.pipeline.prompt.context_edits import change_of, check_countable, edited_context
+from smg_core.pipeline.prompt.media import MediaItem, PlacedMedia, refuse_unless_taken, wanted_pixels
+from smg_core.pipeline.prompt.prepare import (
+    Rendering,
+    Unsealed,
+    assemble,
+    characters_of,
+    encode,
+    framed,
+    free_values_small,
+    quickly_assembled,
+    quickly_rendered,
+    refuse_long_prompt,
+    refuse_long_text,
+    refuse_too_long,
+    render,
+    salt_of,
+    sealed_size,
+    take_media,
+    unsealed,
+)
+from smg_core.pipeline.prompt.prompted import Prompted
+from smg_core.pipeline.prompt.served import ServedAs, ServedModel, SharedOut, as_named, unshared
+from smg_core.request import ClearToolUses, GenerationRequest
+from smg_core.tokenizer.base import EncodeReport, GivenUp, Prompt
+from smg_core.workers.registry import Registry
+
+__all__ = ["Preparing"]
+
+T = TypeVar("T")
+
+
+_UNSEALED_INLINE = 64 * 1024
+"""Most bytes of sealed reasoning that are opened on the event loop; this takes half a millisecond."""
+
+
+class Preparing:
+    """The performer of `Prepare`. `render_inline` is how many characters of messages may be rendered on the event loop (about a
+    millisecond), as each model's `encode_inline` is for encoding; longer work goes to `executor`, where tenants take turns.
+    `served_as` returns the model for a name that is not a model's, and the tenant who uses it.
+    `shared_out` returns the model of a request whose name several share; `documents` a request with the texts of its documents,
+    and without it they are files, which models refuse."""
+
+    def __init__(
+        self,
+        *,
+        registry: Registry,
+        models: Mapping[str, ServedModel],
+        clock: Clock,
+        executor: FairExecutor,
+        render_inline: int = 200_000,
+        served_as: ServedAs = as_named,
+        shared_out: SharedOut = unshared,
+        documents: Callable[[GenerationRequest, Trace], Awaitable[GenerationRequest]] | None = None,
+    ) -> None:
+        self._registry = registry
+        self._models = models
+        self._clock = clock
+        self._executor = executor
+        self._render_inline = render_inline
+        self._served_as = served_as
+        self._shared_out = shared_out
+        self._documents = documents
+
+    async def __call__(self, step: Prepare, run: Run) -> Prompted:
+        prompted = await self.prepare(step.request, run.trace, step.model)
+        run.answer.dropped = prompted.dropped
+        run.answer.edits = prompted.edits
+        if prompted.request.sampling.token_ids:
+            run.answer.prompt_ids = tuple(prompted.ids)
+        return prompted
+
+    def _name(self, request: GenerationRequest, instead: str) -> str:
+        """The model that the request's name stands for, or that `instead` does."""
+        name = instead or self._shared_out(request)
+        return name if name in self._models else self._served_as(name, request.caller.tenant)
+
+    async def prepare(self, request: GenerationRequest, trace: Trace, instead: str = "") -> Prompted:
+        """The request, ready for any engine of its model, or of the model `instead`. Raises ModelNotFound, NoWorker, and
+        InvalidRequest."""
+        asked, granted = request.model, request.caller.grants
+        name = self._name(request, instead)
+        model = self._models.get(name)
+        if name != asked:
+            request = replace(request, model=name)
+        if granted.models and not granted.may_use(asked, request.model):
+            self._registry.refuse(asked, hidden=True)
+        if request.priority and not granted.may("priority"):
+            raise PermissionDenied("This key has no permission 'priority', which 'priority' needs.", param="priority")
+        if model is None:
+            self._registry.refuse(request.model)
+        if self._documents is not None:
+            request = await self._documents(request, trace)
+        opened = await self._unsealed(request, model, trace)
+        request, dropped, salt = opened.request, opened.dropped, salt_of(request)
+        edits: tuple[EditedContext, ...] = ()
+        if request.context_edits:
+            request, edits = await self._edited(request, model, salt)
+        items = take_media(request, model)
+        prompt = await self._render(request, model)
+        rendered = self._clock.monotonic()
+        trace.report(Rendered(request.id, rendered))
+        encoded = await self._encode(prompt, request, model, salt)
+        if request.prompt is not None:
+            encoded = framed(encoded, request, model)
+        now = self._clock.monotonic()
+        media = await self._place(request, model, items, encoded) if model.media is not None else None
+        if media is not None:
+            encoded = attrs.evolve(encoded, ids=media.ids)
+        trace.report(
+            EncodeDone(
+                request.id,
+                encoded.characters,
+                encoded.cached_characters,
+                len(encoded.ids),
+                now - rendered,
+                now,
+            )
+        )
+        if media is not None:
+            trace.report(MediaLoaded(request.id, len(items), self._clock.monotonic()))
+        whole = request.sampling.truncate_prompt is None
+        text = prompt.text if isinstance(prompt, Prompt) and whole else ""
+        if free_values_small(request, self._render_inline) and quickly_assembled(request):
+            made = assemble(request, model, text, encoded, items, media, salt=salt, dropped=dropped, edits=edits)
+            trace.prompted = made
+            return made
+        kinds = self._registry.kinds(request.model)
+
+        def assembled(_: GivenUp) -> Prompted:
+            made = assemble(request, model, text, encoded, items, media, salt=salt, dropped=dropped, edits=edits)
+            fit_all(made, kinds)
+            return made
+
+        trace.prompted = prompted = await self._long(assembled, request, request.size)
+        return prompted
+
+    async def _long(self, work: Callable[[GivenUp], T], request: GenerationRequest, size: int) -> T:
+        return await self._executor.run(work, size=size, caller=request.caller.tenant)
+
+    async def _unsealed(self, request: GenerationRequest, model: ServedModel, trace: Trace) -> Unsealed:
+        size = sealed_size(request, model)
+        if size <= _UNSEALED_INLINE:
+            opened = unsealed(request, model)
+        else:
+            opened = await self._long(lambda _: unsealed(request, model), request, size)
+        if opened.dropped:
+            reasons = tuple(each.reason for each in opened.dropped)
+            trace.report(ReasoningLeftOut(request.id, reasons, self._clock.monotonic()))
+        return opened
+
+    async def _edited(
+        self, request: GenerationRequest, model: ServedModel, salt: str
+    ) -> tuple[GenerationRequest, tuple[EditedContext, ...]]:
+        """The request after the edits of its context, and those that changed something. Media count for nothing."""
+        edits = request.context_edits
+        request = replace(request, context_edits=())
+        if model.tokenizer is None or model.template is None:
+            check_countable(edits)
+        before = await self._tokens(request, model, salt)
+        made: list[EditedContext] = []
+        for edit in edits:
+            found = edited_context(request, edit, before)
+            if found is None:
+                continue
+            after = await self._tokens(found.request, model, salt)
+            if isinstance(edit, ClearToolUses) and before - after < (edit.at_least_tokens or 0):
+                continue
+            made.append(change_of(edit, found, before - after))
+            request, before = found.request, after
+        return request, tuple(made)
+
+    async def _tokens(self, request: GenerationRequest, model: ServedModel, salt: str) -> int:
+        """How many tokens the prompt has; at least, where it is far too long for the model."""
+        try:
+            return len((await self._encode(await self._render(request, model), request, model, salt)).ids)
+        except PromptTooLong as error:
+            return error.prompt_tokens
+
+    async def _render(self, request: GenerationRequest, model: ServedModel) -> Rendering:
+        if quickly_rendered(request, self._render_inline):
+            return render(request, model)
+
+        characters = characters_of(request)
+
+        def rendered(given_up: GivenUp) -> Rendering:
+            refuse_long_text(characters, request, model)
+            _refuse_gone(given_up)
+            return render(request, model)
+
+        return await self._long(rendered, request, max(request.size, characters))
+
+    async def _encode(
+        self, prompt: Rendering, request: GenerationRequest, model: ServedModel, salt: str
+    ) -> EncodeReport:
+        if not isinstance(prompt, Prompt) or model.tokenizer is None:
+            return encode(prompt, model, salt)
+        characters = sum(map(len, prompt.pieces))
+        if characters <= model.encode_inline:
+            return encode(prompt, model, salt)
+        known = model.tokenizer.recall(prompt, salt=salt)
+        if known is not None:
+            return known
+
+        def encoded(given_up: GivenUp) -> EncodeReport:
+            refuse_long_prompt(prompt, request, model)
+            _refuse_gone(given_up)
+            return encode(prompt, model, salt, given_up)
+
+        return await self._long(encoded, request, characters)
+
+    async def _place(
+        self, request: GenerationRequest, model: ServedModel, items: Sequence[MediaItem], encoded: EncodeReport
+    ) -> PlacedMedia | None:
+        """Fetch and process the media and expand the prompt for them. The only time-outs are those of fetching; a client that
+        leaves cancels this."""
+        media, ids = model.media, encoded.ids
+        if media is None:
+            return None
+        if not items:
+            if request.prompt is not None or not model.protect_control:
+                media.refuse_strays(ids)
+            return None
+        kinds = self._registry.kinds(request.model)
+        if kinds and all(facts.media is not None for facts in kinds):
+            taken = frozenset(kind for facts in kinds for kind in facts.media or ())
+            refuse_unless_taken(items, request.model, taken)
+        loaded = await media.load(
+            items,
+            pixels=wanted_pixels(kinds),
+            tenant=request.caller.tenant,
+            check=lambda tokens: refuse_too_long(request, len(ids) + tokens - len(items), model.context_length),
+        )
+        return await media.place(ids, loaded)
+
+
+def _refuse_gone(given_up: GivenUp) -> None:
+    """Raise ClientGone if the client has left, before work that may take seconds."""
+    if given_up():
+        raise ClientGone("The client left before its prompt was ready.")

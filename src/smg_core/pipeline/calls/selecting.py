@@ -1,0 +1,397 @@
+"""Performs `Select`: finds a worker for each role a turn needs (edge).
+
+Candidates are the ready workers of the model and role whose engines can do what the request asks; the policy of that model and
+role picks one of them. Nothing waits here: where every worker is full, the request is refused. Above: performers. Below:
+fit, routing, workers.
+"""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+from msgspec.structs import replace
+
+from smg_core.clock import Clock
+from smg_core.engines.handover import KvEnd, encoded_by, hands_to
+from smg_core.errors import NoWorker, Overloaded, SmgError
+from smg_core.hooks import WorkerPicked
+from smg_core.pipeline.answer.trace import Trace
+from smg_core.pipeline.calls.routing_context import routing_context
+from smg_core.pipeline.fit.fit import fitted
+from smg_core.pipeline.flow.driver import Run
+from smg_core.pipeline.flow.steps import Chosen, Placement, Select
+from smg_core.pipeline.prompt.prompted import Prompted
+from smg_core.pipeline.prompt.served import ServedModel
+from smg_core.pipeline.settings import DisaggregationConfig
+from smg_core.routing import CandidateRecord, Decisions, Pick, Policies
+from smg_core.routing.settings import RoutingConfig
+from smg_core.workers.registry import Registry
+from smg_core.workers.worker import Worker, WorkerRole
+
+__all__ = ["Selecting", "able"]
+
+_APART = DisaggregationConfig()
+
+
+class Selecting:
+    """The performer of `Select`: `registry` has the workers, `policies` choose; `disaggregation` says what becomes of a request
+    that has no prefill worker; `prefix_tokens` is how much of a prompt policies compare; `decisions` keeps what they chose.
+    `models` are looked at to refuse a prompt whose model was replaced after it was made."""
+
+    def __init__(
+        self,
+        *,
+        registry: Registry,
+        models: Mapping[str, ServedModel],
+        policies: Policies,
+        clock: Clock,
+        disaggregation: DisaggregationConfig = _APART,
+        prefix_tokens: int = RoutingConfig().prefix_tokens,
+        decisions: Decisions | None = None,
+    ) -> None:
+        self._disaggregation = disaggregation
+        self._prefix_tokens = prefix_tokens
+        self._decisions = Decisions(0, 0) if decisions is None else decisions
+        self._registry = registry
+        self._models = models
+        self._policies = policies
+        self._clock = clock
+        self._turn = 0
+
+    async def __call__(self, step: Select, run: Run) -> Placement:
+        placement = self.choose(step, run.trace)
+        run.probes += [each.probe for each in placement.parts if each.probe is not None]
+        return placement
+
+    def choose(self, step: Select, trace: Trace) -> Placement:
+        """A worker for each role. Where several arrangements of workers are ready, the first that can take the request. Raises
+        ModelNotFound, NoWorker, or the refusal if no engine can do what is asked; where arrangements differ, the one that asking
+        again can change."""
+        if step.suspects:
+            return self._without_suspects(step, trace)
+        refusals: list[SmgError] = []
+        for roles in (step.roles,) if step.roles else self._arrangements(step):
+            try:
+                return self._pair(step, trace) if "prefill" in roles else self._alone(step, roles[0], trace)
+            except SmgError as error:
+                refusals.append(error)
+        raise next((each for each in refusals if isinstance(each, Overloaded)), refusals[0])
+
+    def _without_suspects(self, step: Select, trace: Trace) -> Placement:
+        """Workers of which none has failed with another; where that cannot be, none that has failed at one of the two ends, or
+        two that have not failed together. Those that are to be left alone are worse than a suspect."""
+        sparing = _sparing(step)
+        for each in () if step.spare else sparing:
+            with suppress(SmgError):
+                return self.choose(replace(each, spare=True), trace)
+        refusals: list[SmgError] = []
+        for each in sparing:
+            try:
+                return self.choose(each, trace)
+            except SmgError as error:
+                refusals.append(error)
+        raise refusals[0]
+
+    def _alone(self, step: Select, role: WorkerRole, trace: Trace) -> Placement:
+        return Placement((self._pick(step, role, trace, self._takers(step, role), reads=True),))
+
+    def lost_with(self, worker: Worker, began: float, now: float) -> bool:
+        """Whether a call that began at `began` and has lost its worker at `now` was lost with all the calls that the worker had.
+        Times are monotonic seconds."""
+        return self._registry.lost_with(worker, began, now)
+
+    def room(self, step: Select) -> tuple[float, float]:
+        """How much room there is for requests such as the one of `step`, as a number of them and of tokens: what the workers have
+        together of which one could be chosen for it now. Nothing is chosen."""
+        found = (self._room(each) for each in _sparing(step))
+        return next((each for each in found if min(each) > 0), (0, 0))
+
+    def _room(self, step: Select) -> tuple[float, float]:
+        """The room for a step without suspects."""
+        try:
+            arrangements = (step.roles,) if step.roles else self._arrangements(step)
+        except SmgError:
+            return 0, 0
+        for roles in arrangements:
+            with suppress(SmgError):
+                if "prefill" not in roles:
+                    return self._registry.room(self._takers(step, roles[0]))
+                (first, tokens), (last, _) = map(self._registry.room, self._ends(step))
+                return min(first, last), tokens  # the second reads no prompt
+        return 0, 0
+
+    def _ends(self, step: Select) -> tuple[tuple[Worker, ...], tuple[Worker, ...]]:
+        """The prefill workers for whom a decode worker and encode workers are found, and the decode workers. Raises NoWorker,
+        Overloaded, and the refusal if no engine can do what is asked."""
+        ends = self._takers(step, "decode")
+        starts = tuple(
+            worker
+            for worker in self._takers(step, "prefill")
+            if any(understand_each_other(worker, other) for other in ends)
+        )
+        if not starts:
+            model = step.prompted.request.model
+            raise NoWorker(
+                f"No prefill and decode workers for the model '{model}' understand each other.", retry_after=1.0
+            )
+        return self._with_encoders(step, starts), ends
+
+    def _pair(self, step: Select, trace: Trace) -> Placement:
+        """A prefill and a decode worker, and the encode workers of the first. The prefill worker is one of those for whom
+        the others are found too: nothing is chosen before all of them can be. Where one of them is not to be had all the same,
+        those that were chosen are given back."""
+        picked: list[Chosen] = []
+        try:
+            return self._picked_pair(step, trace, picked)
+        except SmgError:
+            for each in picked:
+                each.give_back()
+            raise
+
+    def _picked_pair(self, step: Select, trace: Trace, picked: list[Chosen]) -> Placement:
+        """As `_pair`; `picked` is filled with those that are chosen."""
+        starts, ends = self._ends(step)
+        if step.spare:
+            for each in (starts, ends):
+                self._registry.check_spared(each, self._clock.monotonic())
+        costs, doubted = self._hand_over(step, starts, ends), self._doubted(starts, ends)
+        prefill = self._pick(step, "prefill", trace, starts, reads=True, costs=costs, doubted=doubted)
+        picked.append(prefill)
+        ready = self._encoders(step, prefill.worker)
+        picked += (self._pick(step, "encode", trace, ready) for _ in step.prompted.items) if ready else ()
+        encoders = tuple(picked[1:])
+        ends = tuple(worker for worker in ends if understand_each_other(prefill.worker, worker))
+        costs, doubted = self._hand_over(step, ends, (prefill.worker,)), self._doubted_with(prefill.worker, ends)
+        return Placement((prefill, self._pick(step, "decode", trace, ends, costs=costs, doubted=doubted)), encoders)
+
+    def _doubted(self, starts: Sequence[Worker], ends: tuple[Worker, ...]) -> frozenset[str]:
+        """The names of the prefill workers that are in doubt with each decode worker that they could be asked with now."""
+        if not self._registry.handovers.any_in_doubt:
+            return frozenset()
+        ends = self._registry.breakers.admitted(ends, self._clock.monotonic())
+        return frozenset(worker.name for worker in starts if self._doubted_with_all(worker, ends))
+
+    def _doubted_with_all(self, start: Worker, ends: Sequence[Worker]) -> bool:
+        """Whether a prefill worker is in doubt with each of `ends` that understands it."""
+        doubted = self._doubted_with(start, ends)
+        return bool(doubted) and all(each.name in doubted or not understand_each_other(start, each) for each in ends)
+
+    def _doubted_with(self, start: Worker, ends: Sequence[Worker]) -> frozenset[str]:
+        """The names of the decode workers that are in doubt with a prefill worker."""
+        if not self._registry.handovers.any_in_doubt:
+            return frozenset()
+        doubted = self._registry.handovers.doubted_with(start.name, self._clock.monotonic())
+        return frozenset(each.name for each in ends if each.name in doubted)
+
+    def _with_encoders(self, step: Select, found: tuple[Worker, ...]) -> tuple[Worker, ...]:
+        """Those of these prefill workers whose encode workers are ready, or that need none. Raises NoWorker where none is."""
+        if step.prompted.media is None:
+            return found
+        able, refusal = [], None
+        for worker in found:
+            try:
+                self._encoders(step, worker)
+            except NoWorker as error:
+                refusal = error
+            else:
+                able.append(worker)
+        if refusal is not None and not able:
+            raise refusal
+        return tuple(able)
+
+    def _encoders(self, step: Select, prefill: Worker) -> tuple[Worker, ...]:
+        """The encode workers that can encode the media of the prompt for `prefill`; () where that one does so itself. Raises
+        NoWorker where it should not and nobody else can."""
+        prompted = step.prompted
+        model = prompted.model.primary or prompted.request.model  # an adapter's pictures are encoded as its model's are
+        known = [
+            each for each in self._registry.encoders(model) if encoded_by(prefill.facts.dialect, each.facts.dialect)
+        ]
+        if prompted.media is None or not known:
+            return ()
+        ready = tuple(each for each in known if each.state == "ready" and each.name not in step.exclude)
+        if not ready and self._disaggregation.without_encode != "prefill_alone":
+            raise NoWorker(f"No encode worker for the model '{model}' is ready.", retry_after=1.0)
+        return ready
+
+    def _arrangements(self, step: Select) -> tuple[tuple[WorkerRole, ...], ...]:
+        """The roles of the workers that may work on this turn, the best first. Raises NoWorker where a part of it has no
+        worker."""
+        model = step.prompted.request.model
+        if not self._registry.split(model):
+            return (("regular",),)
+
+        def ready(role: WorkerRole) -> bool:
+            return self._registry.some_ready(model, role, step.exclude)
+
+        if ready("prefill") and ready("decode"):
+            return (("prefill", "decode"), ("regular",)) if ready("regular") else (("prefill", "decode"),)
+        if ready("regular"):
+            return (("regular",),)
+        if ready("decode"):
+            if self._disaggregation.without_prefill == "decode_alone":
+                return (("decode",),)
+            raise NoWorker(f"No prefill worker for the model '{model}' is ready.", retry_after=1.0)
+        if ready("prefill"):
+            raise NoWorker(f"No decode worker for the model '{model}' is ready.", retry_after=1.0)
+        return (("regular",),)
+
+    def _candidates(self, step: Select, role: WorkerRole) -> tuple[Worker, ...]:
+        """The ready workers in `role`; where the turn goes on with an answer, those that can."""
+        model = step.prompted.request.model
+        found = self._registry.candidates(model, step.exclude, role)
+        if step.received is not None:
+            found = tuple(worker for worker in found if can_go_on(step.prompted, step.received, worker))
+            if not found:
+                raise NoWorker(f"No worker for the model '{model}' can go on with this answer.", retry_after=1.0)
+        return found
+
+    def _takers(self, step: Select, role: WorkerRole) -> tuple[Worker, ...]:
+        """The candidates whose engines can do what is asked and have room for it. Raises the refusal when there are none."""
+        prompted = step.prompted
+        request = prompted.request
+        candidates = self._candidates(step, role)
+        self._refuse_outdated(prompted, candidates)
+        try:
+            if self._registry.uniform(request.model, role):
+                fitted(prompted, candidates[0].facts)  # one speaks for all
+            else:
+                candidates = able(prompted, candidates)
+        except SmgError:
+            self._refuse_for_now(prompted, role)
+            raise
+        return self._registry.with_room(candidates)
+
+    def _hand_over(self, step: Select, found: Sequence[Worker], ends: Sequence[Worker]) -> Mapping[str, float]:
+        """What handing the cache over costs each worker of `found` that shares a host with none at the other end."""
+        cost = self._disaggregation.transfer_cost * len(step.prompted.ids)
+        return hand_over_costs(found, ends, cost) if cost else {}
+
+    def _pick(
+        self,
+        step: Select,
+        role: WorkerRole,
+        trace: Trace,
+        candidates: tuple[Worker, ...],
+        *,
+        reads: bool = False,
+        costs: Mapping[str, float] | None = None,
+        doubted: frozenset[str] = frozenset(),
+    ) -> Chosen:
+        """The candidate that the policy of the model and role chooses. `reads`: it is to compute the prompt's KV cache; `costs`:
+        of handing it over; `doubted` are the names of those that it takes only where there is no other."""
+        prompted, request = step.prompted, step.prompted.request
+        now = self._clock.monotonic()
+        candidates = self._registry.spared(candidates, now) if step.spare else self._registry.admitted(candidates, now)
+        if doubted:
+            candidates = tuple(each for each in candidates if each.name not in doubted) or candidates
+        context = routing_context(prompted, role, now, self._prefix_tokens, costs)
+        served = prompted.model.primary or request.model
+        seen = self._seen(candidates, now)
+        choice = self._policies.choose(served, role, seen, context)
+        pick, worker = choice.pick, candidates[choice.at]
+        rank = self._rank(worker, pick, now)
+        probe = self._registry.probe(worker, rank if worker.spec.rank is None else None)
+        self._decisions.note(seen, context, pick, choice.policy, step.attempt, self._clock.time())
+        how, cached = worker.facts.transport, (pick.cached, pick.basis) if pick.basis != "none" else None
+        trace.report(
+            WorkerPicked(
+                request.id,
+                worker.name,
+                choice.policy,
+                step.attempt,
+                self._clock.monotonic(),
+                role,
+                rank,
+                served,
+                how,
+                pick.why,
+                cached,
+            )
+        )
+        return Chosen(worker, role, rank, max(0, context.tokens - pick.cached) if reads else 0, probe)
+
+    def _seen(self, candidates: tuple[Worker, ...], now: float) -> tuple[CandidateRecord, ...]:
+        """The candidates as their policy is shown them. There may be hundreds, and hardly ever is a rank left alone."""
+        if self._registry.breakers.any_rank_tripped:
+            return tuple([self._shown(each, now) for each in candidates])
+        return tuple([each.record for each in candidates])
+
+    def _shown(self, worker: Worker, now: float) -> CandidateRecord:
+        """A candidate as its policy is shown it, without the ranks that are left alone."""
+        out = self._registry.breakers.ranks_out(worker.name, worker.rank_count, now)
+        return replace(worker.record, ranks_out=out) if out else worker.record
+
+    def _rank(self, worker: Worker, pick: Pick, now: float) -> int | None:
+        """The rank that is asked: the one that was picked, unless it is left alone for a while; then the others in turn."""
+        if worker.spec.rank is not None:
+            return worker.spec.rank
+        out = self._registry.breakers.ranks_out(worker.name, worker.rank_count, now)
+        if not out or (pick.rank is not None and pick.rank not in out):
+            return pick.rank
+        self._turn += 1
+        left = [rank for rank in range(worker.rank_count) if rank not in out]
+        return left[self._turn % len(left)]
+
+    def _refuse_outdated(self, prompted: Prompted, candidates: tuple[Worker, ...]) -> None:
+        """Raise NoWorker if the model has another tokenizer by now than the one that made the ids: its workers left and others
+        joined after the prompt was made."""
+        model = self._models.get(prompted.request.model)
+        if model is prompted.model or model is None or model.tokenizer is prompted.model.tokenizer:
+            return
+        if prompted.model.tokenizer is not None and any(each.facts.door == "ids" for each in candidates):
+            raise NoWorker(f"The model '{prompted.model.name}' was replaced meanwhile.", retry_after=1.0)
+
+    def _refuse_for_now(self, prompted: Prompted, role: WorkerRole) -> None:
+        """Raise NoWorker if a worker that is not reachable now could do what the ready ones cannot."""
+        model = prompted.request.model
+        roles = (role, "regular")  # what does everything does the part too
+        away = [each for each in self._registry.of(model) if each.role in roles and each.state == "unreachable"]
+        try:
+            able(prompted, tuple(away))
+        except SmgError:
+            return
+        if away:
+            self._registry.refuse(model)
+
+
+def _sparing(step: Select) -> tuple[Select, ...]:
+    """What is asked for in turn, until there is someone: no suspect at all, none at one of the two ends, and suspects that have
+    not failed together."""
+    if not step.suspects:
+        return (step,)
+    starts, ends = (frozenset(each) for each in zip(*step.suspects, strict=True))
+    others = [(starts - {start}) | {end for first, end in step.suspects if first == start} for start in sorted(starts)]
+    without = replace(step, suspects=frozenset())
+    return tuple(replace(without, exclude=step.exclude | names) for names in (starts | ends, starts, ends, *others))
+
+
+def hand_over_costs(candidates: Sequence[Worker], ends: Sequence[Worker], cost: float) -> Mapping[str, float]:
+    """`cost` by the name of each candidate that is on the host of none of `ends`."""
+    hosts = {each.host for each in ends}
+    return {each.name: cost for each in candidates if each.host not in hosts}
+
+
+def understand_each_other(prefill: Worker, decode: Worker) -> bool:
+    """Whether one worker takes the cache that the other hands over."""
+    return hands_to(KvEnd(prefill.facts.dialect, prefill.kv), KvEnd(decode.facts.dialect, decode.kv))
+
+
+def can_go_on(prompted: Prompted, received: int, worker: Worker) -> bool:
+    """Whether a worker's engine takes ids, and has room for `received` tokens and one more behind the prompt."""
+    context = worker.facts.context_length
+    return worker.facts.door == "ids" and (not context or len(prompted.ids) + received < context)
+
+
+def able(prompted: Prompted, candidates: tuple[Worker, ...]) -> tuple[Worker, ...]:
+    """The candidates whose engines can do what is asked; raises the refusal when none can."""
+    found, refusal = [], None
+    for worker in candidates:
+        try:
+            fitted(prompted, worker.facts)
+        except SmgError as error:
+            refusal = refusal or error
+        else:
+            found.append(worker)
+    if not found and refusal is not None:
+        raise refusal
+    return tuple(found)

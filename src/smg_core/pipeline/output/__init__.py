@@ -1,0 +1,1 @@
+"""From an engine's output to events: decode, stop strings, reasoning, tool calls, counts."""

@@ -1,0 +1,131 @@
+"""Reasoning within a budget: at so many tokens it is closed for the model, and the turn goes on.
+
+The reader of a turn with a budget counts the tokens of the reasoning that is open. Where they reach the budget, the engine's
+call ends there; the family's end marker is put behind the ids so far, for the reader and for the next call of the engine, which
+has all but the marker in its cache. Reasoning that ends by itself is left alone, and costs nothing more. Pure. Above:
+pipeline.fit.fit says which budget there is, pipeline.calls.streaming makes the reader, pipeline.flow.flow asks for the second call. Below:
+pipeline.output.processor.
+"""
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from smg_core.engines.base import EngineOutput
+from smg_core.engines.constraint import Constraint
+from smg_core.errors import SmgError, UnsupportedParameter
+from smg_core.events import Event
+from smg_core.pipeline.output.joining import one_by_one
+from smg_core.pipeline.output.plan import OutputPlan
+from smg_core.pipeline.output.processor import OutputProcessor
+from smg_core.pipeline.prompt.prepare import offered
+from smg_core.pipeline.prompt.served import ServedModel
+from smg_core.request import GenerationRequest
+from smg_core.tokenizer.base import Tokenizer
+from smg_parsers.reasoning import left_at, marks_of
+
+__all__ = ["Budget", "BudgetedProcessor", "budget_of"]
+
+_KEPT = frozenset({"messages", "generate_content", "chat"})
+"""The APIs whose budget is a ceiling that the gateway keeps. That of Chat Completions is told to the model instead, where its
+chat template has a word for it."""
+
+
+class Budget(Struct, frozen=True):
+    """At most `tokens` of reasoning; `marker` is the text that closes it, `ids` are the marker's. What follows is held to
+    `constraint`."""
+
+    tokens: int
+    marker: str
+    ids: tuple[int, ...]
+    constraint: Constraint | None = None
+
+
+def budget_of(
+    request: GenerationRequest,
+    model: ServedModel,
+    tokenizer: Tokenizer,
+    prompt: str = "",
+    constraint: Constraint | None = None,
+    *,
+    thinks: bool = True,
+) -> Budget | None:
+    """The budget that the answer to `request` has to keep, with the marker that closes what its `prompt` has opened; None where
+    it has none, and where the model's family has no marker for the end of reasoning. Raises UnsupportedParameter in the second
+    case where the deployment wants that, and for an answer of several choices that may reason (`thinks`): an engine makes them in
+    one call, which cannot end for one of them alone."""
+    tokens = request.reasoning.budget_tokens
+    api = "" if request.origin is None else request.origin.api
+    if tokens is None or api not in _KEPT or (api == "chat" and _is_told(request, model)):
+        return None
+    closes = model.parser.thinking.closes if model.parser is not None else ()
+    if closes and request.sampling.n > 1:
+        if not thinks:
+            return None
+        raise UnsupportedParameter(
+            "A budget for reasoning is kept where one choice is asked for: ask for one, or set no budget.",
+            param="reasoning.budget_tokens",
+        )
+    if closes and model.parser is not None:
+        thinking = model.parser.thinking
+        marker = dict(marks_of(thinking)).get(left_at(prompt, thinking)[0] or "", closes[0])
+        return Budget(tokens, marker, tuple(tokenizer.encode(marker)), constraint)
+    if model.refuses_budget and api != "chat":
+        raise UnsupportedParameter(
+            "The reasoning of this model cannot be closed by the gateway, so it takes no budget.",
+            param="reasoning.budget_tokens",
+        )
+    return None
+
+
+def _is_told(request: GenerationRequest, model: ServedModel) -> bool:
+    """Whether the template that wrote the request's prompt told the model its budget."""
+    return model.template is not None and model.template.tells_budget(tools=bool(offered(request)))
+
+
+class BudgetedProcessor(OutputProcessor):
+    """Reads a turn of one choice within a budget. `cut_short` says that the budget is used up while the model still reasons: the
+    turn is to go on with another call (`resume`). `closed`: the gateway has closed the reasoning."""
+
+    __slots__ = ("_budget", "_early", "closed")
+
+    def __init__(self, plan: OutputPlan, first_call: int, budget: Budget) -> None:
+        super().__init__(plan, first_call, keep_ids=True)
+        self._budget = budget
+        self.closed = False
+        self._early: list[Event] = []  # the events of closing the reasoning, before those of the next call
+
+    def feed(self, outputs: Sequence[EngineOutput]) -> list[Event]:
+        """The events that follow from `outputs`, up to the token that uses up the budget."""
+        events, self._early = self._early, []
+        try:
+            for output in outputs:
+                for part in (output,) if self.closed else one_by_one(output):
+                    events += super().feed((part,))
+                    if self._used_up(events):
+                        self.cut_short = self.done = True
+                        return events
+        except SmgError:
+            self.rest = [*events, *self.rest]
+            raise
+        return events
+
+    def _used_up(self, events: list[Event]) -> bool:
+        """Whether the reasoning is to be closed here. All that came so far is of the reasoning then, what was held back as the
+        possible beginning of a stop string too, unless the model itself has closed the reasoning in it."""
+        (choice,) = self._choices
+        if self.closed or not choice.reasons or choice.reasoning_tokens < self._budget.tokens:
+            return False
+        choice.end_held(events)
+        return choice.reasons
+
+    def resume(self) -> None:
+        """Called before the outputs of another engine call; closes the reasoning if the budget is used up."""
+        super().resume()
+        if not self.cut_short or self._kept is None:
+            return
+        self.cut_short = self.done = False
+        self.closed = True
+        self._kept.put(self._budget.ids)
+        (choice,) = self._choices
+        self._early = choice.end_reasoning(self._budget.marker, self._budget.ids)

@@ -1,0 +1,54 @@
+"""How the output of one turn is to be read: the record that `pipeline.fit.fit` makes and `pipeline.output.processor` follows. Pure."""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import attrs
+
+from smg_core.pipeline.output.echo import Echo
+from smg_core.pipeline.prompt.conformance import Check, OnViolation
+from smg_core.tokenizer.base import Tokenizer
+from smg_parsers import Piece
+
+__all__ = ["OutputParser", "OutputPlan"]
+
+
+class OutputParser(Protocol):
+    """What is used here of `smg_parsers.Parser`."""
+
+    @property
+    def waiting(self) -> int: ...
+
+    def feed(self, text: str, /) -> Sequence[Piece]: ...
+
+    def finish(self) -> Sequence[Piece]: ...
+
+
+@attrs.frozen
+class OutputPlan:
+    """How to read one turn. `copies`: how many choices of the answer each choice of the engine is copied to (greedy n > 1 is
+    sampled once: every sample would be the same). `hidden_ids` never become text. `check` returns why a complete text violates
+    its format, or None; `on_violation` decides what happens then (`conformance`), and `Finished` reports it. `single_call`: only
+    the first tool call of a choice is passed on. `free_text`: the names of tools whose calls carry free text, which the model
+    writes as the one argument of a function. `seal` makes the seal of a block of reasoning from its text. `echo` is put before
+    the text of each choice. `token_ids`: the ids of the tokens are told, by the deltas of the text, or by events
+    of their own where there is a parser. `most_tokens`: an engine that sends more of a choice is broken (0: no bound)."""
+
+    tokenizer: Tokenizer
+    prompt_tokens: int
+    choices: int = 1
+    copies: int = 1
+    stop: tuple[str, ...] = ()
+    include_stop: bool = False
+    skip_special_tokens: bool = True
+    hidden_ids: frozenset[int] = frozenset()
+    make_parser: Callable[[], OutputParser] | None = None
+    single_call: bool = False
+    free_text: frozenset[str] = frozenset()
+    logprobs: bool = False
+    check: Check | None = None
+    on_violation: OnViolation = "report"
+    seal: Callable[[str], bytes] | None = None
+    echo: Echo | None = None
+    token_ids: bool = False
+    most_tokens: int = 0

@@ -1,0 +1,1 @@
+"""Several engines for one request: prefill, decode, encode."""

@@ -1,0 +1,1 @@
+"""Pooled work: embeddings, scores, classes; no flow, no stream."""

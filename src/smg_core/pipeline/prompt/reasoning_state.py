@@ -1,0 +1,61 @@
+"""Which reasoning may come before the answer to one request, as its prompt and its settings leave it.
+
+The prompt says most: templates open the reasoning there, or close it where it is switched off. Where the prompt says nothing the
+model opens its reasoning itself, if it is one that does. Pure. Above: reading, holding. Below: smg_parsers.
+"""
+
+import attrs
+
+from smg_core.pipeline.prompt.served import ServedModel
+from smg_core.request import GenerationRequest, ReasoningSettings
+from smg_parsers import Family
+from smg_parsers.constraints import SHAPES
+from smg_parsers.reasoning import left_at, marks_of
+
+__all__ = ["NO_THOUGHT", "Thought", "thought_of"]
+
+
+@attrs.frozen
+class Thought:
+    """`marks`: the pairs of markers between which reasoning may stand; none if there will be none. `open`: the prompt has opened
+    it, with the first marker of the only pair. `expected`: the model can be taken to reason; `asked`: the prompt or the request
+    asks for it."""
+
+    marks: tuple[tuple[str, str], ...] = ()
+    open: bool = False
+    expected: bool = False
+    asked: bool = False
+
+
+NO_THOUGHT = Thought()
+
+
+def thought_of(request: GenerationRequest, model: ServedModel, family: Family, prompt: str) -> Thought:
+    """The reasoning that may come before the answer; `prompt` is the rendered prompt, `family` reads the answer."""
+    opened, closed = left_at(prompt, family.thinking)
+    pairs = _pairs(family)
+    if opened is not None:
+        closes = dict(pairs).get(opened, pairs[0][1] if pairs else "")
+        return Thought(((opened, closes),), open=True, expected=True, asked=True)
+    if not pairs or closed:
+        return NO_THOUGHT
+    if _switched_off(request.reasoning) and not family.headed:  # a channel for reasoning cannot be switched off
+        return NO_THOUGHT
+    asked = _asked(request.reasoning)
+    return Thought(pairs, expected=asked or model.thinks or family.headed, asked=asked)
+
+
+def _pairs(family: Family) -> tuple[tuple[str, str], ...]:
+    """The family's pairs of markers: those of its row, or that with which a constraint describes its reasoning."""
+    shape = SHAPES.get(family.name)
+    return marks_of(family.thinking) or (() if shape is None or shape.think is None else (shape.think,))
+
+
+def _switched_off(reasoning: ReasoningSettings) -> bool:
+    return reasoning.enabled is False or reasoning.effort == "none" or reasoning.budget_tokens == 0
+
+
+def _asked(reasoning: ReasoningSettings) -> bool:
+    return not _switched_off(reasoning) and bool(
+        reasoning.enabled or reasoning.adaptive or reasoning.effort is not None or reasoning.budget_tokens
+    )

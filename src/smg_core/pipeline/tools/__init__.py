@@ -1,0 +1,1 @@
+"""Tools that run in the gateway between the turns of a model."""
