@@ -15,9 +15,9 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+from smg_core.commands.simulate import faults_flags, fleet_flags, simulate_flags
 from smg_core.config.config import Config, Resolved, describe, to_yaml
 from smg_core.settings import ConfigError, Setting, closest, nearest, number_flag
-from smg_core.simulator_commands import faults_flags, fleet_flags, simulate_flags
 
 if TYPE_CHECKING:
     from smg_core.operation.config_source import ConfigSource
@@ -118,7 +118,7 @@ def _audit(args: argparse.Namespace) -> int:
 
 
 def _demo(args: argparse.Namespace) -> int:
-    from smg_core.demo import run
+    from smg_core.commands.demo import run
 
     try:
         return run(args.prompt, port=args.port, keep_serving=args.serve)
@@ -131,8 +131,8 @@ def _setup(args: argparse.Namespace) -> int:
     import httpx
     import msgspec
 
-    from smg_core.admin_client import bearer_of
-    from smg_core.client_setup import PROGRAMS, choose_model, served_models
+    from smg_core.commands.admin import bearer_of
+    from smg_core.commands.client_setup import PROGRAMS, choose_model, served_models
 
     url, headers = args.url.rstrip("/"), bearer_of(os.environ.get(_KEY, ""), _KEY)
     try:
@@ -157,7 +157,7 @@ def _setup(args: argparse.Namespace) -> int:
 def _conform(args: argparse.Namespace) -> int:
     import httpx
 
-    from smg_core.admin_client import bearer_of
+    from smg_core.commands.admin import bearer_of
     from smg_core.conform.asking import look_at
 
     bearer_of(args.key, "--key")
@@ -339,20 +339,20 @@ def _audit_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def _plugin_flags(parser: argparse.ArgumentParser) -> None:
-    from smg_core.plugin_command import plugin_flags
+    from smg_core.commands.plugin import plugin_flags
 
     plugin_flags(parser)
 
 
 def _audit_log_flags(parser: argparse.ArgumentParser) -> None:
-    from smg_core.audit_command import audit_log_flags
+    from smg_core.commands.audit import audit_log_flags
 
     audit_log_flags(parser)
 
 
 def _admin_commands(commands: "argparse._SubParsersAction[_Parser]") -> None:
     """The commands that ask the admin door."""
-    from smg_core import admin_client as client
+    from smg_core.commands import admin as client
     from smg_core.top.command import top_flags
 
     for name, flags, text in (
@@ -383,7 +383,7 @@ def _demo_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def _setup_flags(parser: argparse.ArgumentParser) -> None:
-    from smg_core.client_setup import PROGRAMS
+    from smg_core.commands.client_setup import PROGRAMS
 
     parser.set_defaults(run=_setup)
     parser.add_argument("program", choices=sorted(PROGRAMS), help="the program that is to use the gateway")

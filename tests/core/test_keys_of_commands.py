@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smg_core.admin_client import bearer_of
 from smg_core.cli import main
+from smg_core.commands.admin import bearer_of
 from smg_core.settings import ConfigError
 
 BAD = {"two lines": "s3cret-one\ns3cret-two", "not ASCII": "s3crét", "a control character": "s3cret\x1b[31m"}

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from smg_core.admin_client import AdminDoor, DoorRefused, door_flags, opened_door
+from smg_core.commands.admin import AdminDoor, DoorRefused, door_flags, opened_door
 from smg_core.json_types import Json
 from smg_core.settings import number_flag
 from smg_core.top.figures import MetricsReading, figures_between, read_metrics

@@ -88,9 +88,9 @@ def faults_flags(parser: argparse.ArgumentParser) -> None:
 
 def fleet_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of `smg-gateway simulate-fleet`."""
-    from smg_core import fleet_command  # loads numpy and all policies
+    from smg_core.commands import simulate_fleet
 
-    fleet_command.comparing_flags(parser)
+    simulate_fleet.comparing_flags(parser)
 
 
 def _fault_kind(text: str) -> str:

@@ -10,7 +10,7 @@ from tests.gateway.conftest import over_http
 from smg_core import Config
 from smg_core.auth.settings import AuthConfig
 from smg_core.cli import main
-from smg_core.client_setup import PROGRAMS, ListedModel, choose_model, served_models
+from smg_core.commands.client_setup import PROGRAMS, ListedModel, choose_model, served_models
 from smg_core.simulator.engine import SimulatorConfig
 
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from smg_core.cli import main
+from smg_core.commands.plugin import exports_of, hooks_of
 from smg_core.middleware.base import About, AnswerPiece, ChangeText
 from smg_core.middleware.entries import parse_entries
-from smg_core.plugin_command import exports_of, hooks_of
 from smg_core.settings import ConfigError
 from smg_core.wasm.loading import WasmPlugins
 
