@@ -20,7 +20,7 @@ import attrs
 import httpx
 
 from smg_core import Config, Gateway
-from smg_core.config.config import LimitsConfig
+from smg_core.config import LimitsConfig
 from smg_core.gateway.simulated import SimulatedGateway
 from smg_core.server.http_server import HttpServer
 from smg_core.simulator.clockwork import Timing

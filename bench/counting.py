@@ -20,7 +20,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 from smg_core import Config, Gateway
-from smg_core.config.config import TokenizerConfig
+from smg_core.config import TokenizerConfig
 
 SYLLABLES = [consonant + vowel for consonant in "bcdfghklmnprst" for vowel in "aeiou"]
 PATH = "/v1/messages/count_tokens"

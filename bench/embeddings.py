@@ -15,7 +15,7 @@ from multiprocessing.connection import Connection
 import httpx
 
 from smg_core import Config, Gateway
-from smg_core.config.config import LimitsConfig
+from smg_core.config import LimitsConfig
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.running import run_simulator

@@ -18,7 +18,7 @@ from collections.abc import Callable
 import httpx
 
 from smg_core import Config, Gateway
-from smg_core.config.config import WorkersConfig
+from smg_core.config import WorkersConfig
 from smg_core.engines.base import EngineFacts
 from smg_core.routing import policy
 from smg_core.routing.base import RoutingContext

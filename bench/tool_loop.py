@@ -24,7 +24,7 @@ from typing import Any
 from mcp import Client
 
 from smg_core import Config, Gateway
-from smg_core.config.config import McpConfig
+from smg_core.config import McpConfig
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.server import SimulatedEngine
 from smg_core.testing import Reply, in_thread, tool_call

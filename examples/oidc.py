@@ -19,7 +19,7 @@ from joserfc import jwt
 from joserfc.jwk import ECKey
 
 from smg_core import Config, Gateway
-from smg_core.config.config import OidcConfig
+from smg_core.config import OidcConfig
 
 AUDIENCE = "https://models.example.com"
 KEY = ECKey.generate_key("P-256", {"kid": "first"})

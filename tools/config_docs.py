@@ -8,7 +8,7 @@ import json
 import sys
 from pathlib import Path
 
-from smg_core.config.config import Config, Setting, describe
+from smg_core.config import Config, Setting, describe
 from smg_core.operation.hardening import BOUNDS, CHECKS, SECRET_FILES
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -37,7 +37,7 @@ what results, and where each value came from.
 In Python, the same records are built by hand and keep the same bounds:
 
 ```python test
-from smg_core.config.config import Config, LimitsConfig, ServerConfig
+from smg_core.config import Config, LimitsConfig, ServerConfig
 
 config = Config(server=ServerConfig(port=9000), limits=LimitsConfig(n=4))
 ```

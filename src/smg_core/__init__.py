@@ -11,7 +11,7 @@ Importing this package imports none of the rooms below it; a name is fetched whe
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from smg_core.config.config import Config
+    from smg_core.config import Config
     from smg_core.gateway.gateway import Gateway
     from smg_core.workers.worker import WorkerSpec
 
@@ -20,7 +20,7 @@ __all__ = ["Config", "Gateway", "WorkerSpec", "__version__"]
 __version__ = "0.1.0"
 
 _WHERE = {
-    "Config": "smg_core.config.config",
+    "Config": "smg_core.config",
     "Gateway": "smg_core.gateway.gateway",
     "WorkerSpec": "smg_core.workers.worker",
 }

@@ -16,8 +16,11 @@ from tests.engines.real_engines import RealEngine
 from tests.gateway.conftest import eventually
 
 from smg_core import Config, Gateway
-from smg_core.config.config import EnginesConfig, ObservabilityConfig, TimeoutsConfig, WorkersConfig
+from smg_core.engines.settings import EnginesConfig
 from smg_core.gateway.launched import LaunchedGateway
+from smg_core.observability.settings import ObservabilityConfig
+from smg_core.pipeline.settings import TimeoutsConfig
+from smg_core.workers.settings import WorkersConfig
 from smg_core.workers.worker import Worker, WorkerSpec
 
 COMES_UP_S = 1200.0

@@ -12,7 +12,7 @@ from tests.engines.running import COMES_UP_S, Running
 from tests.engines.test_client_suite import ENDLESS, GREETING, HELLO
 
 from smg_core import Config, Gateway
-from smg_core.config.config import AdminConfig
+from smg_core.admin.settings import AdminConfig
 from smg_core.operation.process_table import ProcessTable
 from smg_core.server.admin_door import administered
 from smg_core.server.admin_listener import admin_listener

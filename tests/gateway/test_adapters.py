@@ -14,16 +14,18 @@ from tests.gateway.test_admin import table
 from tests.shared import PATIENCE
 
 from smg_core import Config, Gateway
+from smg_core.admin.settings import AdminConfig
 from smg_core.app.app import App
 from smg_core.app.inprocess import async_client
 from smg_core.auth.base import Head
 from smg_core.channel.base import Channel
 from smg_core.channel.local import LocalChannel
 from smg_core.cli import main
-from smg_core.config.config import AdminConfig, DisaggregationConfig, ModelConfig, WorkersConfig
 from smg_core.engines.dialects import DIALECTS
 from smg_core.errors import Overloaded
 from smg_core.grants import Grants
+from smg_core.http.settings import ModelConfig
+from smg_core.pipeline.settings import DisaggregationConfig
 from smg_core.request import Caller
 from smg_core.server.admin_door import administered
 from smg_core.server.admin_listener import admin_listener, close_listener
@@ -31,6 +33,7 @@ from smg_core.simulator.adapters import LoadedAdapter
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.server import SimulatedEngine
 from smg_core.testing import MemoryObserver
+from smg_core.workers.settings import WorkersConfig
 from smg_core.workers.worker import WorkerSpec
 
 pytestmark = pytest.mark.anyio

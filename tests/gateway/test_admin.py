@@ -22,19 +22,17 @@ from tests.gateway.test_serve import QUICK, read, start
 from tests.shared import PATIENCE
 
 from smg_core.admin.app import AdminApp, admin_table
+from smg_core.admin.settings import AdminConfig
+from smg_core.auth.settings import AuthConfig
 from smg_core.cli import main
-from smg_core.config.config import (
-    AdminConfig,
-    AuthConfig,
-    Config,
-    ConfigError,
-    ObservabilityConfig,
-    RoutingConfig,
-    TlsConfig,
-)
+from smg_core.config.config import Config
+from smg_core.observability.settings import ObservabilityConfig
 from smg_core.operation.process_table import ProcessTable
+from smg_core.routing.settings import RoutingConfig
 from smg_core.server.admin_door import administered
 from smg_core.server.admin_listener import admin_listener, close_listener
+from smg_core.server.tls.settings import TlsConfig
+from smg_core.settings import ConfigError
 from smg_core.simulator.server import SimulatedEngine
 
 pytestmark = pytest.mark.anyio

@@ -9,7 +9,8 @@ from smg_core import Config
 from smg_core.app.app import App
 from smg_core.app.inprocess import async_client
 from smg_core.auth.base import Head
-from smg_core.config.config import ModelConfig, TimeoutsConfig
+from smg_core.http.settings import ModelConfig
+from smg_core.pipeline.settings import TimeoutsConfig
 from smg_core.request import Caller
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.faults import Fault

@@ -10,7 +10,8 @@ from tests.gateway.test_admin import ADMIN, KEYS, USER, bearer, opened
 
 from smg_core.admin.auditing import audit_fault
 from smg_core.cli import main
-from smg_core.config.config import AuditConfig, Config
+from smg_core.config.config import Config
+from smg_core.observability.settings import AuditConfig
 from smg_core.processes.serve import serve
 
 pytestmark = pytest.mark.anyio

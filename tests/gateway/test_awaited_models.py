@@ -11,10 +11,11 @@ from smg_core import Config, Gateway
 from smg_core.app.app import App
 from smg_core.app.inprocess import async_client
 from smg_core.auth.base import Head
-from smg_core.config.config import ModelConfig, WorkersConfig
 from smg_core.grants import Grants
+from smg_core.http.settings import ModelConfig
 from smg_core.request import Caller
 from smg_core.testing import FakeClock
+from smg_core.workers.settings import WorkersConfig
 from smg_core.workers.worker import WorkerSpec
 
 pytestmark = pytest.mark.anyio

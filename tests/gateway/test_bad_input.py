@@ -15,10 +15,10 @@ from tests.gateway.conftest import CHAT, House, body, in_process, over_http, set
 from tests.peers import listening
 
 from smg_core import Config
-from smg_core.config.config import LimitsConfig
 from smg_core.hooks import RequestFinished
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.model_folder import MODEL_FOLDER
+from smg_core.wire.settings import LimitsConfig
 
 pytestmark = pytest.mark.anyio
 

@@ -10,10 +10,10 @@ from tests.gateway.test_admin import opened
 from tests.gateway.test_metrics import scraped
 
 from smg_core import Config
-from smg_core.config.config import ServerConfig
 from smg_core.errors import PermissionDenied, UnsupportedMedia
 from smg_core.http.browsers import check_json_type, hosts_taken, is_loopback
 from smg_core.http.routes import WEBSOCKET
+from smg_core.http.settings import ServerConfig
 
 pytestmark = pytest.mark.anyio
 

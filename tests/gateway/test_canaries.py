@@ -21,17 +21,13 @@ from tests.gateway.test_metrics import a_table, meter_of
 from tests.shared import PATIENCE
 
 from smg_core.admin.app import AdminApp
-from smg_core.config.config import (
-    AdminConfig,
-    AuditConfig,
-    AuthConfig,
-    Config,
-    HistoryConfig,
-    MetricsConfig,
-    ObservabilityConfig,
-    TimeoutsConfig,
-)
+from smg_core.admin.settings import AdminConfig
+from smg_core.auth.settings import AuthConfig
+from smg_core.config.config import Config
+from smg_core.history.settings import HistoryConfig
 from smg_core.observability.logs import AccessLog, configure
+from smg_core.observability.settings import AuditConfig, MetricsConfig, ObservabilityConfig
+from smg_core.pipeline.settings import TimeoutsConfig
 from smg_core.server.admin_door import administered
 from smg_core.server.admin_listener import admin_listener, close_listener
 from smg_core.simulator.engine import SimulatorConfig

@@ -26,10 +26,11 @@ from tests.gateway.tool_server import ToolServer, tool_server
 from tests.shared import PATIENCE
 
 from smg_core.cli import main
-from smg_core.config.config import Config, ObservabilityConfig, TimeoutsConfig, TracesConfig
+from smg_core.config.config import Config
 from smg_core.hooks import ToolCalled
 from smg_core.observability.logs import AccessLog, configure
-from smg_core.pipeline.settings import McpConfig
+from smg_core.observability.settings import ObservabilityConfig, TracesConfig
+from smg_core.pipeline.settings import McpConfig, TimeoutsConfig
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.replies import Reply
 

@@ -18,15 +18,16 @@ from tests.gateway.test_metrics import meter_of
 from tests.shared import PATIENCE
 
 from smg_core import Config, Gateway
-from smg_core.config.config import BreakerConfig, ObservabilityConfig, TracesConfig, WorkersConfig
 from smg_core.engines.dialects import DIALECTS
 from smg_core.engines.http.dialects import HTTP_DIALECTS
 from smg_core.observability.logs import AccessLog, configure
+from smg_core.observability.settings import ObservabilityConfig, TracesConfig
 from smg_core.routing.settings import RoutingConfig
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.faults import STATUSES, Fault
 from smg_core.simulator.replies import Reply, Rule
 from smg_core.testing import MemoryObserver
+from smg_core.workers.settings import BreakerConfig, WorkersConfig
 
 pytestmark = pytest.mark.anyio
 

@@ -13,11 +13,13 @@ from tests.gateway.conftest import CHAT, JSON, House, body, eventually, in_proce
 from tests.shared import PATIENCE
 
 from smg_core import Config
-from smg_core.config.config import LimitsConfig, TimeoutsConfig, WorkersConfig
 from smg_core.hooks import RequestFinished, RequestStarted
+from smg_core.pipeline.settings import TimeoutsConfig
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.faults import Fault
+from smg_core.wire.settings import LimitsConfig
+from smg_core.workers.settings import WorkersConfig
 
 pytestmark = pytest.mark.anyio
 

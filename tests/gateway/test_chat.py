@@ -12,11 +12,14 @@ import pydantic
 import pytest
 from tests.gateway.conftest import House, body, in_process, over_http
 
-from smg_core.config.config import Config, LimitsConfig, ServerConfig, StructuredConfig
+from smg_core.config.config import Config
 from smg_core.hooks import EncodeDone, FirstToken, FormatViolation, RequestFinished, RequestStarted, WorkerPicked
+from smg_core.http.settings import ServerConfig
+from smg_core.pipeline.settings import StructuredConfig
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.replies import Reply
 from smg_core.testing import tool_call
+from smg_core.wire.settings import LimitsConfig
 
 pytestmark = pytest.mark.anyio
 
@@ -390,7 +393,8 @@ async def test_reasoning_is_told_from_the_answer(stream: bool) -> None:
 
 
 def parsing(family: str) -> Any:
-    from smg_core.config.config import Config, ModelConfig
+    from smg_core.config.config import Config
+    from smg_core.http.settings import ModelConfig
 
     return Config(model=ModelConfig(parser=family))
 
@@ -454,7 +458,8 @@ async def test_a_request_is_explained_without_an_engine_being_asked() -> None:
 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_an_explanation_comes_as_a_header_where_it_is_allowed_and_asked_for(stream: bool) -> None:
-    from smg_core.config.config import Config, ObservabilityConfig
+    from smg_core.config.config import Config
+    from smg_core.observability.settings import ObservabilityConfig
 
     async with in_process(config=Config(observability=ObservabilityConfig(explain=True))) as house:
         asked = await house.http.post("/v1/chat/completions", json=body(stream=stream), headers={"x-smg-explain": "1"})
@@ -473,7 +478,8 @@ async def test_an_explanation_comes_as_a_header_where_it_is_allowed_and_asked_fo
 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_an_explanation_of_several_prompts_says_that_it_is_of_one_of_them(stream: bool) -> None:
-    from smg_core.config.config import Config, ObservabilityConfig
+    from smg_core.config.config import Config
+    from smg_core.observability.settings import ObservabilityConfig
 
     async with in_process(config=Config(observability=ObservabilityConfig(explain=True))) as house:
         fields = {"model": "sim", "prompt": ["alpha", "beta", "gamma"], "max_tokens": 2, "stream": stream}

@@ -16,8 +16,9 @@ from tests.peers import listening
 from tests.shared import PATIENCE
 
 from smg_core import Config, Gateway
-from smg_core.config.config import EnginesConfig, ModelConfig
+from smg_core.engines.settings import EnginesConfig
 from smg_core.hooks import WorkerStateChanged
+from smg_core.http.settings import ModelConfig
 from smg_core.testing import MemoryObserver
 from smg_core.workers.worker import WorkerSpec
 

@@ -15,7 +15,7 @@ from tests.gateway.test_tool_loop import ADD, DONE, LOOK, NOTES, calls, configur
 from tests.gateway.tool_server import ToolServer, tool_server
 
 from smg_core import Config
-from smg_core.config.config import HistoryConfig
+from smg_core.history.settings import HistoryConfig
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.replies import Reply
 

@@ -20,8 +20,8 @@ from tests.shared import PATIENCE
 from tokenizers import AddedToken, Tokenizer
 
 from smg_core import Config, Gateway
-from smg_core.config.config import StructuredConfig
 from smg_core.hooks import FormatViolation, RequestFinished, Retrying
+from smg_core.pipeline.settings import StructuredConfig
 from smg_core.routing import Policy
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig

@@ -7,9 +7,10 @@ import pytest
 from tests.gateway.conftest import House, in_process
 
 from smg_core import Config
-from smg_core.config.config import MessagesConfig, ModelConfig
+from smg_core.http.settings import ModelConfig
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.replies import Reply
+from smg_core.wire.settings import MessagesConfig
 
 pytestmark = pytest.mark.anyio
 

@@ -17,10 +17,13 @@ from tests.shared import PATIENCE
 
 from smg_core.auth.certificates import Certificate, CertificateCallers
 from smg_core.auth.roles import Roles
+from smg_core.auth.settings import AuthConfig
 from smg_core.config.check import check
-from smg_core.config.config import AuthConfig, Config, ConfigError, TlsConfig
+from smg_core.config.config import Config
 from smg_core.errors import AuthenticationFailed
 from smg_core.hooks import ExchangeEnded
+from smg_core.server.tls.settings import TlsConfig
+from smg_core.settings import ConfigError
 
 pytestmark = pytest.mark.anyio
 

@@ -12,10 +12,11 @@ from tests.gateway.conftest import House, in_process, over_http, settled
 from tests.gateway.fleet import Member, fleet
 
 from smg_core import Gateway, simulator
-from smg_core.config.config import Config, LimitsConfig
+from smg_core.config.config import Config
 from smg_core.hooks import RequestFinished
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.replies import Reply, Rule
+from smg_core.wire.settings import LimitsConfig
 
 pytestmark = pytest.mark.anyio
 

@@ -16,8 +16,9 @@ from tests.gateway.conftest import CHAT, body, eventually, over_http
 from tests.gateway.test_admin import KEYS, opened, table
 from tests.shared import PATIENCE
 
+from smg_core.admin.settings import AdminConfig
 from smg_core.auth.settings import AuthConfig
-from smg_core.config.config import AdminConfig, describe
+from smg_core.config.config import describe
 from smg_core.gateway.gateway import Gateway
 from smg_core.identity import identity
 from smg_core.identity.identity import static_keys

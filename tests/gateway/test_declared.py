@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 from tests.gateway.conftest import in_process
 
-from smg_core.config.config import Config, WorkersConfig
+from smg_core.config.config import Config
 from smg_core.simulator.engine import SimulatorConfig
+from smg_core.workers.settings import WorkersConfig
 
 pytestmark = pytest.mark.anyio
 

@@ -14,10 +14,10 @@ from tests.gateway.test_failures import taken_apart
 from tests.shared import PATIENCE
 
 from smg_core import Gateway
-from smg_core.config.config import ModelConfig, WorkersConfig
 from smg_core.engines.dialects import DIALECTS
 from smg_core.engines.http.dialects import HTTP_DIALECTS
 from smg_core.engines.settings import EnginesConfig
+from smg_core.http.settings import ModelConfig
 from smg_core.routing.settings import RoutingConfig
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig
@@ -26,6 +26,7 @@ from smg_core.simulator.http_server import http_doors
 from smg_core.simulator.model_folder import MODEL_FOLDER
 from smg_core.simulator.replies import Reply, Rule
 from smg_core.simulator.server import SimulatedEngine
+from smg_core.workers.settings import WorkersConfig
 from smg_core.workers.worker import WorkerSpec
 
 pytestmark = pytest.mark.anyio

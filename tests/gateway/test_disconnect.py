@@ -17,7 +17,6 @@ from tests.peers import listening
 from tests.shared import PATIENCE
 
 from smg_core import Config, Gateway
-from smg_core.config.config import LimitsConfig, WorkersConfig
 from smg_core.engines.client import EngineClient
 from smg_core.engines.h2.transport import H2Transport
 from smg_core.hooks import RequestFinished
@@ -26,6 +25,8 @@ from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.faults import Fault
 from smg_core.simulator.server import SimulatedEngine
 from smg_core.testing import MemoryObserver
+from smg_core.wire.settings import LimitsConfig
+from smg_core.workers.settings import WorkersConfig
 
 pytestmark = pytest.mark.anyio
 

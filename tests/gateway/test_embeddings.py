@@ -16,20 +16,17 @@ from tests.gateway.conftest import House, eventually, in_process, over_http, set
 from tests.gateway.fleet import Member, fleet
 
 from smg_core import Config, Gateway
-from smg_core.config.config import (
-    AuthConfig,
-    LimitsConfig,
-    ObservabilityConfig,
-    PoolingConfig,
-    RoutingConfig,
-    TimeoutsConfig,
-)
+from smg_core.auth.settings import AuthConfig
 from smg_core.hooks import AttemptEnded, RequestFinished, WorkerPicked
+from smg_core.observability.settings import ObservabilityConfig
+from smg_core.pipeline.settings import PoolingConfig, TimeoutsConfig
+from smg_core.routing.settings import RoutingConfig
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import EngineCore, SimulatorConfig
 from smg_core.simulator.faults import Fault
 from smg_core.simulator.model_folder import MODEL_FOLDER, read_vocabulary
 from smg_core.testing import MemoryObserver
+from smg_core.wire.settings import LimitsConfig
 
 pytestmark = pytest.mark.anyio
 

@@ -13,8 +13,9 @@ from tests.gateway.conftest import eventually, over_http
 from tests.gateway.test_admin import ADMIN, KEYS, USER, bearer, table
 from tests.shared import PATIENCE
 
+from smg_core.admin.settings import AdminConfig
 from smg_core.cli import main
-from smg_core.config.config import AdminConfig, Config
+from smg_core.config.config import Config
 from smg_core.engines.base import EngineRequest
 from smg_core.engines.dialects import DIALECTS
 from smg_core.engines.http.dialects import HTTP_DIALECTS

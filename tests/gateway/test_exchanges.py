@@ -95,7 +95,7 @@ async def test_what_an_engine_says_of_its_failure_is_for_the_log_alone(caplog: p
 
 async def test_the_explain_header_names_no_address() -> None:
     from smg_core import Config, Gateway
-    from smg_core.config.config import ObservabilityConfig
+    from smg_core.observability.settings import ObservabilityConfig
     from smg_core.simulator.server import SimulatedEngine
 
     async with SimulatedEngine(SAYS) as engine:

@@ -13,15 +13,17 @@ import pytest
 from tests.gateway.conftest import CHAT, House, body, eventually, in_process, settled
 
 from smg_core import Config, Gateway
-from smg_core.config.config import RoutingConfig, TimeoutsConfig, WorkersConfig
 from smg_core.hooks import AttemptEnded, ExchangeEnded, RequestFinished, Retrying, WorkerStateChanged
 from smg_core.observability.access_lines import access_fields
+from smg_core.pipeline.settings import TimeoutsConfig
+from smg_core.routing.settings import RoutingConfig
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.faults import Fault
 from smg_core.simulator.replies import Reply, Rule
 from smg_core.simulator.server import SimulatedEngine
 from smg_core.testing import MemoryObserver
+from smg_core.workers.settings import WorkersConfig
 
 pytestmark = pytest.mark.anyio
 
@@ -384,7 +386,7 @@ async def test_a_worker_that_restarts_under_load_loses_no_whole_request_and_ends
 
 
 async def test_an_answer_is_refused_before_it_begins_when_more_are_under_way_than_may_be() -> None:
-    from smg_core.config.config import LimitsConfig
+    from smg_core.wire.settings import LimitsConfig
 
     config = Config(limits=LimitsConfig(concurrent_requests=2))
     async with in_process(SAYS, config=config) as house:

@@ -10,7 +10,7 @@ from tests.gateway.conftest import House, over_http
 from tests.mcp_servers.peers import FAULTY
 
 from smg_core import Config
-from smg_core.config.config import McpConfig
+from smg_core.pipeline.settings import McpConfig
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.replies import Reply
 

@@ -14,7 +14,7 @@ from tests.parsers.tags import Tag
 
 import smg_core.simulator
 from smg_core import Config
-from smg_core.config.config import ModelConfig
+from smg_core.http.settings import ModelConfig
 from smg_core.pipeline.settings import StructuredConfig
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.faults import Fault, FaultKind

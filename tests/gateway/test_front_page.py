@@ -11,7 +11,7 @@ from tests.gateway.conftest import House, in_process
 
 from smg_core import Config
 from smg_core.apis.status.front_page import NAMED, front_page
-from smg_core.config.config import AuthConfig
+from smg_core.auth.settings import AuthConfig
 from smg_core.operation.startup_log import announce, curl
 
 pytestmark = pytest.mark.anyio

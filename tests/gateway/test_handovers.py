@@ -10,11 +10,12 @@ import pytest
 from tests.gateway.conftest import House, eventually
 from tests.gateway.test_prefill_decode import TEXT, Way, ask, calls, engine, idle, pools, settings, way
 
-from smg_core.config.config import BreakerConfig, TimeoutsConfig
 from smg_core.engines.base import EngineOutput, EngineRequest
 from smg_core.errors import SmgError, WorkerGone
+from smg_core.pipeline.settings import TimeoutsConfig
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.faults import Fault, FaultKind
+from smg_core.workers.settings import BreakerConfig
 from smg_core.workers.worker import Worker
 
 __all__ = ["way"]

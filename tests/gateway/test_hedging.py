@@ -13,8 +13,9 @@ from tests.gateway.fleet import CALM, Member, Prefer, fleet
 from tests.gateway.test_prefill_decode import member
 
 from smg_core import Config
-from smg_core.config.config import ObservabilityConfig, RoutingConfig, TracesConfig
 from smg_core.hooks import AttemptEnded, Hedged, RequestFinished
+from smg_core.observability.settings import ObservabilityConfig, TracesConfig
+from smg_core.routing.settings import RoutingConfig
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.faults import Fault
 

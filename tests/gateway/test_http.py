@@ -13,8 +13,8 @@ from tests.gateway.conftest import CHAT, House, body, eventually, in_process, ov
 from tests.shared import PATIENCE
 
 from smg_core import Config
-from smg_core.config.config import ServerConfig
 from smg_core.hooks import ExchangeEnded
+from smg_core.http.settings import ServerConfig
 from smg_core.server.http_protocol import BoundedHttpProtocol
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.replies import Reply, Rule

@@ -18,7 +18,7 @@ from tests.gateway.conftest import CHAT, body, over_http
 from tests.shared import PATIENCE
 
 from smg_core import Config, Gateway
-from smg_core.config.config import ServerConfig
+from smg_core.http.settings import ServerConfig
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.replies import Reply, Rule
 

@@ -12,9 +12,10 @@ import pytest
 from tests.gateway.conftest import JSON, House, body, eventually
 
 from smg_core import Config, Gateway
-from smg_core.config.config import ConfigError, RoutingConfig, WorkersConfig
 from smg_core.engines.http.dialects import HTTP_DIALECTS
 from smg_core.hooks import Retrying
+from smg_core.routing.settings import RoutingConfig
+from smg_core.settings import ConfigError
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.faults import Fault
@@ -25,6 +26,7 @@ from smg_core.simulator.server_codec import ChoiceSlice
 from smg_core.simulator.sglang_http_codec import SglangHttpServerCodec
 from smg_core.sse import SseReader
 from smg_core.testing import MemoryObserver
+from smg_core.workers.settings import WorkersConfig
 from smg_core.workers.worker import WorkerSpec
 
 pytestmark = pytest.mark.anyio

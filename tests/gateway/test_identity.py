@@ -23,9 +23,9 @@ from smg_core.app.app import App
 from smg_core.auth.base import Head
 from smg_core.auth.roles import PERMISSIONS, Roles
 from smg_core.auth.settings import AuthConfig
-from smg_core.config.config import ConfigError, HistoryConfig
 from smg_core.errors import AuthenticationFailed, PermissionDenied, StoreFailed
 from smg_core.history.memory import MemoryStore
+from smg_core.history.settings import HistoryConfig
 from smg_core.hooks import SilentObserver
 from smg_core.http.routes import WEBSOCKET
 from smg_core.http.settings import BatchesConfig, ModelConfig, ServerConfig
@@ -33,6 +33,7 @@ from smg_core.identity.identity import unshared_keys
 from smg_core.observability.settings import ObservabilityConfig
 from smg_core.pipeline.answer.trace import Trace
 from smg_core.request import Caller, GenerationRequest
+from smg_core.settings import ConfigError
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.testing import FakeClock
 

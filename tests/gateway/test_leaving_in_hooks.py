@@ -13,8 +13,8 @@ from tests.gateway.test_disconnect import leave
 from tests.shared import PATIENCE
 
 from smg_core import Config
-from smg_core.config.config import ServerConfig
 from smg_core.hooks import ExchangeEnded, RequestFinished
+from smg_core.http.settings import ServerConfig
 from smg_core.middleware.base import (
     CONTINUE,
     About,

@@ -18,10 +18,11 @@ from tests.gateway.test_serve import ENVIRONMENT
 
 from smg_core import Config, Gateway
 from smg_core.admin.app import AdminApp
+from smg_core.admin.settings import AdminConfig
 from smg_core.channel.local import LocalChannel
-from smg_core.config.config import AdminConfig, WorkersConfig
 from smg_core.routing import RoutingDecision
 from smg_core.routing.settings import RoutingConfig
+from smg_core.workers.settings import WorkersConfig
 
 pytestmark = pytest.mark.anyio
 

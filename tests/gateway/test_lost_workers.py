@@ -12,11 +12,13 @@ from tests.gateway.conftest import CHAT, House, body, eventually, settled
 from tests.gateway.fleet import Member, Prefer, fleet
 
 from smg_core import Config
-from smg_core.config.config import EnginesConfig, RoutingConfig, WorkersConfig
+from smg_core.engines.settings import EnginesConfig
 from smg_core.hooks import AttemptEnded
+from smg_core.routing.settings import RoutingConfig
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.faults import Fault
 from smg_core.simulator.server import SimulatedEngine
+from smg_core.workers.settings import WorkersConfig
 
 pytestmark = pytest.mark.anyio
 

@@ -25,14 +25,15 @@ import smg_multimodal.fetch
 import smg_multimodal.packaging
 import smg_multimodal.sounds
 from smg_core import Config
-from smg_core.config.config import MediaConfig, WorkersConfig
 from smg_core.engines.neutral.codec import NeutralCodec
 from smg_core.engines.sglang.codec import SglangCodec
 from smg_core.engines.vllm.codec import VllmCodec
+from smg_core.http.settings import MediaConfig
 from smg_core.models import model_media
 from smg_core.pipeline.prompt.media import MediaItem
 from smg_core.request import MediaSource
 from smg_core.simulator.engine import SimulatorConfig
+from smg_core.workers.settings import WorkersConfig
 from smg_multimodal.prepare import Preparer
 from smg_multimodal.shm import SharedMemory
 

@@ -13,8 +13,8 @@ import pytest
 from tests.gateway.conftest import House, in_process
 
 from smg_core import Config
-from smg_core.config.config import ModelConfig
 from smg_core.conform.messages_stream import MessagesGrammar
+from smg_core.http.settings import ModelConfig
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.replies import Reply
 from smg_core.sse import SseReader

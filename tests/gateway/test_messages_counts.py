@@ -11,8 +11,8 @@ from tests.gateway.conftest import House, in_process
 from tests.gateway.vision_models import picture, qwen2_vl
 
 from smg_core import Config
-from smg_core.config.config import WorkersConfig
 from smg_core.simulator.engine import SimulatorConfig
+from smg_core.workers.settings import WorkersConfig
 
 pytestmark = pytest.mark.anyio
 

@@ -37,16 +37,9 @@ from smg_core import Config, Gateway
 from smg_core.admin.metrics.meter import Meter, metrics_bytes
 from smg_core.admin.metrics.sampling import sample
 from smg_core.admin.metrics.serving import metrics_app
+from smg_core.admin.settings import AdminConfig
+from smg_core.auth.settings import AuthConfig
 from smg_core.clock import SystemClock
-from smg_core.config.config import (
-    AdminConfig,
-    AuthConfig,
-    BreakerConfig,
-    LimitsConfig,
-    MetricsConfig,
-    TracesConfig,
-    WorkersConfig,
-)
 from smg_core.hooks import (
     Moment,
     Observers,
@@ -64,6 +57,7 @@ from smg_core.observability.logs import AccessLog
 from smg_core.observability.metrics.exposition import OPENMETRICS
 from smg_core.observability.metrics.smg_names import SMG_METRICS
 from smg_core.observability.metrics.table import METRICS
+from smg_core.observability.settings import MetricsConfig, TracesConfig
 from smg_core.operation.process_table import ProcessTable, SharedNumbers
 from smg_core.processes.serve import _local_array
 from smg_core.routing import Candidate, Observing, Pick, RoutingContext
@@ -76,6 +70,8 @@ from smg_core.simulator.faults import Fault
 from smg_core.simulator.replies import Reply
 from smg_core.simulator.server import SimulatedEngine
 from smg_core.testing import MemoryObserver
+from smg_core.wire.settings import LimitsConfig
+from smg_core.workers.settings import BreakerConfig, WorkersConfig
 
 pytestmark = pytest.mark.anyio
 

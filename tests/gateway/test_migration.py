@@ -14,12 +14,12 @@ from tests.gateway.fleet import Member, Prefer, fleet
 from tests.gateway.test_stream_faults import APIS, PATHS, Api
 
 from smg_core import Config
-from smg_core.config.config import WorkersConfig
 from smg_core.hooks import AttemptEnded, Migrating, RequestFinished
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.faults import Fault, FaultKind
 from smg_core.sse import SseReader
+from smg_core.workers.settings import WorkersConfig
 
 pytestmark = pytest.mark.anyio
 

@@ -13,10 +13,11 @@ from smg_core import Config
 from smg_core.app.app import App
 from smg_core.app.inprocess import async_client
 from smg_core.auth.base import Head
-from smg_core.config.config import ModelConfig, RoutingConfig, ServerConfig
 from smg_core.grants import Grants
 from smg_core.hooks import FellBack, RequestFinished, WorkerPicked
+from smg_core.http.settings import ModelConfig, ServerConfig
 from smg_core.request import Caller
+from smg_core.routing.settings import RoutingConfig
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.faults import Fault
 

@@ -13,11 +13,12 @@ from tests.gateway.conftest import JSON, eventually
 from tests.gateway.test_killed_engines import LENGTH, TOKENS, Stream, ask, expected
 
 from smg_core import Config, Gateway
-from smg_core.config.config import BreakerConfig, TimeoutsConfig, WorkersConfig
+from smg_core.pipeline.settings import TimeoutsConfig
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import EngineCore, SimulatorConfig
 from smg_core.simulator.model_folder import MODEL_FOLDER, read_vocabulary
 from smg_core.simulator.server import SimulatedEngine
+from smg_core.workers.settings import BreakerConfig, WorkersConfig
 
 pytestmark = pytest.mark.anyio
 

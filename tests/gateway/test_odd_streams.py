@@ -11,8 +11,8 @@ import pytest
 from tests.core.engines.openai.test_odd_streams import CALLS, ERRORS, HELLOS, USAGES, chunk, sse
 
 from smg_core import Config, Gateway
-from smg_core.config.config import BreakerConfig, WorkersConfig
 from smg_core.sse import SseReader
+from smg_core.workers.settings import BreakerConfig, WorkersConfig
 
 pytestmark = pytest.mark.anyio
 

@@ -14,7 +14,8 @@ from tests.core.auth.issuer import Issuer, issuing
 from tests.gateway.conftest import House, in_process, over_http
 
 from smg_core import Config, Gateway
-from smg_core.config.config import AuthConfig, ConfigError
+from smg_core.auth.settings import AuthConfig
+from smg_core.settings import ConfigError
 
 pytestmark = pytest.mark.anyio
 

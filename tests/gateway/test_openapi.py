@@ -14,9 +14,11 @@ from tests.gateway.conftest import House, in_process
 from smg_core import Gateway
 from smg_core.apis.chat.types import ChatBody
 from smg_core.app.app import App
-from smg_core.config.config import Config, ServerConfig, WorkersConfig
+from smg_core.config.config import Config
 from smg_core.http.routes import WEBSOCKET
+from smg_core.http.settings import ServerConfig
 from smg_core.simulator.engine import SimulatorConfig
+from smg_core.workers.settings import WorkersConfig
 
 pytestmark = pytest.mark.anyio
 

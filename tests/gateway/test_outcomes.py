@@ -14,12 +14,15 @@ from tests.gateway.test_model_choice import GENERATING, asking_of
 from tests.shared import PATIENCE
 
 from smg_core import Config
-from smg_core.config.config import LimitsConfig, ObservabilityConfig, RoutingConfig, ServerConfig
 from smg_core.hooks import AttemptEnded, FirstToken, RequestFinished, WorkerStateChanged
+from smg_core.http.settings import ServerConfig
+from smg_core.observability.settings import ObservabilityConfig
+from smg_core.routing.settings import RoutingConfig
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.faults import Fault
 from smg_core.simulator.replies import Reply, Rule
+from smg_core.wire.settings import LimitsConfig
 
 pytestmark = pytest.mark.anyio
 

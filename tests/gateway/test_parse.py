@@ -6,9 +6,11 @@ from typing import Any
 import pytest
 from tests.gateway.conftest import CHAT, body, in_process
 
-from smg_core.config.config import Config, LimitsConfig, ModelConfig, ServerConfig
+from smg_core.config.config import Config
+from smg_core.http.settings import ModelConfig, ServerConfig
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.replies import Reply
+from smg_core.wire.settings import LimitsConfig
 
 pytestmark = pytest.mark.anyio
 

@@ -20,7 +20,7 @@ from tests.pdf_files import bomb, deep_tree, locked, many_pages, pdf, scan
 from tests.peers import listening
 
 from smg_core import Config
-from smg_core.config.config import DocumentsConfig, MediaConfig
+from smg_core.http.settings import DocumentsConfig, MediaConfig
 from smg_core.models import document_loading
 from smg_core.simulator.engine import SimulatorConfig
 

@@ -17,9 +17,9 @@ from tests.gateway.test_plugins import listed
 from tests.gateway.test_said import APIS, LEFT, NUMBERS, events_of
 
 from smg_core.auth.settings import AuthConfig
-from smg_core.config.config import ConfigError
 from smg_core.middleware.base import About, AnswerPiece, ChangeText, PieceKind
 from smg_core.middleware.entries import Limits
+from smg_core.settings import ConfigError
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.wasm.running import Sandbox
 from smg_core.wasm.worlds import piece_value, text_verdict

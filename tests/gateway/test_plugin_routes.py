@@ -16,8 +16,9 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
 from smg_core.app.public_routes import public_table
-from smg_core.config.config import Config, ModelConfig
+from smg_core.config.config import Config
 from smg_core.http.routes import WEBSOCKET
+from smg_core.http.settings import ModelConfig
 from smg_core.middleware.base import (
     CONTINUE,
     About,

@@ -15,7 +15,7 @@ from tests.gateway.test_control import BASE, from_file
 
 from smg_core import Gateway
 from smg_core.channel.base import Notice
-from smg_core.config.config import Config, ConfigError
+from smg_core.config.config import Config
 from smg_core.events import Event
 from smg_core.history.base import KEYS_OWNER
 from smg_core.middleware.base import (
@@ -46,6 +46,7 @@ from smg_core.middleware.entries import Entry
 from smg_core.middleware.settings import MiddlewareConfig
 from smg_core.plugins.code import PluginCode
 from smg_core.request import GenerationRequest
+from smg_core.settings import ConfigError
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig
 

@@ -14,20 +14,16 @@ from tests.gateway.conftest import CHAT, House, body, eventually
 from tests.gateway.fleet import Member, Prefer, fleet
 
 from smg_core import Config
-from smg_core.config.config import (
-    BreakerConfig,
-    DisaggregationConfig,
-    ObservabilityConfig,
-    RoutingConfig,
-    TimeoutsConfig,
-    WorkersConfig,
-)
 from smg_core.errors import WorkerGone
 from smg_core.hooks import AttemptEnded, Retrying, WorkerPicked
+from smg_core.observability.settings import ObservabilityConfig
+from smg_core.pipeline.settings import DisaggregationConfig, TimeoutsConfig
+from smg_core.routing.settings import RoutingConfig
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.faults import Fault
 from smg_core.simulator.server import SimulatedEngine
+from smg_core.workers.settings import BreakerConfig, WorkersConfig
 from smg_core.workers.worker import WorkerSpec
 
 pytestmark = pytest.mark.anyio

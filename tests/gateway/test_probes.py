@@ -14,12 +14,12 @@ from tests.gateway.test_encode_workers import TALL, WIDE, all_idle, ask, three
 from tests.gateway.test_prefill_decode import engine, settings
 from tests.gateway.vision_models import image_part, qwen2_vl
 
-from smg_core.config.config import BreakerConfig
 from smg_core.errors import EngineFailed, WorkerGone
 from smg_core.pipeline.calls import streaming
 from smg_core.pipeline.calls.engine_call import EngineCall
 from smg_core.pipeline.flow.flow import flow
 from smg_core.simulator.faults import Fault
+from smg_core.workers.settings import BreakerConfig
 
 pytestmark = pytest.mark.anyio
 CONFIG = attrs.evolve(settings(), breaker=BreakerConfig(failures=2, open_s=60.0, probes=30))

@@ -14,7 +14,6 @@ from tests.gateway.test_kv_listening import LONG, Heard, asked, asked_elsewhere
 from tests.shared import PATIENCE
 
 from smg_core import Config
-from smg_core.config.config import WorkersConfig
 from smg_core.engines import kv_subscriber
 from smg_core.engines.kv_subscriber import KvAddress, KvSubscriber
 from smg_core.engines.published_kv_events import END_OF_REPLAY
@@ -25,6 +24,7 @@ from smg_core.simulator.kv_feed import KvFeed
 from smg_core.simulator.kv_publisher import KvPublisher
 from smg_core.simulator.published_events import EventLayout
 from smg_core.simulator.server import SimulatedEngine
+from smg_core.workers.settings import WorkersConfig
 from smg_core.workers.worker import WorkerSpec
 
 pytest.importorskip("zmq", reason="needs the extra kv-events")

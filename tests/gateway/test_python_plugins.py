@@ -19,7 +19,7 @@ from tests.shared import PATIENCE
 from websockets.asyncio.client import connect
 
 from smg_core.auth.settings import AuthConfig
-from smg_core.config.config import Config, ConfigError
+from smg_core.config.config import Config
 from smg_core.hooks import ExchangeEnded, PluginActed
 from smg_core.middleware.base import (
     CONTINUE,
@@ -37,6 +37,7 @@ from smg_core.middleware.base import (
 )
 from smg_core.middleware.entries import Entry
 from smg_core.middleware.python import PythonPlugin, python_middleware
+from smg_core.settings import ConfigError
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig
 

@@ -9,11 +9,13 @@ from tests.gateway.conftest import CHAT, House, body, eventually
 from tests.gateway.fleet import Member, fleet, joined
 
 from smg_core import Config
-from smg_core.config.config import BreakerConfig, ObservabilityConfig, RoutingConfig, WorkersConfig
 from smg_core.hooks import BreakerChanged, WorkerPicked
+from smg_core.observability.settings import ObservabilityConfig
 from smg_core.routing import Pick
+from smg_core.routing.settings import RoutingConfig
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.faults import Fault
+from smg_core.workers.settings import BreakerConfig, WorkersConfig
 
 pytestmark = pytest.mark.anyio
 CONFIG = Config(workers=WorkersConfig(health_interval_s=3600.0), observability=ObservabilityConfig(explain=True))

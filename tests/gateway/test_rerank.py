@@ -10,8 +10,8 @@ from tests.gateway.conftest import House, in_process
 from tests.gateway.test_embeddings import MODEL, expected, tokens
 
 from smg_core import Config
-from smg_core.config.config import PoolingConfig
 from smg_core.hooks import RequestFinished
+from smg_core.pipeline.settings import PoolingConfig
 
 pytestmark = pytest.mark.anyio
 

@@ -14,13 +14,13 @@ from tests.gateway.conftest import House, over_http, settled
 from smg_core import Config
 from smg_core.app.app import App
 from smg_core.auth.base import Head
-from smg_core.config.config import TokenizerConfig
 from smg_core.errors import RateLimited
 from smg_core.hooks import ExchangeEnded
 from smg_core.request import Caller
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.faults import Fault
 from smg_core.simulator.replies import Reply
+from smg_core.tokenizer.settings import TokenizerConfig
 from smg_core.wire.settings import LimitsConfig
 
 pytestmark = pytest.mark.anyio

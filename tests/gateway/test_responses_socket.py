@@ -28,9 +28,9 @@ from websockets.uri import parse_uri
 from smg_core import Config, Gateway
 from smg_core.app.app import App
 from smg_core.auth.base import Head
-from smg_core.config.config import TimeoutsConfig
 from smg_core.hooks import ExchangeEnded, RequestFinished
 from smg_core.http.settings import ResponsesConfig, ServerConfig
+from smg_core.pipeline.settings import TimeoutsConfig
 from smg_core.request import Caller
 from smg_core.server.socket_frames import PING, ControlFrame
 from smg_core.server.socket_protocol import BoundedWebSocketProtocol

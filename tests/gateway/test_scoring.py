@@ -13,8 +13,9 @@ from tests.gateway.conftest import House, in_process, over_http, settled
 from tests.gateway.fleet import Member, fleet
 
 from smg_core import Config, Gateway
-from smg_core.config.config import AuthConfig, PoolingConfig
+from smg_core.auth.settings import AuthConfig
 from smg_core.hooks import AttemptEnded, RequestFinished, WorkerPicked
+from smg_core.pipeline.settings import PoolingConfig
 from smg_core.simulator.engine import EngineCore, SimulatorConfig
 from smg_core.simulator.faults import Fault
 from smg_core.simulator.model_folder import MODEL_FOLDER, read_vocabulary
@@ -416,7 +417,7 @@ async def test_a_client_that_leaves_ends_the_generation_at_the_engine() -> None:
 @asynccontextmanager
 async def before(config: SimulatorConfig, dialect: str) -> AsyncIterator[httpx.AsyncClient]:
     """A gateway before another one over HTTP, whose engine speaks this dialect."""
-    from smg_core.config.config import WorkersConfig
+    from smg_core.workers.settings import WorkersConfig
 
     async with (
         over_http(config, config=Config(workers=WorkersConfig(dialect=dialect))) as far,
@@ -452,7 +453,7 @@ async def test_another_gateway_is_asked_what_it_says_that_it_can(
 
 
 def _workers(dialect: str) -> Any:
-    from smg_core.config.config import WorkersConfig
+    from smg_core.workers.settings import WorkersConfig
 
     return WorkersConfig(dialect=dialect)
 

@@ -11,8 +11,9 @@ from tests.gateway.test_aliases import ASKED
 from tests.gateway.test_model_choice import GENERATING, member
 
 from smg_core import Config
-from smg_core.config.config import ModelConfig, RoutingConfig
 from smg_core.hooks import AttemptEnded, RequestFinished, Shadowed
+from smg_core.http.settings import ModelConfig
+from smg_core.routing.settings import RoutingConfig
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.faults import Fault
 from smg_core.simulator.replies import Reply

@@ -14,7 +14,7 @@ from tests.gateway.vision_models import clip, image_part, picture, qwen2_vl, tex
 from tests.shared import PATIENCE
 
 from smg_core import Config, Gateway
-from smg_core.config.config import MediaConfig
+from smg_core.http.settings import MediaConfig
 from smg_core.models import shm_tensors
 from smg_core.simulator import shared_memory
 from smg_core.simulator.clockwork import Timing

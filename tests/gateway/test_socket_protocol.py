@@ -17,11 +17,11 @@ from websockets.frames import Close, Frame, Opcode
 from websockets.uri import parse_uri
 
 from smg_core import Config
-from smg_core.config.config import LimitsConfig
 from smg_core.hooks import ExchangeEnded
 from smg_core.http.bodies import Bodies
 from smg_core.http.settings import ServerConfig
 from smg_core.server.socket_protocol import STEPS_AT_ONCE, BoundedWebSocketProtocol
+from smg_core.wire.settings import LimitsConfig
 
 pytestmark = pytest.mark.anyio
 

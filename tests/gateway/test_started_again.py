@@ -12,12 +12,13 @@ from tests.gateway.test_plugins import recorder
 from tests.shared import PATIENCE
 
 from smg_core import Gateway
-from smg_core.config.config import Config, WorkersConfig
+from smg_core.config.config import Config
 from smg_core.fleet.roster import ADMIN
 from smg_core.http.settings import ServerConfig
 from smg_core.identity.identity import Identity
 from smg_core.middleware.entries import Entry, parse_entries
 from smg_core.simulator.server import SimulatedEngine
+from smg_core.workers.settings import WorkersConfig
 from smg_core.workers.worker import WorkerSpec
 
 pytestmark = pytest.mark.anyio

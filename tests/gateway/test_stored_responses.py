@@ -20,7 +20,6 @@ from smg_core.apis.responses.wire.decode import decode_responses
 from smg_core.app.app import App
 from smg_core.app.inprocess import async_client
 from smg_core.auth.base import Head
-from smg_core.config.config import LimitsConfig
 from smg_core.errors import StoreFailed
 from smg_core.history.base import ExtendExpiry, Lease, LeaseLost, PutResponse, StoredResponse
 from smg_core.history.memory import MemoryStore
@@ -35,6 +34,7 @@ from smg_core.simulator.replies import Reply, Rule
 from smg_core.stored import expiry
 from smg_core.testing import FakeClock
 from smg_core.wire.base import Incoming
+from smg_core.wire.settings import LimitsConfig
 
 pytestmark = pytest.mark.anyio
 

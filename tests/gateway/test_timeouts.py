@@ -13,14 +13,15 @@ from tests.gateway.fleet import CALM, Prefer, Watching, joined
 from tests.gateway.test_failures import error_of, taken_apart
 
 from smg_core import Config, Gateway
-from smg_core.config.config import TimeoutsConfig, WorkersConfig
 from smg_core.hooks import RequestFinished
+from smg_core.pipeline.settings import TimeoutsConfig
 from smg_core.serving.timeouts import HEADERS
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.faults import Fault
 from smg_core.simulator.replies import Reply, Rule
 from smg_core.testing import MemoryObserver
+from smg_core.workers.settings import WorkersConfig
 from smg_core.workers.worker import WorkerSpec
 
 pytestmark = pytest.mark.anyio

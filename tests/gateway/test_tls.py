@@ -19,9 +19,12 @@ from tests.gateway.authority import Authority
 from tests.gateway.conftest import CHAT, House, body, eventually, over_http
 from tests.shared import PATIENCE
 
-from smg_core.config.config import Config, ConfigError, ProxiesConfig, TlsConfig
+from smg_core.config.config import Config
 from smg_core.hooks import ExchangeEnded
+from smg_core.http.proxies.settings import ProxiesConfig
+from smg_core.server.tls.settings import TlsConfig
 from smg_core.server.tls_accept import contexts_of
+from smg_core.settings import ConfigError
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.replies import Reply, Rule

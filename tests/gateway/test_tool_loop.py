@@ -18,7 +18,9 @@ from tests.shared import PATIENCE
 
 from smg_core import Config
 from smg_core.apis.responses.wire.grammar import check_stream
-from smg_core.config.config import HistoryConfig, McpConfig, ObservabilityConfig
+from smg_core.history.settings import HistoryConfig
+from smg_core.observability.settings import ObservabilityConfig
+from smg_core.pipeline.settings import McpConfig
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.replies import Reply
 

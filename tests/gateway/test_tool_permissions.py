@@ -16,7 +16,9 @@ from tests.gateway.test_tool_loop import ADD, DONE, calls, decided, prompt, says
 from tests.gateway.tool_server import ToolServer, tool_server
 
 from smg_core import Config
-from smg_core.config.config import AuthConfig, HistoryConfig, McpConfig
+from smg_core.auth.settings import AuthConfig
+from smg_core.history.settings import HistoryConfig
+from smg_core.pipeline.settings import McpConfig
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.replies import Reply
 

@@ -31,12 +31,16 @@ from tests.gateway.vision_models import image_part, picture, qwen2_vl
 from tests.shared import PATIENCE
 
 from smg_core import Config, Gateway
-from smg_core.config.config import BatchesConfig, ConfigError, RoutingConfig, TracesConfig, WorkersConfig
 from smg_core.hooks import ExchangeEnded, RequestFinished, TracesDropped
+from smg_core.http.settings import BatchesConfig
+from smg_core.observability.settings import TracesConfig
 from smg_core.observability.tracing.attributes import ATTRIBUTES, EVENTS, STAGES
+from smg_core.routing.settings import RoutingConfig
+from smg_core.settings import ConfigError
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.faults import Fault
 from smg_core.simulator.replies import Reply, Rule
+from smg_core.workers.settings import WorkersConfig
 from smg_core.workers.worker import WorkerSpec
 
 pytestmark = pytest.mark.anyio

@@ -15,10 +15,12 @@ from tests.gateway.vision_models import qwen2_audio, sound
 from tests.peers import listening
 
 from smg_core import Config, Gateway
-from smg_core.config.config import AuthConfig, LimitsConfig, WorkersConfig
+from smg_core.auth.settings import AuthConfig
 from smg_core.hooks import AttemptEnded, RequestFinished
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.testing import MemoryObserver
+from smg_core.wire.settings import LimitsConfig
+from smg_core.workers.settings import WorkersConfig
 
 pytestmark = pytest.mark.anyio
 

@@ -24,13 +24,15 @@ from tests.peers import listening
 from tests.shared import PATIENCE
 
 from smg_core import Config, Gateway
-from smg_core.config.config import DocumentsConfig, MediaConfig, TokenizerConfig, WorkersConfig
+from smg_core.http.settings import DocumentsConfig, MediaConfig
 from smg_core.routing import Candidate, Pick, RoutingContext
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.media import SeenMedia
 from smg_core.simulator.replies import Reply
 from smg_core.simulator.server import SimulatedEngine
 from smg_core.testing import MemoryObserver
+from smg_core.tokenizer.settings import TokenizerConfig
+from smg_core.workers.settings import WorkersConfig
 
 pytestmark = pytest.mark.anyio
 

@@ -15,11 +15,12 @@ from tests.gateway.conftest import CHAT, body, eventually, over_http
 from tests.gateway.fleet import CALM
 
 from smg_core import Config, Gateway
-from smg_core.config.config import ObservabilityConfig, WorkersConfig
 from smg_core.engines.target import Tls
 from smg_core.observability.logs import configure
+from smg_core.observability.settings import ObservabilityConfig
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.server import SimulatedEngine
+from smg_core.workers.settings import WorkersConfig
 from smg_core.workers.worker import WorkerSpec
 
 pytestmark = pytest.mark.anyio

@@ -12,9 +12,9 @@ import pytest
 from tests.gateway.conftest import eventually, over_http
 from tests.gateway.test_adapters import Fleet, fleet
 
-from smg_core.config.config import WorkersConfig
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.server import SimulatedEngine
+from smg_core.workers.settings import WorkersConfig
 from smg_core.workers.worker import Worker, WorkerSpec
 
 pytestmark = pytest.mark.anyio

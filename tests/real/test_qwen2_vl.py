@@ -25,7 +25,7 @@ import pytest
 from tests.real.qwen2_vl_cases import Cases
 
 from smg_core import Config, Gateway
-from smg_core.config.config import WorkersConfig
+from smg_core.workers.settings import WorkersConfig
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real]
 

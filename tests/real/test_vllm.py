@@ -12,7 +12,7 @@ import openai
 import pytest
 
 from smg_core import Config, Gateway
-from smg_core.config.config import WorkersConfig
+from smg_core.workers.settings import WorkersConfig
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real]
 

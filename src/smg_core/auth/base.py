@@ -1,7 +1,7 @@
 """What an authenticator is: something that says whose a request is.
 
-Roles without code. `identity.identity` asks the authenticators that the settings name, or the one that `Gateway(identity=...)` was
-given. Above: `server`. Below: `request`, `credentials`.
+Roles without code. `identity.identity` asks the authenticators that the settings name, or the one that `Gateway(identity=...)`
+was given. Above: `server`. Below: `request`, `credentials`.
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,7 @@
 """The routes of files and of both APIs' batches, over one queue (edge).
 
-Above: app.generating_routes puts them into the table, with the handlers that requests of batches go to. Below: the routes of each.
+Above: app.generating_routes puts them into the table, with the handlers that requests of batches go to. Below: the routes of
+each.
 """
 
 from collections.abc import Mapping

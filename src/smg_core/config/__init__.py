@@ -1,1 +1,88 @@
-"""Every setting of the gateway, gathered from the rooms, and the checks of a whole configuration."""
+"""Every setting of the gateway, gathered from the rooms, and the checks of a whole configuration.
+
+The names below are the front door: `from smg_core.config import Config, ServerConfig`. Each section is a record that the room
+which reads it defines. `config` gathers them, `check` finds what could never work.
+"""
+
+from smg_core.admin.settings import AdminConfig
+from smg_core.auth.settings import AuthConfig, OidcConfig
+from smg_core.channel.settings import ChannelConfig
+from smg_core.config.config import (
+    Config,
+    Resolved,
+    describe,
+    load_config,
+    masked,
+    parse_file,
+    resolve,
+    to_yaml,
+    without_password,
+)
+from smg_core.discovery.settings import DiscoveryConfig
+from smg_core.engines.settings import EnginesConfig
+from smg_core.history.settings import HistoryConfig
+from smg_core.http.proxies.settings import ProxiesConfig
+from smg_core.http.settings import (
+    BatchesConfig,
+    DocumentsConfig,
+    MediaConfig,
+    ModelConfig,
+    ResponsesConfig,
+    ServerConfig,
+)
+from smg_core.middleware.settings import MiddlewareConfig
+from smg_core.observability.settings import AuditConfig, MetricsConfig, ObservabilityConfig, TracesConfig
+from smg_core.pipeline.settings import DisaggregationConfig, McpConfig, StructuredConfig, TimeoutsConfig
+from smg_core.routing.settings import RoutingConfig
+from smg_core.sealing.settings import SealingConfig
+from smg_core.server.tls.settings import TlsConfig
+from smg_core.settings import ConfigError, Setting, Value
+from smg_core.tokenizer.settings import TokenizerConfig
+from smg_core.wire.settings import LimitsConfig, MessagesConfig
+from smg_core.workers.settings import BreakerConfig, WorkersConfig
+
+__all__ = [
+    "AdminConfig",
+    "AuditConfig",
+    "AuthConfig",
+    "BatchesConfig",
+    "BreakerConfig",
+    "ChannelConfig",
+    "Config",
+    "ConfigError",
+    "DisaggregationConfig",
+    "DiscoveryConfig",
+    "DocumentsConfig",
+    "EnginesConfig",
+    "HistoryConfig",
+    "LimitsConfig",
+    "McpConfig",
+    "MediaConfig",
+    "MessagesConfig",
+    "MetricsConfig",
+    "MiddlewareConfig",
+    "ModelConfig",
+    "ObservabilityConfig",
+    "OidcConfig",
+    "ProxiesConfig",
+    "Resolved",
+    "ResponsesConfig",
+    "RoutingConfig",
+    "SealingConfig",
+    "ServerConfig",
+    "Setting",
+    "StructuredConfig",
+    "TimeoutsConfig",
+    "TlsConfig",
+    "TokenizerConfig",
+    "TracesConfig",
+    "Value",
+    "WorkersConfig",
+    "describe",
+    "load_config",
+    "masked",
+    "parse_file",
+    "resolve",
+    "to_yaml",
+    "without_password",
+]

@@ -11,17 +11,21 @@ from collections.abc import Iterator, Mapping
 from smg_core.auth.keys import StaticKeys, keys_in_lines
 from smg_core.auth.roles import Roles
 from smg_core.auth.settings import AuthConfig
-from smg_core.config.config import Config, ConfigError, DiscoveryConfig, MediaConfig, ProxiesConfig, TlsConfig
+from smg_core.config.config import Config
 from smg_core.discovery.names import dns_name, server_address
 from smg_core.discovery.pods import model_reader
+from smg_core.discovery.settings import DiscoveryConfig
 from smg_core.engines.dialects import AUTO, UnknownDialect, dialect
 from smg_core.engines.http.address import HttpAddress
 from smg_core.engines.http.dialects import CHAT_DIALECTS, HTTP_DIALECTS
 from smg_core.engines.target import Target, door
 from smg_core.history.settings import EXTRAS, HistoryConfig
+from smg_core.http.proxies.settings import ProxiesConfig
+from smg_core.http.settings import MediaConfig
 from smg_core.json_types import Json
 from smg_core.routing import UnknownPolicy, policy, policy_for
-from smg_core.settings import nearest
+from smg_core.server.tls.settings import TlsConfig
+from smg_core.settings import ConfigError, nearest
 from smg_parsers import UnknownModelFamily
 from smg_parsers.models import family
 

@@ -139,8 +139,8 @@ class EngineLogprob:
 
 class EngineOutput(Struct):
     """New tokens of one choice. `ids` holds only what is new, whatever is repeated. `text` is what `ids` say with ids before
-    them that the engine did not name, "" where it named all (see pipeline.output.token_id_lookup). `logprobs` is as long as `ids` or empty.
-    `finish` set means that nothing of it follows. Counts are of the choice so far; None: that of `ids`."""
+    them that the engine did not name, "" where it named all (see pipeline.output.token_id_lookup). `logprobs` is as long as
+    `ids` or empty. `finish` set means that nothing of it follows. Counts are of the choice so far; None: that of `ids`."""
 
     index: int = 0
     ids: Sequence[int] = ()

@@ -9,7 +9,8 @@ T = TypeVar("T")
 
 
 class Elsewhere(Protocol):
-    """Runs work that takes long off the event loop. `pipeline.calls.chat_calls` makes one of its threads for each long request."""
+    """Runs work that takes long off the event loop. `pipeline.calls.chat_calls` makes one of its threads for each long
+    request."""
 
     async def __call__(self, work: Callable[[], T], /) -> T:
         """The result of `work`, or what it raises."""

@@ -1,8 +1,8 @@
 """How the cache of a prompt gets from a prefill engine to a decode engine, by the dialect of the two and their connector.
 
 Decides which two engines can work on one request, what each of them is asked, and whether they are asked at the same time. Pure:
-ids are derived from the request's own. Above: pipeline.pairs.pairing makes the two calls, models.onboarding refuses what cannot be.
-Below: engines.base. It knows no socket and no public API.
+ids are derived from the request's own. Above: pipeline.pairs.pairing makes the two calls, models.onboarding refuses what
+cannot be. Below: engines.base. It knows no socket and no public API.
 
     dialect, connector       the prefill engine is sent                       the decode engine is sent             asked
     vllm, Mooncake           do_remote_decode, a transfer id                  the transfer id, and where it lies    together

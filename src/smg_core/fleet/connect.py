@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from smg_core.config.check import check_url
-from smg_core.config.config import Config, ConfigError, WorkersConfig, parse_file
+from smg_core.config.config import Config, parse_file
 from smg_core.discovery.file import FileReading, text_of
 from smg_core.engines.base import Engine, Transport
 from smg_core.engines.client import EngineClient
@@ -21,6 +21,8 @@ from smg_core.engines.http.opening import check_http_dialect, open_engine
 from smg_core.engines.kv_subscriber import KvAddress
 from smg_core.engines.target import Target, Tls, door
 from smg_core.errors import SmgError, WorkerGone
+from smg_core.settings import ConfigError
+from smg_core.workers.settings import WorkersConfig
 from smg_core.workers.worker import Worker, WorkerSpec
 from smg_core.workers.worker_file import check_headers, workers_of
 

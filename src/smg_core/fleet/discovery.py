@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from smg_core.clock import CallLater
-from smg_core.config.config import Config, ConfigError
+from smg_core.config.config import Config
 from smg_core.discovery.base import PresentWorker, WorkerSource
 from smg_core.discovery.dns import DnsSource
 from smg_core.discovery.file import WorkerFileSource
@@ -21,6 +21,7 @@ from smg_core.discovery.waiting import pauses
 from smg_core.engines.target import Tls
 from smg_core.fleet.connect import worker_file
 from smg_core.serving.runtime import Runtime
+from smg_core.settings import ConfigError
 from smg_core.workers.worker import WorkerSpec
 
 __all__ = ["Discovering", "discovery_of"]

@@ -81,8 +81,8 @@ T = TypeVar("T")
 
 
 KEYS_OWNER = "~keys"
-"""In place of a tenant: whose the virtual keys of the gateway are. No caller has this tenant (`identity.identity` sees to it), and
-settings about tenants do not hold for it."""
+"""In place of a tenant: whose the virtual keys of the gateway are. No caller has this tenant (`identity.identity` sees to it),
+and settings about tenants do not hold for it."""
 LEASE_KEPT_S = 86400.0
 """Seconds after its end that a store on disk or in another process still knows of a lease: the next one gets a higher token."""
 

@@ -21,13 +21,14 @@ from smg_core.auth.roles import Roles, check_permission
 from smg_core.auth.settings import AuthConfig
 from smg_core.auth.tokens import looks_like_token
 from smg_core.clock import Clock
-from smg_core.config.config import Config, ConfigError
+from smg_core.config.config import Config
 from smg_core.errors import AuthenticationFailed, PermissionDenied, SmgError
 from smg_core.history.base import KEYS_OWNER, Store
 from smg_core.identity.certificates import by_certificate
 from smg_core.identity.virtual_keys import VirtualKeys
 from smg_core.observability.repeats import Repeats
 from smg_core.request import Caller
+from smg_core.settings import ConfigError
 
 if TYPE_CHECKING:
     from smg_core.auth.oidc import OidcAuthenticator

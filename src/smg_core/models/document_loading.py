@@ -9,7 +9,8 @@ from concurrent.futures import Executor
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from smg_core.config.config import Config, DocumentsConfig, MediaConfig
+from smg_core.config.config import Config
+from smg_core.http.settings import DocumentsConfig, MediaConfig
 from smg_core.pipeline.prompt.media import MediaItem
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ it needs Pillow. Below: smg_multimodal.
 
 from collections.abc import Sequence
 
-from smg_core.config.config import DocumentsConfig, MediaConfig
 from smg_core.errors import InvalidRequest
+from smg_core.http.settings import DocumentsConfig, MediaConfig
 from smg_core.models.fetching import fetching_rules, trusted
 from smg_core.models.media_errors import of_the_request
 from smg_core.pipeline.prompt.media import MediaItem

@@ -6,8 +6,8 @@ Above: models.media_service and models.document_service, which fetch. Below: smg
 import ssl
 from pathlib import Path
 
-from smg_core.config.config import MediaConfig
 from smg_core.errors import InternalError
+from smg_core.http.settings import MediaConfig
 from smg_multimodal.egress import EgressRules
 
 __all__ = ["fetching_rules", "trusted"]

@@ -16,9 +16,9 @@ from typing import Literal
 import attrs
 
 from smg_core.config.check import processor_kwargs
-from smg_core.config.config import MediaConfig
 from smg_core.engines.base import Pixels
 from smg_core.errors import InternalError
+from smg_core.http.settings import MediaConfig
 from smg_core.json_types import Json
 from smg_core.models.fetching import fetching_rules, trusted
 from smg_core.models.model_media import ModelMedia

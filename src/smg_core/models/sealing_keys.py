@@ -9,10 +9,11 @@ from typing import Literal, Self
 
 import attrs
 
-from smg_core.config.config import ConfigError, SealingConfig
 from smg_core.sealing.cache_salts import CacheSalts
 from smg_core.sealing.reasoning import ReasoningSeals
 from smg_core.sealing.sealer import Sealer
+from smg_core.sealing.settings import SealingConfig
+from smg_core.settings import ConfigError
 
 __all__ = ["DRAWN", "Sealing", "cache_salts", "with_cache_secret"]
 

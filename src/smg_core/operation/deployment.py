@@ -6,9 +6,10 @@ judge. Above: cli. Below: operation.hardening, identity.identity.
 
 from pathlib import Path
 
-from smg_core.config.config import Config, ConfigError
+from smg_core.config.config import Config
 from smg_core.identity.identity import is_open
 from smg_core.operation.hardening import SECRET_FILES, AuditFinding, Facts, audit
+from smg_core.settings import ConfigError
 
 __all__ = ["audit_deployment"]
 

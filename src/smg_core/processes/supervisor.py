@@ -1,12 +1,12 @@
 """The supervisor of several processes: holds the listeners, starts the processes, replaces those that die (edge).
 
-On SIGHUP it reads the settings anew and replaces the processes one by one, as `processes.succession` says: a new one takes requests
-before the old one leaves the listener. The processes that were started by one reading are a generation: what was changed live of
-the settings before is not for a new one, and stays with the old ones if the new one cannot start. One process leads, as
-`processes.leader_election` says. What the processes tell each other passes through the supervisor (`channel`). When it dies, the
-processes exit once their streams have finished. A gateway whose first processes cannot start ends; once one has been ready, one
-that cannot start is tried again and again, since what keeps it from that may pass, and the others serve meanwhile. Above:
-processes.serve. Below: the listeners, the numbers and the channel that the processes share.
+On SIGHUP it reads the settings anew and replaces the processes one by one, as `processes.succession` says: a new one takes
+requests before the old one leaves the listener. The processes that were started by one reading are a generation: what was
+changed live of the settings before is not for a new one, and stays with the old ones if the new one cannot start. One process
+leads, as `processes.leader_election` says. What the processes tell each other passes through the supervisor (`channel`). When
+it dies, the processes exit once their streams have finished. A gateway whose first processes cannot start ends; once one has
+been ready, one that cannot start is tried again and again, since what keeps it from that may pass, and the others serve
+meanwhile. Above: processes.serve. Below: the listeners, the numbers and the channel that the processes share.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ import attrs
 
 from smg_core.channel.relaying import Relaying
 from smg_core.config.check import check
-from smg_core.config.config import Config, ConfigError
+from smg_core.config.config import Config
 from smg_core.machine.process_lock import process_lock
 from smg_core.machine.service_manager import ManagerNotices
 from smg_core.models.sealing_keys import with_cache_secret
@@ -37,6 +37,7 @@ from smg_core.processes.restart_only_settings import with_fixed
 from smg_core.processes.succession import Succession
 from smg_core.processes.telemetry import end_column
 from smg_core.server.listeners import Listeners
+from smg_core.settings import ConfigError
 
 __all__ = ["CANNOT_START", "SPEAKER", "Supervisor"]
 

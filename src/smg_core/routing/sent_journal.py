@@ -1,8 +1,8 @@
 """The file in which it is kept what was sent where, so that a gateway that starts again knows it.
 
 A journal: a head with the secret of the keys, and frames with what policies have noted since the one before, each with a
-checksum. It has no token and no text, only keys, which mean nothing without the secret. Pure. Above: fleet.routing_journal. Below:
-nothing.
+checksum. It has no token and no text, only keys, which mean nothing without the secret. Pure. Above: fleet.routing_journal.
+Below: nothing.
 """
 
 import struct

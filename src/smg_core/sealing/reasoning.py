@@ -3,7 +3,8 @@
 A seal holds the text itself, where the client is not shown it (or the API returns it encrypted), or only a digest of the text,
 where the client has the text and must not change it. A row of `_FORMS` says which, by API; an API without a row has no seals.
 
-Pure. Above: pipeline.prompt.prepare opens what came in, pipeline.fit.fit has seals made for what goes out. Below: sealer, request.
+Pure. Above: pipeline.prompt.prepare opens what came in, pipeline.fit.fit has seals made for what goes out. Below: sealer,
+request.
 """
 
 import hmac

@@ -10,9 +10,10 @@ import socket
 import stat
 from pathlib import Path
 
-from smg_core.config.config import Config, ConfigError
+from smg_core.config.config import Config
 from smg_core.http.browsers import is_loopback
 from smg_core.identity.identity import is_open
+from smg_core.settings import ConfigError
 
 __all__ = ["admin_listener", "close_listener"]
 

@@ -9,11 +9,12 @@ import socket
 
 import attrs
 
-from smg_core.config.config import Config, ConfigError
+from smg_core.config.config import Config
 from smg_core.http.browsers import is_loopback
 from smg_core.identity.identity import is_open
 from smg_core.server.admin_listener import admin_listener, close_listener
 from smg_core.server.tls_accept import contexts_of
+from smg_core.settings import ConfigError
 
 __all__ = ["Listeners", "open_listeners", "tell_listeners"]
 

@@ -504,8 +504,8 @@ class Runtime:
         return name if name in self.models else self._served_as(name, tenant)
 
     def adopt(self, config: Config) -> None:
-        """Run by these settings from now on, which differ from the present ones in live settings alone (`operation.live_settings`).
-        Keys are adopted by `identify`, since their file is read for that."""
+        """Run by these settings from now on, which differ from the present ones in live settings alone
+        (`operation.live_settings`). Keys are adopted by `identify`, since their file is read for that."""
         before, self.config = self.config, config
         self.limits, self.explains = config.limits, config.observability.explain
         self._id_characters = config.observability.request_id_characters

@@ -11,10 +11,12 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from smg_core.config.config import Config, ModelConfig, TimeoutsConfig
+from smg_core.config.config import Config
 from smg_core.errors import InvalidRequest
+from smg_core.http.settings import ModelConfig
 from smg_core.pipeline.flow.timeouts import Timeouts
 from smg_core.pipeline.prompt.served import ServedAs, ServedModel, as_named
+from smg_core.pipeline.settings import TimeoutsConfig
 from smg_core.request import GenerationRequest
 
 __all__ = ["HEADERS", "CurrentTimeouts", "TimeoutRules"]

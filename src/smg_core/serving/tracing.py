@@ -11,12 +11,13 @@ import random
 from collections.abc import AsyncIterator, Mapping
 
 from smg_core.clock import Clock
-from smg_core.config.config import Config, ConfigError
+from smg_core.config.config import Config
 from smg_core.hooks import Observer, TracesDropped
 from smg_core.observability.failures import FailureLog
 from smg_core.observability.faults import FaultLog
 from smg_core.observability.tracing.requests import SpanQueue, Tracer
 from smg_core.observability.tracing.sampling import sampler_of
+from smg_core.settings import ConfigError
 
 __all__ = ["Tracing", "logs_of", "tracing_of"]
 

@@ -10,8 +10,8 @@ Each worker has a window that slides with time, in slices: its calls and those o
 a count and a share of the calls. A worker that says when to come again (Retry-After) rests until then. A failure is the
 engine's (`WorkerError`): what a request does wrong, and an engine that is full, are none. A call that was given up before
 anything came of it is not counted. If no other worker is left, all are asked: an answer of a worker that may fail is better than
-none. Pure: the time is an argument. Above: the registry has the breakers, pipeline.calls.selecting asks who may be chosen, the monitor
-tells how calls ended. Below: settings.
+none. Pure: the time is an argument. Above: the registry has the breakers, pipeline.calls.selecting asks who may be chosen, the
+monitor tells how calls ended. Below: settings.
 """
 
 from collections import deque

@@ -5,8 +5,8 @@ either may be broken. Such a failure is in doubt until one of the two has handed
 then the other one is to blame for all that failed between them. While a pair is in doubt, each of the two is asked together with
 others, so that this is soon known. Where a call had to be made of a pair in doubt all the same, nothing can tell them apart: it
 counts for both. A doubt that has lasted as long as a call counts is forgotten. Each process knows its own. Pure: the time is an
-argument. Above: the registry has the handovers, pipeline.calls.selecting asks who is in doubt, the monitor tells how a handover ended
-and hears whose fault it was.
+argument. Above: the registry has the handovers, pipeline.calls.selecting asks who is in doubt, the monitor tells how a
+handover ended and hears whose fault it was.
 """
 
 from collections import Counter

@@ -9,20 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smg_core.config.config import (
-    Config,
-    ConfigError,
-    LimitsConfig,
-    ServerConfig,
-    Setting,
-    WorkersConfig,
-    describe,
-    load_config,
-    resolve,
-    to_yaml,
-    without_password,
-)
-from smg_core.settings import complaint, shape_of
+from smg_core.config.config import Config, describe, load_config, resolve, to_yaml, without_password
+from smg_core.http.settings import ServerConfig
+from smg_core.settings import ConfigError, Setting, complaint, shape_of
+from smg_core.wire.settings import LimitsConfig
+from smg_core.workers.settings import WorkersConfig
 
 
 def problems(*args, **kwargs) -> tuple[str, ...]:
@@ -416,7 +407,7 @@ def test_settings_are_frozen() -> None:
 
 
 def test_yaml_is_not_loaded_until_it_is_read() -> None:
-    code = "import sys, smg_core.config.config as c; c.load_config(file_text='', file_name='a.toml'); print('yaml' in sys.modules)"
+    code = "import sys, smg_core.config as c; c.load_config(file_text='', file_name='a.toml'); print('yaml' in sys.modules)"
 
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 

@@ -15,12 +15,13 @@ from tests.core.discovery.api_server import ApiServer, api_server, pod
 from tests.shared import PATIENCE
 
 from smg_core.config.check import check
-from smg_core.config.config import Config, ConfigError
+from smg_core.config.config import Config
 from smg_core.discovery.base import Missed, SourceAnswer, WorkersSeen
 from smg_core.discovery.cluster import Cluster, namespace_of, server_url
 from smg_core.discovery.kubernetes import KubernetesSource
 from smg_core.discovery.pods import PodRules
 from smg_core.discovery.settings import DiscoveryConfig
+from smg_core.settings import ConfigError
 
 pytestmark = pytest.mark.anyio
 

@@ -7,9 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smg_core.config.check import check
-from smg_core.config.config import Config, ConfigError, DiscoveryConfig
+from smg_core.config.config import Config
 from smg_core.discovery.names import DnsName, Host, Service, dns_name, interval, server_address, workers_of_records
+from smg_core.discovery.settings import DiscoveryConfig
 from smg_core.engines.target import Tls
+from smg_core.settings import ConfigError
 
 GOOD: dict[str, DnsName] = {
     "grpc://engines.example:50051": DnsName("", "grpc", "engines.example", 50051),

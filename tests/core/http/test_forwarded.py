@@ -7,9 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smg_core.config.check import check
-from smg_core.config.config import Config, ConfigError, ProxiesConfig
+from smg_core.config.config import Config
 from smg_core.http.forwarded import Forwarding, Seen, forwarding_of
 from smg_core.http.networks import Networks
+from smg_core.http.proxies.settings import ProxiesConfig
+from smg_core.settings import ConfigError
 
 TRUSTED = Networks([ip_network("10.0.0.0/8"), ip_network("fd00::/8")])
 PROXY = ("10.0.0.1", 4711)

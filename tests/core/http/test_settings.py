@@ -4,7 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smg_core.config.config import Config, ConfigError, ModelConfig
+from smg_core.config.config import Config
+from smg_core.http.settings import ModelConfig
+from smg_core.settings import ConfigError
 
 MODEL = ModelConfig(
     aliases=("claude-*=big", "claude-haiku-*=small", "claude-haiku-4=tiny", "gpt=big"),

@@ -16,10 +16,10 @@ from tests.gateway.conftest import eventually
 from tests.gateway.vision_models import llava, picture, qwen2_audio, qwen2_vl
 from tests.shared import PATIENCE
 
-from smg_core.config.config import MediaConfig
 from smg_core.engines.base import EngineFacts, Pixels
 from smg_core.engines.dialects import DIALECTS
 from smg_core.errors import Overloaded, UnsupportedParameter
+from smg_core.http.settings import MediaConfig
 from smg_core.models.media_service import GatewayMedia
 from smg_core.models.model_media import ModelMedia
 from smg_core.pipeline.prompt.media import MediaItem, refuse_unless_taken, wanted_pixels

@@ -18,9 +18,9 @@ from tests.gateway.vision_models import picture, qwen2_vl
 from tests.multimodal.hostile import flat_png, scan_bomb
 from tests.multimodal.moving import coded_clip
 
-from smg_core.config.config import MediaConfig
 from smg_core.engines.base import EngineFacts, Pixels
 from smg_core.errors import InvalidRequest, Overloaded, PromptTooLong
+from smg_core.http.settings import MediaConfig
 from smg_core.models.media_service import GatewayMedia
 from smg_core.models.model_media import ModelMedia
 from smg_core.pipeline.prompt.media import MediaItem

@@ -19,10 +19,10 @@ from tests.shared import PATIENCE
 from tokenizers import AddedToken, Tokenizer
 
 from smg_core import Config, Gateway
-from smg_core.config.config import MediaConfig, ModelConfig, WorkersConfig
 from smg_core.engines.base import EngineFacts
 from smg_core.engines.client import EngineClient
 from smg_core.errors import WorkerGone
+from smg_core.http.settings import MediaConfig, ModelConfig
 from smg_core.models import loading
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig
@@ -30,6 +30,7 @@ from smg_core.simulator.model_folder import MODEL_FOLDER
 from smg_core.simulator.replies import Reply, Rule
 from smg_core.simulator.server import SimulatedEngine
 from smg_core.tokenizer.loader import TokenizerBundle, load_tokenizer
+from smg_core.workers.settings import WorkersConfig
 from smg_core.workers.worker import Worker, WorkerSpec
 
 pytestmark = pytest.mark.anyio

@@ -2,9 +2,10 @@
 
 import pytest
 
-from smg_core.config.config import ConfigError, SealingConfig
 from smg_core.models.sealing_keys import Sealing
 from smg_core.sealing.sealer import SealContext
+from smg_core.sealing.settings import SealingConfig
+from smg_core.settings import ConfigError
 
 HERE = SealContext("p")
 A, B = "a" * 32, "b" * 32

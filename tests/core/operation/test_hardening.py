@@ -5,21 +5,16 @@ from typing import Any
 
 import pytest
 
+from smg_core.admin.settings import AdminConfig
+from smg_core.auth.settings import AuthConfig
 from smg_core.cli import main
-from smg_core.config.config import (
-    AdminConfig,
-    AuthConfig,
-    Config,
-    LimitsConfig,
-    MediaConfig,
-    ModelConfig,
-    ObservabilityConfig,
-    ProxiesConfig,
-    ServerConfig,
-    TlsConfig,
-    describe,
-)
+from smg_core.config.config import Config, describe
+from smg_core.http.proxies.settings import ProxiesConfig
+from smg_core.http.settings import MediaConfig, ModelConfig, ServerConfig
+from smg_core.observability.settings import ObservabilityConfig
 from smg_core.operation.hardening import BOUNDS, CHECKS, SECRET_FILES, Facts, audit
+from smg_core.server.tls.settings import TlsConfig
+from smg_core.wire.settings import LimitsConfig
 
 OUT = ServerConfig(host="0.0.0.0")
 BREACHES: dict[str, tuple[dict[str, Any], Facts]] = {

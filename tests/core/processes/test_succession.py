@@ -11,10 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smg_core.config.config import ChannelConfig, Config, MetricsConfig, SealingConfig, ServerConfig, WorkersConfig
+from smg_core.channel.settings import ChannelConfig
+from smg_core.config.config import Config
+from smg_core.http.settings import ServerConfig
 from smg_core.machine.service_manager import ManagerNotices
+from smg_core.observability.settings import MetricsConfig
 from smg_core.processes.restart_only_settings import with_fixed
 from smg_core.processes.succession import Succession
+from smg_core.sealing.settings import SealingConfig
+from smg_core.workers.settings import WorkersConfig
 
 
 def serving(slots: int) -> tuple[Succession, dict[int, int]]:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from smg_core import errors
-from smg_core.config.config import Config, ConfigError, RoutingConfig
+from smg_core.config.config import Config
 from smg_core.errors import (
     ClientGone,
     DeadlineExceeded,
@@ -25,7 +25,8 @@ from smg_core.errors import (
 )
 from smg_core.request import Caller, GenerationRequest, HistoryRef
 from smg_core.routing.model_choice import FALLBACK_REASONS, ModelChoice, fallback_reason
-from smg_core.routing.settings import FALLBACK_ON
+from smg_core.routing.settings import FALLBACK_ON, RoutingConfig
+from smg_core.settings import ConfigError
 
 SPLIT = RoutingConfig(splits=("house=old:90,new:10",), split_header="X-Canary")
 ASKED = GenerationRequest("r", "house")

@@ -4,9 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smg_core.config.config import ConfigError, SealingConfig
 from smg_core.models.sealing_keys import cache_salts, with_cache_secret
 from smg_core.sealing.cache_salts import CacheSalts
+from smg_core.sealing.settings import SealingConfig
+from smg_core.settings import ConfigError
 
 SECRET = "0123456789abcdef0123456789abcdef"
 names = st.text(min_size=1, max_size=12)

@@ -11,11 +11,11 @@ from tests.gateway.conftest import CHAT, body
 from tests.gateway.fleet import Prefer
 
 from smg_core import Config, Gateway
-from smg_core.config.config import TokenizerConfig
 from smg_core.errors import EngineFailed
 from smg_core.routing import Pick
 from smg_core.simulator.model_folder import MODEL_FOLDER
 from smg_core.simulator.server import SimulatedEngine
+from smg_core.tokenizer.settings import TokenizerConfig
 from smg_core.workers.breaker_table import BreakerTable
 from smg_core.workers.worker import LocalBoard, WorkerSpec
 

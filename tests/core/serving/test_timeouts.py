@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smg_core.config.config import TimeoutsConfig
 from smg_core.errors import InvalidRequest
 from smg_core.pipeline.flow.timeouts import Timeouts
 from smg_core.pipeline.prompt.served import ServedModel
+from smg_core.pipeline.settings import TimeoutsConfig
 from smg_core.request import GenerationRequest
 from smg_core.serving.timeouts import HEADERS, SERVER_TIMEOUT, TimeoutRules
 

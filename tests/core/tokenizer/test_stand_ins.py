@@ -11,8 +11,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import smg_core.simulator
-from smg_core.apis.chat import types
-from smg_core.apis.messages import types
+from smg_core.apis.chat import types as chat_types
+from smg_core.apis.messages import types as messages_types
 from smg_core.errors import TemplateFailed
 from smg_core.request import (
     FunctionTool,
@@ -394,7 +394,7 @@ CHOSEN = (
 )
 """Looks for the words of the settings."""
 CHOICES = [ToolChoice(mode) for mode in ("auto", "none", "required")] + [ToolChoice("required", (ToolKey("find"),))]
-EFFORTS = sorted({*get_args(types.Effort), *get_args(types.Effort)})
+EFFORTS = sorted({*get_args(chat_types.Effort), *get_args(messages_types.Effort)})
 OF_WORDS = frozenset(f"<{word}>" for word in (*EFFORTS, "auto", "none", "required", "type", "function", "name"))
 
 

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from smg_core.apis.chat.decode import ChatRequest, decode_chat
 from smg_core.apis.chat.types import ChatBody
-from smg_core.config.config import Config, ServerConfig
+from smg_core.config.config import Config
 from smg_core.errors import InvalidRequest, SmgError, UnsupportedParameter
+from smg_core.http.settings import ServerConfig
 from smg_core.wire.base import Incoming
 from smg_core.wire.compat import FOREIGN_FIELDS, STRICT, Compat, Mode
 

@@ -12,7 +12,6 @@ from tests.gateway.conftest import eventually, in_process, settled
 from smg_core.app.app import App
 from smg_core.app.inprocess import async_client
 from smg_core.auth.base import Head
-from smg_core.config.config import LimitsConfig
 from smg_core.errors import RateLimited
 from smg_core.hooks import RequestFinished
 from smg_core.request import Caller
@@ -20,6 +19,7 @@ from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.faults import Fault
 from smg_core.simulator.replies import Reply
+from smg_core.wire.settings import LimitsConfig
 
 pytestmark = pytest.mark.anyio
 

@@ -13,7 +13,8 @@ from tests.gateway.conftest import House, over_http
 from tests.shared import PATIENCE
 
 from smg_core import Config
-from smg_core.config.config import ModelConfig, SealingConfig
+from smg_core.http.settings import ModelConfig
+from smg_core.sealing.settings import SealingConfig
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.faults import Fault
 from smg_core.simulator.replies import Reply

@@ -1,7 +1,8 @@
 """The routes of Google's API: generateContent, streamGenerateContent, countTokens and the models (edge).
 
 The same routes stand under `/v1`, `/v1beta` and `/v1alpha`, since SDKs differ in which they call. Under `/v1` the models are
-shared with other APIs, and `apis.status.routes` answers there. Above: app.generating_routes. Below: the handler of APIs, the decoders.
+shared with other APIs, and `apis.status.routes` answers there. Above: app.generating_routes. Below: the handler of APIs, the
+decoders.
 """
 
 import attrs
@@ -45,8 +46,8 @@ def gemini_routes(gateway: Runtime) -> list[Route[Endpoint]]:
             pattern = f"/{version}/models/{{model:path}}:{verb}"
             found.append(Route("POST", pattern, Endpoint(handler, "generate_content", reads_json=True, about=own)))
         if version != "v1":
-            listed = attrs.evolve(operations.GEMINI_MODELS, name=f"{descriptions.GEMINI_MODELS.name}_{version}")
-            single = attrs.evolve(operations.GEMINI_MODEL, name=f"{descriptions.GEMINI_MODEL.name}_{version}")
+            listed = attrs.evolve(operations.GEMINI_MODELS, name=f"{operations.GEMINI_MODELS.name}_{version}")
+            single = attrs.evolve(operations.GEMINI_MODEL, name=f"{operations.GEMINI_MODEL.name}_{version}")
             found.append(Route("GET", f"/{version}/models", Endpoint(models.all, "models", about=listed)))
             found.append(
                 Route("GET", f"/{version}/models/{{model:path}}", Endpoint(models.one, "models", about=single))

@@ -1,6 +1,7 @@
 """The rows of the Interactions API: one for each wire revision, and how it is made in the background.
 
-Apart from `apis`, since it is made for a gateway: it has a memory. Above: apis.interactions.routes. Below: the protocol, the records.
+Apart from `apis`, since it is made for a gateway: it has a memory. Above: apis.interactions.routes. Below: the protocol, the
+records.
 """
 
 from collections.abc import Callable

@@ -1,6 +1,7 @@
 """The row of the Messages API.
 
-Apart from `apis`, since its flow is one of its own. Above: app.generating_routes, apis.messages.count_tokens. Below: the protocol, the flow.
+Apart from `apis`, since its flow is one of its own. Above: app.generating_routes, apis.messages.count_tokens. Below: the
+protocol, the flow.
 """
 
 from smg_core.apis.messages.decode import MessagesRequest, decode_messages

@@ -1,8 +1,8 @@
 """One handler shape for every API of pooled work (edge).
 
 Reads the body, decodes it, has the gateway's `Pooling` make the vectors, writes the answer off the event loop, and tells how the
-request ended, as `serving.inference` does for APIs that generate. Above: apis.pooling.routes. Below: pipeline.pooled.pooling, the table
-in `apis.pooling.api`.
+request ended, as `serving.inference` does for APIs that generate. Above: apis.pooling.routes. Below: pipeline.pooled.pooling,
+the table in `apis.pooling.api`.
 """
 
 import asyncio

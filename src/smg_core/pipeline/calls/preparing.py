@@ -1,8 +1,8 @@
 """Performs `Prepare`: renders, encodes and checks a request, long work off the event loop (edge).
 
-Decides only which work runs on the event loop and which in a thread; `pipeline.prompt.prepare` does the work. A text that cannot fit the
-context is refused before it is rendered or encoded, and the work is given up when the client leaves. Above: performers. Below:
-prepare, executor, media.
+Decides only which work runs on the event loop and which in a thread; `pipeline.prompt.prepare` does the work. A text that
+cannot fit the context is refused before it is rendered or encoded, and the work is given up when the client leaves. Above:
+performers. Below: prepare, executor, media.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence

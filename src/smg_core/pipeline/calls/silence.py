@@ -2,8 +2,8 @@
 
 A timer checks the call from time to time instead of at every token: a check that finds nothing new adds the time since the last
 check, and a call that is paused for a slow client is not checked. A late first token is noticed on time, a pause between two
-tokens after 1.5 times its bound at the latest. Pure: the timer is an argument. Above: pipeline.calls.streaming, which watches each
-call. Below: attempt.
+tokens after 1.5 times its bound at the latest. Pure: the timer is an argument. Above: pipeline.calls.streaming, which watches
+each call. Below: attempt.
 """
 
 from smg_core.clock import CallLater

@@ -3,8 +3,8 @@
 `fit` is pure: the same prompt and the same engine facts give the same result, so it is made once for each kind of engine and kept
 on the `Prompted`. It decides all that differs between engines: whether several choices at temperature 0 are sampled or copied,
 which constraint the output is held to, which media are sent, how long the context is. What an engine cannot do is refused by
-name. In a fleet of several kinds a worker whose engine refuses is no candidate (pipeline.calls.selecting), so the request is served
-if any worker can serve it. Below: reading. Knows no wire.
+name. In a fleet of several kinds a worker whose engine refuses is no candidate (pipeline.calls.selecting), so the request is
+served if any worker can serve it. Below: reading. Knows no wire.
 """
 
 from collections.abc import Iterable

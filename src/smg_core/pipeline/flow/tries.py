@@ -12,8 +12,8 @@ on. An error that another worker would give too ends the turn whatever came of i
 the cache that another one was to hand over (`Turn.handed_nothing`).
 
 A try from the beginning takes a retry from the budget of all turns, unless the worker was lost with all the calls that it had
-(`Turn.lost`): these are as many as the load was, however often anything fails, so they are no storm. Pure. Above: pipeline.flow.flow.
-Below: continuing, turn.
+(`Turn.lost`): these are as many as the load was, however often anything fails, so they are no storm. Pure. Above:
+pipeline.flow.flow. Below: continuing, turn.
 """
 
 from typing import Literal

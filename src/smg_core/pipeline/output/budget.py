@@ -3,8 +3,8 @@
 The reader of a turn with a budget counts the tokens of the reasoning that is open. Where they reach the budget, the engine's
 call ends there; the family's end marker is put behind the ids so far, for the reader and for the next call of the engine, which
 has all but the marker in its cache. Reasoning that ends by itself is left alone, and costs nothing more. Pure. Above:
-pipeline.fit.fit says which budget there is, pipeline.calls.streaming makes the reader, pipeline.flow.flow asks for the second call. Below:
-pipeline.output.processor.
+pipeline.fit.fit says which budget there is, pipeline.calls.streaming makes the reader, pipeline.flow.flow asks for the second
+call. Below: pipeline.output.processor.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """Joins the deltas of a block that follow one another, and takes an output apart into its tokens.
 
-Reading several tokens of one push one by one gives a delta for each; the client gets one for all. Pure. Above: pipeline.output.processor.
-Below: the events and the engines' records.
+Reading several tokens of one push one by one gives a delta for each; the client gets one for all. Pure. Above:
+pipeline.output.processor. Below: the events and the engines' records.
 """
 
 from collections.abc import Sequence

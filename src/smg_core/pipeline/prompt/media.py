@@ -1,9 +1,9 @@
 """Pictures, clips and recordings of a request, in the order in which the prompt will have them.
 
 Decides which parts are media, where in the request each stands (for errors), and refuses by name what a model does not take.
-`MediaService` is the interface to the code that fetches and processes them (`models.media_service`): the pipeline hands it items, and
-gets token ids and an opaque record for the engine. Pure. Above: prepare, preparing and streaming. Below: the request's records.
-Knows no format, no tensor and no family of models.
+`MediaService` is the interface to the code that fetches and processes them (`models.media_service`): the pipeline hands it
+items, and gets token ids and an opaque record for the engine. Pure. Above: prepare, preparing and streaming. Below: the
+request's records. Knows no format, no tensor and no family of models.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -3,8 +3,9 @@
 Sealed reasoning is opened first (`unsealed`). Then come three steps, separate because their costs differ: `render` (the chat
 template, microseconds to milliseconds), `encode` (up to seconds, in a thread if the text is long) and `assemble` (checks and the
 record). A text that cannot fit the context is refused before the first two. Input on which any engine crashes or hangs is
-refused here, for every API: empty prompts, ids outside the vocabulary, prompts over the context. `pipeline.fit.fit` refuses what only
-some engines cannot do. Pure. Above: preparing. Below: tokenizer, parsers, sealing. Knows no worker, no engine and no wire.
+refused here, for every API: empty prompts, ids outside the vocabulary, prompts over the context. `pipeline.fit.fit` refuses
+what only some engines cannot do. Pure. Above: preparing. Below: tokenizer, parsers, sealing. Knows no worker, no engine and no
+wire.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,8 @@
 """A request ready for any engine of its model: prompt, ids and media, made once and before a worker is known.
 
-Nothing here depends on an engine. `pipeline.fit.fit` makes of it what one kind of engine is sent, and keeps that in `fits` with the
-engine's facts, so that a retry on a worker of the same kind need not make it again. Above: steps, fit and the performers. Below:
-the records.
+Nothing here depends on an engine. `pipeline.fit.fit` makes of it what one kind of engine is sent, and keeps that in `fits`
+with the engine's facts, so that a retry on a worker of the same kind need not make it again. Above: steps, fit and the
+performers. Below: the records.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,8 +1,8 @@
 """Tools that a model finds by searching, where their schemas would fill its prompt.
 
 Decides for which servers a search takes the place of their tools, what the model is told of the search, and what it gets of a
-search's result. Pure. Above: pipeline.tools.loop, which offers the search, and pipeline.tools.calls, which has it done. Below: the
-records of pipeline.tools.hosted; the name and the schema of smg_mcp.search.
+search's result. Pure. Above: pipeline.tools.loop, which offers the search, and pipeline.tools.calls, which has it done. Below:
+the records of pipeline.tools.hosted; the name and the schema of smg_mcp.search.
 """
 
 from collections.abc import Mapping, Sequence

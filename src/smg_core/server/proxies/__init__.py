@@ -1,1 +1,0 @@
-"""Whom a proxy before the gateway speaks for: PROXY headers of connections, and forwarding headers of requests."""
