@@ -10,9 +10,9 @@ import pytest
 from tests.gateway.conftest import House, in_process
 
 from smg_core import Config
-from smg_core.apis.status.front_page import NAMED, front_page
+from smg_core.apis.status.front_page import NAMED, curl, front_page
 from smg_core.auth.settings import AuthConfig
-from smg_core.operation.startup_log import announce, curl
+from smg_core.operation.startup_log import announce
 
 pytestmark = pytest.mark.anyio
 

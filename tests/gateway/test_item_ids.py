@@ -7,8 +7,8 @@ import openai
 import pytest
 from tests.gateway.conftest import House, in_process
 
-from smg_core.apis.conversations.items import _PREFIXES
 from smg_core.apis.responses.wire.items import _AS_TEXT, _LEFT_OUT
+from smg_core.apis.responses.wire.stored_items import _PREFIXES
 from smg_core.simulator.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio

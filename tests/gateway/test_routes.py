@@ -10,13 +10,13 @@ import httpx
 import pytest
 from tests.gateway.conftest import CHAT, House, body, in_process
 
+from smg_core.apis.chat.api import CHAT as CHAT_API
 from smg_core.apis.chat.decode import ChatRequest, decode_chat
 from smg_core.app.app import App
 from smg_core.app.inprocess import async_client
 from smg_core.auth.base import Head
 from smg_core.errors import AuthenticationFailed
 from smg_core.request import Caller
-from smg_core.serving.api import CHAT as CHAT_API
 from smg_core.wire.base import Incoming
 
 pytestmark = pytest.mark.anyio

@@ -5,20 +5,23 @@ Above: app.app puts them into its table. Below: the handler, and the table of AP
 
 import attrs
 
+from smg_core.apis.chat.api import CHAT
+from smg_core.apis.completions.api import COMPLETIONS
 from smg_core.apis.gemini.routes import gemini_routes
 from smg_core.apis.messages.api import MESSAGES
 from smg_core.apis.messages.count_tokens import token_count
 from smg_core.apis.parse.routes import parse_routes
 from smg_core.apis.pooling.routes import pooling_routes
-from smg_core.apis.tokenize.routes import Tokenizing, only_model
+from smg_core.apis.sglang.api import sglang_api
+from smg_core.apis.tokenize.routes import Tokenizing
 from smg_core.apis.transcriptions.routes import speech_routes
 from smg_core.app import operations
 from smg_core.app.stateful_routes import remembering_routes
 from smg_core.batches.routes import batch_routes
 from smg_core.http.endpoint import Endpoint, Handler
 from smg_core.http.routes import Route
-from smg_core.serving.api import CHAT, COMPLETIONS, sglang_api
 from smg_core.serving.inference import Inference
+from smg_core.serving.prompt_count import only_model
 from smg_core.serving.runtime import Runtime
 
 __all__ = ["generating_routes"]

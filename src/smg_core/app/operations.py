@@ -13,14 +13,9 @@ from smg_core.apis.chat.answer_types import ChatCompletion, ChatCompletionChunk
 from smg_core.apis.chat.types import ChatBody
 from smg_core.apis.completions.answer_types import Completion, CompletionChunk
 from smg_core.apis.completions.types import CompletionBody
-from smg_core.apis.gemini.answer_types import (
-    GeminiError,
-    GeminiModel,
-    GeminiModels,
-    GenerateContentResponse,
-    TokenCountResponse,
-)
+from smg_core.apis.gemini.answer_types import GeminiModel, GeminiModels, GenerateContentResponse, TokenCountResponse
 from smg_core.apis.gemini.types import CountContentBody, GenerateBody
+from smg_core.apis.google.answer_types import GeminiError
 from smg_core.apis.messages.answer_types import MessageAnswer, TokenCountAnswer
 from smg_core.apis.messages.types import CountBody, MessagesBody
 from smg_core.apis.parse.wire import ParseBody

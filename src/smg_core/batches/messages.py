@@ -8,7 +8,6 @@ import asyncio
 
 import msgspec
 
-from smg_core.apis.tokenize.routes import JSON_TYPE
 from smg_core.batches.files import KeptFiles, contents, send_contents
 from smg_core.batches.message_types import message_batch_list, message_batch_object, read_page, write_lines
 from smg_core.batches.operations import BATCH_ROUTES
@@ -21,6 +20,7 @@ from smg_core.errors import InvalidRequest, NotFound
 from smg_core.http.endpoint import Endpoint, Handler
 from smg_core.http.exchange import Exchange, Header
 from smg_core.http.routes import Route
+from smg_core.serving.json_handler import JSON_TYPE
 from smg_core.serving.runtime import Runtime
 from smg_core.stored.answers import StoredHandlers
 

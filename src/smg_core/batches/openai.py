@@ -3,7 +3,6 @@
 Above: `batch_routes`. Below: the queue of batches, the kept files.
 """
 
-from smg_core.apis.tokenize.routes import json_handler
 from smg_core.batches.files import KeptFiles
 from smg_core.batches.operations import BATCH_ROUTES
 from smg_core.batches.queue import BatchQueue
@@ -13,6 +12,7 @@ from smg_core.errors import InvalidRequest, NotFound
 from smg_core.http.endpoint import Endpoint, Handler
 from smg_core.http.exchange import Exchange
 from smg_core.http.routes import Route
+from smg_core.serving.json_handler import json_handler
 from smg_core.serving.runtime import Runtime
 from smg_core.stored.answers import StoredHandlers
 from smg_core.wire.base import Incoming, Locate

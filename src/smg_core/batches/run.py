@@ -16,7 +16,6 @@ from typing import Any, TypeVar
 import attrs
 import msgspec
 
-from smg_core.apis.tokenize.routes import made_of
 from smg_core.batches.calls import BatchAnswer, BatchEndpoint, called
 from smg_core.batches.files import ContentsGone, lines_of
 from smg_core.batches.message_types import MessageLine, message_result, message_result_without_answer
@@ -28,6 +27,7 @@ from smg_core.errors import InvalidRequest, StoreFailed
 from smg_core.history.base import LeaseLost, StaleVersion
 from smg_core.hooks import RunEnded
 from smg_core.request import Caller
+from smg_core.serving.json_handler import made_of
 from smg_core.serving.runtime import Runtime
 from smg_core.stored.bells import rung
 from smg_core.stored.locks import LOCKED

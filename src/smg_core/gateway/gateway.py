@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import msgspec
 
+from smg_core.apis.chat.api import CHAT
 from smg_core.app.app import App
 from smg_core.app.inprocess import async_client, sync_client
 from smg_core.cards import card
 from smg_core.fleet.discovery import discovery_of
 from smg_core.request import GenerationRequest
-from smg_core.serving.api import CHAT
 from smg_core.serving.explain import rehearsal
 from smg_core.serving.runtime import Runtime, RuntimeArguments
 from smg_core.wire.base import Incoming

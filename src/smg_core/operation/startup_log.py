@@ -4,14 +4,13 @@
 Runs beside the server, as one task in one of the processes. Above: processes.serve. Below: the registry, which it reads.
 """
 
-import json
 import logging
 
-from smg_core.identity.identity import anonymous
+from smg_core.apis.status.front_page import curl
 from smg_core.models.sealing_keys import DRAWN
 from smg_core.serving.runtime import Runtime
 
-__all__ = ["announce", "curl"]
+__all__ = ["announce"]
 
 log = logging.getLogger("smg.server")
 
@@ -31,12 +30,3 @@ async def announce(gateway: Runtime, base: str, pause: float) -> None:
     if not sealing.keys and sealing.keys_file is None:
         log.warning(DRAWN)
     log.info("ready, with %s; try: %s", ", ".join(names), curl(gateway, base, names[0]))
-
-
-def curl(gateway: Runtime, base: str, model: str) -> str:
-    """A command line that sends a small request for `model` to this gateway at `base`; where it asks who its callers are, with
-    the key that the environment variable SMG_API_KEY has."""
-    asked = {"model": model, "messages": [{"role": "user", "content": "Hello"}]}
-    body = json.dumps(asked).replace("'", r"'\''")
-    key = "" if gateway.identify is anonymous else ' -H "authorization: Bearer $SMG_API_KEY"'
-    return f"curl {base}/v1/chat/completions{key} -H 'content-type: application/json' -d '{body}'"

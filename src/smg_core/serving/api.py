@@ -9,47 +9,15 @@ from typing import Generic, Protocol, TypeVar
 
 import attrs
 
-from smg_core.apis.chat.decode import ChatRequest, decode_chat
-from smg_core.apis.chat.encode import ChatStreamEncoder, ChatWholeEncoder
-from smg_core.apis.completions.decode import CompletionRequest, decode_completion
-from smg_core.apis.completions.encode import (
-    CompletionChoices,
-    CompletionPart,
-    CompletionStreamEncoder,
-    CompletionWholeEncoder,
-    merge_choices,
-)
-from smg_core.apis.gemini.decode import GeminiRequest, decode_generate, decode_stream_generate
-from smg_core.apis.gemini.encode import GeminiStreamEncoder, GeminiWholeEncoder
-from smg_core.apis.sglang.decode import SglangRequest, decode_sglang
-from smg_core.apis.sglang.encode import (
-    SglangAnswers,
-    SglangPart,
-    SglangStreamEncoder,
-    SglangWholeEncoder,
-    merge_sglang,
-)
 from smg_core.errors import SmgError
 from smg_core.events import Usage
 from smg_core.pipeline.flow.flow import Terms, respond, respond_together
 from smg_core.pipeline.flow.steps import Flow
 from smg_core.pipeline.tools.loop import respond_with_tools
-from smg_core.request import Caller
+from smg_core.request import GenerationRequest
 from smg_core.wire.base import Decoded, ErrorEncoder, Incoming, StreamEncoder, WholeEncoder
-from smg_core.wire.errors import gemini_error, openai_error
 
-__all__ = [
-    "CHAT",
-    "COMPLETIONS",
-    "GENERATE_CONTENT",
-    "STREAM_GENERATE_CONTENT",
-    "Api",
-    "Memory",
-    "Parts",
-    "one_turn",
-    "sglang_api",
-    "usual_status",
-]
+__all__ = ["Api", "Memory", "Parts", "SeveralDecoded", "each_prompt", "one_turn", "usual_status"]
 
 D = TypeVar("D", bound=Decoded)
 
@@ -74,6 +42,22 @@ class Memory(Protocol[D]):
 def one_turn(decoded: Decoded, terms: Terms) -> Flow[None]:
     """The flow of an API that remembers nothing: one turn of the model, or as many as its hosted tools take."""
     return respond_with_tools(decoded.generation, terms)
+
+
+class SeveralDecoded(Decoded, Protocol):
+    """A request that is several: one for each of its prompts."""
+
+    @property
+    def generations(self) -> Sequence[GenerationRequest]: ...
+    @property
+    def at_once(self) -> int: ...
+
+
+def each_prompt(decoded: SeveralDecoded, terms: Terms) -> Flow[None]:
+    """The flow of an API whose body may have several prompts: a turn for each, `at_once` of them at the same time."""
+    if len(decoded.generations) == 1:
+        return respond(decoded.generation, terms)
+    return respond_together(decoded.generations, decoded.at_once, terms)
 
 
 def usual_status(error: SmgError) -> int:
@@ -118,74 +102,3 @@ class Api(Generic[D]):
     id_header: bytes | None = None
     memory: "Memory[D] | None" = None
     takes_media: bool = False
-
-
-def _respond_to_chat(decoded: ChatRequest, terms: Terms) -> Flow[None]:
-    """As `one_turn`; a call that needs approval is told to the client, which may approve it in its next request."""
-    return respond_with_tools(
-        decoded.generation, terms, approved=decoded.approved, refused=decoded.refused, can_ask=True
-    )
-
-
-CHAT: Api[ChatRequest] = Api(
-    name="chat",
-    id_prefix="chatcmpl-",
-    decode=decode_chat,
-    stream=lambda decoded, created: ChatStreamEncoder(decoded, created, decoded.generation.id),
-    whole=lambda decoded, created: ChatWholeEncoder(decoded, created, decoded.generation.id),
-    error=openai_error,
-    flow=_respond_to_chat,
-)
-
-
-def _each_prompt(decoded: CompletionRequest | SglangRequest, terms: Terms) -> Flow[None]:
-    if len(decoded.generations) == 1:
-        return respond(decoded.generation, terms)
-    return respond_together(decoded.generations, decoded.at_once, terms)
-
-
-COMPLETIONS: Api[CompletionRequest] = Api(
-    name="completions",
-    id_prefix="cmpl-",
-    decode=decode_completion,
-    stream=CompletionStreamEncoder,
-    whole=CompletionWholeEncoder,
-    error=openai_error,
-    flow=_each_prompt,
-    parts=Parts(
-        count=lambda decoded: len(decoded.generations),
-        stream=CompletionPart,
-        whole=CompletionChoices,
-        merge=merge_choices,
-    ),
-)
-
-
-def sglang_api(only_model: Callable[[str, Caller], str]) -> Api[SglangRequest]:
-    """SGLang's `/generate`; `only_model` returns the model that a caller means whose body names none."""
-    return Api(
-        name="generate",
-        id_prefix="gen-",
-        decode=lambda incoming: decode_sglang(incoming, lambda name: only_model(name, incoming.caller)),
-        stream=SglangStreamEncoder,
-        whole=SglangWholeEncoder,
-        error=openai_error,
-        flow=_each_prompt,
-        parts=Parts(
-            count=lambda decoded: len(decoded.generations),
-            stream=SglangPart,
-            whole=SglangAnswers,
-            merge=lambda decoded, _created, answers, _usage: merge_sglang(decoded, answers),
-        ),
-    )
-
-
-GENERATE_CONTENT: Api[GeminiRequest] = Api(
-    name="generate_content",
-    id_prefix="gc-",
-    decode=decode_generate,
-    stream=GeminiStreamEncoder,
-    whole=GeminiWholeEncoder,
-    error=gemini_error,
-)
-STREAM_GENERATE_CONTENT = attrs.evolve(GENERATE_CONTENT, decode=decode_stream_generate)

@@ -6,9 +6,9 @@ Above: `stored_responses`, `conversations`, files and batches. Below: the gatewa
 from collections.abc import Callable
 
 from smg_core.apis.responses.wire.decode import check_include
-from smg_core.apis.tokenize.routes import JSON_TYPE, made_of
 from smg_core.http.exchange import Exchange
 from smg_core.json_types import JsonObject
+from smg_core.serving.json_handler import JSON_TYPE, made_of
 from smg_core.serving.runtime import Runtime
 from smg_core.wire.json_text import encode_body
 

@@ -10,7 +10,6 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
-from smg_core.apis.chat.types import MODEL_CHARACTERS
 from smg_core.errors import InvalidRequest
 from smg_core.request import (
     ChoiceFormat,
@@ -31,6 +30,7 @@ from smg_core.wire.decoding import too_many
 from smg_core.wire.fields import read_metadata, read_template_arguments
 from smg_core.wire.json_bounds import nests_deeper, over_values
 from smg_core.wire.sampling import read_stop
+from smg_core.wire.scalars import MODEL_CHARACTERS
 from smg_core.wire.settings import LimitsConfig
 
 __all__ = ["check_bounds"]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smg_core.apis.conversations.items import with_ids
+from smg_core.apis.responses.wire.stored_items import with_ids
 from smg_core.errors import InvalidRequest
 from smg_core.history.rules import LONGEST_NAME, is_name
 from smg_core.wire.item_ids import LONGEST_ID, check_item_ids, is_item_id, known_items

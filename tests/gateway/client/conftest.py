@@ -17,7 +17,6 @@ import uvicorn
 
 from smg_core.apis.chat.decode import ChatRequest, decode_chat
 from smg_core.apis.chat.encode import ChatStreamEncoder, ChatWholeEncoder
-from smg_core.apis.status.models import ModelCard, model_body, models_body
 from smg_core.errors import (
     InternalError,
     ModelNotFound,
@@ -45,6 +44,7 @@ from smg_core.events import (
 from smg_core.request import CustomTool, SchemaFormat
 from smg_core.wire.base import Incoming
 from smg_core.wire.errors import error_headers, openai_error
+from smg_core.wire.model_list import ModelCard, model_body, models_body
 
 CREATED = 1_700_000_000
 CARDS = {name: ModelCard(name, CREATED, max_model_len=4096) for name in ("talks", "thinks", "calls")}

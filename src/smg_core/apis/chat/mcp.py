@@ -16,7 +16,6 @@ from msgspec.structs import replace
 
 from smg_core.apis.chat import types as wire
 from smg_core.apis.chat.messages import read_message, read_messages
-from smg_core.apis.responses.wire.mcp import hosted_server
 from smg_core.errors import InvalidRequest, UnsupportedParameter
 from smg_core.events import Event, HostedEnd, HostedStart
 from smg_core.json_types import Json, JsonObject
@@ -24,6 +23,7 @@ from smg_core.request import AskedCall, HostedTool, Message, Part, Text, Tool, T
 from smg_core.tool_names import flat_name
 from smg_core.wire.decoding import brief
 from smg_core.wire.json_bounds import NestedJson
+from smg_core.wire.mcp_types import hosted_server
 from smg_core.wire.settings import LimitsConfig
 
 __all__ = ["HostedCalls", "MessagesWithCalls", "has_calls", "hosted_key", "read_hosted", "read_with_calls"]

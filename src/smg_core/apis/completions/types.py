@@ -9,7 +9,8 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from smg_core.apis.chat.types import Count, OpenaiBody, Positive, TokenId
+from smg_core.apis.chat.types import OpenaiBody
+from smg_core.wire.scalars import Count, Positive, TokenId
 
 __all__ = ["CompletionBody"]
 

@@ -13,7 +13,6 @@ from smg_core.apis.conversations.types import (
     read_items_query,
     read_new_items,
 )
-from smg_core.apis.tokenize.routes import decoded_body, json_handler, made_of
 from smg_core.errors import InvalidRequest, NotFound
 from smg_core.history.base import (
     AppendItems,
@@ -27,6 +26,7 @@ from smg_core.history.base import (
 from smg_core.http.exchange import Exchange
 from smg_core.json_types import JsonObject
 from smg_core.request import Caller
+from smg_core.serving.json_handler import decoded_body, json_handler, made_of
 from smg_core.serving.runtime import Runtime
 from smg_core.stored.answers import StoredHandlers
 from smg_core.wire.base import Incoming, Locate

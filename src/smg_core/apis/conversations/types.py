@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from smg_core.apis.conversations.items import with_ids
 from smg_core.apis.responses.wire.items import check_item
+from smg_core.apis.responses.wire.stored_items import with_ids
 from smg_core.errors import InvalidRequest
 from smg_core.json_types import JsonObject
 from smg_core.wire.decoding import WireDecoder, too_many

@@ -3,18 +3,15 @@
 `gemini_encode` writes the same objects by hand; a test reads what it wrote as these types. Above: the server's descriptions.
 """
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, UnsetType
 
+from smg_core.apis.google.answer_types import GoogleAnswer
 from smg_core.json_types import JsonObject
 
-__all__ = ["GeminiError", "GeminiModel", "GeminiModels", "GenerateContentResponse", "TokenCountResponse"]
+__all__ = ["GeminiModel", "GeminiModels", "GenerateContentResponse", "TokenCountResponse"]
 
 
-class _Answer(Struct, forbid_unknown_fields=True, rename="camel"):
-    """Base of the types."""
-
-
-class GeneratedCall(_Answer):
+class GeneratedCall(GoogleAnswer):
     """A call that the model makes."""
 
     id: str
@@ -22,7 +19,7 @@ class GeneratedCall(_Answer):
     args: JsonObject
 
 
-class GeneratedPart(_Answer):
+class GeneratedPart(GoogleAnswer):
     """A text, a thought, or a call. `thought_signature` is the sealed form of the thoughts before it, in base64."""
 
     text: str | UnsetType = UNSET
@@ -31,31 +28,31 @@ class GeneratedPart(_Answer):
     thought_signature: str | UnsetType = UNSET
 
 
-class GeneratedContent(_Answer):
+class GeneratedContent(GoogleAnswer):
     """What a candidate says."""
 
     role: str
     parts: list[GeneratedPart]
 
 
-class LogprobCandidate(_Answer):
+class LogprobCandidate(GoogleAnswer):
     token: str
     log_probability: float
     token_id: int | UnsetType = UNSET
 
 
-class TopLogprobCandidates(_Answer):
+class TopLogprobCandidates(GoogleAnswer):
     candidates: list[LogprobCandidate]
 
 
-class LogprobsResult(_Answer):
+class LogprobsResult(GoogleAnswer):
     """The tokens of the text, and the alternatives to each."""
 
     chosen_candidates: list[LogprobCandidate]
     top_candidates: list[TopLogprobCandidates]
 
 
-class GeneratedCandidate(_Answer):
+class GeneratedCandidate(GoogleAnswer):
     """One candidate, or what a chunk adds to it."""
 
     index: int
@@ -66,12 +63,12 @@ class GeneratedCandidate(_Answer):
     logprobs_result: LogprobsResult | UnsetType = UNSET
 
 
-class ModalityCount(_Answer):
+class ModalityCount(GoogleAnswer):
     modality: str
     token_count: int
 
 
-class UsageMetadata(_Answer):
+class UsageMetadata(GoogleAnswer):
     """Token counts; `candidates_token_count` is without thoughts."""
 
     prompt_token_count: int
@@ -83,7 +80,7 @@ class UsageMetadata(_Answer):
     prompt_tokens_details: list[ModalityCount] | UnsetType = UNSET
 
 
-class GenerateContentResponse(_Answer):
+class GenerateContentResponse(GoogleAnswer):
     """A whole answer, or one chunk of a stream."""
 
     usage_metadata: UsageMetadata
@@ -92,13 +89,13 @@ class GenerateContentResponse(_Answer):
     candidates: list[GeneratedCandidate] | UnsetType = UNSET
 
 
-class TokenCountResponse(_Answer):
+class TokenCountResponse(GoogleAnswer):
     """The tokens of a prompt."""
 
     total_tokens: int
 
 
-class GeminiModel(_Answer):
+class GeminiModel(GoogleAnswer):
     """A model; limits are tokens."""
 
     name: str
@@ -109,21 +106,6 @@ class GeminiModel(_Answer):
     output_token_limit: int | UnsetType = UNSET
 
 
-class GeminiModels(_Answer):
+class GeminiModels(GoogleAnswer):
     models: list[GeminiModel]
     next_page_token: str | UnsetType = UNSET
-
-
-class GeminiErrorDetail(_Answer):
-    """`status` is the name of a google.rpc.Code."""
-
-    code: int
-    message: str
-    status: str
-    details: list[JsonObject] | UnsetType = UNSET
-
-
-class GeminiError(_Answer):
-    """Google's error envelope."""
-
-    error: GeminiErrorDetail

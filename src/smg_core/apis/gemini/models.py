@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from smg_core.apis.status.models import ModelCard
 from smg_core.errors import InvalidRequest
 from smg_core.json_types import JsonObject
 from smg_core.wire.json_text import encode_object
+from smg_core.wire.model_list import ModelCard
 
 __all__ = ["gemini_model_body", "gemini_models_body"]
 

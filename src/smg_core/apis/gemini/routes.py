@@ -7,21 +7,22 @@ decoders.
 
 import attrs
 
+from smg_core.apis.gemini.api import GENERATE_CONTENT, STREAM_GENERATE_CONTENT
 from smg_core.apis.gemini.decode import decode_count
 from smg_core.apis.gemini.models import gemini_model_body, gemini_models_body
-from smg_core.apis.status.models import ModelCard
-from smg_core.apis.tokenize.routes import decoded_body, json_handler, prompt_count
 from smg_core.app import operations
 from smg_core.http.endpoint import Endpoint, Handler
 from smg_core.http.exchange import Exchange, Header
 from smg_core.http.routes import Route
 from smg_core.request import Caller
-from smg_core.serving.api import GENERATE_CONTENT, STREAM_GENERATE_CONTENT
 from smg_core.serving.inference import Inference
+from smg_core.serving.json_handler import decoded_body, json_handler
+from smg_core.serving.prompt_count import prompt_count
 from smg_core.serving.runtime import Runtime
 from smg_core.wire.base import Incoming, Locate
 from smg_core.wire.errors import gemini_error
 from smg_core.wire.json_text import encode_object
+from smg_core.wire.model_list import ModelCard
 
 __all__ = ["GeminiModelRoutes", "gemini_routes"]
 

@@ -9,8 +9,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from smg_core.apis.chat.types import ModelName
 from smg_core.json_types import Json, JsonObject
+from smg_core.wire.scalars import ModelName
 
 __all__ = [
     "CodeExecutionResult",
@@ -20,7 +20,6 @@ __all__ = [
     "FunctionDeclaration",
     "FunctionResponsePart",
     "GeminiContent",
-    "GeminiMcpServer",
     "GeminiPart",
     "GeminiTool",
     "GenerateBody",
@@ -167,23 +166,6 @@ class FunctionDeclaration(_Wire):
     response: JsonObject | None = None
     response_json_schema: Json = None
     behavior: Literal["UNSPECIFIED", "BLOCKING", "NON_BLOCKING"] | None = None
-
-
-class McpTransport(_Wire):
-    """How a server of tools is reached."""
-
-    url: str | None = None
-    headers: dict[str, str] | None = None
-    timeout: str | None = None
-    sse_read_timeout: str | None = None
-    terminate_on_close: bool | None = None
-
-
-class GeminiMcpServer(_Wire):
-    """A server of tools."""
-
-    name: str | None = None
-    streamable_http_transport: McpTransport | None = None
 
 
 class GeminiTool(_Wire):

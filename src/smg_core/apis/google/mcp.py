@@ -12,9 +12,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from smg_core.apis.gemini.types import GeminiMcpServer
+from smg_core.apis.google.mcp_types import GeminiMcpServer, InteractionMcpServer
 from smg_core.apis.google.proto_json import proto_value
-from smg_core.apis.interactions.types import InteractionMcpServer
 from smg_core.errors import InvalidRequest, UnsupportedParameter
 from smg_core.events import HostedEnd, HostedStart
 from smg_core.json_types import Json, JsonObject

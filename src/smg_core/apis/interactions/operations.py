@@ -5,7 +5,7 @@ Above: `interactions`, which has the routes. Below: the protocols' types.
 
 from collections.abc import Mapping
 
-from smg_core.apis.gemini.answer_types import GeminiError
+from smg_core.apis.google.answer_types import GeminiError
 from smg_core.apis.interactions.answer_types import InteractionAnswer, InteractionEvent
 from smg_core.apis.interactions.types import InteractionBody
 from smg_core.json_types import JsonObject

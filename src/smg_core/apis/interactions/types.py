@@ -9,8 +9,9 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from smg_core.apis.chat.types import ModelName
+from smg_core.apis.google.mcp_types import AllowedTools
 from smg_core.json_types import Json, JsonObject
+from smg_core.wire.scalars import ModelName
 
 __all__ = [
     "FunctionCallStep",
@@ -18,7 +19,6 @@ __all__ = [
     "FunctionResultStep",
     "InteractionBody",
     "InteractionConfig",
-    "InteractionMcpServer",
     "InteractionTurn",
     "McpCallStep",
     "McpResultStep",
@@ -134,21 +134,6 @@ class FunctionDeclarationTool(_Wire):
     short_description: str | None = None
     parameters: JsonObject | None = None
     defer_loading: bool | None = None
-
-
-class AllowedTools(_Wire):
-    mode: Literal["auto", "any", "none", "validated"] | None = None
-    tools: list[str] | None = None
-
-
-class InteractionMcpServer(_Wire):
-    """A server of tools."""
-
-    type: Literal["mcp_server"]
-    name: str | None = None
-    url: str | None = None
-    headers: dict[str, str] | None = None
-    allowed_tools: list[AllowedTools] | None = None
 
 
 class ToolChoiceObject(_Wire):

@@ -7,9 +7,10 @@ from msgspec.structs import replace
 
 from smg_core.apis.messages.api import MESSAGES
 from smg_core.apis.messages.decode import decode_count
-from smg_core.apis.tokenize.routes import decoded_body, json_handler, prompt_count
 from smg_core.http.endpoint import Handler
 from smg_core.pipeline.tools.loop import without_hosted_tools
+from smg_core.serving.json_handler import decoded_body, json_handler
+from smg_core.serving.prompt_count import prompt_count
 from smg_core.serving.runtime import Runtime
 from smg_core.wire.base import Incoming, Locate
 from smg_core.wire.errors import anthropic_error, anthropic_status

@@ -12,11 +12,11 @@ from msgspec.structs import replace
 
 from smg_core.apis.messages.compaction import COMPACTED, Compacted, summary_text
 from smg_core.apis.messages.decode import MessagesRequest
-from smg_core.apis.responses.flow import prompt_size, summarizing, was_cut
 from smg_core.errors import EngineFailed
 from smg_core.events import OpaqueBlock
 from smg_core.pipeline.flow.flow import Terms, generate, respond
 from smg_core.pipeline.flow.steps import Finish, Flow, Tell, ask
+from smg_core.pipeline.flow.summaries import prompt_size, summarizing, was_cut
 from smg_core.pipeline.tools.loop import respond_with_tools, without_hosted_tools
 from smg_core.request import GenerationRequest, Message, Text
 from smg_core.wire.json_text import without_surrogates

@@ -11,8 +11,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from smg_core.apis.chat.types import ModelName
 from smg_core.json_types import Json, JsonObject
+from smg_core.wire.scalars import ModelName
 
 __all__ = [
     "KNOWN_BLOCKS",

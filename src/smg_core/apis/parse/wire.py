@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
-from smg_core.apis.chat.types import ModelName
 from smg_core.errors import ClientGone, InvalidRequest
 from smg_core.json_types import JsonObject
 from smg_core.wire.decoding import WireDecoder, check_depth, too_many
 from smg_core.wire.json_text import encode_object
+from smg_core.wire.scalars import ModelName
 from smg_core.wire.settings import LimitsConfig
 from smg_parsers import CallArguments, CallStart, Family, Parser, Piece, Reasoning, Text, UnknownModelFamily, explain
 from smg_parsers.models import family as family_named

@@ -7,7 +7,6 @@ from typing import Literal
 
 from msgspec import Struct
 
-from smg_core.apis.chat.types import ModelName, TokenId
 from smg_core.apis.pooling.embeddings import EmbeddingsUsage, pool_inputs
 from smg_core.apis.pooling.fields import SIDES, PoolFields, check_pool_fields, named_field
 from smg_core.apis.pooling.vectors import FLOAT_BYTES, PooledVectors, as_floats
@@ -15,6 +14,7 @@ from smg_core.request import PoolRequest
 from smg_core.wire.base import Incoming
 from smg_core.wire.decoding import WireDecoder
 from smg_core.wire.json_text import encode_body
+from smg_core.wire.scalars import ModelName, TokenId
 
 __all__ = ["ClassifyAnswer", "ClassifyBody", "ClassifyDecoded", "classify_body", "decode_classify"]
 

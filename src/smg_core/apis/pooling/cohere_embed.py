@@ -9,7 +9,6 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from smg_core.apis.chat.types import ModelName
 from smg_core.apis.pooling.embeddings import Dimensions
 from smg_core.apis.pooling.vectors import (
     BASE64_BYTES,
@@ -26,6 +25,7 @@ from smg_core.request import PoolRequest
 from smg_core.wire.base import Incoming
 from smg_core.wire.decoding import WireDecoder
 from smg_core.wire.json_text import encode_body
+from smg_core.wire.scalars import ModelName
 
 __all__ = [
     "CohereEmbedBody",

@@ -10,7 +10,6 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from smg_core.apis.chat.types import ModelName, TokenId
 from smg_core.apis.pooling.fields import SIDES, PoolFields, check_pool_fields, named_field
 from smg_core.apis.pooling.vectors import (
     BASE64_BYTES,
@@ -25,6 +24,7 @@ from smg_core.request import PoolInput, PoolRequest
 from smg_core.wire.base import Incoming
 from smg_core.wire.decoding import WireDecoder
 from smg_core.wire.json_text import encode_body
+from smg_core.wire.scalars import ModelName, TokenId
 
 __all__ = [
     "Dimensions",

@@ -8,7 +8,6 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from smg_core.apis.chat.types import ModelName
 from smg_core.apis.google.proto_json import ProtoJsonDecoder
 from smg_core.apis.pooling.embeddings import Dimensions
 from smg_core.apis.pooling.vectors import FLOAT_BYTES, PooledVectors, as_floats, shortened_vector
@@ -16,6 +15,7 @@ from smg_core.errors import InvalidRequest, UnsupportedParameter
 from smg_core.request import PoolRequest
 from smg_core.wire.base import Incoming
 from smg_core.wire.json_text import encode_body
+from smg_core.wire.scalars import ModelName
 
 __all__ = [
     "BatchEmbedContentsBody",

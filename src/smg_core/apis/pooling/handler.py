@@ -13,7 +13,6 @@ from msgspec.structs import replace
 
 from smg_core.apis.pooling.api import PoolApi, PoolDecoded
 from smg_core.apis.pooling.vectors import PooledVectors
-from smg_core.apis.tokenize.routes import only_model
 from smg_core.errors import ClientGone, DeadlineExceeded, SmgError
 from smg_core.hooks import RequestStarted
 from smg_core.http.exchange import Exchange, Header
@@ -25,6 +24,7 @@ from smg_core.serving.admission import RequestPlace
 from smg_core.serving.explain import pool_explained
 from smg_core.serving.inference import DECODED_INLINE, incoming_of, refusal_headers, take_back_cancellation
 from smg_core.serving.offload import worked
+from smg_core.serving.prompt_count import only_model
 from smg_core.serving.request_finished import how_it_ended
 from smg_core.serving.request_traces import account_of, observer_of, traced
 from smg_core.serving.runtime import Runtime

@@ -3,7 +3,7 @@
 One `Operation` for each route, as in `app.operations`. Above: apis.pooling.routes. Below: the protocols' types.
 """
 
-from smg_core.apis.gemini.answer_types import GeminiError
+from smg_core.apis.google.answer_types import GeminiError
 from smg_core.apis.pooling.classify import ClassifyAnswer, ClassifyBody
 from smg_core.apis.pooling.cohere_embed import CohereEmbedBody, CohereEmbeddings, CohereError
 from smg_core.apis.pooling.embeddings import EmbeddingsAnswer, EmbeddingsBody

@@ -9,7 +9,6 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from smg_core.apis.chat.types import ModelName
 from smg_core.apis.pooling.fields import SIDES, PoolFields, check_pool_fields, named_field
 from smg_core.apis.pooling.vectors import PooledVectors, pair_scores
 from smg_core.errors import InvalidRequest
@@ -18,6 +17,7 @@ from smg_core.request import PoolRequest
 from smg_core.wire.base import Incoming
 from smg_core.wire.decoding import WireDecoder
 from smg_core.wire.json_text import encode_body
+from smg_core.wire.scalars import ModelName
 
 __all__ = [
     "RerankAnswer",

@@ -11,7 +11,6 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from smg_core.apis.chat.types import ModelName, TokenId
 from smg_core.apis.pooling.embeddings import EmbeddingsUsage
 from smg_core.apis.pooling.fields import SIDES, PoolFields, check_pool_fields, named_field
 from smg_core.apis.pooling.rerank import HELD_BYTES
@@ -22,6 +21,7 @@ from smg_core.request import PoolInput, PoolRequest
 from smg_core.wire.base import Incoming
 from smg_core.wire.decoding import WireDecoder
 from smg_core.wire.json_text import encode_body
+from smg_core.wire.scalars import ModelName, TokenId
 
 __all__ = ["ScoreAnswer", "ScoreBody", "ScoreDecoded", "decode_score", "score_body"]
 

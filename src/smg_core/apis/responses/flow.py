@@ -16,20 +16,16 @@ from msgspec.structs import replace
 
 from smg_core.apis.responses.wire.decode import ResponsesRequest
 from smg_core.apis.responses.wire.summaries import COMPACTION, said_by
-from smg_core.errors import EngineFailed, PromptTooLong, UnsupportedParameter
+from smg_core.errors import EngineFailed, PromptTooLong
 from smg_core.events import OpaqueBlock
 from smg_core.pipeline.answer.turn import Turn
 from smg_core.pipeline.flow.flow import Terms, generate, prefilling
-from smg_core.pipeline.flow.steps import Finish, Flow, Prepare, Tell, ask
+from smg_core.pipeline.flow.steps import Finish, Flow, Tell, ask
+from smg_core.pipeline.flow.summaries import prompt_size, summarizing, was_cut
 from smg_core.pipeline.tools.loop import has_hosted_tools, looped, without_hosted_tools
-from smg_core.request import GenerationRequest, Message, Text, TextFormat, ToolCall, ToolChoice
+from smg_core.request import GenerationRequest, Message, Text, ToolCall
 
-__all__ = ["prompt_size", "prompted_as", "respond_to", "shortened", "summarizing", "was_cut"]
-
-_SUMMARIZE = (
-    "Write a summary of this conversation from which another model can go on with the work: what the user wants, what was "
-    "decided and done, what was found out, which files, names and values matter, and what is left to do. Write nothing else."
-)
+__all__ = ["prompted_as", "respond_to", "shortened"]
 
 
 def respond_to(request: ResponsesRequest, terms: Terms) -> Flow[None]:
@@ -90,42 +86,11 @@ def _compacted(request: ResponsesRequest, terms: Terms) -> Flow[GenerationReques
     return replace(generation, messages=messages)
 
 
-def was_cut(turn: Turn) -> bool:
-    """Whether the model did not end the turn itself."""
-    return any(finish.reason != "stop" for finish in turn.finishes)
-
-
-def prompt_size(request: GenerationRequest) -> Flow[int]:
-    """How many tokens the prompt has. Raises UnsupportedParameter where it cannot be counted."""
-    try:
-        prompted = yield from ask(Prepare(request))
-    except PromptTooLong as error:
-        return error.prompt_tokens
-    if prompted.model.tokenizer is None:
-        raise UnsupportedParameter(
-            "The prompts of this model are not counted here, so they cannot be compacted from a number of tokens on.",
-            param="compact.over_tokens",
-        )
-    return len(prompted.ids)
-
-
 def _kept(messages: tuple[Message, ...]) -> tuple[tuple[Message, ...], tuple[Message, ...]]:
     """What stays of a prompt that is compacted: the messages of the developer that it begins with, and the last of the user."""
     leading = tuple(takewhile(lambda message: message.role in ("system", "developer"), messages))
     users = [message for message in messages if message.role == "user"]
     return leading, tuple(users[-1:])
-
-
-def summarizing(request: GenerationRequest, instructions: str = _SUMMARIZE) -> GenerationRequest:
-    """The request that has the model summarize the conversation instead of going on with it: without tools, as plain text."""
-    return replace(
-        request,
-        sampling=replace(request.sampling, stop=(), logprobs=None),
-        messages=(*request.messages, Message("user", (Text(instructions),), content_is_text=True)),
-        tools=(),
-        tool_choice=ToolChoice(),
-        response_format=TextFormat(),
-    )
 
 
 def _within_context(

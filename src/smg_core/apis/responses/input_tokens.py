@@ -8,8 +8,9 @@ from msgspec.structs import replace
 from smg_core.apis.responses.flow import prompted_as, shortened
 from smg_core.apis.responses.memory import ResponseMemory
 from smg_core.apis.responses.wire.decode import decode_responses
-from smg_core.apis.tokenize.routes import decoded_body, json_handler, prompt_count
 from smg_core.http.endpoint import Handler
+from smg_core.serving.json_handler import decoded_body, json_handler
+from smg_core.serving.prompt_count import prompt_count
 from smg_core.serving.runtime import Runtime
 from smg_core.wire.base import Incoming, Locate
 from smg_core.wire.errors import responses_error

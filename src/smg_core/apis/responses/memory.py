@@ -16,10 +16,11 @@ import attrs
 import msgspec
 from msgspec.structs import replace
 
-from smg_core.apis.conversations.items import item_type
 from smg_core.apis.responses.records import PREFIX, answer_bytes, stored_response, turn_of
+from smg_core.apis.responses.sealed_compactions import opened_compactions, sealed_compaction
 from smg_core.apis.responses.wire.decode import ResponsesRequest, continued
 from smg_core.apis.responses.wire.encode import ResponsesStreamEncoder, ResponsesWholeEncoder
+from smg_core.apis.responses.wire.stored_items import item_type
 from smg_core.errors import Conflict, InvalidRequest, NotFound, SmgError, StoreFailed
 from smg_core.history.base import (
     AppendItems,
@@ -36,7 +37,6 @@ from smg_core.serving.offload import worked
 from smg_core.serving.runtime import Runtime
 from smg_core.stored.expiry import ChainTimes, continued_kept
 from smg_core.stored.locks import LOCKED, ConversationLocks
-from smg_core.stored.sealed_compactions import opened_compactions, sealed_compaction
 from smg_core.wire.base import StreamEncoder, WholeEncoder
 from smg_core.wire.decoding import OWN_LEVELS
 from smg_core.wire.json_bounds import NestedJson

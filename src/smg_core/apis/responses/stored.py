@@ -13,7 +13,6 @@ from smg_core.apis.conversations.types import (
 )
 from smg_core.apis.responses.wire.decode import SEALED, ResponsesRequest
 from smg_core.apis.responses.wire.parts import Seal, with_sealed_reasoning
-from smg_core.apis.tokenize.routes import made_of
 from smg_core.background.api import BackgroundApi
 from smg_core.background.service import Background
 from smg_core.errors import InvalidRequest, NotFound
@@ -22,6 +21,7 @@ from smg_core.history.base import (
 )
 from smg_core.http.exchange import Exchange
 from smg_core.json_types import JsonObject
+from smg_core.serving.json_handler import made_of
 from smg_core.serving.runtime import Runtime
 from smg_core.stored.answers import StoredHandlers
 from smg_core.wire.fields import not_in_list

@@ -9,8 +9,8 @@ from typing import Annotated
 
 from msgspec import Meta, Struct, field
 
-from smg_core.apis.chat.types import Bias, Count, Fraction, Label, ModelName, Penalty, Positive, Seed, TokenId
 from smg_core.json_types import Json
+from smg_core.wire.scalars import Bias, Count, Fraction, Label, ModelName, Penalty, Positive, Seed, TokenId
 
 __all__ = ["SglangBody", "SglangSampling"]
 

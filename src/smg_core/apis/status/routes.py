@@ -4,24 +4,23 @@ Above: app.app puts the routes into its table. Below: the records of models, the
 """
 
 from smg_core.apis.gemini.routes import GeminiModelRoutes
-from smg_core.apis.status.front_page import front_page
-from smg_core.apis.status.models import (
-    ModelCard,
-    anthropic_model_body,
-    anthropic_models_body,
-    model_body,
-    models_body,
-)
+from smg_core.apis.status.front_page import curl, front_page
 from smg_core.app import operations
 from smg_core.auth.roles import PUBLIC
 from smg_core.errors import Overloaded
 from smg_core.http.endpoint import Endpoint
 from smg_core.http.exchange import Exchange, Header
 from smg_core.http.routes import Route
-from smg_core.operation.startup_log import curl
 from smg_core.pipeline.pooled.scoring import method_of
 from smg_core.request import Caller
 from smg_core.serving.runtime import Runtime
+from smg_core.wire.model_list import (
+    ModelCard,
+    anthropic_model_body,
+    anthropic_models_body,
+    model_body,
+    models_body,
+)
 
 __all__ = ["Status", "status_routes"]
 

@@ -10,7 +10,6 @@ from typing import get_args
 
 from msgspec import Struct
 
-from smg_core.apis.chat.types import MODEL_CHARACTERS
 from smg_core.errors import ClientGone, InvalidRequest, SmgError, UnsupportedParameter
 from smg_core.events import Cancelled, Done, Event, Failed, Finished, OpaqueBlock, TextDelta, Usage
 from smg_core.json_types import JsonObject
@@ -32,6 +31,7 @@ from smg_core.wire.endings import broken_off
 from smg_core.wire.errors import openai_error
 from smg_core.wire.json_text import encode_body, encode_object
 from smg_core.wire.multipart import FormReader
+from smg_core.wire.scalars import MODEL_CHARACTERS
 
 __all__ = [
     "TranscriptionObject",

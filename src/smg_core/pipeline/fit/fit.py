@@ -55,9 +55,10 @@ def fitted(prompted: Prompted, facts: EngineFacts) -> Fit:
     """`fit`, made once for each kind of engine. Raises the refusal every time."""
     for known, found in prompted.fits:  # one, in nearly every fleet
         if known is facts or known == facts:
+            if isinstance(found, FitForIds | FitForChat):
+                return found
             if isinstance(found, SmgError):
                 raise found
-            return found
     try:
         made = fit(prompted, facts)
     except SmgError as refusal:

@@ -6,12 +6,10 @@ performers. Below: the records.
 """
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from smg_core.engines.base import EngineFacts, RequestMedia
-from smg_core.errors import SmgError
 from smg_core.events import DroppedReasoning, EditedContext
 from smg_core.pipeline.prompt.media import MediaItem, PlacedMedia
 from smg_core.pipeline.prompt.prompt_shares import PromptShares
@@ -19,9 +17,6 @@ from smg_core.pipeline.prompt.served import ServedModel
 from smg_core.request import GenerationRequest
 from smg_core.tokenizer.base import EncodeReport
 from smg_core.tokens import TokenIds
-
-if TYPE_CHECKING:
-    from smg_core.pipeline.fit.fit import Fit
 
 __all__ = ["Prompted"]
 
@@ -44,7 +39,7 @@ class Prompted(Struct, frozen=True, eq=False):
     media: PlacedMedia | None = None
     dropped: tuple[DroppedReasoning, ...] = ()
     edits: tuple[EditedContext, ...] = ()
-    fits: "list[tuple[EngineFacts, Fit | SmgError]]" = []
+    fits: list[tuple[EngineFacts, object]] = []
     packed: dict[EngineFacts, RequestMedia] = {}
 
     @property

@@ -11,10 +11,10 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from smg_core.apis.conversations.items import item_type, with_ids
 from smg_core.apis.responses.wire.items import ReadInput, read_items
 from smg_core.apis.responses.wire.names import ToolNames
 from smg_core.apis.responses.wire.paths import responses_field
+from smg_core.apis.responses.wire.stored_items import item_type, with_ids
 from smg_core.apis.responses.wire.summaries import Said
 from smg_core.apis.responses.wire.tools import read_format, read_tool_choice, read_tools
 from smg_core.apis.responses.wire.types import SUPPORTED_VALUES, ResponsesBody

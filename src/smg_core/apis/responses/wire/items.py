@@ -17,11 +17,11 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Struct
 
-from smg_core.apis.conversations.items import item_type
 from smg_core.apis.responses.wire import types as wire
 from smg_core.apis.responses.wire.content import TEXTS, read_part
 from smg_core.apis.responses.wire.mcp import call_result
 from smg_core.apis.responses.wire.names import ToolNames
+from smg_core.apis.responses.wire.stored_items import item_type
 from smg_core.apis.responses.wire.summaries import Said
 from smg_core.errors import InvalidRequest
 from smg_core.json_types import JsonObject

@@ -7,17 +7,15 @@ Below: the wire types, request, events.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal, Protocol
 
 import msgspec
 
 from smg_core.apis.responses.wire import types as wire
-from smg_core.errors import UnsupportedParameter
 from smg_core.events import HostedEnd, HostedProgress, HostedStart
 from smg_core.json_types import Json, JsonObject
 from smg_core.request import HostedTool
 from smg_core.wire.decoding import explained
-from smg_core.wire.mcp_types import McpApproval, McpToolFilter
+from smg_core.wire.mcp_types import hosted_server
 
 __all__ = [
     "CLOSES",
@@ -28,7 +26,6 @@ __all__ = [
     "call_result",
     "closed_item",
     "hosted_item",
-    "hosted_server",
     "progress_of",
     "read_server",
 ]
@@ -40,56 +37,6 @@ HIDDEN = ("authorization", "headers")
 def read_server(tool: JsonObject, at: str) -> HostedTool:
     """The server of tools that stands at `at`. Raises InvalidRequest and UnsupportedParameter."""
     return hosted_server(explained(tool, wire.McpServerTool, at), at)
-
-
-class HostedServerFields(Protocol):
-    """The fields of a server of tools, in Responses and in the extension of Chat."""
-
-    @property
-    def server_label(self) -> str: ...
-    @property
-    def server_url(self) -> str | None: ...
-    @property
-    def connector_id(self) -> str | None: ...
-    @property
-    def authorization(self) -> str | None: ...
-    @property
-    def headers(self) -> Mapping[str, str] | None: ...
-    @property
-    def allowed_tools(self) -> list[str] | McpToolFilter | None: ...
-    @property
-    def require_approval(self) -> Literal["always", "never"] | McpApproval | None: ...
-
-
-def hosted_server(server: HostedServerFields, at: str) -> HostedTool:
-    """The server of tools that was read at `at`. Raises UnsupportedParameter."""
-    if server.connector_id is not None:
-        raise UnsupportedParameter(
-            f"Unsupported parameter: '{at}.connector_id' is not supported on this server.", param=f"{at}.connector_id"
-        )
-    config: dict[str, Json] = {
-        "label": server.server_label,
-        "url": server.server_url,
-        "authorization": server.authorization,
-        "headers": dict(server.headers or {}),
-    }
-    if isinstance(server.allowed_tools, list):
-        config["allowed"] = {"names": list(server.allowed_tools)}
-    elif server.allowed_tools is not None:
-        config["allowed"] = _filter(server.allowed_tools)
-    asked = server.require_approval
-    if isinstance(asked, McpApproval):
-        config["always"] = _filter(asked.always)
-        config["never"] = _filter(asked.never)
-    else:
-        config["approval"] = asked or "always"
-    return HostedTool("mcp", config)
-
-
-def _filter(asked: McpToolFilter | None) -> JsonObject | None:
-    if asked is None:
-        return None
-    return {"names": None if asked.tool_names is None else list(asked.tool_names), "read_only": asked.read_only}
 
 
 # -------------------------------------------------------------------------------------------------------------- the encoder

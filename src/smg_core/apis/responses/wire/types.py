@@ -12,7 +12,10 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
 
-from smg_core.apis.chat.types import (
+from smg_core.json_types import Json, JsonObject
+from smg_core.wire.item_ids import ItemId
+from smg_core.wire.mcp_types import McpApproval, McpToolFilter
+from smg_core.wire.scalars import (
     Bias,
     CacheBreakpoint,
     Count,
@@ -26,9 +29,6 @@ from smg_core.apis.chat.types import (
     Seed,
     TokenId,
 )
-from smg_core.json_types import Json, JsonObject
-from smg_core.wire.item_ids import ItemId
-from smg_core.wire.mcp_types import McpApproval, McpToolFilter
 
 __all__ = [
     "SUPPORTED_VALUES",

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smg_core.apis.conversations.items import with_ids
 from smg_core.apis.responses.wire.compact import decode_compact
 from smg_core.apis.responses.wire.decode import ResponsesRequest, continued, decode_responses
+from smg_core.apis.responses.wire.stored_items import with_ids
 from smg_core.apis.responses.wire.summaries import Said
 from smg_core.errors import InvalidRequest, SmgError
 from smg_core.request import (

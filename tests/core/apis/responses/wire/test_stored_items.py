@@ -7,8 +7,8 @@ from openai.types.conversations import ConversationItem
 from openai.types.responses import ResponseInputItemParam, ResponseItem
 from pydantic import TypeAdapter
 
-from smg_core.apis.conversations.items import _DEFAULTS, _PREFIXES, with_ids
 from smg_core.apis.responses.wire.items import _AS_TEXT, _LEFT_OUT, _READERS
+from smg_core.apis.responses.wire.stored_items import _DEFAULTS, _PREFIXES, with_ids
 from smg_core.wire.item_ids import known_items
 
 GIVEN: Any = TypeAdapter(ResponseInputItemParam)

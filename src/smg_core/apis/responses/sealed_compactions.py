@@ -5,7 +5,7 @@ Above: `remembering`. Below: the gateway's sealer, what a compaction says.
 
 from collections.abc import Mapping, Sequence
 
-from smg_core.apis.conversations.items import item_type
+from smg_core.apis.responses.wire.stored_items import item_type
 from smg_core.apis.responses.wire.summaries import Said, read_said
 from smg_core.errors import SealBroken
 from smg_core.json_types import JsonObject

@@ -4,7 +4,7 @@ import json
 
 from openai.types import Model
 
-from smg_core.apis.status.models import ModelCard, model_body, models_body
+from smg_core.wire.model_list import ModelCard, model_body, models_body
 
 
 def test_a_card_is_the_sdks_model():

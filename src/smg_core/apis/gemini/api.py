@@ -1,0 +1,22 @@
+"""The rows of generateContent and streamGenerateContent."""
+
+import attrs
+
+from smg_core.apis.gemini.decode import GeminiRequest, decode_generate, decode_stream_generate
+from smg_core.apis.gemini.encode import GeminiStreamEncoder, GeminiWholeEncoder
+from smg_core.serving.api import Api
+from smg_core.wire.errors import gemini_error
+
+__all__ = ["GENERATE_CONTENT", "STREAM_GENERATE_CONTENT"]
+
+
+GENERATE_CONTENT: Api[GeminiRequest] = Api(
+    name="generate_content",
+    id_prefix="gc-",
+    decode=decode_generate,
+    stream=GeminiStreamEncoder,
+    whole=GeminiWholeEncoder,
+    error=gemini_error,
+)
+
+STREAM_GENERATE_CONTENT = attrs.evolve(GENERATE_CONTENT, decode=decode_stream_generate)
