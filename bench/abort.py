@@ -69,7 +69,10 @@ async def while_encoding(stand: Stand) -> float:
     """Both threads of the pool are busy, so the prompt waits to be rendered and encoded."""
     free = threading.Event()
     threads = max(2, stand.gateway.config.tokenizer.encode_threads)
-    held = [asyncio.ensure_future(stand.gateway.executor.run(lambda _: free.wait(), size=1)) for _ in range(threads)]
+    held = [
+        asyncio.ensure_future(stand.gateway.services.running.executor.run(lambda _: free.wait(), size=1))
+        for _ in range(threads)
+    ]
     asked = stand.ask("new words, " * 20_000)
     await stand.until(lambda: stand.gateway.in_flight)
     seconds = await stand.gone(asked.cancel)

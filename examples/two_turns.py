@@ -73,10 +73,12 @@ async def main() -> None:
             print(json.dumps(json.loads(data), indent=2))
 
         answer = WholeAnswer(lambda: ChatWholeEncoder(chat, 0, "chatcmpl-1"), write, model="sim")
-        trace = Trace(gateway.clock.monotonic(), gateway.observer)
-        terms = Terms(answer, gateway.config.routing, gateway.rng, trace)
+        trace = Trace(gateway.services.clock.monotonic(), gateway.services.observer)
+        terms = Terms(answer, gateway.config.routing, gateway.services.rng, trace)
         timeouts = TimeoutRules(gateway.config.timeouts, gateway.models).of(chat.generation, {})
-        await gateway.driver.drive(with_tools(chat.generation, terms, TOOLS), Run(answer, trace, timeouts))
+        await gateway.services.running.driver.drive(
+            with_tools(chat.generation, terms, TOOLS), Run(answer, trace, timeouts)
+        )
 
 
 if __name__ == "__main__":

@@ -95,9 +95,9 @@ def removed_from(house: House, *names: str) -> Iterator[None]:
     for name in names:
         worker = house.gateway.registry.get(name)
         assert worker is not None
-        house.gateway.monitor.signal(worker, "failing", "told so")
+        house.gateway.services.running.monitor.signal(worker, "failing", "told so")
     yield
     for name in names:
         worker = house.gateway.registry.get(name)
         assert worker is not None
-        house.gateway.monitor.signal(worker, "healthy", "told so")
+        house.gateway.services.running.monitor.signal(worker, "healthy", "told so")

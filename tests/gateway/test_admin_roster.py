@@ -71,7 +71,7 @@ async def test_a_drained_worker_is_removed_when_its_requests_have_ended() -> Non
     async with opened() as door, SimulatedEngine(SLOW) as engine:
         await added(door, engine, "slow")
         (fast,) = [each for each in door.house.gateway.registry if each.name != "slow"]
-        await door.house.gateway.roster.drain(fast.name)
+        await door.house.gateway.services.running.roster.drain(fast.name)
         answer = asyncio.create_task(door.house.http.post(CHAT, json=body(max_tokens=20)))
         await eventually(lambda: engine.active)
         drained = await door.http.post("/admin/workers/slow/drain", json={"remove": True})

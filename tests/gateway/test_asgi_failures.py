@@ -102,7 +102,7 @@ def failing(place: str, way: str = "", **said: Any) -> dict[str, Any]:
 
 def check_told(house: House, times: int) -> None:
     """The middleware is told of as what failed, once for each request."""
-    assert house.gateway.plugins.states["Failing"].counts.get("failed", 0) == times
+    assert house.gateway.services.plugins.states["Failing"].counts.get("failed", 0) == times
 
 
 BEFORE_ANYTHING = [
@@ -193,4 +193,4 @@ async def test_a_middleware_is_not_blamed_for_another_one(tmp_path: Path) -> Non
                 check_envelope((place, way), answer)
             check_told(house, 1)
             for name in ("outer", "inner"):
-                assert not house.gateway.plugins.states[name].counts.get("failed", 0), (place, name)
+                assert not house.gateway.services.plugins.states[name].counts.get("failed", 0), (place, name)

@@ -385,7 +385,7 @@ async def test_a_batch_whose_window_is_over_expires() -> None:
 
 async def without_engine(house: House) -> None:
     house.gateway.drain_worker("simulator-0")
-    assert not house.gateway.ready_now
+    assert not house.gateway.services.registry.any_ready
 
 
 async def test_a_cancelled_batch_ends_while_no_engine_is_there() -> None:
@@ -879,7 +879,7 @@ async def test_a_file_that_is_kept_slowly_makes_no_other_tenant_wait() -> None:
     async with in_process(config=Config(batches=BRISK)) as house:
         gateway = house.gateway
         gateway.history = slow = Slow(gateway.history, "a")  # type: ignore[assignment]
-        kept, now = KeptFiles(gateway), gateway.clock.time()
+        kept, now = KeptFiles(gateway), gateway.services.clock.time()
 
         async def add(tenant: str) -> KeptFile:
             spool = Spool(None)

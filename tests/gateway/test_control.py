@@ -248,8 +248,8 @@ async def test_a_key_that_was_taken_away_is_good_for_no_request_that_comes_while
             return (await here.http.post(CHAT, json=body(max_tokens=1), headers=given)).status_code
 
         before = await asked(old)
-        assert isinstance(here.gateway.identify, identity.Identity)
-        here.gateway.identify.adopt_keys(AuthConfig(keys=(f"{new} tenant=acme",)))
+        assert isinstance(here.gateway.services.running.identify, identity.Identity)
+        here.gateway.services.running.identify.adopt_keys(AuthConfig(keys=(f"{new} tenant=acme",)))
         waiting = [asyncio.create_task(asked(key)) for key in (old, new)]
         await eventually(lambda: reading.begun)
         for _ in range(5):  # what came before these has been read
@@ -269,7 +269,7 @@ async def test_of_keys_that_are_adopted_one_after_the_other_the_last_are_known(
     async with from_file(tmp_path, BASE + f"auth: {{keys: ['{keys[0]} tenant=acme']}}\n") as here:
         reading = Reading()
         monkeypatch.setattr(identity, "static_keys", reading)
-        known = here.gateway.identify
+        known = here.gateway.services.running.identify
         assert isinstance(known, identity.Identity)
         for each in kinds[1:]:
             known.adopt_keys(each)
@@ -297,8 +297,8 @@ async def test_a_drained_gateway_finishes_what_it_has_and_takes_nothing_until_it
     slow = SimulatorConfig(timing=Timing(decode_rate=50))
     async with opened() as door, SimulatedEngine(slow) as engine:
         gateway = door.house.gateway
-        await gateway.roster.drain(next(iter(gateway.registry)).name)
-        await gateway.roster.add(
+        await gateway.services.running.roster.drain(next(iter(gateway.registry)).name)
+        await gateway.services.running.roster.add(
             attrs.evolve(next(iter(gateway.registry)).spec, url=engine.target, name="slow"), "admin"
         )
         await eventually(lambda: gateway.registry.get("slow").state == "ready")  # type: ignore[union-attr]

@@ -106,7 +106,7 @@ async def test_a_client_that_leaves_while_its_prompt_is_encoded_never_reaches_th
     free = threading.Event()
     async with served(PACED) as house:
         threads = house.gateway.config.tokenizer.encode_threads
-        executor = house.gateway.executor
+        executor = house.gateway.services.running.executor
         busy = [asyncio.create_task(executor.run(lambda _: free.wait(PATIENCE), size=1)) for _ in range(threads)]
         await asyncio.sleep(0)
         asked = asyncio.create_task(house.chat("new words, " * 20_000, stream=streaming))

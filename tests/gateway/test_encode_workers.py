@@ -164,7 +164,7 @@ async def test_a_request_whose_encode_worker_fails_its_health_checks_is_moved_to
         await eventually(lambda: engine(house, "e0").counters["stalled"] and engine(house, "p").requests)
         worker = house.gateway.registry.get("e0")
         assert worker is not None
-        house.gateway.monitor.signal(worker, "failing", "a late health check")
+        house.gateway.services.running.monitor.signal(worker, "failing", "a late health check")
         answer = await asked
         await all_idle(house)
 

@@ -62,7 +62,7 @@ async def test_a_fault_that_nobody_had_foreseen_counts_as_error_500_and_is_trace
         if where == "decode":
             monkeypatch.setattr("smg_core.serving.inference.Inference._admit", fails)
         else:
-            monkeypatch.setattr(house.gateway.driver, "drive", fails)
+            monkeypatch.setattr(house.gateway.services.running.driver, "drive", fails)
         answers = [await house.chat() for _ in range(3)]
         told, finished = house.observer.of(ExchangeEnded), house.observer.of(RequestFinished)
 

@@ -36,7 +36,7 @@ async def test_requests_are_answered_the_explanation_names_the_policy_and_the_lo
     config = attrs.evolve(CALM, observability=ObservabilityConfig(explain=True))
     meter = meter_of()
     async with fleet(Member("one"), Member("two"), config=config, policy=Mine) as house:
-        house.gateway.policies.of("sim", "regular")
+        house.gateway.services.policies.of("sim", "regular")
         headers = {"x-smg-explain": "1", "x-smg-routing-key": KEY}
         answers = [await house.http.post(CHAT, json=body(max_tokens=2), headers=headers) for _ in range(6)]
         told = [json.loads(answer.headers["x-smg-explain"]) for answer in answers]

@@ -105,5 +105,5 @@ async def test_what_makes_no_policy_is_told_by_what_it_is_called(wrong: Any, tol
 @pytest.mark.parametrize("given", [First, First(), lambda: First(), CalledToo(), "round_robin"])
 async def test_what_is_a_policy_is_taken_as_a_name_a_class_a_factory_and_an_object(given: Any) -> None:
     async with Gateway.simulated(policy=given) as gateway:
-        policy = gateway.policies.of("sim", "regular")
+        policy = gateway.services.policies.of("sim", "regular")
         assert policy is given or isinstance(policy, First) or policy.name == given

@@ -126,7 +126,7 @@ async def test_a_slow_call_that_only_one_which_has_failed_could_take_is_left_run
         engine(house, "d1").inject(Fault("stall", 0, 0.3))
         asked = asyncio.create_task(ask(house, max_tokens=3))
         await eventually(lambda: engine(house, "d1").counters["stalled"] == 1)
-        house.gateway.monitor.signal(slow, "failing", "a health check was late")
+        house.gateway.services.running.monitor.signal(slow, "failing", "a health check was late")
         answer = await asked
 
         assert answer.status_code == 200

@@ -165,7 +165,7 @@ async def test_what_ends_beside_the_requests_is_told(caplog: pytest.LogCaptureFi
             raise RuntimeError("no more")
 
     async with in_process(QUICK) as house:
-        house.gateway.beside(Ends, Ends)
+        house.gateway.services.side_tasks.one_of(Ends, Ends)
         await eventually(lambda: "Ends, which runs beside the requests, failed" in caplog.text)
 
 

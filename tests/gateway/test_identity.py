@@ -348,7 +348,7 @@ async def test_headers_and_fields_of_trusted_clients_need_their_permission(house
         assert refused.status_code == 403
         assert header in refused.json()["error"]["message"]
         assert taken.status_code == (200 if header == "x-smg-explain" else 400)  # the setting is off
-    preparing = house.gateway.performers.preparing
+    preparing = house.gateway.services.running.performers.preparing
     trace = Trace(0.0, SilentObserver())
     for role, allowed in (("user", False), ("admin", True)):
         caller = Caller("acme", "ada", Roles().grants([role]))

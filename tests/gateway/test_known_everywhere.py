@@ -158,17 +158,17 @@ async def test_a_process_that_takes_no_more_requests_has_said_how_many_it_has(tm
         processes = table()
         processes.write(attrs.evolve(processes.mine, pid=7, in_flight=3))
         control = Control(door.gateway, processes)
-        door.gateway.admission.enter()
+        door.gateway.services.admission.enter()
         await control.hold()
         said, counted = processes.mine.in_flight, control.in_flight
-        door.gateway.admission.leave()
+        door.gateway.services.admission.leave()
 
     assert said == counted == 1
 
 
 async def test_a_gateway_that_closes_gives_up_the_plugin_that_it_has_just_been_told_of(tmp_path: Path) -> None:
     async with opened(tmp_path) as door:
-        plugins = door.gateway.plugins
+        plugins = door.gateway.services.plugins
         told = {"name": "p", "entry": json.dumps({"source": str(GUEST), "name": "p"})}
         await door.channel.publish(KIND, json.dumps(told).encode(), key="p")
         assert plugins.changes

@@ -172,7 +172,7 @@ async def test_after_a_change_of_the_routing_the_new_policy_is_told_what_engines
             lambda: before != "cache_aware" or [each.counters["subscribers"] for each in house.own] > subscribed
         )
         worker = (await asked(house, f"Another one. {LONG}")).worker
-        chosen: Any = house.gateway.policies.of("sim", "regular")
+        chosen: Any = house.gateway.services.policies.of("sim", "regular")
 
         await eventually(lambda: chosen._caches._told.known((worker, 0)) is not None)
 

@@ -113,7 +113,7 @@ async def seen_to_have_left(house: House) -> None:
     (ended,) = house.observer.of(ExchangeEnded)
     assert ended.outcome == "client_gone"
     assert all(each.outcome == "client_gone" for each in house.observer.of(RequestFinished))
-    assert house.gateway.plugins.standing == 0
+    assert house.gateway.services.plugins.standing == 0
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])

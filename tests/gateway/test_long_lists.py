@@ -125,7 +125,7 @@ async def filled(house: House, operations: Sequence[Any]) -> None:
 async def test_a_long_list_is_read_and_written_off_the_event_loop(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     made, query = LISTS[name]
     async with in_process(SimulatorConfig(seed=1)) as house:
-        await filled(house, made(house.gateway.clock.time()))
+        await filled(house, made(house.gateway.services.clock.time()))
         path = name.replace("?purpose", "").replace("{id}", IDS.get(name.split("/")[2], ""))
         read, written = Seen(), Seen()
         for reader in ("read_kept_file", "read_kept_batch"):
@@ -155,7 +155,7 @@ async def test_the_keys_at_the_admin_door_are_read_off_the_event_loop(monkeypatc
 
 async def test_others_have_their_turn_between_the_pages_of_a_long_list(monkeypatch: pytest.MonkeyPatch) -> None:
     async with in_process(SimulatorConfig(seed=1)) as house:
-        await filled(house, files(house.gateway.clock.time()))
+        await filled(house, files(house.gateway.services.clock.time()))
         read: list[int] = []
         records = house.gateway.history.records
 

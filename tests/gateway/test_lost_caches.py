@@ -58,7 +58,7 @@ async def before(
     gateway = Gateway(workers=[url], config=Config(workers=workers, routing=routing))
     async with gateway, gateway.http_client(httpx, base_url="http://gateway", timeout=None) as http:
         await gateway.ready()
-        yield gateway, House(gateway, http, gateway.observer)  # type: ignore[arg-type]
+        yield gateway, House(gateway, http, gateway.services.observer)  # type: ignore[arg-type]
 
 
 async def asked(house: House) -> RoutingDecision:

@@ -43,7 +43,7 @@ def fails(house: House, name: str = "a") -> None:
     """A health check of the worker is late."""
     worker = house.gateway.registry.get(name)
     assert worker is not None
-    house.gateway.monitor.signal(worker, "failing", "a late health check")
+    house.gateway.services.running.monitor.signal(worker, "failing", "a late health check")
 
 
 def held(engine: SimulatedEngine) -> None:
@@ -170,7 +170,7 @@ async def test_an_engine_all_of_whose_streams_are_in_use_passes_its_health_check
         worker = house.gateway.registry.get("a")
         assert worker is not None
         before = len(house.engines[0].probed_by)
-        house.gateway.monitor.wake(worker)
+        house.gateway.services.running.monitor.wake(worker)
         await eventually(lambda: len(house.engines[0].probed_by) > before)
         assert worker.state == "ready"
         house.engines[0].clockwork.pausing.resume()

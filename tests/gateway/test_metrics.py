@@ -198,7 +198,7 @@ async def plugins_that_act(folder: Path) -> list[Moment]:
     file = folder / "mine.wasm"
     shutil.copy(GUESTS / "attacks.wasm", file)
     async with over_http(config=listed(folder, component(file, "counters"), follow=False)) as house:
-        plugins = house.gateway.plugins
+        plugins = house.gateway.services.plugins
         assert (await house.chat()).status_code == 200
         await plugins.put(*parse_entries([component(GUESTS / "attacks.wasm", "refuse", name="guard")], "a test"))
         assert (await house.chat()).status_code == 403

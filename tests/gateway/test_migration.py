@@ -320,7 +320,7 @@ async def test_an_answer_of_which_nothing_more_comes_goes_on_elsewhere_once_its_
         await eventually(lambda: house.engines[0].counters["stalled"])
         worker = house.gateway.registry.get("a")
         assert worker is not None
-        house.gateway.monitor.signal(worker, "failing", "told so")
+        house.gateway.services.running.monitor.signal(worker, "failing", "told so")
         survived = by_choice(await asked)
         (moved,) = house.observer.of(Migrating)
 

@@ -115,7 +115,7 @@ async def test_a_name_goes_through_aliases_and_splits_to_a_model_and_its_chain_o
 
 async def test_a_model_that_no_worker_serves_any_more_is_stood_in_for() -> None:
     async with fleet(member("one"), member("two"), config=routed(fallbacks=("one=two",))) as house:
-        await house.gateway.roster.remove("one")
+        await house.gateway.services.running.roster.remove("one")
         while house.gateway.registry.get("one") is not None:
             await asyncio.sleep(0)
         answer = await house.http.post("/v1/chat/completions", json={"model": "one", "messages": SAID})
@@ -136,7 +136,7 @@ async def test_every_route_that_takes_a_model_gets_the_one_that_stands_in() -> N
             for method, operation in methods.items()
             if method == "post" and takes_a_model(document, path, operation) and not VECTORS.search(path)
         }
-        await house.gateway.roster.remove("one")
+        await house.gateway.services.running.roster.remove("one")
         while house.gateway.registry.get("one") is not None:
             await asyncio.sleep(0)
         for path, bodies in asked.items():

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.anyio
 async def test_awaiting_a_gateway_starts_it() -> None:
     gateway = await Gateway.simulated()
     try:
-        assert gateway.ready_now
+        assert gateway.services.registry.any_ready
     finally:
         await gateway.stop()
 
@@ -151,7 +151,7 @@ async def test_a_gateway_that_nothing_brings_workers_says_so_at_once_and_takes_t
         await eventually(lambda: "no engine to send requests to" in caplog.text)
         gateway.add_worker(engine.target)
         async with await start:
-            assert gateway.ready_now
+            assert gateway.services.registry.any_ready
 
     caplog.clear()
     (tmp_path / "workers.yaml").write_text("[]")

@@ -487,7 +487,7 @@ async def test_asgi_middleware_that_raises_lets_nothing_pass(
             assert not any(words in said for words in (b"Call me", b"not at", b"now", b"secret")), (name, said)
             if at == 1 or streams:
                 assert not any(end.upper().encode() in said for end in GOOD_ENDS), (name, said)
-        failed = house.gateway.plugins.states["Cutting"].counts.get("failed", 0)
+        failed = house.gateway.services.plugins.states["Cutting"].counts.get("failed", 0)
         ended = house.observer.of(ExchangeEnded)
         assert failed == len([each for each in ended if each.outcome != "ok"])
         assert failed >= (0 if at == 3 and not streams else len(APIS))

@@ -98,7 +98,7 @@ async def test_a_guard_stays_when_what_is_to_replace_it_cannot_be_loaded(
 ) -> None:
     caplog.set_level(logging.WARNING, "smg.plugins")
     async with in_process(PACED, config=listed(tmp_path, GUARD, follow=False)) as house:
-        plugins = house.gateway.plugins
+        plugins = house.gateway.services.plugins
         write(tmp_path, unloadable(tmp_path, name), recorder())
         await plugins.look()
         told = [each.getMessage() for each in caplog.records]
@@ -121,7 +121,7 @@ async def test_a_guard_stays_when_what_is_to_replace_it_cannot_be_loaded(
 async def test_what_could_not_be_loaded_is_loaded_when_its_file_is_mended(tmp_path: Path) -> None:
     file = tmp_path / "second.wasm"
     async with in_process(PACED, config=listed(tmp_path, GUARD, follow=False)) as house:
-        plugins = house.gateway.plugins
+        plugins = house.gateway.services.plugins
         write(tmp_path, component(file))
         await plugins.look()
         before = list(plugins.states)
@@ -137,7 +137,7 @@ async def test_a_component_is_replaced_while_an_edit_of_the_list_is_refused(tmp_
     file = tmp_path / "mine.wasm"
     shutil.copy(ATTACKS, file)
     async with in_process(PACED, config=listed(tmp_path, component(file), follow=False)) as house:
-        plugins = house.gateway.plugins
+        plugins = house.gateway.services.plugins
         write(tmp_path, UNLOADABLE["a module that there is not"])
         await plugins.look()
         before = plugins.states["mine"].link
@@ -153,8 +153,8 @@ async def test_the_order_of_the_list_is_the_order_that_requests_meet(tmp_path: P
     first, second = recorder(name="first"), recorder(name="second")
     async with in_process(PACED, config=listed(tmp_path, first, second, follow=False)) as house:
         write(tmp_path, second, first)
-        await house.gateway.plugins.look()
-        met = [each.entry.name for each in house.gateway.plugins.plan.links]
+        await house.gateway.services.plugins.look()
+        met = [each.entry.name for each in house.gateway.services.plugins.plan.links]
 
     assert met == ["second", "first"]
 
@@ -165,7 +165,7 @@ async def test_a_plugin_that_raises_when_it_is_disposed_of_is_gone_all_the_same(
     NotDisposed.disposed = 0
     entry = {"name": "odd", "source": "tests.gateway.test_plugin_files:NotDisposed"}
     async with in_process(PACED, config=listed(tmp_path, entry, follow=False)) as house:
-        plugins = house.gateway.plugins
+        plugins = house.gateway.services.plugins
         write(tmp_path, recorder())
         await plugins.look()
         left = list(plugins.states)
@@ -198,7 +198,7 @@ async def test_a_file_that_cannot_be_read_changes_nothing_and_the_next_one_is_ta
     tmp_path: Path, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with in_process(PACED, config=listed(tmp_path, GUARD, follow=False)) as house:
-        plugins = house.gateway.plugins
+        plugins = house.gateway.services.plugins
         (tmp_path / "plugins.yaml").write_bytes(ODD_FILES[name])
         for _ in range(2):
             await plugins.look()
@@ -220,7 +220,7 @@ async def test_no_sum_of_what_a_component_counts_breaks_the_metrics(tmp_path: Pa
     file = tmp_path / "mine.wasm"
     shutil.copy(ATTACKS, file)
     async with in_process(PACED, config=listed(tmp_path, component(file), follow=False)) as house:
-        plugins = house.gateway.plugins
+        plugins = house.gateway.services.plugins
         for _ in range(3):
             plugins._hear("mine", GuestSaid(counts={"big": 2.0**52}))
         state = plugins.states["mine"]

@@ -392,7 +392,7 @@ async def test_a_websocket_that_was_open_before_a_plugin_meets_it_with_its_next_
                 found = msgspec.json.decode(await socket.recv())
             ends.append(found["type"])
             if not turn:
-                await house.gateway.plugins.put(put(of("Witness")))
+                await house.gateway.services.plugins.put(put(of("Witness")))
     assert ends == ["response.completed", "error"]
     assert found["error"]["message"] == "Not said here."
 
@@ -412,7 +412,7 @@ async def test_a_websocket_that_has_not_passed_what_stands_at_the_door_now_is_cl
         over_http(NUMBERS, config=listed(tmp_path)) as house,
         connect(house.url.replace("http", "ws") + "/v1/responses", proxy=None) as socket,
     ):
-        await house.gateway.plugins.put(put(entry))
+        await house.gateway.services.plugins.put(put(entry))
         await socket.send(msgspec.json.encode({"type": "response.create", "model": "sim", "input": "Hi"}).decode())
         told = msgspec.json.decode(await socket.recv())
         assert (told["type"], "other plugins" in told["error"]["message"]) == ("error", True)

@@ -248,7 +248,7 @@ async def test_a_component_sees_every_byte_of_streams_and_whole_answers(tmp_path
     entry = component(GUESTS / "attacks.wasm", "count bytes")
     async with over_http(PACED, config=listed(tmp_path, entry)) as house:
         said = await streamed(house.http)
-        plugins = house.gateway.plugins
+        plugins = house.gateway.services.plugins
         await eventually(lambda: plugins.states["attacks"].counters.get("bytes") == len(said))
         whole = await house.http.post(CHAT, json=body("Hi"))
         await eventually(lambda: plugins.states["attacks"].counters["bytes"] == len(said) + len(whole.content))
@@ -278,7 +278,7 @@ async def test_a_broken_component_keeps_the_one_before_and_says_why(tmp_path: Pa
     shutil.copy(GUESTS / "attacks.wasm", file)
     config = listed(tmp_path, component(file), follow=False)
     async with over_http(PACED, config=config) as house:
-        plugins = house.gateway.plugins
+        plugins = house.gateway.services.plugins
         before = plugins.states["mine"].link
         file.write_bytes(b"\0asm broken")
         await plugins.look()
@@ -307,7 +307,7 @@ async def test_two_versions_are_swapped_under_streams_and_no_stream_is_hurt(tmp_
         over_http(engine, config=config) as house,
         httpx.AsyncClient(base_url=house.url, **patient) as http,  # type: ignore[arg-type]
     ):
-        plugins = house.gateway.plugins
+        plugins = house.gateway.services.plugins
         streams = await open_streams(http, 100)
         olds = []
         for turn in range(4):
@@ -333,11 +333,11 @@ async def test_a_plugin_is_put_and_removed_while_the_gateway_runs() -> None:
     (entry,) = parse_entries([component(GUESTS / "attacks.wasm", "refuse", name="guard")], "test")
     async with over_http() as house:
         assert (await house.http.post(CHAT, json=body("Hi"))).status_code == 200
-        await house.gateway.plugins.put(entry)
+        await house.gateway.services.plugins.put(entry)
         assert (await house.http.post(CHAT, json=body("Hi"))).status_code == 403
-        assert await house.gateway.plugins.remove("guard")
+        assert await house.gateway.services.plugins.remove("guard")
         assert (await house.http.post(CHAT, json=body("Hi"))).status_code == 200
-        assert not await house.gateway.plugins.remove("guard")
+        assert not await house.gateway.services.plugins.remove("guard")
 
 
 async def test_plugins_are_put_told_of_and_removed_at_the_admin_door(tmp_path: Path) -> None:
@@ -380,9 +380,9 @@ async def test_a_request_that_comes_while_a_plugin_is_loaded_does_not_go_by_it(m
 
     monkeypatch.setattr(PluginCode, "load", slow)
     async with over_http(PACED) as house:
-        house.gateway.plugins._receive(told("late", on_failure="closed"))
+        house.gateway.services.plugins._receive(told("late", on_failure="closed"))
         asked = asyncio.create_task(house.http.post(CHAT, json=body("Hi")))
-        waiting = asyncio.create_task(house.gateway.plugins.changed())
+        waiting = asyncio.create_task(house.gateway.services.plugins.changed())
         await asyncio.wait([asked], timeout=0.1)
         begun = asked.done()
         loading.set()
@@ -399,9 +399,9 @@ async def test_a_plugin_that_only_another_process_could_load_refuses_here_if_it_
     on_failure: str, status: int
 ) -> None:
     async with in_process(PACED) as house:
-        house.gateway.plugins._receive(told("broken", source="nowhere_at_all:Plugin", on_failure=on_failure))
+        house.gateway.services.plugins._receive(told("broken", source="nowhere_at_all:Plugin", on_failure=on_failure))
         answer = await house.http.post(CHAT, json=body("Hi"))
-        removed = await house.gateway.plugins.remove("broken") if on_failure == "closed" else False
+        removed = await house.gateway.services.plugins.remove("broken") if on_failure == "closed" else False
         after = await house.http.post(CHAT, json=body("Hi"))
 
     assert answer.status_code == status, answer.text

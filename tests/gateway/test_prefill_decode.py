@@ -483,7 +483,7 @@ async def test_an_engine_that_is_replaced_between_two_probes_by_one_of_another_r
         listen = house.engine.target.removeprefix("grpc://")
         await house.engine.stop()
         async with SimulatedEngine(one("kv_consumer"), listen):
-            house.gateway.monitor.wake(worker)
+            house.gateway.services.running.monitor.wake(worker)
             await eventually(lambda: (worker.role, worker.state) == ("decode", "ready"))
 
 

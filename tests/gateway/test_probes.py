@@ -89,7 +89,7 @@ WAYS: Ways = {
 @pytest.mark.parametrize("way", WAYS)
 async def test_a_probe_is_told_of_or_given_back_once(folder: str, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async with three(folder, config=CONFIG) as house:
-        breakers, monitor = house.gateway.registry.breakers, house.gateway.monitor
+        breakers, monitor = house.gateway.registry.breakers, house.gateway.services.running.monitor
         for name in "epd":
             for _ in range(2):
                 breakers.ended(name, WorkerGone("gone"), time.monotonic() - 100.0)

@@ -449,7 +449,7 @@ async def test_a_class_writes_the_hooks_that_it_wants_and_reads_its_settings(tmp
         whole = await house.http.post(CHAT, json=body("Hi"))
         refused = await house.http.post(CHAT, json=body("Hi"), headers={"x-broke": "1"})
         said = await streamed(house.http)
-        (state,) = house.gateway.plugins.states.values()
+        (state,) = house.gateway.services.plugins.states.values()
         hooks = state.link.middleware.hooks
 
     assert hooks == {"request_head", "response_head", "end"}
@@ -601,7 +601,7 @@ async def test_a_request_that_stands_in_a_plugin_is_in_flight_so_that_a_drain_wa
     async with in_process(config=listed(tmp_path, plugin("Holding", deadline_ms=300_000))) as house:
         asked = asyncio.ensure_future(house.http.post(CHAT, json=body("Hi"), headers={"x-hold": hook}))
         async with asyncio.timeout(PATIENCE):
-            while not house.gateway.plugins.standing:
+            while not house.gateway.services.plugins.standing:
                 await asyncio.sleep(0)
         assert house.gateway.in_flight == 1
         Holding.free.set()

@@ -55,12 +55,12 @@ def served_by(engines: list[SimulatedEngine]) -> list[int]:
 async def test_the_workers_of_one_source_become_what_it_wants_and_those_of_others_stay() -> None:
     async with fleet(*[SimulatorConfig()] * 3) as (gateway, _, engines):
         a, b, c = (spec(engine, name) for engine, name in zip(engines, "abc", strict=True))
-        first = await gateway.roster.reconcile("file", [a, b])
-        other = await gateway.roster.reconcile("dns", [c])
+        first = await gateway.services.running.roster.reconcile("file", [a, b])
+        other = await gateway.services.running.roster.reconcile("dns", [c])
         await eventually(is_ready(gateway, "a", "b", "c"))
         heavier = spec(engines[1], "b", weight=3, labels=(("zone", "east"),))
-        second = await gateway.roster.reconcile("file", [heavier])
-        same = await gateway.roster.reconcile("file", [heavier])
+        second = await gateway.services.running.roster.reconcile("file", [heavier])
+        same = await gateway.services.running.roster.reconcile("file", [heavier])
         await eventually(lambda: gateway.registry.get("a") is None)
         left = {each.name: (each.source, each.weight, each.state) for each in gateway.registry}
 
@@ -73,7 +73,7 @@ async def test_the_workers_of_one_source_become_what_it_wants_and_those_of_other
 async def test_one_invalid_worker_changes_nothing() -> None:
     async with fleet(SimulatorConfig()) as (gateway, _, engines):
         with pytest.raises(ValueError, match="ftp"):
-            await gateway.roster.reconcile("file", [spec(engines[0], "a"), WorkerSpec("ftp://b", "b")])
+            await gateway.services.running.roster.reconcile("file", [spec(engines[0], "a"), WorkerSpec("ftp://b", "b")])
         found = list(gateway.registry)
 
     assert found == []
@@ -82,15 +82,15 @@ async def test_one_invalid_worker_changes_nothing() -> None:
 async def test_a_worker_that_comes_back_while_it_leaves_is_kept() -> None:
     async with fleet(SLOW) as (gateway, http, engines):
         wanted = [spec(engines[0], "a")]
-        await gateway.roster.reconcile("file", wanted)
+        await gateway.services.running.roster.reconcile("file", wanted)
         await eventually(is_ready(gateway, "a"))
         answer = asyncio.create_task(http.post(CHAT, json=body(max_tokens=30)))
         await eventually(lambda: engines[0].active)
-        await gateway.roster.reconcile("file", [])
+        await gateway.services.running.roster.reconcile("file", [])
         worker = gateway.registry.get("a")
         assert worker is not None
         leaving = worker.state
-        await gateway.roster.reconcile("file", wanted)
+        await gateway.services.running.roster.reconcile("file", wanted)
         await eventually(is_ready(gateway, "a"))
         done = await answer
         again = await http.post(CHAT, json=body(max_tokens=1))
@@ -101,11 +101,11 @@ async def test_a_worker_that_comes_back_while_it_leaves_is_kept() -> None:
 
 async def test_a_worker_that_retires_finishes_its_requests_and_is_gone_then() -> None:
     async with fleet(SLOW) as (gateway, http, engines):
-        worker = await gateway.roster.add(spec(engines[0], "a"), "admin")
+        worker = await gateway.services.running.roster.add(spec(engines[0], "a"), "admin")
         await eventually(is_ready(gateway, "a"))
         answer = asyncio.create_task(http.post(CHAT, json=body(max_tokens=20)))
         await eventually(lambda: engines[0].active)
-        await gateway.roster.retire("a", 60)
+        await gateway.services.running.roster.retire("a", 60)
         during = worker.state, worker.in_flight
         done = await answer
         await eventually(lambda: gateway.registry.get("a") is None)
@@ -116,15 +116,15 @@ async def test_a_worker_that_retires_finishes_its_requests_and_is_gone_then() ->
 
 async def test_a_drain_that_is_waited_for_says_how_many_requests_are_left() -> None:
     async with fleet(SLOW) as (gateway, http, engines):
-        await gateway.roster.add(spec(engines[0], "a"), "admin")
+        await gateway.services.running.roster.add(spec(engines[0], "a"), "admin")
         await eventually(is_ready(gateway, "a"))
         answers = [asyncio.create_task(http.post(CHAT, json=body(max_tokens=20))) for _ in range(3)]
         await eventually(lambda: engines[0].active == 3)
-        worker = await gateway.roster.drain("a")
-        at_once = await gateway.roster.drained(worker, 0)
+        worker = await gateway.services.running.roster.drain("a")
+        at_once = await gateway.services.running.roster.drained(worker, 0)
         refused = await http.post(CHAT, json=body())
         await asyncio.gather(*answers)
-        in_the_end = await gateway.roster.drained(worker, 60)
+        in_the_end = await gateway.services.running.roster.drained(worker, 60)
 
     assert (at_once, in_the_end) == (3, 0)
     assert refused.status_code == 503
@@ -132,12 +132,12 @@ async def test_a_drain_that_is_waited_for_says_how_many_requests_are_left() -> N
 
 async def test_a_worker_moves_to_another_engine_while_its_stream_is_finished_by_the_first() -> None:
     async with fleet(SLOW, SimulatorConfig()) as (gateway, http, engines):
-        worker = await gateway.roster.add(spec(engines[0], "a"), "admin")
+        worker = await gateway.services.running.roster.add(spec(engines[0], "a"), "admin")
         await eventually(is_ready(gateway, "a"))
         answer = asyncio.create_task(http.post(CHAT, json=body(max_tokens=30)))
         await eventually(lambda: engines[0].active)
         client = worker.reached
-        await gateway.roster.change("a", spec(engines[1], "a"))
+        await gateway.services.running.roster.change("a", spec(engines[1], "a"))
         await eventually(lambda: worker.reached is not client)
         later = await http.post(CHAT, json=body(max_tokens=1))
         done = await answer
@@ -149,13 +149,13 @@ async def test_a_worker_moves_to_another_engine_while_its_stream_is_finished_by_
 
 async def test_a_worker_can_be_given_neither_another_name_nor_one_that_is_taken() -> None:
     async with fleet(SimulatorConfig()) as (gateway, _, engines):
-        await gateway.roster.add(spec(engines[0], "a"), "admin")
+        await gateway.services.running.roster.add(spec(engines[0], "a"), "admin")
         with pytest.raises(ValueError, match="another"):
-            await gateway.roster.change("a", spec(engines[0], "b"))
+            await gateway.services.running.roster.change("a", spec(engines[0], "b"))
         with pytest.raises(ValueError, match="already"):
-            await gateway.roster.add(spec(engines[0], "a"), "admin")
+            await gateway.services.running.roster.add(spec(engines[0], "a"), "admin")
         with pytest.raises(LookupError):
-            await gateway.roster.drain("nobody")
+            await gateway.services.running.roster.drain("nobody")
 
 
 FULL: dict[str, tuple[str, dict[str, Any], int]] = {
@@ -176,7 +176,7 @@ async def test_where_every_worker_is_full_each_api_refuses_in_its_own_words_and_
     async with fleet(SLOW, SLOW, config=config) as (gateway, http, engines):
         workers: list[Worker] = []
         for engine, name in zip(engines, "ab", strict=True):
-            workers.append(await gateway.roster.add(spec(engine, name), "admin"))
+            workers.append(await gateway.services.running.roster.add(spec(engine, name), "admin"))
         await eventually(is_ready(gateway, "a", "b"))
         answers = [asyncio.create_task(http.post(CHAT, json=body(max_tokens=200))) for _ in workers]
         await eventually(lambda: all(worker.in_flight == 1 for worker in workers))
@@ -204,22 +204,28 @@ class Late(LocalChannel):
 
 async def test_changes_that_are_asked_for_at_once_are_all_made() -> None:
     async with fleet(SimulatorConfig()) as (gateway, _, engines):
-        gateway.roster.channel = channel = Late(gateway.config.channel)
-        channel.subscribe("workers", gateway.roster._receive)
+        gateway.services.running.roster.channel = channel = Late(gateway.config.channel)
+        channel.subscribe("workers", gateway.services.running.roster._receive)
         added = await asyncio.gather(
-            gateway.roster.add(spec(engines[0], "a"), "admin"),
-            gateway.roster.add(spec(engines[0], "a", weight=9), "admin"),
+            gateway.services.running.roster.add(spec(engines[0], "a"), "admin"),
+            gateway.services.running.roster.add(spec(engines[0], "a", weight=9), "admin"),
             return_exceptions=True,
         )
         await asyncio.gather(
-            gateway.roster.edit("a", lambda it: attrs.evolve(it, weight=2.0)),
-            gateway.roster.drain("a"),
-            gateway.roster.edit("a", lambda it: attrs.evolve(it, labels=(("zone", "b"),))),
+            gateway.services.running.roster.edit("a", lambda it: attrs.evolve(it, weight=2.0)),
+            gateway.services.running.roster.drain("a"),
+            gateway.services.running.roster.edit("a", lambda it: attrs.evolve(it, labels=(("zone", "b"),))),
         )
-        worker = gateway.roster.worker("a")
+        worker = gateway.services.running.roster.worker("a")
         changed = worker.weight, worker.spec.labels, worker.state
-        await asyncio.gather(gateway.roster.undrain("a"), gateway.roster.retire("a", 60))
-        await asyncio.gather(gateway.roster.remove("a"), gateway.roster.remove("a"), return_exceptions=True)
+        await asyncio.gather(
+            gateway.services.running.roster.undrain("a"), gateway.services.running.roster.retire("a", 60)
+        )
+        await asyncio.gather(
+            gateway.services.running.roster.remove("a"),
+            gateway.services.running.roster.remove("a"),
+            return_exceptions=True,
+        )
         left = gateway.registry.get("a")
 
     assert [isinstance(each, ValueError) for each in added] == [False, True]
@@ -230,16 +236,16 @@ async def test_changes_that_are_asked_for_at_once_are_all_made() -> None:
 async def test_a_drain_of_an_operator_stays_when_the_source_takes_its_worker_back() -> None:
     async with fleet(SLOW) as (gateway, http, engines):
         wanted = [spec(engines[0], "a")]
-        await gateway.roster.reconcile("file", wanted)
+        await gateway.services.running.roster.reconcile("file", wanted)
         await eventually(is_ready(gateway, "a"))
         answer = asyncio.create_task(http.post(CHAT, json=body(max_tokens=30)))
         await eventually(lambda: engines[0].active)
-        await gateway.roster.drain("a")
-        await gateway.roster.reconcile("file", [])
-        leaves = gateway.roster.retires("a")
-        await gateway.roster.reconcile("file", wanted)
-        stays = not gateway.roster.retires("a")
-        state = gateway.roster.worker("a").state
+        await gateway.services.running.roster.drain("a")
+        await gateway.services.running.roster.reconcile("file", [])
+        leaves = gateway.services.running.roster.retires("a")
+        await gateway.services.running.roster.reconcile("file", wanted)
+        stays = not gateway.services.running.roster.retires("a")
+        state = gateway.services.running.roster.worker("a").state
         done = await answer
 
     assert (leaves, stays, state, done.status_code) == (True, True, "draining", 200)
@@ -247,15 +253,15 @@ async def test_a_drain_of_an_operator_stays_when_the_source_takes_its_worker_bac
 
 async def test_whoever_takes_the_lead_sees_off_the_workers_that_retire() -> None:
     async with fleet(SLOW) as (gateway, http, engines):
-        gateway.leading.become(False)
-        await gateway.roster.add(spec(engines[0], "a"), "admin")
+        gateway.services.leading.become(False)
+        await gateway.services.running.roster.add(spec(engines[0], "a"), "admin")
         await eventually(is_ready(gateway, "a"))
         answer = asyncio.create_task(http.post(CHAT, json=body(max_tokens=5)))
         await eventually(lambda: engines[0].active)
-        await gateway.roster.retire("a", 60)
+        await gateway.services.running.roster.retire("a", 60)
         await answer
         still = gateway.registry.get("a") is not None
-        gateway.leading.become(True)
+        gateway.services.leading.become(True)
         await eventually(lambda: gateway.registry.get("a") is None)
 
     assert still
@@ -263,7 +269,7 @@ async def test_whoever_takes_the_lead_sees_off_the_workers_that_retire() -> None
 
 async def test_a_worker_that_is_taken_back_while_its_removal_waits_for_another_change_stays() -> None:
     async with fleet(SLOW) as (gateway, http, engines):
-        roster = gateway.roster
+        roster = gateway.services.running.roster
         worker = await roster.add(spec(engines[0], "a"), "admin")
         await eventually(is_ready(gateway, "a"))
         answer = asyncio.create_task(http.post(CHAT, json=body(max_tokens=5)))
@@ -294,11 +300,11 @@ class Full(LocalChannel):
 
 async def test_a_worker_whose_removal_cannot_be_told_is_removed_when_it_can(caplog: pytest.LogCaptureFixture) -> None:
     async with fleet(SimulatorConfig()) as (gateway, _, engines):
-        await gateway.roster.add(spec(engines[0], "a"), "admin")
-        await gateway.roster.retire("a", 60)
-        gateway.roster.channel = channel = Full(gateway.config.channel)
-        channel.subscribe("workers", gateway.roster._receive)
-        gateway.roster.settle_s = 0.01
+        await gateway.services.running.roster.add(spec(engines[0], "a"), "admin")
+        await gateway.services.running.roster.retire("a", 60)
+        gateway.services.running.roster.channel = channel = Full(gateway.config.channel)
+        channel.subscribe("workers", gateway.services.running.roster._receive)
+        gateway.services.running.roster.settle_s = 0.01
         await eventually(lambda: gateway.registry.get("a") is None)
 
     assert channel.refused == 2

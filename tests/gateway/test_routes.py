@@ -129,7 +129,7 @@ async def test_a_decoder_gets_the_caller_the_query_and_the_headers(
     assert incoming.query == {"a": ("1", "2")}
     assert incoming.headers["authorization"] == "Bearer right"
     assert incoming.request_id == answer.json()["id"]
-    assert incoming.limits is house.gateway.limits
+    assert incoming.limits is house.gateway.services.live.limits
 
 
 async def test_the_name_of_a_model_may_be_sent_encoded(house: House) -> None:

@@ -65,7 +65,7 @@ def tensors(folder: Path) -> list[str]:
 
 def shared_bytes(house: House) -> int:
     """Bytes that the gateway holds in shared memory now."""
-    media = house.gateway.onboarding.media
+    media = house.gateway.services.running.onboarding.media
     assert media is not None
     return media.shared_bytes
 
@@ -197,7 +197,7 @@ async def test_a_gateway_that_is_stopped_removes_what_is_there(qwen: str, memory
     config = Config(workers=VLLM, media=MediaConfig(shared_memory="auto"))
     gateway = Gateway.simulated(simulator, config=config)
     async with gateway:
-        media = gateway.onboarding.media
+        media = gateway.services.running.onboarding.media
         assert media is not None
         assert [file.suffix for file in memory.iterdir()] == [".lock"]
     assert list(memory.iterdir()) == []

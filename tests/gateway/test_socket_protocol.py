@@ -137,7 +137,7 @@ async def test_a_gateway_that_leaves_while_a_long_handshake_is_here_ends_as_ever
 
 
 def bodies(house: House) -> Bodies:
-    return house.gateway.admission.bodies
+    return house.gateway.services.admission.bodies
 
 
 # --------------------------------------------------------------------------------------------- what breaks the protocol

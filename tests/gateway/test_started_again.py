@@ -70,10 +70,12 @@ class Change:
 
 class PluginIsPut(Change):
     async def make(self, here: Site, life: int) -> None:
-        await here.gateway.plugins.put(self._entry(life))
+        await here.gateway.services.plugins.put(self._entry(life))
 
     async def holds(self, here: Site, life: int) -> bool:
-        return [each.entry.name for each in here.gateway.plugins.plan.links] == [f"p{each}" for each in range(life + 1)]
+        return [each.entry.name for each in here.gateway.services.plugins.plan.links] == [
+            f"p{each}" for each in range(life + 1)
+        ]
 
     def _entry(self, life: int) -> Entry:
         return parse_entries([recorder() | {"name": f"p{life}"}], "here")[0]
@@ -81,30 +83,30 @@ class PluginIsPut(Change):
 
 class PluginIsRemoved(PluginIsPut):
     async def make(self, here: Site, life: int) -> None:
-        await here.gateway.plugins.put(self._entry(life))
-        assert await here.gateway.plugins.remove(f"p{life}")
+        await here.gateway.services.plugins.put(self._entry(life))
+        assert await here.gateway.services.plugins.remove(f"p{life}")
 
     async def holds(self, here: Site, life: int) -> bool:
-        return not here.gateway.plugins.plan.links
+        return not here.gateway.services.plugins.plan.links
 
 
 class WorkerIsAdded(Change):
     async def make(self, here: Site, life: int) -> None:
-        await here.gateway.roster.add(WorkerSpec(here.other.target, name=f"w{life}"), ADMIN)
+        await here.gateway.services.running.roster.add(WorkerSpec(here.other.target, name=f"w{life}"), ADMIN)
 
     async def holds(self, here: Site, life: int) -> bool:
-        await here.gateway.monitor.settled()
+        await here.gateway.services.running.monitor.settled()
         ready = {each.name for each in here.gateway.registry if each.state == "ready"}
         return ready == {"simulator-0", "simulator-1", *(f"w{each}" for each in range(life + 1))}
 
 
 class WorkerIsDrainedAndTakenBack(Change):
     async def make(self, here: Site, life: int) -> None:
-        roster = here.gateway.roster
+        roster = here.gateway.services.running.roster
         await (roster.undrain("simulator-0") if life % 2 else roster.drain("simulator-0"))
 
     async def holds(self, here: Site, life: int) -> bool:
-        worker = here.gateway.roster.worker("simulator-0")
+        worker = here.gateway.services.running.roster.worker("simulator-0")
         if life % 2:
             await eventually(lambda: worker.state == "ready")
         return worker.state == ("ready" if life % 2 else "draining")
@@ -112,11 +114,13 @@ class WorkerIsDrainedAndTakenBack(Change):
 
 class WorkerIsAnother(Change):
     async def make(self, here: Site, life: int) -> None:
-        await here.gateway.roster.edit("simulator-0", lambda spec: attrs.evolve(spec, weight=2.0 + life))
+        await here.gateway.services.running.roster.edit(
+            "simulator-0", lambda spec: attrs.evolve(spec, weight=2.0 + life)
+        )
 
     async def holds(self, here: Site, life: int) -> bool:
-        await here.gateway.monitor.settled()
-        worker = here.gateway.roster.worker("simulator-0")
+        await here.gateway.services.running.monitor.settled()
+        worker = here.gateway.services.running.roster.worker("simulator-0")
         return (worker.state, worker.spec.weight) == ("ready", 2.0 + life)
 
 
@@ -126,7 +130,7 @@ class PolicyIsAnother(Change):
 
     async def holds(self, here: Site, life: int) -> bool:
         assert await here.status() == 200
-        names = {type(policy).__name__ for _, _, policy in here.gateway.policies.in_use()}
+        names = {type(policy).__name__ for _, _, policy in here.gateway.services.policies.in_use()}
         return names == {POLICIES[life].title().replace("_", "")}
 
 
@@ -135,8 +139,8 @@ class KeyIsAnother(Change):
 
     async def make(self, here: Site, life: int) -> None:
         here.adopt("auth", keys=(f"{KEYS[life]} tenant=t",))
-        assert isinstance(here.gateway.identify, Identity)
-        here.gateway.identify.adopt_keys(here.gateway.config.auth)
+        assert isinstance(here.gateway.services.running.identify, Identity)
+        here.gateway.services.running.identify.adopt_keys(here.gateway.config.auth)
 
     async def holds(self, here: Site, life: int) -> bool:
         return [await here.status(key=each) for each in KEYS] == [200 if at == life else 401 for at in range(LIVES)]
@@ -171,7 +175,7 @@ async def test_a_plugin_that_is_put_while_the_gateway_is_stopped_is_there_when_i
         async with here.gateway:
             await it.make(here, 0)
         await it.make(here, 1)
-        assert not here.gateway.plugins.plan.links
+        assert not here.gateway.services.plugins.plan.links
         async with here.gateway:
             assert await it.holds(here, 1)
 
@@ -184,8 +188,8 @@ async def test_a_gateway_that_left_takes_requests_and_leads_when_it_is_started_a
             assert await here.status() == 503
         async with here.gateway:
             assert await here.status() == 200
-            assert here.gateway.leading.now
-            assert not here.gateway.retiring
+            assert here.gateway.services.leading.now
+            assert not here.gateway.services.life.retiring
 
 
 def test_answers_are_made_in_the_background_in_each_event_loop_that_starts_the_gateway() -> None:
@@ -226,5 +230,5 @@ async def test_a_stop_by_hand_counts_beside_the_end_of_an_event_loop(stops_first
         ends = [gateway.stop, gateway.rest] if stops_first else [gateway.rest, gateway.stop]
         await asyncio.gather(*[end() for end in ends])
 
-        assert (gateway.started, gateway.stopped) == (False, True)
+        assert (gateway.started, gateway.services.life.stopped) == (False, True)
         assert await here.status() == 503

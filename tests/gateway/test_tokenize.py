@@ -128,7 +128,7 @@ async def test_a_count_is_a_request_in_flight_and_is_given_up_with_its_client(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with in_process(config=Config(limits=LimitsConfig(concurrent_requests=1))) as house:
-        preparing = house.gateway.performers.preparing
+        preparing = house.gateway.services.running.performers.preparing
         begun = asyncio.Event()
 
         async def waits(*_: object) -> None:
@@ -153,7 +153,7 @@ async def test_a_count_is_a_request_in_flight_and_is_given_up_with_its_client(
 @pytest.mark.parametrize("path", COUNTING)
 async def test_a_count_that_a_shutdown_ends_is_told_so(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async with in_process() as house:
-        preparing = house.gateway.performers.preparing
+        preparing = house.gateway.services.running.performers.preparing
 
         async def is_ended(*_: object) -> None:
             house.gateway.drain()

@@ -79,14 +79,14 @@ class Table:
 
     @property
     def terms(self) -> Terms:
-        return Terms(self.answer, self.gateway.config.routing, self.gateway.rng, self.trace)
+        return Terms(self.answer, self.gateway.config.routing, self.gateway.services.rng, self.trace)
 
     @property
     def run(self) -> Run:
         return Run(self.answer, self.trace, Timeouts(), lambda: self.interruption)
 
     async def drive(self, flow: Flow[Any]) -> Any:
-        return await self.gateway.driver.drive(flow, self.run)
+        return await self.gateway.services.running.driver.drive(flow, self.run)
 
 
 @asynccontextmanager
@@ -103,7 +103,7 @@ async def table(*simulators: SimulatorConfig, stream: bool = True, **fields: Any
             )
         else:
             answer = WholeAnswer(lambda: ChatWholeEncoder(chat, 0, "r"), client.write, model="sim")
-        trace = Trace(gateway.clock.monotonic(), gateway.observer)
+        trace = Trace(gateway.services.clock.monotonic(), gateway.services.observer)
         yield Table(gateway, chat.generation, answer, client, trace)
 
 
@@ -238,7 +238,7 @@ async def test_a_flow_whose_client_has_left_may_still_save_and_settle() -> None:
                 assert (yield from ask(Save(here.request.messages))) == "saved"
                 raise
 
-        driver = Driver({**here.gateway.performers.rows(), Save: save})
+        driver = Driver({**here.gateway.services.running.performers.rows(), Save: save})
         driving = asyncio.ensure_future(driver.drive(flow(), here.run))
         await eventually(lambda: here.client.writes > 0 and here.trace.last(FirstToken) is not None)
         here.interruption = ClientGone("left")
@@ -333,5 +333,5 @@ async def test_a_worker_lost_after_its_last_token_leaves_nothing_to_ask_another_
 async def test_the_gateway_makes_no_more_of_it_than_one_driver_and_its_performers() -> None:
     """What a flow of one's own needs is public: a driver, or performers to make another of."""
     async with Gateway.simulated() as gateway:
-        assert isinstance(gateway.driver, Driver)
-        assert {Prepare, Select, Stream, Finish} <= set(gateway.performers.rows())
+        assert isinstance(gateway.services.running.driver, Driver)
+        assert {Prepare, Select, Stream, Finish} <= set(gateway.services.running.performers.rows())

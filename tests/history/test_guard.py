@@ -317,7 +317,7 @@ async def test_a_gateway_opens_the_history_and_closes_it(tmp_path) -> None:
 
     gateway = Gateway(config=config)
     await gateway.start()
-    await gateway.history.write("acme", [response(gateway.clock)])
+    await gateway.history.write("acme", [response(gateway.services.clock)])
     await gateway.stop()
     await gateway.start()
     assert await gateway.history.response("acme", "resp_1") is not None

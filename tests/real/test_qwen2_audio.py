@@ -43,7 +43,7 @@ async def test_an_engine_on_this_host_reads_tensors_from_shared_memory() -> None
     async with Gateway([os.environ["SMG_REAL_ENGINE"]], config=config) as gateway:
         (worker,) = gateway.registry
         assert worker.memory == namespace_id(), "the engine sees another shared memory: run it on this host"
-        media = gateway.onboarding.media
+        media = gateway.services.running.onboarding.media
         assert media is not None
         placed: list[int] = []
         take = media._shared.memory.take  # type: ignore[union-attr]

@@ -3,14 +3,14 @@
 import msgspec
 
 from smg_core.http.exchange import Exchange
-from smg_core.serving.runtime import Runtime
+from smg_core.serving.services import Services
 
 __all__ = ["respond_json"]
 
 
-async def respond_json(gateway: Runtime, exchange: Exchange, answer: object, status: int = 200) -> None:
+async def respond_json(services: Services, exchange: Exchange, answer: object, status: int = 200) -> None:
     """Answer with this record."""
-    exchange.take_id(gateway.ids, "req-")
+    exchange.take_id(services.ids, "req-")
     headers = [(b"content-type", b"application/json"), (b"cache-control", b"no-store")]
-    headers.append(gateway.id_header(exchange.name))
+    headers.append(services.request_ids.header(exchange.name))
     await exchange.respond(status, msgspec.json.encode(answer), headers)

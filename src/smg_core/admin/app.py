@@ -23,25 +23,26 @@ from smg_core.http.routes import Route
 from smg_core.operation.control import Control
 from smg_core.operation.process_table import ProcessTable
 from smg_core.request import Caller
-from smg_core.serving.runtime import Runtime
+from smg_core.serving.services import Lifecycle
 
 __all__ = ["AdminApp", "admin_table"]
 
 
 def admin_table(
-    gateway: Runtime, processes: ProcessTable, meter: Meter | None = None, control: Control | None = None
+    gateway: Lifecycle, processes: ProcessTable, meter: Meter | None = None, control: Control | None = None
 ) -> RouteTable:
     """The routes of the admin door of `gateway`, with the metrics of `meter` where the settings want them there, and the hosts
     that its requests may name: a page in a browser that has its own name point here is refused."""
-    config = gateway.config.admin
+    services = gateway.services
+    config = services.live.config.admin
     routes: list[Route[Endpoint]] = [
-        *health_routes(gateway, processes),
-        *roster_routes(gateway),
-        *control_routes(gateway, control or Control(gateway, processes)),
+        *health_routes(services, processes),
+        *roster_routes(services),
+        *control_routes(services, control or Control(gateway, processes)),
     ]
-    if meter is not None and gateway.config.metrics.admin:
-        routes.append(metrics_route(gateway, meter, "/admin/metrics", "admin.metrics"))
-    described = describing_routes(gateway, routes, prefix="/admin", needs="admin.health")
+    if meter is not None and services.live.config.metrics.admin:
+        routes.append(metrics_route(services, meter, "/admin/metrics", "admin.metrics"))
+    described = describing_routes(services, routes, prefix="/admin", needs="admin.health")
     names = tuple(name.lower() for name in config.allowed_hosts or (*LOOPBACK, config.host))
     hosts = None if "*" in names else Hosts(names, everywhere=True, setting="admin.allowed_hosts")
     return RouteTable((*routes, *described), hosts)
@@ -52,17 +53,18 @@ class AdminApp(App):
 
     def __init__(
         self,
-        gateway: Runtime,
+        gateway: Lifecycle,
         processes: ProcessTable,
         meter: Meter | None = None,
         control: Control | None = None,
     ) -> None:
+        services = gateway.services
         super().__init__(gateway, self._named, table=admin_table(gateway, processes, meter, control))
-        self._audit = AdminAudit(gateway)
+        self._audit = AdminAudit(services)
 
     async def _named(self, head: Head) -> Caller:
         """The caller of a request, kept for the log also where its permission is then found wanting."""
-        caller = await self._gateway.identify(head)
+        caller = await self._services.running.identify(head)
         if isinstance(head, Exchange):
             head.caller = caller
         return caller

@@ -17,7 +17,7 @@ from smg_core.observability.access_lines import time_stamp
 from smg_core.observability.audit_file import AuditFile, AuditFileBroken
 from smg_core.observability.repeats import Repeats
 from smg_core.observability.settings import AuditConfig
-from smg_core.serving.runtime import Runtime
+from smg_core.serving.services import Services
 
 __all__ = ["READING", "AdminAudit", "AuditedEvent", "audit_fault"]
 
@@ -49,12 +49,12 @@ class AdminAudit:
     """What one process's admin door tells of its requests: lines of the log `smg.audit`, and of the audit log where the settings
     name a file."""
 
-    def __init__(self, gateway: Runtime) -> None:
-        settings, told = gateway.config.audit, gateway.config.observability
-        self._clock = clock = gateway.clock
-        self._ids = gateway.ids
+    def __init__(self, services: Services) -> None:
+        settings, told = services.live.config.audit, services.live.config.observability
+        self._clock = clock = services.clock
+        self._ids = services.ids
         self._refused = Repeats(told.repeat_s, told.repeats)
-        self._file = AuditFile(settings, lambda: time_stamp(clock.time()), gateway.ids) if settings.file else None
+        self._file = AuditFile(settings, lambda: time_stamp(clock.time()), services.ids) if settings.file else None
 
     async def begin(self, exchange: Exchange) -> None:
         """A request is about to change something. Raises Overloaded where the audit log cannot be written."""

@@ -39,7 +39,7 @@ from smg_core.http.routes import Route
 from smg_core.json_types import Json
 from smg_core.operation.control import Control
 from smg_core.operation.live_settings import LIVE
-from smg_core.serving.runtime import Runtime
+from smg_core.serving.services import Services
 from smg_core.settings import Value
 
 __all__ = ["control_routes"]
@@ -50,14 +50,14 @@ LOOKS_S = 0.2
 """Seconds between two looks at whether requests are left: each process says twice a second how many it has."""
 
 
-def control_routes(gateway: Runtime, control: Control) -> tuple[Route[Endpoint], ...]:
+def control_routes(services: Services, control: Control) -> tuple[Route[Endpoint], ...]:
     """The routes, over `control`, which is `gateway`'s; those of its decisions of routing, keys and models among them."""
-    routes = _Control(gateway, control)
+    routes = _Control(services, control)
     return (
-        *decision_routes(gateway, control.decided),
-        *key_routes(gateway),
-        *model_routes(gateway),
-        *plugin_routes(gateway),
+        *decision_routes(services, control.decided),
+        *key_routes(services),
+        *model_routes(services),
+        *plugin_routes(services),
         Route("GET", "/admin/config", Endpoint(routes.config, "admin.config", about=CONFIG)),
         Route("POST", "/admin/reload", Endpoint(routes.reload, "admin.config", reads_json=True, about=RELOAD)),
         Route("POST", "/admin/drain", Endpoint(routes.drain, "admin.drain", reads_json=True, about=DRAIN)),
@@ -72,12 +72,12 @@ def control_routes(gateway: Runtime, control: Control) -> tuple[Route[Endpoint],
 
 
 class _Control:
-    def __init__(self, gateway: Runtime, control: Control) -> None:
-        self._gateway = gateway
+    def __init__(self, services: Services, control: Control) -> None:
+        self._services = services
         self._control = control
 
     async def config(self, exchange: Exchange) -> None:
-        config, sources = self._gateway.config, await self._control.sources()
+        config, sources = self._services.live.config, await self._control.sources()
         rows = [
             SettingRow(
                 each.path,
@@ -88,7 +88,7 @@ class _Control:
             )
             for each in describe()
         ]
-        await respond_json(self._gateway, exchange, ConfigRows(rows))
+        await respond_json(self._services, exchange, ConfigRows(rows))
 
     async def reload(self, exchange: Exchange) -> None:
         await self._body(exchange, ReloadBody)
@@ -101,16 +101,16 @@ class _Control:
             list(workers.changed),
             list(workers.retired),
         )
-        await respond_json(self._gateway, exchange, answer)
+        await respond_json(self._services, exchange, answer)
 
     async def drain(self, exchange: Exchange) -> None:
         body = await self._body(exchange, DrainBody)
         await self._control.hold()
-        clock = self._gateway.clock
+        clock = self._services.clock
         until = clock.monotonic() + body.wait_s
         while self._control.in_flight and (left := until - clock.monotonic()) > 0:
             looked = asyncio.Event()
-            timer = self._gateway.call_later(min(left, LOOKS_S), looked.set)
+            timer = self._services.call_later(min(left, LOOKS_S), looked.set)
             try:
                 await looked.wait()
             finally:
@@ -124,8 +124,8 @@ class _Control:
 
     async def log_level(self, exchange: Exchange) -> None:
         level = self._control.log_level
-        configured = self._gateway.config.observability.log_level
-        await respond_json(self._gateway, exchange, Level(level.level, configured, level.until))
+        configured = self._services.live.config.observability.log_level
+        await respond_json(self._services, exchange, Level(level.level, configured, level.until))
 
     async def set_log_level(self, exchange: Exchange) -> None:
         body = await self._body(exchange, LevelBody)
@@ -133,11 +133,11 @@ class _Control:
         await self.log_level(exchange)
 
     async def _told(self, exchange: Exchange) -> None:
-        taking = not (self._gateway.draining or self._gateway.admission.held)
-        await respond_json(self._gateway, exchange, Drained(taking, self._control.in_flight))
+        taking = not (self._services.admission.draining or self._services.admission.held)
+        await respond_json(self._services, exchange, Drained(taking, self._control.in_flight))
 
     async def _body(self, exchange: Exchange, shape: type[B]) -> B:
-        return decode_body(await exchange.body(self._gateway.config.admin.body_bytes), shape)
+        return decode_body(await exchange.body(self._services.live.config.admin.body_bytes), shape)
 
 
 def _json(value: Value) -> Json:

@@ -12,32 +12,32 @@ from smg_core.http.endpoint import Endpoint
 from smg_core.http.exchange import Exchange
 from smg_core.http.routes import Route
 from smg_core.operation.decision_lookup import Decided
-from smg_core.serving.runtime import Runtime
+from smg_core.serving.services import Services
 
 __all__ = ["decision_routes"]
 
 
-def decision_routes(gateway: Runtime, decided: Decided) -> tuple[Route[Endpoint], ...]:
+def decision_routes(services: Services, decided: Decided) -> tuple[Route[Endpoint], ...]:
     """The routes, over the decisions of all processes of `gateway`."""
     return (
         Route(
             "GET",
             "/admin/decisions/{id}",
-            Endpoint(_Decisions(gateway, decided).of_request, "admin.decisions", about=DECISIONS),
+            Endpoint(_Decisions(services, decided).of_request, "admin.decisions", about=DECISIONS),
         ),
     )
 
 
 class _Decisions:
-    def __init__(self, gateway: Runtime, decided: Decided) -> None:
-        self._gateway = gateway
+    def __init__(self, services: Services, decided: Decided) -> None:
+        self._services = services
         self._decided = decided
 
     async def of_request(self, exchange: Exchange) -> None:
-        gateway, name = self._gateway, exchange.path_values["id"]
+        services, name = self._services, exchange.path_values["id"]
         found = await self._decided.of(name)
         if not found:
             raise NotFound("There is no decision for this request, or none that is kept.")
-        exchange.take_id(gateway.ids, "req-")
-        headers = [(b"content-type", b"application/json"), gateway.id_header(exchange.name)]
+        exchange.take_id(services.ids, "req-")
+        headers = [(b"content-type", b"application/json"), services.request_ids.header(exchange.name)]
         await exchange.respond(200, msgspec.json.encode(RequestDecisions(name, found)), headers)

@@ -18,7 +18,7 @@ from smg_core.http.endpoint import Endpoint
 from smg_core.http.exchange import Exchange
 from smg_core.http.routes import Route
 from smg_core.operation.process_table import ProcessState, ProcessTable
-from smg_core.serving.runtime import Runtime
+from smg_core.serving.services import Services
 
 __all__ = ["health_routes"]
 
@@ -26,37 +26,37 @@ SILENT_MS = 10_000
 """Milliseconds after which a process that has said nothing is called silent; it says something twice a second."""
 
 
-def health_routes(gateway: Runtime, processes: ProcessTable) -> tuple[Route[Endpoint], ...]:
+def health_routes(services: Services, processes: ProcessTable) -> tuple[Route[Endpoint], ...]:
     """The routes, over `gateway` in this process and the table of all; those of its sources of workers among them."""
-    status, health = Status(gateway), _Health(gateway, processes)
+    status, health = Status(services), _Health(services, processes)
     return (
         Route("GET", "/admin/liveness", Endpoint(status.liveness, PUBLIC, about=LIVENESS)),
         Route("GET", "/admin/readiness", Endpoint(status.readiness, PUBLIC, about=READINESS)),
         Route("GET", "/admin/health", Endpoint(health.answer, "admin.health", about=HEALTH)),
-        *discovery_routes(gateway),
+        *discovery_routes(services),
     )
 
 
 class _Health:
-    def __init__(self, gateway: Runtime, processes: ProcessTable) -> None:
-        self._gateway = gateway
+    def __init__(self, services: Services, processes: ProcessTable) -> None:
+        self._services = services
         self._processes = processes
 
     async def answer(self, exchange: Exchange) -> None:
-        gateway, now = self._gateway, int(self._gateway.clock.time() * 1000)
+        services, now = self._services, int(self._services.clock.time() * 1000)
         known = [each for each in self._processes.read() if each.pid]
         coming = self._processes.serving - sum(not each.draining for each in known)
         processes = [_shown(each, now) for each in known] + [_STARTING] * max(0, coming)
         ready = any(each.status == "ready" for each in processes)
         health = GatewayHealth(
-            "draining" if gateway.draining or gateway.admission.held else "ok" if ready else "waiting",
+            "draining" if services.admission.draining or services.admission.held else "ok" if ready else "waiting",
             metadata.version("smg-sdk"),
-            sorted(gateway.models),
-            dict(Counter(worker.state for worker in gateway.registry)),
+            sorted(services.models),
+            dict(Counter(worker.state for worker in services.registry)),
             processes,
         )
-        exchange.take_id(gateway.ids, "req-")
-        headers = [(b"content-type", b"application/json"), gateway.id_header(exchange.name)]
+        exchange.take_id(services.ids, "req-")
+        headers = [(b"content-type", b"application/json"), services.request_ids.header(exchange.name)]
         await exchange.respond(200, msgspec.json.encode(health), headers)
 
 

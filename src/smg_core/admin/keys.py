@@ -28,7 +28,7 @@ from smg_core.http.routes import Route
 from smg_core.identity.virtual_keys import NewKey, VirtualKeys, read_key
 from smg_core.json_types import JsonObject
 from smg_core.serving.offload import worked
-from smg_core.serving.runtime import Runtime
+from smg_core.serving.services import Services
 
 __all__ = ["key_routes"]
 
@@ -36,9 +36,9 @@ B = TypeVar("B", bound=msgspec.Struct)
 NEEDED = "admin.keys"
 
 
-def key_routes(gateway: Runtime) -> tuple[Route[Endpoint], ...]:
+def key_routes(services: Services) -> tuple[Route[Endpoint], ...]:
     """The routes, over the virtual keys of `gateway`."""
-    keys = _Keys(gateway)
+    keys = _Keys(services)
     changing = (
         ("/admin/keys", keys.create, CREATE_KEY),
         ("/admin/keys/{id}/rotate", keys.rotate, ROTATE_KEY),
@@ -56,35 +56,35 @@ def key_routes(gateway: Runtime) -> tuple[Route[Endpoint], ...]:
 
 
 class _Keys:
-    def __init__(self, gateway: Runtime) -> None:
-        self._gateway = gateway
+    def __init__(self, services: Services) -> None:
+        self._services = services
 
     @property
     def _keys(self) -> VirtualKeys:
-        keys = self._gateway.virtual_keys
+        keys = self._services.running.virtual_keys
         if keys is None:
             raise InvalidRequest("This gateway takes no virtual keys; auth.virtual_keys switches them on.")
         return keys
 
     async def listed(self, exchange: Exchange) -> None:
-        most = self._gateway.config.admin.most_listed
+        most = self._services.live.config.admin.most_listed
         asked = exchange.query.get("limit", (str(most),))[-1]
         if not asked.isdecimal() or len(asked) > len(str(most)) or not 1 <= int(asked) <= most:
             raise InvalidRequest(f"'limit' is a number from 1 to {most}.", param="limit")
         after = exchange.query.get("after", (None,))[-1]
         page = await self._keys.list_page(after=_id(after) if after else None, limit=int(asked))
-        now = self._gateway.clock.time()
+        now = self._services.clock.time()
 
         def told() -> bytes:
             keys = [read_key(record.body).shown(now) for record in page.data]
             return msgspec.json.encode({"data": keys, "has_more": page.has_more})
 
         size = sum(len(record.body) for record in page.data)
-        await self._send(exchange, await worked(self._gateway, exchange.caller.tenant, size, told), 200)
+        await self._send(exchange, await worked(self._services, exchange.caller.tenant, size, told), 200)
 
     async def one(self, exchange: Exchange) -> None:
         key = await self._keys.get(_id(exchange.path_values["id"]))
-        await self._respond(exchange, key.shown(self._gateway.clock.time()), 200)
+        await self._respond(exchange, key.shown(self._services.clock.time()), 200)
 
     async def create(self, exchange: Exchange) -> None:
         body = await self._body(exchange, CreateKeyBody)
@@ -108,28 +108,28 @@ class _Keys:
     async def expire(self, exchange: Exchange) -> None:
         body = await self._body(exchange, ExpireKeyBody)
         key = await self._keys.expire(_id(exchange.path_values["id"]), body.expires_at, exchange.caller.grants)
-        await self._respond(exchange, key.shown(self._gateway.clock.time()), 200)
+        await self._respond(exchange, key.shown(self._services.clock.time()), 200)
 
     async def revoke(self, exchange: Exchange) -> None:
         await self._body(exchange, RevokeKeyBody)
         key = await self._keys.revoke(_id(exchange.path_values["id"]))
-        await self._respond(exchange, key.shown(self._gateway.clock.time()), 200)
+        await self._respond(exchange, key.shown(self._services.clock.time()), 200)
 
     async def _body(self, exchange: Exchange, shape: type[B]) -> B:
-        return decode_body(await exchange.body(self._gateway.config.admin.body_bytes), shape)
+        return decode_body(await exchange.body(self._services.live.config.admin.body_bytes), shape)
 
     async def _respond_new(self, exchange: Exchange, made: NewKey, status: int) -> None:
         """Answer with a key that was created or rotated: the only place where it is told."""
         exchange.subject = made.key.prefix
-        await self._respond(exchange, {"key": made.text, **made.key.shown(self._gateway.clock.time())}, status)
+        await self._respond(exchange, {"key": made.text, **made.key.shown(self._services.clock.time())}, status)
 
     async def _respond(self, exchange: Exchange, answer: JsonObject, status: int) -> None:
         await self._send(exchange, msgspec.json.encode(answer), status)
 
     async def _send(self, exchange: Exchange, answer: bytes, status: int) -> None:
-        exchange.take_id(self._gateway.ids, "req-")
+        exchange.take_id(self._services.ids, "req-")
         headers = [(b"content-type", b"application/json"), (b"cache-control", b"no-store")]
-        headers.append(self._gateway.id_header(exchange.name))
+        headers.append(self._services.request_ids.header(exchange.name))
         await exchange.respond(status, answer, headers)
 
 

@@ -9,26 +9,26 @@ from smg_core.http.endpoint import Endpoint
 from smg_core.http.exchange import Exchange
 from smg_core.http.routes import Route
 from smg_core.pipeline.prompt.served import ServedModel
-from smg_core.serving.runtime import Runtime
+from smg_core.serving.services import Services
 
 __all__ = ["model_routes"]
 
 NEEDED = "admin.models"
 
 
-def model_routes(gateway: Runtime) -> tuple[Route[Endpoint], ...]:
+def model_routes(services: Services) -> tuple[Route[Endpoint], ...]:
     """The routes, over the models of `gateway`."""
 
     async def models(exchange: Exchange) -> None:
-        rows = [_row(gateway, gateway.models[name]) for name in sorted(gateway.models)]
-        await respond_json(gateway, exchange, ModelRows(rows))
+        rows = [_row(services, services.models[name]) for name in sorted(services.models)]
+        await respond_json(services, exchange, ModelRows(rows))
 
     async def policies(exchange: Exchange) -> None:
         rows = [
-            PolicyRow(model, role, policy.name, gateway.registry.ready_count(model, role))  # type: ignore[arg-type]  # policies are made for roles
-            for model, role, policy in gateway.policies.in_use()
+            PolicyRow(model, role, policy.name, services.registry.ready_count(model, role))  # type: ignore[arg-type]  # policies are made for roles
+            for model, role, policy in services.policies.in_use()
         ]
-        await respond_json(gateway, exchange, PolicyRows(rows))
+        await respond_json(services, exchange, PolicyRows(rows))
 
     return (
         Route("GET", "/admin/models", Endpoint(models, NEEDED, about=MODELS)),
@@ -36,8 +36,8 @@ def model_routes(gateway: Runtime) -> tuple[Route[Endpoint], ...]:
     )
 
 
-def _row(gateway: Runtime, model: ServedModel) -> ModelRow:
-    workers = gateway.registry.of(model.name)
+def _row(services: Services, model: ServedModel) -> ModelRow:
+    workers = services.registry.of(model.name)
     return ModelRow(
         name=model.name,
         primary=model.primary or model.name,

@@ -23,7 +23,7 @@ from smg_core.http.exchange import Exchange
 from smg_core.http.routes import Route
 from smg_core.middleware.entries import Entry, parse_entries
 from smg_core.plugins.registry import PluginState
-from smg_core.serving.runtime import Runtime
+from smg_core.serving.services import Services
 from smg_core.settings import ConfigError
 
 __all__ = ["plugin_routes"]
@@ -31,25 +31,25 @@ __all__ = ["plugin_routes"]
 NEEDED = "admin.config"
 
 
-def plugin_routes(gateway: Runtime) -> tuple[Route[Endpoint], ...]:
+def plugin_routes(services: Services) -> tuple[Route[Endpoint], ...]:
     """The routes, over the plugins of `gateway`."""
 
     async def told(exchange: Exchange) -> None:
-        rows = [_row(name, each) for name, each in gateway.plugins.states.items()]
-        await respond_json(gateway, exchange, PluginRows(rows))
+        rows = [_row(name, each) for name, each in services.plugins.states.items()]
+        await respond_json(services, exchange, PluginRows(rows))
 
     async def put(exchange: Exchange) -> None:
-        body = decode_body(await exchange.body(gateway.config.admin.body_bytes), PluginBody)
+        body = decode_body(await exchange.body(services.live.config.admin.body_bytes), PluginBody)
         exchange.subject = exchange.path_values["name"]
         try:
-            await gateway.plugins.put(_entry(exchange.path_values["name"], body.entry))
+            await services.plugins.put(_entry(exchange.path_values["name"], body.entry))
         except ConfigError as error:
             raise InvalidRequest(f"The plugin cannot be used: {error}", param="entry") from None
         await told(exchange)
 
     async def remove(exchange: Exchange) -> None:
         name = exchange.subject = exchange.path_values["name"]
-        if not await gateway.plugins.remove(name):
+        if not await services.plugins.remove(name):
             raise NotFound("There is no plugin of this name.")
         await told(exchange)
 

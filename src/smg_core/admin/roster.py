@@ -35,7 +35,7 @@ from smg_core.fleet.roster import ADMIN, Roster
 from smg_core.http.endpoint import Endpoint
 from smg_core.http.exchange import Exchange
 from smg_core.http.routes import Route
-from smg_core.serving.runtime import Runtime
+from smg_core.serving.services import Services
 from smg_core.workers.worker import Worker, WorkerSpec
 from smg_core.workers.worker_file import TLS_FIELDS, WorkerEntry, adapter_pairs, changed_tls, labels_of, spec_of
 
@@ -47,11 +47,11 @@ NEEDED = "admin.workers"
 _KEY = "authorization"
 
 
-def roster_routes(gateway: Runtime) -> tuple[Route[Endpoint], ...]:
+def roster_routes(services: Services) -> tuple[Route[Endpoint], ...]:
     """The routes, over the workers of `gateway`; those that ask engines among them."""
-    routes, one = _Workers(gateway), "/admin/workers/{name}"
+    routes, one = _Workers(services), "/admin/workers/{name}"
     return (
-        *worker_routes(gateway),
+        *worker_routes(services),
         Route("GET", "/admin/workers", Endpoint(routes.listed, NEEDED, about=SHOW_WORKERS)),
         Route("POST", "/admin/workers", Endpoint(routes.add, NEEDED, reads_json=True, about=ADD_WORKER)),
         Route("GET", one, Endpoint(routes.one, NEEDED, about=SHOW_WORKER)),
@@ -63,16 +63,16 @@ def roster_routes(gateway: Runtime) -> tuple[Route[Endpoint], ...]:
 
 
 class _Workers:
-    def __init__(self, gateway: Runtime) -> None:
-        self._gateway = gateway
+    def __init__(self, services: Services) -> None:
+        self._services = services
 
     @property
     def _roster(self) -> Roster:
-        return self._gateway.roster
+        return self._services.running.roster
 
     async def listed(self, exchange: Exchange) -> None:
-        rows = [worker_row(self._gateway, each) for each in self._gateway.registry]
-        await respond_json(self._gateway, exchange, WorkerRows(rows))
+        rows = [worker_row(self._services, each) for each in self._services.registry]
+        await respond_json(self._services, exchange, WorkerRows(rows))
 
     async def one(self, exchange: Exchange) -> None:
         await self._show(exchange, self._named(exchange))
@@ -81,10 +81,10 @@ class _Workers:
         body = await self._body(exchange, AddWorkerBody)
         entry = WorkerEntry(**msgspec.structs.asdict(body))
         try:
-            spec = spec_of(entry, str, self._gateway.config.engines.metadata_bytes)
+            spec = spec_of(entry, str, self._services.live.config.engines.metadata_bytes)
         except ValueError as error:
             raise InvalidRequest(f"Invalid worker: {error}.") from None
-        if self._gateway.registry.get(spec.label) is not None:
+        if self._services.registry.get(spec.label) is not None:
             raise Conflict(f"There is a worker '{spec.label}' already.")
         try:
             worker = await self._roster.add(spec, ADMIN)
@@ -105,12 +105,12 @@ class _Workers:
     async def drain(self, exchange: Exchange) -> None:
         worker, body = self._named(exchange), await self._body(exchange, DrainWorkerBody)
         if body.remove:
-            await self._roster.retire(worker.name, self._gateway.config.workers.drain_s, move=body.move)
+            await self._roster.retire(worker.name, self._services.live.config.workers.drain_s, move=body.move)
         else:
             await self._roster.drain(worker.name, move=body.move)
         await self._roster.settled()
         left = await self._roster.drained(worker, body.wait_s)
-        await respond_json(self._gateway, exchange, DrainedWorker(worker_row(self._gateway, worker), left))
+        await respond_json(self._services, exchange, DrainedWorker(worker_row(self._services, worker), left))
 
     async def undrain(self, exchange: Exchange) -> None:
         worker, _ = self._named(exchange), await self._body(exchange, NothingMore)
@@ -123,20 +123,20 @@ class _Workers:
         left = worker.in_flight
         await self._roster.remove(worker.name)
         await self._roster.settled()
-        await respond_json(self._gateway, exchange, DrainedWorker(worker_row(self._gateway, worker), left))
+        await respond_json(self._services, exchange, DrainedWorker(worker_row(self._services, worker), left))
 
     def _named(self, exchange: Exchange) -> Worker:
         """The worker that the path names. Raises NotFound."""
-        worker = self._gateway.registry.get(exchange.path_values["name"])
+        worker = self._services.registry.get(exchange.path_values["name"])
         if worker is None:
             raise NotFound("There is no worker of this name.")
         return worker
 
     async def _body(self, exchange: Exchange, shape: type[B]) -> B:
-        return decode_body(await exchange.body(self._gateway.config.admin.body_bytes), shape)
+        return decode_body(await exchange.body(self._services.live.config.admin.body_bytes), shape)
 
     async def _show(self, exchange: Exchange, worker: Worker, status: int = 200) -> None:
-        await respond_json(self._gateway, exchange, worker_row(self._gateway, worker), status)
+        await respond_json(self._services, exchange, worker_row(self._services, worker), status)
 
 
 def changed_spec(spec: WorkerSpec, body: ChangeWorkerBody) -> WorkerSpec:
@@ -166,9 +166,9 @@ def _merged(before: Mapping[str, V], changes: Mapping[str, V | None]) -> dict[st
     return {name: value for name, value in merged.items() if value is not None}
 
 
-def worker_row(gateway: Runtime, worker: Worker) -> WorkerRow:
+def worker_row(services: Services, worker: Worker) -> WorkerRow:
     """A worker as it is told."""
-    registry = gateway.registry
+    registry = services.registry
     return WorkerRow(
         name=worker.name,
         url=without_password(worker.spec.url),
@@ -182,7 +182,7 @@ def worker_row(gateway: Runtime, worker: Worker) -> WorkerRow:
         models=list(worker.models),
         adapters=sorted(worker.adapters),
         weight=worker.weight,
-        share=round(registry.slow_start.share_of(worker.name, gateway.clock.monotonic()), 3),
+        share=round(registry.slow_start.share_of(worker.name, services.clock.monotonic()), 3),
         labels=dict(worker.spec.labels),
         headers=[name for name, _ in worker.spec.headers],
         in_flight=worker.in_flight,

@@ -60,7 +60,7 @@ from smg_core.errors import InvalidRequest, NotFound, SmgError
 from smg_core.http.endpoint import Endpoint
 from smg_core.http.exchange import Exchange
 from smg_core.http.routes import Route
-from smg_core.serving.runtime import Runtime
+from smg_core.serving.services import Services
 from smg_core.wire.operation import Operation
 from smg_core.workers.worker import Worker
 
@@ -75,9 +75,9 @@ _Told = tuple[int, str, list[RankRow] | None]
 _LACKS: _Told = (HTTPStatus.NOT_IMPLEMENTED, "The engine has no such call.", None)
 
 
-def worker_routes(gateway: Runtime) -> tuple[Route[Endpoint], ...]:
+def worker_routes(services: Services) -> tuple[Route[Endpoint], ...]:
     """The routes, over the workers of `gateway`."""
-    workers = _Workers(gateway)
+    workers = _Workers(services)
     changing: tuple[tuple[str, Callable[[Exchange], Awaitable[None]], Operation], ...] = (
         ("/admin/workers/flush_cache", workers.flush_cache, FLUSH_CACHE),
         ("/admin/workers/start_profile", workers.start_profile, START_PROFILE),
@@ -99,9 +99,9 @@ def worker_routes(gateway: Runtime) -> tuple[Route[Endpoint], ...]:
 
 
 class _Workers:
-    def __init__(self, gateway: Runtime) -> None:
-        self._gateway = gateway
-        self._places = asyncio.Semaphore(gateway.config.admin.engine_calls)
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._places = asyncio.Semaphore(services.live.config.admin.engine_calls)
 
     async def loads(self, exchange: Exchange) -> None:
         await self._respond(exchange, self._chosen(exchange.query.get("worker")), _loads)
@@ -139,10 +139,10 @@ class _Workers:
     async def load_adapter(self, exchange: Exchange) -> None:
         body = await self._body(exchange, LoadAdapterBody)
         exchange.subject = body.name
-        known = self._gateway.models.get(body.name)
+        known = self._services.models.get(body.name)
         if known is not None and known.adapter != body.name:
             raise InvalidRequest(f"'{body.name}' is the name of something else that is served.", param="name")
-        asked = LoadAdapter(body.name, self._gateway.ids("lora-"), body.path, body.pinned)
+        asked = LoadAdapter(body.name, self._services.ids("lora-"), body.path, body.pinned)
         await self._upkeep(exchange, body, asked)
 
     async def unload_adapter(self, exchange: Exchange) -> None:
@@ -159,7 +159,7 @@ class _Workers:
         await self._respond(exchange, self._chosen(body.workers), ask)
 
     async def _body(self, exchange: Exchange, shape: type[B]) -> B:
-        return decode_body(await exchange.body(self._gateway.config.admin.body_bytes), shape)
+        return decode_body(await exchange.body(self._services.live.config.admin.body_bytes), shape)
 
     async def _upkeep(self, exchange: Exchange, body: WorkersBody, asked: EngineTask) -> None:
         async def ask(worker: Worker, engine: Engine) -> _Told:
@@ -172,19 +172,19 @@ class _Workers:
         if reply is None:
             return _LACKS
         if isinstance(asked, LoadAdapter | UnloadAdapter):
-            await self._gateway.adapter_changes.made(worker, engine, asked.name)
+            await self._services.running.adapter_changes.made(worker, engine, asked.name)
         if isinstance(asked, FlushCache | LoadWeights | TransferWeights) and reply.done:
             # What other weights have computed is of no use; engines drop it, or are to be told to.
-            await self._gateway.cache_losses.emptied(worker)
+            await self._services.running.cache_losses.emptied(worker)
         return HTTPStatus.OK if reply.done else HTTPStatus.CONFLICT, reply.message, None
 
     def _chosen(self, names: tuple[str, ...] | None) -> list[Worker]:
         """The workers of these names; for None all. Raises NotFound naming one that is not there."""
         if names is None:
-            return list(self._gateway.registry)
+            return list(self._services.registry)
         if len(set(names)) < len(names):
             raise InvalidRequest("A worker is named twice.", param="workers")
-        found = [(name, self._gateway.registry.get(name)) for name in names]
+        found = [(name, self._services.registry.get(name)) for name in names]
         for name, worker in found:
             if worker is None:
                 raise NotFound(f"There is no worker '{name}'.", param="workers")
@@ -200,8 +200,8 @@ class _Workers:
         asked = await asyncio.gather(*[self._ask(ranks[0], ask) for ranks in engines.values()])
         told = dict(zip(engines, asked, strict=True))
         rows = [_row(worker, told[worker.spec.url]) for worker in workers]
-        exchange.take_id(self._gateway.ids, "req-")
-        headers = [(b"content-type", b"application/json"), self._gateway.id_header(exchange.name)]
+        exchange.take_id(self._services.ids, "req-")
+        headers = [(b"content-type", b"application/json"), self._services.request_ids.header(exchange.name)]
         await exchange.respond(200, msgspec.json.encode(WorkerAnswers(rows)), headers)
 
     async def _ask(self, worker: Worker, ask: Callable[[Worker, Engine], Awaitable[_Told]]) -> _Told:

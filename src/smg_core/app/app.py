@@ -32,7 +32,7 @@ from smg_core.identity.identity import Identify, anonymous, permitted
 from smg_core.observability.repeats import Repeats
 from smg_core.plugins.app_plugins import Plugging, StepOfExchange
 from smg_core.serving.inference import internal_error, take_back_cancellation
-from smg_core.serving.runtime import Runtime
+from smg_core.serving.services import Lifecycle
 from smg_core.wire.errors import anthropic_error, anthropic_status, error_headers
 
 __all__ = ["App"]
@@ -61,23 +61,26 @@ class App:
     """`await app(scope, receive, send)`. `identify` is called before the handler and returns the caller of the request; without
     it, the gateway's own identity is asked. `table` has the routes, by default those of the public listener."""
 
-    def __init__(self, gateway: Runtime, identify: Identify | None = None, *, table: RouteTable | None = None) -> None:
-        self._gateway = gateway
+    def __init__(
+        self, gateway: Lifecycle, identify: Identify | None = None, *, table: RouteTable | None = None
+    ) -> None:
+        services = gateway.services
+        self._gateway, self._services = gateway, services
         self._identify = identify
-        self._tracer = gateway.tracing.tracer if gateway.tracing is not None else None
-        self._watched = self._tracer is not None or not isinstance(gateway.observer, SilentObserver)
-        self._starts = Repeats(gateway.config.observability.repeat_s, gateway.config.observability.repeats)
+        self._tracer = services.tracing.tracer if services.tracing is not None else None
+        self._watched = self._tracer is not None or not isinstance(services.observer, SilentObserver)
+        self._starts = Repeats(services.live.config.observability.repeat_s, services.live.config.observability.repeats)
         self._beginning: asyncio.Task[None] | None = None
         self._ending: asyncio.Task[None] | None = None
-        server = gateway.config.server
+        server = services.live.config.server
         self._plugging: Plugging | None = None
         if table is None:  # none at the admin door
-            self._plugging = Plugging(gateway.plugins, self._told, self._error, self._headers_of_every_answer)
-        table = public_table(gateway) if table is None else table
+            self._plugging = Plugging(services.plugins, self._told, self._error, self._headers_of_every_answer)
+        table = public_table(services) if table is None else table
         self._origins, self._hosts = table.origins or (), table.hosts
         self._may_ask = table.origins
-        self._exposed = ", ".join([gateway.config.observability.request_id_header.lower(), *EXPOSED]).encode()
-        self._forwarding = forwarding_of(gateway.config.proxies)
+        self._exposed = ", ".join([services.live.config.observability.request_id_header.lower(), *EXPOSED]).encode()
+        self._forwarding = forwarding_of(services.live.config.proxies)
         self._any_type = server.any_content_type
         self._header_bytes, self._header_lines = server.header_bytes, server.header_lines
         self._stranger_bytes = server.stranger_bytes
@@ -113,12 +116,12 @@ class App:
 
     async def _http(self, exchange: Exchange) -> None:
         """Answer one request, and report how it ended to the observer."""
-        gateway = self._gateway
-        exchange.client_id = gateway.client_id(exchange.headers)
+        services = self._services
+        exchange.client_id = services.request_ids.from_client(exchange.headers)
         if not self._watched:
             await self._answered(exchange)
             return
-        started, tracer = gateway.clock.monotonic(), self._tracer
+        started, tracer = services.clock.monotonic(), self._tracer
         if tracer is not None:
             exchange.traced = tracer.begin(exchange.headers, started)
         exchange.count_direct()
@@ -126,8 +129,8 @@ class App:
         try:
             outcome = await self._answered(exchange)
         finally:
-            ended = exchange.ended(outcome, gateway.clock.monotonic() - started)
-            gateway.observer.report(ended)
+            ended = exchange.ended(outcome, services.clock.monotonic() - started)
+            services.observer.report(ended)
             if tracer is not None and exchange.traced is not None:
                 tracer.end(exchange.traced, ended)
 
@@ -145,10 +148,10 @@ class App:
                 take_back_cancellation()
                 exchange.status = exchange.status or ClientGone.status
                 return _GONE
-            if exchange.started or not self._gateway.admission.draining:
+            if exchange.started or not self._services.admission.draining:
                 raise
             take_back_cancellation()
-        ended = self._gateway.admission.shut_down()
+        ended = self._services.admission.shut_down()
         await self._error(exchange, ended)
         return ended.outcome
 
@@ -171,7 +174,7 @@ class App:
     async def _answered_at_route(self, exchange: Exchange) -> str:
         """Find the route of one request, check what is known without its body, and answer it. Raises SmgError."""
         exchange.check_head(self._header_bytes, self._header_lines)
-        if not self._gateway.started or self._beginning is not None:
+        if not self._services.life.started or self._beginning is not None:
             await self._begun(exchange)
         if self._origins:
             self._allow_origin(exchange)
@@ -187,7 +190,7 @@ class App:
         elif exchange.method not in READS_ONLY and not endpoint.public:
             check_form(exchange.headers, self._may_ask)
         if self._plugging is not None and self._plugging.any:  # they are told the id before a handler makes one
-            exchange.take_id(self._gateway.ids, id_prefix_of(endpoint.answer))
+            exchange.take_id(self._services.ids, id_prefix_of(endpoint.answer))
         if endpoint.public:
             if self._asks_everybody:
                 exchange.discard(self._stranger_bytes)
@@ -221,13 +224,13 @@ class App:
 
     def _headers_of_every_answer(self, exchange: Exchange) -> list[Header]:
         if not exchange.request_id:
-            exchange.take_id(self._gateway.ids, "req-")
-        return [*exchange.always, self._gateway.id_header(exchange.name)]
+            exchange.take_id(self._services.ids, "req-")
+        return [*exchange.always, self._services.request_ids.header(exchange.name)]
 
     @property
     def _asks_everybody(self) -> bool:
         """Whether requests without a good credential are refused."""
-        return (self._identify or self._gateway.identify) is not anonymous
+        return (self._identify or self._services.running.identify) is not anonymous
 
     async def _permit(self, exchange: Exchange, needed: str) -> None:
         """Find the caller of a request. Raises AuthenticationFailed and PermissionDenied, and what plugins refuse it for."""
@@ -242,7 +245,7 @@ class App:
                 await self._identified(exchange, needed)
 
     async def _identified(self, exchange: Exchange, needed: str) -> None:
-        identify = self._identify or self._gateway.identify
+        identify = self._identify or self._services.running.identify
         exchange.caller = await permitted(identify, exchange, needed)
         if isinstance(exchange, WebSocket):
             exchange.identify = lambda: permitted(identify, exchange, needed)
@@ -251,21 +254,21 @@ class App:
         """Start the gateway if no lifespan has done so. Requests that come meanwhile wait too, until a worker is ready or
         `server.wait_for_workers_s` (else `server.first_wait_s`) seconds have passed. Raises InternalError, and Draining where
         somebody has stopped it."""
-        if self._gateway.stopped:
-            raise self._gateway.admission.stopped()
+        if self._services.life.stopped:
+            raise self._services.admission.stopped()
         if self._beginning is None:
             self._beginning = asyncio.create_task(self._begin())
         try:
             await asyncio.shield(self._beginning)
         except CANNOT_START as error:
-            if self._starts.note(str(error), self._gateway.clock.monotonic()) is not None:
+            if self._starts.note(str(error), self._services.clock.monotonic()) is not None:
                 log.critical("the gateway cannot start: %s", error)
             raise InternalError("The gateway cannot start; its log says why.") from error
         finally:
             if self._beginning is not None and self._beginning.done():
                 self._beginning = None
-        if self._gateway.stopped:  # meanwhile
-            raise self._gateway.admission.stopped()
+        if self._services.life.stopped:  # meanwhile
+            raise self._services.admission.stopped()
 
     async def _begin(self) -> None:
         await self._gateway.start()
@@ -276,7 +279,7 @@ class App:
             _STARTED_HERE.difference_update([each for each in _STARTED_HERE if each.get_loop().is_closed()])
             _STARTED_HERE.add(self._ending)
             self._ending.add_done_callback(_STARTED_HERE.discard)
-        server = self._gateway.config.server
+        server = self._services.live.config.server
         await self._ready_or_over(server.wait_for_workers_s or server.first_wait_s)
 
     async def _ready_or_over(self, seconds: float) -> None:
@@ -302,7 +305,7 @@ class App:
     def _log(self, exchange: Exchange, error: Exception) -> None:
         """Log the traceback of a fault; for each place that raises faults only once in a while."""
         names = f"request {exchange.request_id} (client's {exchange.client_id or 'none'})"
-        self._gateway.faults.note("a request", error, f"{exchange.method} {exchange.shown_path[:200]}, {names}")
+        self._services.faults.note("a request", error, f"{exchange.method} {exchange.shown_path[:200]}, {names}")
 
     def _find(self, exchange: Exchange) -> Endpoint:
         method, path, raw_path = exchange.method, exchange.path, exchange.raw_path
@@ -330,9 +333,9 @@ class App:
 
     async def _error(self, exchange: Exchange, error: SmgError) -> None:
         if not exchange.request_id:
-            exchange.take_id(self._gateway.ids, "req-")
+            exchange.take_id(self._services.ids, "req-")
         error = await exchange.told(error)
-        headers: list[Header] = [*error_headers(error), self._gateway.id_header(exchange.name)]
+        headers: list[Header] = [*error_headers(error), self._services.request_ids.header(exchange.name)]
         envelope = envelope_of(exchange.path, exchange.headers, exchange.query)
         status = error.status
         if envelope is anthropic_error:

@@ -22,26 +22,26 @@ from smg_core.http.endpoint import Endpoint, Handler
 from smg_core.http.routes import Route
 from smg_core.serving.inference import Inference
 from smg_core.serving.prompt_count import only_model
-from smg_core.serving.runtime import Runtime
+from smg_core.serving.services import Services
 
 __all__ = ["generating_routes"]
 
 
-def generating_routes(gateway: Runtime) -> tuple[Route[Endpoint], ...]:
+def generating_routes(services: Services) -> tuple[Route[Endpoint], ...]:
     """The routes, over `gateway`."""
-    chat = Endpoint(Inference(gateway, CHAT), "chat", reads_json=True, about=operations.CHAT)
+    chat = Endpoint(Inference(services, CHAT), "chat", reads_json=True, about=operations.CHAT)
     completions = Endpoint(
-        Inference(gateway, COMPLETIONS), "completions", reads_json=True, about=operations.COMPLETIONS
+        Inference(services, COMPLETIONS), "completions", reads_json=True, about=operations.COMPLETIONS
     )
     generate = Endpoint(
-        Inference(gateway, sglang_api(lambda name, caller: only_model(gateway, name, caller))),
+        Inference(services, sglang_api(lambda name, caller: only_model(services, name, caller))),
         "generate",
         reads_json=True,
         about=operations.SGLANG,
     )
-    kept, responses = remembering_routes(gateway)
-    messages = Endpoint(Inference(gateway, MESSAGES), "messages", reads_json=True, about=operations.MESSAGES)
-    pooled = pooling_routes(gateway)
+    kept, responses = remembering_routes(services)
+    messages = Endpoint(Inference(services, MESSAGES), "messages", reads_json=True, about=operations.MESSAGES)
+    pooled = pooling_routes(services)
     embeddings = next(each.target for each in pooled if each.pattern == "/v1/embeddings")
     batched: dict[str, Handler] = {
         "/v1/embeddings": embeddings.answer,
@@ -50,14 +50,14 @@ def generating_routes(gateway: Runtime) -> tuple[Route[Endpoint], ...]:
         "/v1/responses": responses,
         "/v1/messages": messages.answer,
     }
-    count = Endpoint(token_count(gateway), "messages", reads_json=True, about=operations.COUNT_TOKENS)
-    tokenizing = Tokenizing(gateway)
+    count = Endpoint(token_count(services), "messages", reads_json=True, about=operations.COUNT_TOKENS)
+    tokenizing = Tokenizing(services)
     tokenize = Endpoint(tokenizing.tokenize, "tokenize", reads_json=True, about=operations.TOKENIZE)
     detokenize = Endpoint(tokenizing.detokenize, "tokenize", reads_json=True, about=operations.DETOKENIZE)
     return (
-        *gemini_routes(gateway),
+        *gemini_routes(services),
         *pooled,
-        *speech_routes(gateway),
+        *speech_routes(services),
         Route("POST", "/tokenize", tokenize),
         Route("POST", "/v1/tokenize", _again(tokenize)),
         Route("POST", "/detokenize", detokenize),
@@ -69,8 +69,8 @@ def generating_routes(gateway: Runtime) -> tuple[Route[Endpoint], ...]:
         *kept,
         Route("POST", "/v1/messages", messages),
         Route("POST", "/v1/messages/count_tokens", count),
-        *batch_routes(gateway, batched),
-        *(parse_routes(gateway) if gateway.config.server.parse_routes else ()),
+        *batch_routes(services, batched),
+        *(parse_routes(services) if services.live.config.server.parse_routes else ()),
     )
 
 

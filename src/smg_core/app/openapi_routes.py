@@ -16,7 +16,7 @@ from smg_core.app.docs_page import docs_page
 from smg_core.http.endpoint import Endpoint
 from smg_core.http.exchange import Exchange, Header
 from smg_core.http.routes import Route
-from smg_core.serving.runtime import Runtime
+from smg_core.serving.services import Services
 from smg_core.wire.openapi import Described, document
 
 __all__ = ["describing_routes"]
@@ -29,11 +29,11 @@ HTML: tuple[Header, ...] = (
 
 
 def describing_routes(
-    gateway: Runtime, described: Iterable[Route[Endpoint]], *, prefix: str = "", needs: str = "models"
+    services: Services, described: Iterable[Route[Endpoint]], *, prefix: str = "", needs: str = "models"
 ) -> tuple[Route[Endpoint], ...]:
     """The two routes, below `prefix` and with the permission that they need; the document describes them and those of
     `described`."""
-    describing = _Describing(gateway)
+    describing = _Describing(services)
     own = (
         Route("GET", f"{prefix}/openapi.json", Endpoint(describing.openapi, needs, about=operations.OPENAPI)),
         Route("GET", f"{prefix}/docs", Endpoint(describing.docs, needs, about=operations.DOCS)),
@@ -49,8 +49,8 @@ def describing_routes(
 class _Describing:
     """Writes the OpenAPI document of `routes`, and the page made from it."""
 
-    def __init__(self, gateway: Runtime) -> None:
-        self._gateway = gateway
+    def __init__(self, services: Services) -> None:
+        self._services = services
         self.routes: list[Described] = []
         self._document: bytes = b""
         self._page: bytes = b""
@@ -72,5 +72,5 @@ class _Describing:
         return msgspec.json.encode(made), docs_page(made)
 
     async def _respond(self, exchange: Exchange, body: bytes, *headers: Header) -> None:
-        exchange.take_id(self._gateway.ids, "req-")
-        await exchange.respond(200, body, [*headers, self._gateway.id_header(exchange.name)])
+        exchange.take_id(self._services.ids, "req-")
+        await exchange.respond(200, body, [*headers, self._services.request_ids.header(exchange.name)])

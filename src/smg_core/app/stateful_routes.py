@@ -18,33 +18,33 @@ from smg_core.background.service import Background
 from smg_core.http.endpoint import Endpoint, Handler
 from smg_core.http.routes import WEBSOCKET, Route
 from smg_core.serving.inference import Inference
-from smg_core.serving.runtime import Runtime
+from smg_core.serving.services import Services
 
 __all__ = ["remembering_routes"]
 
 
-def remembering_routes(gateway: Runtime) -> tuple[tuple[Route[Endpoint], ...], Handler]:
+def remembering_routes(services: Services) -> tuple[tuple[Route[Endpoint], ...], Handler]:
     """The routes, over `gateway`, and the handler of responses that are answered at once, for batches."""
-    now = gateway.clock.time
-    memory, recalled = ResponseMemory(gateway), InteractionMemory(gateway)
+    now = services.clock.time
+    memory, recalled = ResponseMemory(services), InteractionMemory(services)
     made = responses_api(now, memory, memory.seal)
     kept = background_responses(made, memory, now, memory.seal)
-    interacting = interactions_api("steps", now, recalled, gateway.config.responses.log_bytes)
+    interacting = interactions_api("steps", now, recalled, services.live.config.responses.log_bytes)
     interactions = background_interactions(interacting, recalled, now)
-    background = gateway.beside(Background, lambda: Background(gateway, [kept, interactions]))
+    background = services.side_tasks.one_of(Background, lambda: Background(services, [kept, interactions]))
     detach = partial(background.create, kept)
-    responses = Endpoint(Inference(gateway, made, detach), "responses", reads_json=True, about=operations.RESPONSES)
+    responses = Endpoint(Inference(services, made, detach), "responses", reads_json=True, about=operations.RESPONSES)
     alone = compaction_api(now, memory, memory.seal)
-    compact = Endpoint(Inference(gateway, alone), "responses", reads_json=True, about=operations.COMPACT)
-    tokens = Endpoint(input_tokens(gateway, memory), "responses", reads_json=True, about=operations.INPUT_TOKENS)
-    at_once = Inference(gateway, made)
-    socket = Endpoint(ResponsesSocket(gateway, at_once, memory), "responses")
+    compact = Endpoint(Inference(services, alone), "responses", reads_json=True, about=operations.COMPACT)
+    tokens = Endpoint(input_tokens(services, memory), "responses", reads_json=True, about=operations.INPUT_TOKENS)
+    at_once = Inference(services, made)
+    socket = Endpoint(ResponsesSocket(services, at_once, memory), "responses")
     routes = (
         Route("POST", "/v1/responses", responses),
         Route("POST", "/v1/responses/compact", compact),
         Route("POST", "/v1/responses/input_tokens", tokens),
         Route(WEBSOCKET, "/v1/responses", socket),
-        *stored_routes(gateway, background, kept),
-        *interaction_routes(gateway, background, interactions),
+        *stored_routes(services, background, kept),
+        *interaction_routes(services, background, interactions),
     )
     return routes, at_once

@@ -17,7 +17,7 @@ from smg_core.hooks import SilentObserver
 from smg_core.http.exchange import Exchange
 from smg_core.pipeline.answer.trace import Trace
 from smg_core.request import GenerationRequest
-from smg_core.serving.runtime import Runtime
+from smg_core.serving.services import Services
 from smg_core.stored.expiry import continued_kept
 from smg_core.wire.base import Decoded
 from smg_core.wire.json_text import encode_body
@@ -30,60 +30,60 @@ _HEADERS = ("session-id", "thread-id")
 _OWN_HEADERS = "x-smg-"
 
 
-async def keep_request(gateway: Runtime, api: BackgroundApi[D], exchange: Exchange, decoded: D) -> bytes:
+async def keep_request(services: Services, api: BackgroundApi[D], exchange: Exchange, decoded: D) -> bytes:
     """Keep a request, for whichever process takes it. Returns the object that waits, as clients get it."""
     if decoded.generation.history.store is False:
         raise InvalidRequest(f"A background {api.words.noun} is stored, and nothing is kept here.", param="background")
-    place = gateway.admission.place()
+    place = services.admission.place()
     try:
         place.take()
-        return await _kept(gateway, api, exchange, decoded)
+        return await _kept(services, api, exchange, decoded)
     finally:
         place.give_back()
 
 
-async def _kept(gateway: Runtime, api: BackgroundApi[D], exchange: Exchange, decoded: D) -> bytes:
-    generation, settings, words = decoded.generation, gateway.config.responses, api.words
+async def _kept(services: Services, api: BackgroundApi[D], exchange: Exchange, decoded: D) -> bytes:
+    generation, settings, words = decoded.generation, services.live.config.responses, api.words
     id = generation.id
-    await _check_queue(gateway, exchange.caller.tenant)
-    await _check(gateway, api.prompt(decoded), may_shorten=generation.truncation == "auto")
-    now = gateway.clock.time()
+    await _check_queue(services, exchange.caller.tenant)
+    await _check(services, api.prompt(decoded), may_shorten=generation.truncation == "auto")
+    now = services.clock.time()
     encoder = api.stream(decoded, int(now))
     opening = words.events(encoder.queued())
     response = encoder.response()
     kept = api.stored(decoded, response, True)
     until = pending_until(now, settings.pending_s)
-    kept = attrs.evolve(kept, expires_at=kept_until(gateway, until - now))
+    kept = attrs.evolve(kept, expires_at=kept_until(services, until - now))
     headers = {**_kept_headers(exchange), **api.headers(decoded)}
     if exchange.traced is not None:  # what is done later belongs to the same trace
         headers |= exchange.traced.naming(exchange.traced.span_id)
     request = KeptRequest(api.body(decoded).decode(), headers, exchange.caller.principal, exchange.caller.grants)
     operations: list[StoreOperation] = [PutResponse(kept, if_version=0)]
     operations += marks(id, request, now, until)
-    operations += continued_kept(gateway, kept.previous_id)
+    operations += continued_kept(services, kept.previous_id)
     if generation.stream:
         events = tuple(StoredEvent(number, data) for number, data in enumerate(opening))
         operations.append(AppendEvents(id, events, until))
-    await gateway.history.write(exchange.caller.tenant, operations, principal=exchange.caller.principal)
+    await services.running.history.write(exchange.caller.tenant, operations, principal=exchange.caller.principal)
     await api.memory.forget(decoded)
     return encode_body(api.shown(decoded, response))
 
 
-async def _check_queue(gateway: Runtime, tenant: str) -> None:
+async def _check_queue(services: Services, tenant: str) -> None:
     """Refuse one more where as many wait as may: of this tenant, and of all."""
-    settings, retry_after = gateway.config.responses, gateway.admission.retry_after
-    waiting = await gateway.history.abandoned("response", settings.queue)
+    settings, retry_after = services.live.config.responses, services.admission.retry_after
+    waiting = await services.running.history.abandoned("response", settings.queue)
     if sum(each.tenant == tenant for each in waiting) >= settings.queue_tenant:
         raise RateLimited("As many of your answers wait in the background as may.", retry_after=retry_after)
     if len(waiting) >= settings.queue:
         raise Overloaded("As many answers wait in the background as may.", retry_after=retry_after)
 
 
-async def _check(gateway: Runtime, asked: GenerationRequest, *, may_shorten: bool) -> None:
+async def _check(services: Services, asked: GenerationRequest, *, may_shorten: bool) -> None:
     """Refuse now what could only fail later: a model or a prompt that is not right."""
-    trace = Trace(gateway.clock.monotonic(), SilentObserver())
+    trace = Trace(services.clock.monotonic(), SilentObserver())
     try:
-        await gateway.performers.preparing.prepare(asked, trace)
+        await services.running.performers.preparing.prepare(asked, trace)
     except PromptTooLong:
         if not may_shorten:
             raise

@@ -22,7 +22,7 @@ from smg_core.pipeline.flow.driver import Run
 from smg_core.pipeline.flow.flow import Terms
 from smg_core.serving.request_finished import how_it_ended
 from smg_core.serving.request_traces import account_of_run
-from smg_core.serving.runtime import Runtime
+from smg_core.serving.services import Services
 from smg_core.serving.timeouts import CurrentTimeouts
 from smg_core.wire.base import Decoded
 
@@ -36,13 +36,13 @@ class BackgroundRun(Generic[D]):
 
     def __init__(
         self,
-        gateway: Runtime,
+        services: Services,
         api: BackgroundApi[D],
         pending: PendingResponse[D],
         timeouts: CurrentTimeouts,
         observer: Observer,
     ) -> None:
-        self._gateway, self._api, self._pending = gateway, api, pending
+        self._services, self._api, self._pending = services, api, pending
         self._memory = api.memory
         self._timeouts, self._observer = timeouts, observer
         self._broken: SmgError | None = None
@@ -55,8 +55,10 @@ class BackgroundRun(Generic[D]):
         if task is None:
             raise AssertionError("a run is a task")
         guarding = asyncio.create_task(pending.guard(task))
-        guarding.add_done_callback(partial(self._gateway.note_end, "the guard of a response in the background"))
-        self._gateway.admission.enter()
+        guarding.add_done_callback(
+            partial(self._services.side_tasks.note_end, "the guard of a response in the background")
+        )
+        self._services.admission.enter()
         try:
             return await self._attempt()
         except (LeaseLost, StaleVersion):
@@ -72,7 +74,7 @@ class BackgroundRun(Generic[D]):
             try:
                 await self._let_go(guarding)
             finally:  # also where that fails, or is cancelled: a drain waits for what is counted
-                self._gateway.admission.leave()
+                self._services.admission.leave()
                 if pending.ended:
                     self._tell()
 
@@ -89,13 +91,13 @@ class BackgroundRun(Generic[D]):
         pending, done, failure = self._pending, self._finished, self._pending.failure
         status = done.status if done is not None else 200 if failure is None else failure.status
         outcome = done.outcome if done is not None else "ok" if failure is None else failure.outcome
-        self._gateway.observer.report(
+        self._services.observer.report(
             RunEnded(
                 method="BACKGROUND",
                 path=self._api.path,
                 status=status,
                 sent=0,
-                seconds=self._gateway.clock.time() - pending.found.created_at,
+                seconds=self._services.clock.time() - pending.found.created_at,
                 outcome=outcome,
                 request_id=pending.id,
                 finished=done,
@@ -121,8 +123,8 @@ class BackgroundRun(Generic[D]):
         except SmgError as error:
             await pending.fail(error)
             return True
-        await self._gateway.plugins.changed()
-        plugins = RunPlugins(self._gateway.plugins, decoded.generation, self._api.path)
+        await self._services.plugins.changed()
+        plugins = RunPlugins(self._services.plugins, decoded.generation, self._api.path)
         try:
             decoded = await plugins.left_of(decoded)
         except SmgError as error:
@@ -137,15 +139,15 @@ class BackgroundRun(Generic[D]):
 
     def _may_wait(self) -> bool:
         """Whether the response has time left to be made later."""
-        waited = self._gateway.clock.time() - self._pending.found.created_at
-        return waited < self._gateway.config.responses.pending_s
+        waited = self._services.clock.time() - self._pending.found.created_at
+        return waited < self._services.live.config.responses.pending_s
 
     async def _run(self, decoded: D, plugins: RunPlugins) -> bool:
-        gateway, generation, name = self._gateway, decoded.generation, self._api.api.name
-        if self._may_wait() and not gateway.served_name(generation.model, generation.caller):
+        services, generation, name = self._services, decoded.generation, self._api.api.name
+        if self._may_wait() and not services.lookup.served_name(generation.model, generation.caller):
             await self._pending.put_off()  # nobody is there who could be asked: no try that counts
             return False
-        trace, traced = account_of_run(generation, name, self._pending.found.created_at, gateway, self._observer)
+        trace, traced = account_of_run(generation, name, self._pending.found.created_at, services, self._observer)
         trace.report(
             RequestStarted(generation.id, name, generation.model, generation.stream, trace.started, trace.started)
         )
@@ -155,15 +157,15 @@ class BackgroundRun(Generic[D]):
         try:
             terms = Terms(
                 answer,
-                gateway.config.routing,
-                gateway.rng,
+                services.live.config.routing,
+                services.rng,
                 trace,
-                gateway.config.mcp,
-                gateway.config.workers,
-                gateway.admission.retry_budgets,
-                gateway.choice,
+                services.live.config.mcp,
+                services.live.config.workers,
+                services.admission.retry_budgets,
+                services.live.choice,
             )
-            await gateway.driver.drive(self._api.api.flow(decoded, terms), run)
+            await services.running.driver.drive(self._api.api.flow(decoded, terms), run)
         except SmgError as error:
             failure = error
             if self._broken is not None:
@@ -178,25 +180,25 @@ class BackgroundRun(Generic[D]):
                 name,
                 generation.model,
                 trace,
-                seconds=gateway.clock.monotonic() - trace.started,
+                seconds=services.clock.monotonic() - trace.started,
                 usage=answer.usage,
                 over=answer.state == "over",
                 failure=failure or answer.failure,
-                served=gateway.served_name(generation.model, generation.caller),
+                served=services.lookup.served_name(generation.model, generation.caller),
                 tenant=generation.caller.tenant,
                 trace_id="" if traced is None else traced.trace_id,
                 sampled=traced is None or traced.sampled,
             )
             trace.report(self._finished)
             answer.release()
-            if gateway.tracing is not None and traced is not None:
-                gateway.tracing.tracer.end(traced)
+            if services.tracing is not None and traced is not None:
+                services.tracing.tracer.end(traced)
         return True
 
     async def _fail(self, decoded: D, answer: Answer, error: SmgError) -> None:
         """The response ends with an error."""
         if error.status == 503 and error.retry_after is None:
-            error.retry_after = self._gateway.admission.retry_after
+            error.retry_after = self._services.admission.retry_after
         if isinstance(answer, WholeAnswer):
             whole = answer.encoder
             if isinstance(whole, StoredWhole):
@@ -207,7 +209,7 @@ class BackgroundRun(Generic[D]):
 
     def _answer(self, decoded: D, plugins: RunPlugins) -> Answer:
         """The side of the answer that would be the client's: everything is kept."""
-        gateway, log, created = self._gateway, self._pending.log, int(self._pending.found.created_at)
+        services, log, created = self._services, self._pending.log, int(self._pending.found.created_at)
         api = self._api
         following = self._pending.following
 
@@ -236,8 +238,8 @@ class BackgroundRun(Generic[D]):
 
         answer: Answer
         if decoded.generation.stream:
-            silence = StreamKeepAlive(gateway.call_later, gateway.config.timeouts.silence_s)
-            high_water = gateway.config.limits.response_buffer_bytes
+            silence = StreamKeepAlive(services.call_later, services.live.config.timeouts.silence_s)
+            high_water = services.live.config.limits.response_buffer_bytes
             answer = plugins.streamed(streamed, write, high_water, silence)
         else:
             answer = plugins.whole(lambda: api.whole(decoded, created), write)
@@ -245,7 +247,7 @@ class BackgroundRun(Generic[D]):
 
     async def _gathered(self) -> None:
         """Wait until the last batch of events is old enough, so that what comes meanwhile is one write."""
-        clock, batch = self._gateway.clock, self._gateway.config.responses.batch_s
+        clock, batch = self._services.clock, self._services.live.config.responses.batch_s
         left = self._written + batch - clock.monotonic()
         if left > 0:
             await asyncio.sleep(left)

@@ -36,7 +36,7 @@ from smg_core.hooks import RunEnded
 from smg_core.http.exchange import Exchange
 from smg_core.serving.offload import worked
 from smg_core.serving.request_traces import observer_of
-from smg_core.serving.runtime import Runtime
+from smg_core.serving.services import Services
 from smg_core.serving.timeouts import CurrentTimeouts
 from smg_core.stored.bells import Key, News, rung
 from smg_core.wire.base import Decoded
@@ -54,12 +54,12 @@ _TRIES = 50
 class Background:
     """The answers that one process makes in the background, of all `apis` that have them."""
 
-    def __init__(self, gateway: Runtime, apis: Sequence[AnyBackgroundApi]) -> None:
-        self._gateway, self._apis = gateway, tuple(apis)
-        self._settings = gateway.config.responses
-        self._timeouts = CurrentTimeouts(gateway)
-        self._observer = observer_of(gateway)
-        self._owner = gateway.ids("run_")
+    def __init__(self, services: Services, apis: Sequence[AnyBackgroundApi]) -> None:
+        self._services, self._apis = services, tuple(apis)
+        self._settings = services.live.config.responses
+        self._timeouts = CurrentTimeouts(services)
+        self._observer = observer_of(services)
+        self._owner = services.ids("run_")
         self._runs: dict[Key, asyncio.Task[bool]] = {}
         self._later: dict[Key, float] = {}  # when what could not be run is looked at again
         self._broken: set[Key] = set()  # whose runs have met faults: they are failed by the next
@@ -75,7 +75,9 @@ class Background:
             while True:
                 self._wanted.clear()
                 try:
-                    if self._gateway.ready_now and not (self._gateway.draining or self._gateway.retiring):
+                    if self._services.registry.any_ready and not (
+                        self._services.admission.draining or self._services.life.retiring
+                    ):
                         await self._take()
                 except SmgError as error:
                     log.warning("answers in the background wait: %s", error)
@@ -87,11 +89,11 @@ class Background:
 
     async def _take(self) -> None:
         """Take the leases of what waits, oldest first, as far as there is room."""
-        history, settings = self._gateway.history, self._settings
+        history, settings = self._services.running.history, self._settings
         if len(self._runs) >= settings.background:
             return
         waiting = await history.abandoned("response", settings.queue)
-        now = self._gateway.clock.monotonic()
+        now = self._services.clock.monotonic()
         later = {each: self._later.get(each, 0.0) for each in map(_key, waiting)}
         self._later = {key: until for key, until in later.items() if until > now}
         self._broken.intersection_update(later)
@@ -114,8 +116,8 @@ class Background:
                 continue
             if lease is None:
                 continue
-            pending = PendingResponse(self._gateway, api, self._news, key, lease, broken=key in self._broken)
-            run = BackgroundRun(self._gateway, api, pending, self._timeouts, self._observer)
+            pending = PendingResponse(self._services, api, self._news, key, lease, broken=key in self._broken)
+            run = BackgroundRun(self._services, api, pending, self._timeouts, self._observer)
             task = self._runs[key] = asyncio.create_task(run.work())
             task.add_done_callback(lambda task, key=key: self._ended(key, task))  # type: ignore[misc]
 
@@ -132,7 +134,7 @@ class Background:
             return
         fault = task.exception()
         if fault is not None and not isinstance(fault, SmgError) and key not in self._broken:
-            self._gateway.faults.note("a response in the background, which fails,", fault, key[1])
+            self._services.faults.note("a response in the background, which fails,", fault, key[1])
             self._broken.add(key)
         elif fault is not None or not task.result():
             self._put_off(key, fault)
@@ -141,30 +143,30 @@ class Background:
     def _put_off(self, key: Key, fault: BaseException | None) -> None:
         """Look at an answer again when its lease would have ended."""
         if fault is not None:
-            self._gateway.faults.note("a response in the background, which is run again,", fault, key[1])
-        self._later[key] = self._gateway.clock.monotonic() + self._settings.lease_s
+            self._services.faults.note("a response in the background, which is run again,", fault, key[1])
+        self._later[key] = self._services.clock.monotonic() + self._settings.lease_s
 
     # ---------------------------------------------------------------------------------------------- as its routes ask for
 
     async def create(self, api: BackgroundApi[D], exchange: Exchange, decoded: D) -> None:
         """Keep a request, and answer with the object that waits or with its stream."""
-        whole = await keep_request(self._gateway, api, exchange, decoded)
+        whole = await keep_request(self._services, api, exchange, decoded)
         self._wanted.set()
         if decoded.generation.stream:
             await self._follow(api, exchange, decoded.generation.id, -1)
             return
-        head = [(b"content-type", b"application/json"), self._gateway.id_header(exchange.name)]
+        head = [(b"content-type", b"application/json"), self._services.request_ids.header(exchange.name)]
         await exchange.respond(200, whole, head)
 
     async def resume(self, api: BackgroundApi[D], exchange: Exchange, id: str, after: int) -> None:
         """Answer with the events of an answer behind the number `after`, to its end."""
-        if await self._gateway.history.last_event(exchange.caller.tenant, id) < 0:
+        if await self._services.running.history.last_event(exchange.caller.tenant, id) < 0:
             raise InvalidRequest(f"The events of this {api.words.noun} are not kept.", param="stream")
-        exchange.take_id(self._gateway.ids, "req-")
+        exchange.take_id(self._services.ids, "req-")
         await self._follow(api, exchange, id, after)
 
     async def _follow(self, api: BackgroundApi[D], exchange: Exchange, id: str, after: int) -> None:
-        await follow(self._gateway, self._news, api.words, exchange, (exchange.caller.tenant, id), after)
+        await follow(self._services, self._news, api.words, exchange, (exchange.caller.tenant, id), after)
 
     async def cancel(self, api: BackgroundApi[D], key: Key, found: StoredResponse) -> StoredResponse:
         """The answer, cancelled; as it is where it has ended. Whoever runs it finds it ended and stops."""
@@ -174,30 +176,30 @@ class Background:
             try:
                 return await self._cancelled(api, key, found)
             except StaleVersion:
-                again = await self._gateway.history.response(*key)
+                again = await self._services.running.history.response(*key)
                 if again is None:
                     return found  # deleted meanwhile
                 found = again
         raise Conflict(
-            f"The {api.words.noun} is being written; try again.", retry_after=self._gateway.admission.retry_after
+            f"The {api.words.noun} is being written; try again.", retry_after=self._services.admission.retry_after
         )
 
     async def _cancelled(self, api: BackgroundApi[D], key: Key, found: StoredResponse) -> StoredResponse:
-        (tenant, id), gateway, now = key, self._gateway, self._gateway.clock.time()
-        events, size = await read_log(gateway, api.words, key)
+        (tenant, id), services, now = key, self._services, self._services.clock.time()
+        events, size = await read_log(services, api.words, key)
         first = events.following
         kept, closing = await worked(
-            gateway, tenant, kept_bytes(found) + size, lambda: closed(found, events, api.words, "cancelled", now)
+            services, tenant, kept_bytes(found) + size, lambda: closed(found, events, api.words, "cancelled", now)
         )
-        kept = attrs.evolve(kept, expires_at=kept_until(gateway, gateway.config.history.events_s))
+        kept = attrs.evolve(kept, expires_at=kept_until(services, services.live.config.history.events_s))
         operations: list[StoreOperation] = [PutResponse(kept, if_version=found.version), *unmarks(id)]
         if closing:
             numbered = tuple(StoredEvent(first + place, data) for place, data in enumerate(closing))
             operations.append(AppendEvents(id, numbered))
         principal = await self._principal(key)
-        await gateway.history.write(tenant, operations, principal=principal)
+        await services.running.history.write(tenant, operations, principal=principal)
         self._stop(key)
-        gateway.observer.report(
+        services.observer.report(
             RunEnded(
                 method="BACKGROUND",
                 path=api.path,
@@ -214,16 +216,16 @@ class Background:
 
     async def _principal(self, key: Key) -> str:
         """Whose key a pending answer was asked for with; "" where its request is gone."""
-        record = await self._gateway.history.record(key[0], REQUEST, key[1])
+        record = await self._services.running.history.record(key[0], REQUEST, key[1])
         if record is None:
             return ""
         body = record.body
-        asker = await worked(self._gateway, key[0], len(body), lambda: msgspec.json.decode(body, type=KeptAsker))
+        asker = await worked(self._services, key[0], len(body), lambda: msgspec.json.decode(body, type=KeptAsker))
         return asker.principal
 
     async def delete(self, key: Key) -> None:
         """Forget the answer; a run of it stops."""
-        await self._gateway.history.write(key[0], [DeleteResponse(key[1]), *unmarks(key[1])])
+        await self._services.running.history.write(key[0], [DeleteResponse(key[1]), *unmarks(key[1])])
         self._stop(key)
 
     def _stop(self, key: Key) -> None:

@@ -45,9 +45,10 @@ from smg_core.history.base import (
 from smg_core.json_types import JsonObject
 from smg_core.request import Caller
 from smg_core.serving.offload import worked
-from smg_core.serving.runtime import Runtime
+from smg_core.serving.services import Services
 from smg_core.stored.bells import Key, News
 from smg_core.stored.expiry import continued_kept
+from smg_core.tools.hosted import hosted_kinds
 from smg_core.wire.base import Decoded, Incoming
 from smg_core.wire.settings import MOST_VALUES
 
@@ -61,23 +62,23 @@ _FIELDS = 1000
 """More values than a request has for the fields that its client left out."""
 
 
-async def read_log(gateway: Runtime, words: StoredWords, key: Key) -> tuple[StoredLog, int]:
+async def read_log(services: Services, words: StoredWords, key: Key) -> tuple[StoredLog, int]:
     """The stored part of an answer's stream, and its size in bytes."""
     tenant, id = key
     found: list[bytes] = []
     after = -1
-    while page := await gateway.history.events(tenant, id, after=after, limit=_PAGE):
+    while page := await services.running.history.events(tenant, id, after=after, limit=_PAGE):
         found += [event.data for event in page]
         after = page[-1].number
     size = sum(map(len, found))
-    return await worked(gateway, tenant, size, lambda: words.log(found)), size
+    return await worked(services, tenant, size, lambda: words.log(found)), size
 
 
-def kept_until(gateway: Runtime, seconds: float) -> float | None:
+def kept_until(services: Services, seconds: float) -> float | None:
     """Until when a response is kept for which clients may still ask in `seconds`, however short the retention is; None where the
     store's own time is longer."""
-    kept = gateway.config.history.responses_s
-    return None if kept is None or kept >= seconds else gateway.clock.time() + seconds
+    kept = services.live.config.history.responses_s
+    return None if kept is None or kept >= seconds else services.clock.time() + seconds
 
 
 class PendingResponse(Generic[D]):
@@ -85,18 +86,18 @@ class PendingResponse(Generic[D]):
     begun again."""
 
     def __init__(
-        self, gateway: Runtime, api: BackgroundApi[D], news: News, key: Key, lease: Lease, *, broken: bool = False
+        self, services: Services, api: BackgroundApi[D], news: News, key: Key, lease: Lease, *, broken: bool = False
     ) -> None:
         self._api, self._words = api, api.words
-        self._gateway, self._news, self._history = gateway, news, gateway.history
-        self._settings = gateway.config.responses
+        self._services, self._news, self._history = services, news, services.running.history
+        self._settings = services.live.config.responses
         self._broken = broken
         self._runs = 0
         self.key = key
         self.tenant, self.id = key
         self.failure: SmgError | None = None
         self.lost = self.ended = False
-        self._lease, self._renewed = lease, gateway.clock.monotonic()
+        self._lease, self._renewed = lease, services.clock.monotonic()
         self._kept_until: float | None = None  # its request; None where there is none, or it is kept for ever
         self._has_request = False
         self.principal = ""
@@ -113,7 +114,7 @@ class PendingResponse(Generic[D]):
         found = self._found = await self._history.response(self.tenant, self.id)
         if found is None or next_status(found.status, "taken") is None:
             return None
-        self.log, self._log_bytes = await read_log(self._gateway, self._words, self.key)
+        self.log, self._log_bytes = await read_log(self._services, self._words, self.key)
         self.following = self.log.following
         record = await self._history.record(self.tenant, REQUEST, self.id)
         if record is None:
@@ -142,8 +143,8 @@ class PendingResponse(Generic[D]):
     async def decoded(self, request: KeptRequest) -> D:
         """The request, decoded as when it came. It is kept with the fields that its client left out, and may be longer for them
         than a client's may be."""
-        gateway, decode = self._gateway, self._api.api.decode
-        body, taken = request.body.encode(), gateway.limits
+        services, decode = self._services, self._api.api.decode
+        body, taken = request.body.encode(), services.live.limits
         values = min(taken.json_values + _FIELDS, MOST_VALUES)
         limits = attrs.evolve(taken, body_bytes=max(taken.body_bytes, len(body)), json_values=values)
         incoming = Incoming(
@@ -152,19 +153,19 @@ class PendingResponse(Generic[D]):
             headers=request.headers,
             caller=Caller(self.tenant, request.principal, request.grants),
             limits=limits,
-            compat=gateway.compat,
-            hosted=gateway.hosted,
+            compat=services.compat,
+            hosted=hosted_kinds(services.live.config.mcp),
         )
         return await self._worked(len(request.body), lambda: decode(incoming))
 
     async def _worked(self, size: int, work: Callable[[], T]) -> T:
-        return await worked(self._gateway, self.tenant, size, work)
+        return await worked(self._services, self.tenant, size, work)
 
     async def _closed(
         self, log: StoredLog, what: str, error: SmgError | None = None
     ) -> tuple[StoredResponse, list[bytes]]:
         """The answer after `what`, and the events that close its stream `log`."""
-        found, words, now = self.found, self._words, self._gateway.clock.time()
+        found, words, now = self.found, self._words, self._services.clock.time()
         if next_status(found.status, what) is None:
             raise LeaseLost(self.id)
         size = kept_bytes(found) + self._log_bytes
@@ -202,12 +203,16 @@ class PendingResponse(Generic[D]):
 
     async def end(self, decoded: D, response: JsonObject, frames: bytes) -> None:
         """Keep the end of the response: the last events of its stream, the response itself, and its turn of the conversation."""
-        found, api, until = self.found, self._api, kept_until(self._gateway, self._gateway.config.history.events_s)
+        found, api, until = (
+            self.found,
+            self._api,
+            kept_until(self._services, self._services.live.config.history.events_s),
+        )
 
         def written() -> tuple[list[StoreOperation], list[AppendItems]]:
             kept = attrs.evolve(api.stored(decoded, response, False), expires_at=until)
             events = self._events(api.words.events(frames), last=True)
-            before = continued_kept(self._gateway, kept.previous_id)
+            before = continued_kept(self._services, kept.previous_id)
             operations = [PutResponse(kept, if_version=found.version), *before, *unmarks(self.id), *events]
             return operations, api.turn(decoded, response)
 
@@ -222,7 +227,7 @@ class PendingResponse(Generic[D]):
         """End a response that cannot be run, and its stream, with `error`."""
         found = self.found
         kept, events = await self._closed(self.log, "failed", error)
-        until = kept_until(self._gateway, self._gateway.config.history.events_s)
+        until = kept_until(self._services, self._services.live.config.history.events_s)
         put = PutResponse(attrs.evolve(kept, expires_at=until), if_version=found.version)
         await self._write([put, *unmarks(self.id), *self._events(events, last=True)])
         self.failure, self.ended = error, True
@@ -230,13 +235,13 @@ class PendingResponse(Generic[D]):
     def _events(self, data: Sequence[bytes], *, last: bool = False) -> list[StoreOperation]:
         if not data:
             return []
-        until = None if last else pending_until(self._gateway.clock.time(), self._settings.pending_s)
+        until = None if last else pending_until(self._services.clock.time(), self._settings.pending_s)
         numbered = tuple(StoredEvent(self.following + place, each) for place, each in enumerate(data))
         return [AppendEvents(self.id, numbered, until)]
 
     async def _write(self, operations: Sequence[StoreOperation]) -> None:
         """Write, and try again for as long as a lease lasts where the store fails."""
-        clock = self._gateway.clock
+        clock = self._services.clock
         until = clock.monotonic() + self._settings.lease_s
         while True:
             try:
@@ -262,7 +267,7 @@ class PendingResponse(Generic[D]):
     async def look(self) -> None:
         """See whether the response is still this process's, and renew the lease and the time of what is kept where they are due:
         the guard does so at intervals. A request that is lost says nothing: then the run is about to fail the response."""
-        clock, lease_s = self._gateway.clock, self._settings.lease_s
+        clock, lease_s = self._services.clock, self._settings.lease_s
         try:
             self.lost = self._has_request and await self._history.record(self.tenant, RUNNING, self.id) is None
             if not self.lost and clock.monotonic() - self._renewed > lease_s / 4:
@@ -279,7 +284,7 @@ class PendingResponse(Generic[D]):
 
     async def _keep_longer(self) -> None:
         """Have everything of the response kept for longer, where its time is up before long: it may be made for days."""
-        now, pending_s = self._gateway.clock.time(), self._settings.pending_s
+        now, pending_s = self._services.clock.time(), self._settings.pending_s
         if self._kept_until is None or not ends_soon(self._kept_until, now, pending_s):
             return
         until = pending_until(now, pending_s)

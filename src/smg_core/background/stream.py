@@ -12,7 +12,7 @@ from smg_core.background.states import RUNNING
 from smg_core.errors import NotFound
 from smg_core.http.exchange import Exchange
 from smg_core.serving.inference import take_back_cancellation
-from smg_core.serving.runtime import Runtime
+from smg_core.serving.services import Services
 from smg_core.sse import COMMENT
 from smg_core.stored.bells import Key, News, rung
 
@@ -21,13 +21,13 @@ __all__ = ["follow"]
 _PAGE = 500
 
 
-async def follow(gateway: Runtime, news: News, words: StoredWords, exchange: Exchange, key: Key, after: int) -> None:
+async def follow(services: Services, news: News, words: StoredWords, exchange: Exchange, key: Key, after: int) -> None:
     """Send the events of a response behind the number `after`, to its end."""
     head = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache")]
-    exchange.watch(gateway.config.timeouts.write_s)
+    exchange.watch(services.live.config.timeouts.write_s)
     try:
-        await exchange.start(200, [*head, gateway.id_header(exchange.name)])
-        await _send(gateway, news, words, exchange, key, after)
+        await exchange.start(200, [*head, services.request_ids.header(exchange.name)])
+        await _send(services, news, words, exchange, key, after)
         await exchange.write(b"", True)
     except asyncio.CancelledError:
         if not exchange.gone:
@@ -37,13 +37,13 @@ async def follow(gateway: Runtime, news: News, words: StoredWords, exchange: Exc
         exchange.unwatch()
 
 
-async def _send(gateway: Runtime, news: News, words: StoredWords, exchange: Exchange, key: Key, after: int) -> None:
-    (tenant, id), clock = key, gateway.clock
-    poll, silence = gateway.config.responses.poll_s, gateway.config.timeouts.silence_s
+async def _send(services: Services, news: News, words: StoredWords, exchange: Exchange, key: Key, after: int) -> None:
+    (tenant, id), clock = key, services.clock
+    poll, silence = services.live.config.responses.poll_s, services.live.config.timeouts.silence_s
     spoke, over = clock.monotonic(), False
     while True:
         bell = news.bell(key)
-        events = await gateway.history.events(tenant, id, after=after, limit=_PAGE)
+        events = await services.running.history.events(tenant, id, after=after, limit=_PAGE)
         if events:
             ends = words.is_terminal(events[-1].data)
             frames = [words.frame(event.data) for event in events]
@@ -53,14 +53,14 @@ async def _send(gateway: Runtime, news: News, words: StoredWords, exchange: Exch
             after, spoke = events[-1].number, clock.monotonic()
             continue
         if over:
-            if await _is_gone(gateway, words, key, after):
+            if await _is_gone(services, words, key, after):
                 error = NotFound(f"This {words.noun} is not there any more: it was deleted meanwhile, or has expired.")
                 await exchange.write(words.frame(words.gone(error, id, after + 1)) + words.closing, False)
             return
-        over = await gateway.history.record(tenant, RUNNING, id) is None
+        over = await services.running.history.record(tenant, RUNNING, id) is None
         if over:
             continue  # what was kept before that may have come since the last look
-        if gateway.draining or not gateway.started:
+        if services.admission.draining or not services.life.started:
             return  # the client goes on from the same number at another process
         if silence and clock.monotonic() - spoke > silence:
             await exchange.write(COMMENT, False)
@@ -68,8 +68,8 @@ async def _send(gateway: Runtime, news: News, words: StoredWords, exchange: Exch
         await rung(bell, poll)
 
 
-async def _is_gone(gateway: Runtime, words: StoredWords, key: Key, after: int) -> bool:
+async def _is_gone(services: Services, words: StoredWords, key: Key, after: int) -> bool:
     """Whether an answer that nobody works on has no end behind which `after` is."""
-    last = await gateway.history.last_event(*key)
-    events = await gateway.history.events(*key, after=last - 1, limit=1) if 0 <= last <= after else ()
+    last = await services.running.history.last_event(*key)
+    events = await services.running.history.events(*key, after=last - 1, limit=1) if 0 <= last <= after else ()
     return not events or not words.is_terminal(events[-1].data)

@@ -14,7 +14,7 @@ from smg_core.errors import InvalidRequest, NotImplementedHere, PayloadTooLarge
 from smg_core.http.endpoint import Endpoint, Handler
 from smg_core.http.exchange import Exchange
 from smg_core.http.routes import Route
-from smg_core.serving.runtime import Runtime
+from smg_core.serving.services import Services
 from smg_core.stored.answers import StoredHandlers
 from smg_core.wire.multipart import FormReader
 
@@ -23,9 +23,9 @@ __all__ = ["file_routes"]
 _FORM_BYTES = 64 * 1024  # what a form may have beside its file
 
 
-def file_routes(gateway: Runtime, kept: KeptFiles, spools: Spools) -> tuple[Route[Endpoint], ...]:
+def file_routes(services: Services, kept: KeptFiles, spools: Spools) -> tuple[Route[Endpoint], ...]:
     """The routes, over `gateway`."""
-    files = _Files(gateway, kept, spools)
+    files = _Files(services, kept, spools)
     rows: tuple[tuple[str, str, Handler], ...] = (
         ("POST", "/v1/files", files.create),
         ("GET", "/v1/files", files.list_page),
@@ -42,10 +42,10 @@ def file_routes(gateway: Runtime, kept: KeptFiles, spools: Spools) -> tuple[Rout
 class _Files(StoredHandlers):
     """The handlers."""
 
-    def __init__(self, gateway: Runtime, kept: KeptFiles, spools: Spools) -> None:
-        super().__init__(gateway)
+    def __init__(self, services: Services, kept: KeptFiles, spools: Spools) -> None:
+        super().__init__(services)
         self._kept, self._spools = kept, spools
-        self._settings = gateway.config.batches
+        self._settings = services.live.config.batches
 
     async def create(self, exchange: Exchange) -> None:
         """POST /v1/files"""
@@ -74,7 +74,7 @@ class _Files(StoredHandlers):
         return read_file_form(reader.fields, reader.filename)
 
     def _file(self, form: FileForm) -> KeptFile:
-        now, id = self._gateway.clock.time(), self._gateway.ids("file-")
+        now, id = self._services.clock.time(), self._services.ids("file-")
         seconds = self._settings.file_s if form.expires_after is None else form.expires_after.seconds
         return KeptFile(
             id=id,
@@ -113,14 +113,14 @@ class _Files(StoredHandlers):
         """GET /v1/files/{id}/content"""
         self._begin(exchange)
         found = await self._found(exchange)
-        pieces = contents(self._gateway, exchange.caller.tenant, found.log, found.pieces)
-        head = [(b"content-type", b"application/octet-stream"), self._gateway.id_header(exchange.name)]
-        await send_contents(self._gateway, exchange, found.bytes, pieces, head)
+        pieces = contents(self._services, exchange.caller.tenant, found.log, found.pieces)
+        head = [(b"content-type", b"application/octet-stream"), self._services.request_ids.header(exchange.name)]
+        await send_contents(self._services, exchange, found.bytes, pieces, head)
 
     async def _found(self, exchange: Exchange) -> KeptFile:
         return await self._kept.find(exchange.caller.tenant, exchange.path_values["id"])
 
     def _begin(self, exchange: Exchange) -> None:
-        exchange.take_id(self._gateway.ids, "req-")
+        exchange.take_id(self._services.ids, "req-")
         if "anthropic-version" in exchange.headers:
             raise NotImplementedHere("The files of the Messages API are not served here.")

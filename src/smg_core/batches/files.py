@@ -29,7 +29,7 @@ from smg_core.http.exchange import Exchange, Header
 from smg_core.request import Caller
 from smg_core.serving.inference import take_back_cancellation
 from smg_core.serving.offload import worked
-from smg_core.serving.runtime import Runtime
+from smg_core.serving.services import Services
 from smg_core.stored.lists import StoredList, read_list
 from smg_core.wire.fields import not_in_list
 from smg_core.wire.json_lines import Line, LineSplitter
@@ -65,20 +65,20 @@ def file_record(file: KeptFile) -> PutRecord:
 class KeptFiles:
     """The files of all tenants."""
 
-    def __init__(self, gateway: Runtime) -> None:
-        self._gateway = gateway
+    def __init__(self, services: Services) -> None:
+        self._services = services
         self._counting: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # by tenant
 
     async def find(self, tenant: str, id: str) -> KeptFile:
         """The file. Raises NotFound."""
-        found = await self._gateway.history.record(tenant, FILE, id)
+        found = await self._services.running.history.record(tenant, FILE, id)
         if found is None:
             raise NotFound(f"No such File object: '{id[:100]}'.", param="id")
         return read_kept_file(found.body)
 
     async def page(self, tenant: str, query: FileQuery) -> StoredList[KeptFile]:
         """The files that `query` asks for. Raises InvalidRequest."""
-        history = self._gateway.history
+        history = self._services.running.history
         found: list[KeptFile] = []
         size = 0
         after: str | RecordPosition | None = query.after
@@ -88,7 +88,7 @@ class KeptFiles:
             page = await history.records(tenant, FILE, after=after, limit=most, newest_first=query.newest_first)
             if not page.data and query.after is not None and after == query.after:
                 await self._check_listed(tenant, query.after)
-            files = await read_list(self._gateway, tenant, page, read_kept_file)
+            files = await read_list(self._services, tenant, page, read_kept_file)
             found += [each for each in files.data if query.purpose in (None, each.purpose)]
             size += files.size
             if len(found) > query.limit:
@@ -98,7 +98,7 @@ class KeptFiles:
         return StoredList(tuple(found[: query.limit]), len(found) > query.limit, size)
 
     async def _check_listed(self, tenant: str, id: str) -> None:
-        if await self._gateway.history.record(tenant, FILE, id) is None:
+        if await self._services.running.history.record(tenant, FILE, id) is None:
             raise not_in_list(id)
 
     async def count(self, tenant: str, most: int) -> int:
@@ -106,7 +106,9 @@ class KeptFiles:
         count, more = 0, True
         after: RecordPosition | None = None
         while more and count < most:
-            page = await self._gateway.history.records(tenant, FILE, after=after, limit=min(_LISTED, most - count))
+            page = await self._services.running.history.records(
+                tenant, FILE, after=after, limit=min(_LISTED, most - count)
+            )
             count += len(page.data)
             more, after = page.has_more, page.data[-1].position if page.data else None
             await asyncio.sleep(0)  # a store in memory does not wait
@@ -117,7 +119,7 @@ class KeptFiles:
     ) -> None:
         """Keep the contents in `spool` as `log` until `until`. `last` makes the operations that are done with the last of them,
         of the number of pieces. Nothing stays where this fails."""
-        history, tenant = self._gateway.history, caller.tenant
+        history, tenant = self._services.running.history, caller.tenant
         number = 0
         kept = False
         try:
@@ -154,21 +156,21 @@ class KeptFiles:
             return [file_record(kept)]
 
         async with self._counting.setdefault(caller.tenant, asyncio.Lock()):
-            room(await self.count(caller.tenant, self._gateway.config.batches.files))
+            room(await self.count(caller.tenant, self._services.live.config.batches.files))
             await self.keep(caller, file.log, spool, file.expires_at, last)
         return kept
 
     async def delete(self, caller: Caller, file: KeptFile) -> None:
         """Forget a file."""
         operations: list[StoreOperation] = [DeleteRecord(FILE, file.id), DeleteEvents(file.log)]
-        await self._gateway.history.write(caller.tenant, operations, principal=caller.principal)
+        await self._services.running.history.write(caller.tenant, operations, principal=caller.principal)
 
 
-async def contents(gateway: Runtime, tenant: str, log: str, pieces: int) -> AsyncIterator[bytes]:
+async def contents(services: Services, tenant: str, log: str, pieces: int) -> AsyncIterator[bytes]:
     """The contents, piece by piece. Raises ContentsGone, also amid them."""
     number = 0
     while number < pieces:
-        page = await gateway.history.events(tenant, log, after=number - 1, limit=_PIECES)
+        page = await services.running.history.events(tenant, log, after=number - 1, limit=_PIECES)
         if not page:
             raise ContentsGone
         for event in page:
@@ -179,24 +181,24 @@ async def contents(gateway: Runtime, tenant: str, log: str, pieces: int) -> Asyn
 
 
 async def lines_of(
-    gateway: Runtime, tenant: str, log: str, pieces: int, most: int, read: Callable[[Sequence[Line]], T]
+    services: Services, tenant: str, log: str, pieces: int, most: int, read: Callable[[Sequence[Line]], T]
 ) -> AsyncIterator[T]:
     """What `read` makes of the lines of a file, of some at a time: they are cut and read together, off the event loop where that
     takes long. A line of more than `most` bytes is not kept."""
     splitter = LineSplitter(most)
-    async for piece in contents(gateway, tenant, log, pieces):
+    async for piece in contents(services, tenant, log, pieces):
         size = splitter.held + len(piece)
-        yield await worked(gateway, tenant, size, lambda piece=piece: read(splitter.feed(piece)))  # type: ignore[misc]
-    yield await worked(gateway, tenant, splitter.held, lambda: read(splitter.end()))
+        yield await worked(services, tenant, size, lambda piece=piece: read(splitter.feed(piece)))  # type: ignore[misc]
+    yield await worked(services, tenant, splitter.held, lambda: read(splitter.end()))
 
 
 async def send_contents(
-    gateway: Runtime, exchange: Exchange, size: int, pieces: AsyncIterator[bytes], headers: Sequence[Header]
+    services: Services, exchange: Exchange, size: int, pieces: AsyncIterator[bytes], headers: Sequence[Header]
 ) -> None:
     """Answer with contents of `size` bytes. Raises ContentsGone where they are not there; where they go away meanwhile, the
     client sees that the answer is cut."""
     first = await anext(pieces, b"")
-    exchange.watch(gateway.config.timeouts.write_s)
+    exchange.watch(services.live.config.timeouts.write_s)
     try:
         await exchange.start(200, [*headers, (b"content-length", b"%d" % size)])
         if exchange.method != "HEAD":

@@ -21,7 +21,7 @@ from smg_core.http.endpoint import Endpoint, Handler
 from smg_core.http.exchange import Exchange, Header
 from smg_core.http.routes import Route
 from smg_core.serving.json_handler import JSON_TYPE
-from smg_core.serving.runtime import Runtime
+from smg_core.serving.services import Services
 from smg_core.stored.answers import StoredHandlers
 
 __all__ = ["message_batch_routes"]
@@ -34,10 +34,10 @@ _OWN_HEADERS = "x-smg-"
 
 
 def message_batch_routes(
-    gateway: Runtime, queue: BatchQueue, files: KeptFiles, spools: Spools
+    services: Services, queue: BatchQueue, files: KeptFiles, spools: Spools
 ) -> tuple[Route[Endpoint], ...]:
     """The routes, over `gateway`."""
-    batches = _MessageBatches(gateway, queue, files, spools)
+    batches = _MessageBatches(services, queue, files, spools)
     rows: tuple[tuple[str, str, Handler, bool], ...] = (
         ("POST", _BATCHES, batches.create, True),
         ("GET", _BATCHES, batches.list_page, False),
@@ -55,23 +55,23 @@ def message_batch_routes(
 class _MessageBatches(StoredHandlers):
     """The handlers."""
 
-    def __init__(self, gateway: Runtime, queue: BatchQueue, files: KeptFiles, spools: Spools) -> None:
-        super().__init__(gateway)
+    def __init__(self, services: Services, queue: BatchQueue, files: KeptFiles, spools: Spools) -> None:
+        super().__init__(services)
         self._queue, self._files, self._spools = queue, files, spools
-        self._settings = gateway.config.batches
+        self._settings = services.live.config.batches
 
     async def create(self, exchange: Exchange) -> None:
         """POST /v1/messages/batches"""
-        gateway, settings, caller = self._gateway, self._settings, exchange.caller
+        services, settings, caller = self._services, self._settings, exchange.caller
         self._queue.check_permission(_ENDPOINT, caller)
-        exchange.request_id = exchange.request_id or gateway.ids("req_")
+        exchange.request_id = exchange.request_id or services.ids("req_")
         with self._spools.place(caller.tenant):
             body, lines = await asyncio.to_thread(lambda: (self._spools.new(), self._spools.new()))
             try:
                 await received(exchange, settings.body_bytes, body.write)
                 count = await self._to_lines(exchange, body, lines)
                 await self._queue.check_room(caller.tenant)
-                now, id = gateway.clock.time(), gateway.ids("msgbatch_")
+                now, id = services.clock.time(), services.ids("msgbatch_")
                 batch = KeptBatch(
                     id=id,
                     endpoint=_ENDPOINT,
@@ -99,10 +99,10 @@ class _MessageBatches(StoredHandlers):
     async def _to_lines(self, exchange: Exchange, body: Spool, lines: Spool) -> int:
         """Write the requests of a body as lines, and return how many there are. A client that leaves gives it up. Raises what is
         wrong with the body."""
-        gateway = self._gateway
-        limits, most, most_bytes = gateway.limits, self._settings.requests, gateway.body_bytes
+        services = self._services
+        limits, most, most_bytes = services.live.limits, self._settings.requests, services.lookup.body_bytes
         return await read_through(
-            gateway,
+            services,
             exchange,
             body,
             lambda read: write_lines(read, lines.write, limits, most=most, most_bytes=most_bytes),
@@ -148,16 +148,16 @@ class _MessageBatches(StoredHandlers):
         found = await self._found(exchange)
         if message_batch_object(found)["results_url"] is None:
             raise NotFound("The results are there once the batch has ended.", param="message_batch_id")
-        exchange.request_id = exchange.request_id or self._gateway.ids("req_")
-        pieces = contents(self._gateway, exchange.caller.tenant, output_log(found.id), found.results)
+        exchange.request_id = exchange.request_id or self._services.ids("req_")
+        pieces = contents(self._services, exchange.caller.tenant, output_log(found.id), found.results)
         head = [(b"content-type", b"application/x-jsonl"), *self._names(exchange)]
-        await send_contents(self._gateway, exchange, found.result_bytes, pieces, head)
+        await send_contents(self._services, exchange, found.result_bytes, pieces, head)
 
     def _names(self, exchange: Exchange) -> list[Header]:
-        return [self._gateway.id_header(exchange.name), (b"request-id", exchange.name.encode())]
+        return [self._services.request_ids.header(exchange.name), (b"request-id", exchange.name.encode())]
 
     async def respond(self, exchange: Exchange, body: bytes) -> None:
-        exchange.request_id = exchange.request_id or self._gateway.ids("req_")
+        exchange.request_id = exchange.request_id or self._services.ids("req_")
         await exchange.respond(200, body, [JSON_TYPE, *self._names(exchange)])
 
 

@@ -13,7 +13,7 @@ from smg_core.http.endpoint import Endpoint, Handler
 from smg_core.http.exchange import Exchange
 from smg_core.http.routes import Route
 from smg_core.serving.json_handler import json_handler
-from smg_core.serving.runtime import Runtime
+from smg_core.serving.services import Services
 from smg_core.stored.answers import StoredHandlers
 from smg_core.wire.base import Incoming, Locate
 from smg_core.wire.errors import openai_error
@@ -27,9 +27,9 @@ _OWN_HEADERS = "x-smg-"
 _LISTED, _MOST_LISTED = 20, 100
 
 
-def openai_batch_routes(gateway: Runtime, queue: BatchQueue, files: KeptFiles) -> tuple[Route[Endpoint], ...]:
+def openai_batch_routes(services: Services, queue: BatchQueue, files: KeptFiles) -> tuple[Route[Endpoint], ...]:
     """The routes, over `gateway`."""
-    batches = _Batches(gateway, queue, files)
+    batches = _Batches(services, queue, files)
     rows: tuple[tuple[str, str, Handler, bool], ...] = (
         ("POST", "/v1/batches", batches.create, True),
         ("GET", "/v1/batches", batches.list_page, False),
@@ -45,14 +45,14 @@ def openai_batch_routes(gateway: Runtime, queue: BatchQueue, files: KeptFiles) -
 class _Batches(StoredHandlers):
     """The handlers."""
 
-    def __init__(self, gateway: Runtime, queue: BatchQueue, files: KeptFiles) -> None:
-        super().__init__(gateway)
+    def __init__(self, services: Services, queue: BatchQueue, files: KeptFiles) -> None:
+        super().__init__(services)
         self._queue, self._files = queue, files
-        self.create = json_handler(gateway, "req-", openai_error, self._create)
+        self.create = json_handler(services, "req-", openai_error, self._create)
 
     async def _create(self, incoming: Incoming, located: list[Locate]) -> bytes:
         """POST /v1/batches"""
-        gateway, tenant, settings = self._gateway, incoming.caller.tenant, self._gateway.config.batches
+        services, tenant, settings = self._services, incoming.caller.tenant, self._services.live.config.batches
         wire = read_batch(incoming.body, incoming.limits)
         self._queue.check_permission(wire.endpoint, incoming.caller)
         try:
@@ -62,10 +62,10 @@ class _Batches(StoredHandlers):
         if file.purpose != "batch":
             raise InvalidRequest("The input file has another purpose than 'batch'.", param="input_file_id")
         await self._queue.check_room(tenant)
-        now = gateway.clock.time()
+        now = services.clock.time()
         expiry = wire.output_expires_after
         batch = KeptBatch(
-            id=gateway.ids("batch_"),
+            id=services.ids("batch_"),
             endpoint=wire.endpoint,
             status="validating",
             created_at=now,
@@ -77,7 +77,7 @@ class _Batches(StoredHandlers):
         kept = {name: value for name, value in incoming.headers.items() if name.startswith(_OWN_HEADERS)}
         job = BatchJob(False, incoming.caller.principal, kept, file.log, file.pieces, grants=incoming.caller.grants)
         operations = self._queue.operations(batch, job)
-        await gateway.history.write(tenant, operations, principal=incoming.caller.principal)
+        await services.running.history.write(tenant, operations, principal=incoming.caller.principal)
         self._queue.added()
         return encode_body(batch_object(batch))
 

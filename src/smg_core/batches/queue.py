@@ -22,7 +22,7 @@ from smg_core.batches.types import KeptBatch, read_kept_batch
 from smg_core.errors import Conflict, NotFound, Overloaded, RateLimited, SmgError, StoreFailed
 from smg_core.history.base import DeleteEvents, DeleteRecord, NotKept, Owned, StaleVersion, StoreOperation
 from smg_core.request import Caller
-from smg_core.serving.runtime import Runtime
+from smg_core.serving.services import Services
 from smg_core.stored.bells import Key, rung
 from smg_core.stored.lists import StoredList, read_list
 from smg_core.wire.fields import not_in_list
@@ -38,11 +38,11 @@ _TRIES = 50
 class BatchQueue:
     """The batches of one process. `endpoints` are where their requests may go, by their paths."""
 
-    def __init__(self, gateway: Runtime, endpoints: Mapping[str, BatchEndpoint]) -> None:
-        self._gateway, self._endpoints = gateway, endpoints
-        self._settings = settings = gateway.config.batches
+    def __init__(self, services: Services, endpoints: Mapping[str, BatchEndpoint]) -> None:
+        self._services, self._endpoints = services, endpoints
+        self._settings = settings = services.live.config.batches
         self._turns = Turns(settings.in_flight, settings.in_flight_tenant, settings.yield_to, self._live)
-        self._owner = gateway.ids("batches_")
+        self._owner = services.ids("batches_")
         self._runs: dict[Key, tuple[BatchRun, asyncio.Task[bool]]] = {}
         self._later: dict[Key, float] = {}  # when what could not be run is looked at again
         self._looks: dict[Key, float] = {}  # when what waits for engines or room is looked at again
@@ -52,14 +52,14 @@ class BatchQueue:
 
     def _live(self, own: int) -> int | None:
         """How many requests of clients are under way beside `own` of batches; None where nothing may begin."""
-        return None if self._is_idle else max(0, self._gateway.in_flight - own)
+        return None if self._is_idle else max(0, self._services.in_flight - own)
 
     @property
     def _is_idle(self) -> bool:
         """Whether this process begins nothing: it leaves, or another has succeeded it, or it was asked to hold still. Its batches
         are then for others, and so are their leases: the streams of clients for which it may still be there can be long."""
-        gateway = self._gateway
-        return gateway.draining or gateway.retiring or gateway.admission.held
+        services = self._services
+        return services.admission.draining or services.life.retiring or services.admission.held
 
     # ------------------------------------------------------------------------------------------------------------ running
 
@@ -91,9 +91,9 @@ class BatchQueue:
     async def _take(self) -> None:
         """Take the leases of what waits, oldest first, as far as there is room, and of what is only to be ended whatever room and
         engines there are."""
-        now, wall, cancelled = self._gateway.clock.monotonic(), self._gateway.clock.time(), set(self._cancelled)
+        now, wall, cancelled = self._services.clock.monotonic(), self._services.clock.time(), set(self._cancelled)
         self._later = {key: until for key, until in self._later.items() if until > now}
-        waiting = [_key(each) for each in await self._gateway.history.abandoned(JOB, self._settings.queue)]
+        waiting = [_key(each) for each in await self._services.running.history.abandoned(JOB, self._settings.queue)]
         looks = {key: self._looks.get(key, 0.0) for key in waiting}
         self._looks = {key: at for key, at in looks.items() if at > wall}
         for key in waiting:
@@ -111,12 +111,14 @@ class BatchQueue:
     async def _begin(self, key: Key) -> None:
         """Work on a batch, if its lease can be had."""
         try:
-            lease = await self._gateway.history.acquire(key[0], JOB, key[1], self._owner, self._settings.lease_s)
+            lease = await self._services.running.history.acquire(
+                key[0], JOB, key[1], self._owner, self._settings.lease_s
+            )
         except NotKept:  # since it was kept
             return
         if lease is None:
             return
-        run = BatchRun(self._gateway, self._turns, self._endpoints, PendingBatch(self._gateway, key, lease))
+        run = BatchRun(self._services, self._turns, self._endpoints, PendingBatch(self._services, key, lease))
         task = asyncio.create_task(run.work())
         self._runs[key] = run, task
         task.add_done_callback(lambda task: self._ended(key, task))
@@ -124,10 +126,10 @@ class BatchQueue:
     async def _is_to_end(self, key: Key) -> bool:
         """Whether a batch that waits needs no engine any more: it was cancelled, by whichever process, or its time is up. It is
         looked at when that is so, and at intervals."""
-        (tenant, id), wall = key, self._gateway.clock.time()
+        (tenant, id), wall = key, self._services.clock.time()
         if key in self._looks or len(self._runs) >= 2 * self._settings.at_once:  # as many are ended at once as are run
             return False
-        record = await self._gateway.history.record(tenant, JOB, id)
+        record = await self._services.running.history.record(tenant, JOB, id)
         if record is None:
             return False
         job = msgspec.json.decode(record.body, type=BatchJob)
@@ -142,7 +144,7 @@ class BatchQueue:
 
     def _may_begin(self, tenant: str) -> bool:
         """Whether a further batch of a tenant may be worked on."""
-        return self._gateway.ready_now and self._has_room(tenant)
+        return self._services.registry.any_ready and self._has_room(tenant)
 
     def _has_room(self, tenant: str) -> bool:
         """Whether there is room for a further batch of a tenant."""
@@ -161,8 +163,8 @@ class BatchQueue:
     def _put_off(self, key: Key, fault: BaseException | None) -> None:
         """Look at a batch again when its lease would have ended."""
         if fault is not None:
-            self._gateway.faults.note("a batch, which is gone on with later,", fault, f"batch {key[1]}")
-        self._later[key] = self._gateway.clock.monotonic() + self._settings.lease_s
+            self._services.faults.note("a batch, which is gone on with later,", fault, f"batch {key[1]}")
+        self._later[key] = self._services.clock.monotonic() + self._settings.lease_s
 
     # ---------------------------------------------------------------------------------------------- as its routes ask for
 
@@ -170,12 +172,12 @@ class BatchQueue:
         """Raise RateLimited where a tenant has as many batches as may be under way or wait, and Overloaded where as many wait as
         may."""
         most, queue = self._settings.open, self._settings.queue
-        page = await self._gateway.history.records(tenant, JOB, limit=most)
+        page = await self._services.running.history.records(tenant, JOB, limit=most)
         if len(page.data) >= most:
-            retry_after = self._gateway.admission.retry_after
+            retry_after = self._services.admission.retry_after
             raise RateLimited(f"As many batches as may ({most:,}) are under way.", retry_after=retry_after)
-        if len(await self._gateway.history.abandoned(JOB, queue)) >= queue:
-            retry_after = self._gateway.admission.retry_after
+        if len(await self._services.running.history.abandoned(JOB, queue)) >= queue:
+            retry_after = self._services.admission.retry_after
             raise Overloaded("As many batches wait as may.", retry_after=retry_after)
 
     def operations(self, batch: KeptBatch, job: BatchJob) -> Sequence[StoreOperation]:
@@ -189,7 +191,7 @@ class BatchQueue:
 
     async def find(self, tenant: str, kind: str, id: str) -> tuple[KeptBatch, int]:
         """A batch and its version. Raises NotFound."""
-        record = await self._gateway.history.record(tenant, kind, id)
+        record = await self._services.running.history.record(tenant, kind, id)
         if record is None:
             raise NotFound(f"No batch found with id '{id[:100]}'.", param=f"{kind}_id")
         return read_kept_batch(record.body), record.version
@@ -198,7 +200,7 @@ class BatchQueue:
         """The batch with the counts of its work so far."""
         if batch.status not in NEXT:
             return batch
-        record = await self._gateway.history.record(tenant, JOB, batch.id)
+        record = await self._services.running.history.record(tenant, JOB, batch.id)
         return with_progress(batch, None if record is None else msgspec.json.decode(record.body, type=BatchJob))
 
     async def page(
@@ -206,11 +208,11 @@ class BatchQueue:
     ) -> StoredList[KeptBatch]:
         """Batches of a kind behind the one `after`, which the query has as `param`, by time of creation. Raises
         InvalidRequest."""
-        history = self._gateway.history
+        history = self._services.running.history
         found = await history.records(tenant, kind, after=after, limit=limit, newest_first=newest_first)
         if not found.data and after is not None and await history.record(tenant, kind, after) is None:
             raise not_in_list(after, param)
-        return await read_list(self._gateway, tenant, found, read_kept_batch)
+        return await read_list(self._services, tenant, found, read_kept_batch)
 
     def check_permission(self, path: str, caller: Caller) -> None:
         """Refuse a batch whose requests its caller could not send one by one. Raises PermissionDenied."""
@@ -220,12 +222,12 @@ class BatchQueue:
     async def forget(self, caller: Caller, kind: str, id: str) -> None:
         """Forget a batch that has ended, and its results."""
         operations: Sequence[StoreOperation] = [DeleteRecord(kind, id), DeleteEvents(output_log(id))]
-        await self._gateway.history.write(caller.tenant, operations, principal=caller.principal)
+        await self._services.running.history.write(caller.tenant, operations, principal=caller.principal)
 
     async def cancel(self, caller: Caller, kind: str, id: str) -> KeptBatch:
         """The batch, being cancelled: no further request of it begins, and those under way end. Raises InvalidRequest where it
         has ended otherwise, and NotFound."""
-        tenant, now = caller.tenant, self._gateway.clock.time
+        tenant, now = caller.tenant, self._services.clock.time
         for _ in range(_TRIES):
             found, version = await self.find(tenant, kind, id)
             if not cancellable(found, kind):
@@ -233,7 +235,7 @@ class BatchQueue:
             changed = replace(found, status="cancelling", times={**found.times, "cancelling": now()})
             try:
                 put = batch_record(changed, kind, self._settings.kept_s, version=version)
-                await self._gateway.history.write(tenant, [put], principal=caller.principal)
+                await self._services.running.history.write(tenant, [put], principal=caller.principal)
             except StaleVersion:
                 continue
             run = self._runs.get((tenant, id))
@@ -243,7 +245,7 @@ class BatchQueue:
                 self._cancelled.add((tenant, id))
             self._wanted.set()
             return changed
-        raise Conflict("The batch is being written; try again.", retry_after=self._gateway.admission.retry_after)
+        raise Conflict("The batch is being written; try again.", retry_after=self._services.admission.retry_after)
 
 
 def _key(owned: Owned) -> Key:

@@ -15,7 +15,7 @@ from smg_core.batches.queue import BatchQueue
 from smg_core.batches.spool import Spools
 from smg_core.http.endpoint import Endpoint, Handler
 from smg_core.http.routes import Route
-from smg_core.serving.runtime import Runtime
+from smg_core.serving.services import Services
 from smg_core.wire.errors import anthropic_error, openai_error, responses_error
 
 __all__ = ["batch_routes"]
@@ -30,13 +30,13 @@ _ERRORS = {
 """Of each path that requests of batches go to: the permission that its callers need, and the envelope of its errors."""
 
 
-def batch_routes(gateway: Runtime, handlers: Mapping[str, Handler]) -> tuple[Route[Endpoint], ...]:
+def batch_routes(services: Services, handlers: Mapping[str, Handler]) -> tuple[Route[Endpoint], ...]:
     """The routes, over `gateway`. `handlers` answer the requests of batches, by their paths."""
     endpoints = {path: BatchEndpoint(path, needs, handlers[path], error) for path, (needs, error) in _ERRORS.items()}
-    queue = gateway.beside(BatchQueue, lambda: BatchQueue(gateway, endpoints))
-    files, spools = KeptFiles(gateway), Spools(gateway)
+    queue = services.side_tasks.one_of(BatchQueue, lambda: BatchQueue(services, endpoints))
+    files, spools = KeptFiles(services), Spools(services)
     return (
-        *file_routes(gateway, files, spools),
-        *openai_batch_routes(gateway, queue, files),
-        *message_batch_routes(gateway, queue, files, spools),
+        *file_routes(services, files, spools),
+        *openai_batch_routes(services, queue, files),
+        *message_batch_routes(services, queue, files, spools),
     )

@@ -28,7 +28,7 @@ from smg_core.history.base import LeaseLost, StaleVersion
 from smg_core.hooks import RunEnded
 from smg_core.request import Caller
 from smg_core.serving.json_handler import made_of
-from smg_core.serving.runtime import Runtime
+from smg_core.serving.services import Services
 from smg_core.stored.bells import rung
 from smg_core.stored.locks import LOCKED
 from smg_core.wire.json_lines import Line
@@ -56,10 +56,10 @@ class BatchRun:
     """One run of `pending`. `endpoints` are where its requests may go, by their paths."""
 
     def __init__(
-        self, gateway: Runtime, turns: Turns, endpoints: Mapping[str, BatchEndpoint], pending: PendingBatch
+        self, services: Services, turns: Turns, endpoints: Mapping[str, BatchEndpoint], pending: PendingBatch
     ) -> None:
-        self._gateway, self._turns, self._endpoints, self._pending = gateway, turns, endpoints, pending
-        self._settings = gateway.config.batches
+        self._services, self._turns, self._endpoints, self._pending = services, turns, endpoints, pending
+        self._settings = services.live.config.batches
         self._stopping = asyncio.Event()
         self._paused = False
         self._gathering: _Gathering | None = None
@@ -91,7 +91,7 @@ class BatchRun:
                 asyncio.create_task(self._dismissed()),
             ]
             for each in beside:
-                each.add_done_callback(partial(self._gateway.note_end, "the guard of a batch"))
+                each.add_done_callback(partial(self._services.side_tasks.note_end, "the guard of a batch"))
             if pending.batch.status == "cancelling" or pending.overdue:
                 self._stopping.set()
             return await self._attempt()
@@ -153,7 +153,7 @@ class BatchRun:
 
     def _lines(self, most: int, read: Callable[[Sequence[Line]], T]) -> AsyncIterator[T]:
         job = self._pending.job
-        return lines_of(self._gateway, self._pending.tenant, job.log, job.pieces, most, read)
+        return lines_of(self._services, self._pending.tenant, job.log, job.pieces, most, read)
 
     async def _requests(self, read: Callable[[int, bytes], T]) -> AsyncIterator[T]:
         """What `read` makes of each request that has not ended, and of its place."""
@@ -179,9 +179,9 @@ class BatchRun:
             most=settings.requests,
             most_faults=settings.errors,
             most_characters=settings.custom_id_characters,
-            most_values=self._gateway.limits.json_values,
+            most_values=self._services.live.limits.json_values,
         )
-        async for _ in self._lines(self._gateway.limits.largest_body, check.add):
+        async for _ in self._lines(self._services.live.limits.largest_body, check.add):
             if check.over or self._stopping.is_set():
                 break
         if self._stopping.is_set():
@@ -214,7 +214,7 @@ class BatchRun:
     def _has_room(self, under_way: int, size: int) -> bool:
         """Whether a request with a line of this size may begin beside those under way: each is held twice, as its line and as its
         body."""
-        most = self._gateway.limits.pending_body_bytes
+        most = self._services.live.limits.pending_body_bytes
         return under_way < self._settings.in_flight_tenant and 2 * (self._held + size) <= most
 
     # ----------------------------------------------------------------------------------------------------------- one request
@@ -229,22 +229,22 @@ class BatchRun:
     async def _answered(self, place: int, line: bytes) -> None:
         pending = self._pending
         job, endpoint = pending.job, self._endpoints[pending.batch.endpoint]
-        began = self._gateway.clock.monotonic()
+        began = self._services.clock.monotonic()
         custom_id, body, named = await self._made(len(line), lambda: _read_request(line, job.messages))
         answer: BatchAnswer | None
         if named is not None:
-            request_id = self._gateway.ids("req_" if job.messages else "req-")
+            request_id = self._services.ids("req_" if job.messages else "req-")
             error = InvalidRequest(f"Invalid '{named}': a request of a batch cannot have it.", param=named)
             answer = BatchAnswer(error.status, endpoint.error(error, request_id), request_id, error.outcome)
         else:
             answer = await self._answer(endpoint, body)
         if answer is not None:
             await self._keep(await self._made(len(answer.body), lambda: self._outcome(place, custom_id, answer)))
-            self._tell(endpoint, answer, self._gateway.clock.monotonic() - began)
+            self._tell(endpoint, answer, self._services.clock.monotonic() - began)
 
     def _tell(self, endpoint: BatchEndpoint, answer: BatchAnswer, seconds: float) -> None:
         """Report a request whose result is kept: once, however often it was tried."""
-        self._gateway.observer.report(
+        self._services.observer.report(
             RunEnded(
                 method="BATCH",
                 path=endpoint.path,
@@ -269,14 +269,14 @@ class BatchRun:
             if not await self._turns.enter(tenant, self):
                 return None
             try:
-                gateway = self._gateway
+                services = self._services
                 answer = await called(
-                    endpoint, body, job.headers, self._caller, faults=gateway.faults, plugins=gateway.plugins
+                    endpoint, body, job.headers, self._caller, faults=services.faults, plugins=services.plugins
                 )
             finally:
                 self._turns.leave(tenant)
             if answer.status == _NOT_THERE:
-                first = self._gateway.clock.monotonic() if first is None else first
+                first = self._services.clock.monotonic() if first is None else first
             if not await self._again(answer, body, first) or not await self._waited(answer, body, first):
                 return answer
         return None
@@ -287,9 +287,9 @@ class BatchRun:
         model = await self._model_of(body) if answer.status == _NOT_THERE else ""
         while True:
             await rung(self._stopping, self._settings.retry_s)
-            if self._stopping.is_set() or not model or self._gateway.served_name(model, self._caller):
+            if self._stopping.is_set() or not model or self._services.lookup.served_name(model, self._caller):
                 return True
-            now = self._gateway.clock.monotonic()
+            now = self._services.clock.monotonic()
             if first is None or not self._absences.found_nobody(model, first, now):
                 return False
 
@@ -308,7 +308,7 @@ class BatchRun:
                 self._absences.answered(await self._model_of(body))
             return False
         model = await self._model_of(body)
-        return self._absences.found_nobody(model, first, self._gateway.clock.monotonic())
+        return self._absences.found_nobody(model, first, self._services.clock.monotonic())
 
     async def _model_of(self, body: bytes) -> str:
         name: str = await self._made(len(body), lambda: _named_model(body))
@@ -322,11 +322,11 @@ class BatchRun:
         count = "succeeded" if good else "errored"
         if self._pending.job.messages:
             return BatchOutcome(place, count, message_result(custom_id, good, answer.body), tokens=tokens)
-        line = result_line(self._gateway.ids("batch_req_"), custom_id, answer.status, answer.request_id, answer.body)
+        line = result_line(self._services.ids("batch_req_"), custom_id, answer.status, answer.request_id, answer.body)
         return BatchOutcome(place, count, line, not good, tokens)
 
     async def _made(self, size: int, make: Any) -> Any:
-        return await made_of(self._gateway, Caller(self._pending.tenant), size, make)
+        return await made_of(self._services, Caller(self._pending.tenant), size, make)
 
     async def _keep(self, outcome: BatchOutcome) -> None:
         """Keep a result, together with those that come at about the same time. Returns when it is kept."""
@@ -376,7 +376,7 @@ class BatchRun:
             if messages:
                 told = message_result_without_answer(custom_id, expired)
             else:
-                told = error_line(self._gateway.ids("batch_req_"), custom_id, *_EXPIRED)
+                told = error_line(self._services.ids("batch_req_"), custom_id, *_EXPIRED)
             return BatchOutcome(place, "expired" if expired else "canceled", told, not messages)
 
         async for each in self._requests(outcome):

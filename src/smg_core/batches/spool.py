@@ -15,7 +15,7 @@ from typing import TypeVar
 from smg_core.errors import ClientGone, Overloaded, SmgError, StoreFailed
 from smg_core.http.exchange import Exchange
 from smg_core.serving.inference import take_back_cancellation
-from smg_core.serving.runtime import Runtime
+from smg_core.serving.services import Services
 from smg_core.tokenizer.base import GivenUp
 
 __all__ = ["Spool", "Spools", "read_through", "received"]
@@ -59,14 +59,14 @@ class Spools:
     """The temporary files of one process, as many at once as `batches.uploads` allows requests that bring them. A tenant with a
     name has all but one of these places at most."""
 
-    def __init__(self, gateway: Runtime) -> None:
-        self._gateway, self._settings = gateway, gateway.config.batches
+    def __init__(self, services: Services) -> None:
+        self._services, self._settings = services, services.live.config.batches
         self._open: Counter[str] = Counter()  # by tenant
 
     @contextmanager
     def place(self, tenant: str) -> Iterator[None]:
         """The place of one request of a tenant, which counts as in flight meanwhile. Raises Overloaded where all are taken."""
-        admission = self._gateway.admission
+        admission = self._services.admission
         own = admission.place()
         admission.check_room()
         most = self._settings.uploads
@@ -103,7 +103,7 @@ async def received(exchange: Exchange, limit: int, take: Callable[[bytes], None]
 
 
 async def read_through(
-    gateway: Runtime, exchange: Exchange, spool: Spool, work: Callable[[Callable[[int], bytes]], T]
+    services: Services, exchange: Exchange, spool: Spool, work: Callable[[Callable[[int], bytes]], T]
 ) -> T:
     """What `work` makes, in a thread, of the bytes in the file: `read(size)` gives it the next, from their beginning on. A client
     that leaves gives it up: the next read raises ClientGone."""
@@ -119,7 +119,7 @@ async def read_through(
 
     try:
         with exchange.watched():
-            return await gateway.executor.run(reading, size=spool.size, caller=exchange.caller.tenant)
+            return await services.running.executor.run(reading, size=spool.size, caller=exchange.caller.tenant)
     except asyncio.CancelledError:
         if not exchange.gone:
             raise

@@ -27,7 +27,7 @@ from smg_core.history.base import (
     StoredEvent,
     StoreOperation,
 )
-from smg_core.serving.runtime import Runtime
+from smg_core.serving.services import Services
 from smg_core.stored.bells import Key
 
 __all__ = ["BatchOutcome", "PendingBatch", "error_log", "input_log", "output_log"]
@@ -65,8 +65,8 @@ def error_log(id: str) -> str:
 class PendingBatch:
     """The batch `key`, worked on under `lease`."""
 
-    def __init__(self, gateway: Runtime, key: Key, lease: Lease) -> None:
-        self._gateway, self._history, self._settings = gateway, gateway.history, gateway.config.batches
+    def __init__(self, services: Services, key: Key, lease: Lease) -> None:
+        self._services, self._history, self._settings = services, services.running.history, services.live.config.batches
         self.key = key
         self.tenant, self.id = key
         self.lost = False
@@ -91,7 +91,7 @@ class PendingBatch:
     @property
     def overdue(self) -> bool:
         """Whether the time of the batch is up."""
-        return self._gateway.clock.time() >= self.batch.expires_at
+        return self._services.clock.time() >= self.batch.expires_at
 
     async def read(self) -> bool:
         """Read what there is. False where there is nothing to work on."""
@@ -121,7 +121,7 @@ class PendingBatch:
             status = following_status(self.batch.status, what)
             if status is None:
                 return False
-            times = {**self.batch.times, status: self._gateway.clock.time()}
+            times = {**self.batch.times, status: self._services.clock.time()}
             changed: KeptBatch = replace(self.batch, status=status, times=times, **changes)
             put = batch_record(changed, self.job.kind, self._settings.kept_s, version=self._version)
             try:
@@ -181,10 +181,10 @@ class PendingBatch:
         return await self.become(what, operations, counts=job.counts, tokens=job.tokens, **changes)
 
     def _results_file(self, kind: str, tail: Tail, log: str) -> KeptFile:
-        now = self._gateway.clock.time()
+        now = self._services.clock.time()
         seconds = self._settings.file_s if self.batch.files_s is None else self.batch.files_s
         return KeptFile(
-            id=self._gateway.ids("file-"),
+            id=self._services.ids("file-"),
             filename=f"{self.id}_{kind}.jsonl",
             purpose="batch_output",
             bytes=tail.bytes,
@@ -196,7 +196,7 @@ class PendingBatch:
 
     async def _write(self, operations: Sequence[StoreOperation]) -> None:
         """Write, and try again for as long as a lease lasts where the store fails."""
-        clock = self._gateway.clock
+        clock = self._services.clock
         until = clock.monotonic() + self._settings.lease_s
         while True:
             try:
@@ -212,7 +212,7 @@ class PendingBatch:
     async def guard(self, stopping: asyncio.Event, task: "asyncio.Task[bool]") -> None:
         """Keep the lease while `task` works; cancel it once the batch is not its any more, which `lost` says then. `stopping` is
         set when the batch was cancelled, or its time is up."""
-        settings, clock = self._settings, self._gateway.clock
+        settings, clock = self._settings, self._services.clock
         renewed = clock.monotonic()
         while not self.lost:
             await asyncio.sleep(min(settings.poll_s, settings.lease_s / 4))

@@ -2,5 +2,5 @@
 
 A source says which workers there should be (`base`); `reconcile` decides what is to be done about those that there are. The
 edges are the sources themselves, which read files and ask servers, and `running`, which has the changes made. Above:
-fleet.discovery.
+operation.discovery.
 """

@@ -1,6 +1,6 @@
 """What a source of workers says, and what is asked of whoever keeps the workers.
 
-Pure records and roles. Above: every module of this room, and fleet.discovery, which makes the sources and is the roster.
+Pure records and roles. Above: every module of this room, and operation.discovery, which makes the sources and is the roster.
 Below: workers.
 """
 

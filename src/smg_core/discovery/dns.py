@@ -2,7 +2,7 @@
 
 An answer without any address is none: a server that has just started, or that has lost its zone, says so of every name, and an
 engine that is gone is found by its health checks. An SRV record whose target is "." is an answer: there is no such service, and
-so no worker. Above: fleet.discovery. Below: names says which workers the records mean;
+so no worker. Above: operation.discovery. Below: names says which workers the records mean;
 resolver asks.
 """
 

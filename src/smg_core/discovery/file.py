@@ -3,7 +3,7 @@
 The files are looked at in a thread, at an interval: that named by `workers.file`, and those that its entries name for their keys.
 When one has changed and was then left alone for an interval, all are read. A file that is being written is therefore not read in
 the middle, and one that cannot be read, or says something wrong, changes nothing. A file that is replaced by another of the same
-name, or behind a symbolic link as in a ConfigMap, has changed. Above: fleet.discovery. Below: the standard library.
+name, or behind a symbolic link as in a ConfigMap, has changed. Above: operation.discovery. Below: the standard library.
 """
 
 import asyncio

@@ -2,7 +2,7 @@
 
 The list is read in pages, and the watch goes on from its version. A watch that ends goes on from the last version that it told,
 in a bookmark too, so nothing that happens in between is lost; where that version is gone, the list is read again. What fails is
-tried again after a pause that doubles, or that the server asks for. Above: fleet.discovery. Below: cluster asks, watching
+tried again after a pause that doubles, or that the server asks for. Above: operation.discovery. Below: cluster asks, watching
 keeps.
 """
 

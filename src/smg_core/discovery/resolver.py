@@ -2,7 +2,7 @@
 
 The standard library's resolver tells neither how long an answer holds nor SRV records. The package is loaded in a thread when the
 first question is asked. Servers and search domains are the system's, unless the settings name servers; /etc/hosts is not read.
-Above: fleet.discovery. Below: dnspython.
+Above: operation.discovery. Below: dnspython.
 """
 
 import asyncio

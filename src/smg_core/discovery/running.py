@@ -1,7 +1,7 @@
 """Asks all sources of workers, and has the changes made that follow (edge).
 
 One task for each source, which takes its answers; one task makes the changes of all, one after the other, so that two sources
-never work on the roster at once. A source that fails keeps what it named before. Above: fleet.discovery, which makes the
+never work on the roster at once. A source that fails keeps what it named before. Above: operation.discovery, which makes the
 sources. Below: reconcile decides.
 """
 

@@ -3,7 +3,7 @@
 The process that was asked tells the others on the channel which adapter of which engine is there now, or is gone. Each lets
 clients ask for it accordingly, and has the monitor probe the engine's workers at once, which lists the adapters anew: so what a
 process was reading from the engine at that moment, or did not take because its worker had not joined, is right after that probe.
-The message is an event: a process that starts later asks the engine itself. Above: serving.runtime, admin.workers. Below:
+The message is an event: a process that starts later asks the engine itself. Above: gateway.assembly, admin.workers. Below:
 registry, onboarding, channel.
 """
 

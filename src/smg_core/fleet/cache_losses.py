@@ -2,7 +2,7 @@
 
 An engine that was started again is noticed by each process of the gateway itself (`workers.monitor`). That an operator has had an
 engine empty its caches is known to the process with the admin door alone: it tells the others on the channel. The message is an
-event: a process that starts later has nothing to forget. Above: serving.runtime, admin.workers. Below: the policies, what
+event: a process that starts later has nothing to forget. Above: gateway.assembly, admin.workers. Below: the policies, what
 listens to KV events, the channel.
 """
 

@@ -1,7 +1,7 @@
 """Makes the client of a worker's engine from its URL and the settings (edge).
 
 The URL's scheme decides the kind of engine: gRPC for engines that take ids, HTTP for engines that speak chat. A gRPC engine
-without a configured dialect is asked in each dialect, in the order of the table. Above: serving.runtime passes `connect` to the
+without a configured dialect is asked in each dialect, in the order of the table. Above: gateway.assembly passes `connect` to the
 monitor. Below: engines.
 """
 

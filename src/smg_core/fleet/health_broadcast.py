@@ -1,6 +1,6 @@
 """Processes tell each other that something new is known of a worker's health (edge).
 
-What is known is in memory that they share (`workers.polls`); the message says where to look now. Above: serving.runtime.
+What is known is in memory that they share (`workers.polls`); the message says where to look now. Above: gateway.assembly.
 Below: the channel.
 """
 

@@ -2,7 +2,7 @@
 
 One subscription for each worker, as long as it is joined. Whether a batch may be applied is decided by `KvCursor` from the
 numbers of the batches: where some are missing, the subscription goes on from the last one, and where the engine cannot do that,
-all that was known of the engine is forgotten and begun anew. Above: serving.runtime has the monitor run `listen` beside its
+all that was known of the engine is forgotten and begun anew. Above: gateway.assembly has the monitor run `listen` beside its
 watch. Below: engines' subscriptions, the policies.
 """
 

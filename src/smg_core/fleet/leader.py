@@ -1,6 +1,6 @@
 """Whether this process does what one does for all processes of a gateway: asks the sources of workers, sees workers off (edge).
 
-A gateway of one process leads. Of several, the supervisor has one lead (`processes.leader_election`). Above: serving.runtime
+A gateway of one process leads. Of several, the supervisor has one lead (`processes.leader_election`). Above: gateway.assembly
 has one, processes.serve changes it. Below: nothing.
 """
 

@@ -3,7 +3,7 @@
 A change is published as what one worker is to be (`workers.roster_entry`) and applied where it is received, in this process as in
 all others, so that they apply the same changes in the same order. Without a channel it is applied at once. Whoever names a worker
 (the settings, the admin door, something that discovers) is its source; `reconcile` makes the workers of one source be what that
-source wants and touches no other's. Above: serving.runtime, server.admin, operation.control. Below: registry, monitor,
+source wants and touches no other's. Above: gateway.assembly, server.admin, operation.control. Below: registry, monitor,
 onboarding.
 """
 

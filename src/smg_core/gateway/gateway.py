@@ -1,7 +1,7 @@
 """`Gateway`, the class that users make: the runtime, with its ASGI app and its in-process HTTP clients (edge).
 
 The same object runs in a notebook, in a test, inside another application and under `smg-gateway serve`: as an async context
-manager, as an ASGI app, or as an HTTP client that calls that app in process. Decides nothing; `serving.runtime` wires.
+manager, as an ASGI app, or as an HTTP client that calls that app in process. Decides nothing; `gateway.assembly` wires.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,10 +14,10 @@ from smg_core.apis.chat.api import CHAT
 from smg_core.app.app import App
 from smg_core.app.inprocess import async_client, sync_client
 from smg_core.cards import card
-from smg_core.fleet.discovery import discovery_of
+from smg_core.gateway.assembly import Assembly, GatewayArguments
+from smg_core.operation.discovery import discovery_of
 from smg_core.request import GenerationRequest
 from smg_core.serving.explain import rehearsal
-from smg_core.serving.runtime import Runtime, RuntimeArguments
 from smg_core.wire.base import Incoming
 from smg_core.wire.explain import Explanation
 
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
 __all__ = ["Gateway"]
 
 
-class Gateway(Runtime):
+class Gateway(Assembly):
     """A gateway in front of `workers` (engine URLs or WorkerSpecs, beside those in `config`).
 
     `policy` is a name or an object; `tokenizer` a folder, without which the engine is asked for its own. Use it as an
-    async context manager, mount `asgi()`, or let `smg-gateway serve` do so. The other arguments are `Runtime`'s.
+    async context manager, mount `asgi()`, or let `smg-gateway serve` do so. The other arguments are these:.
     """
 
     @staticmethod
     def simulated(
-        simulator: "SimulatorConfig | None" = None, *, engines: int = 1, **arguments: Unpack[RuntimeArguments]
+        simulator: "SimulatorConfig | None" = None, *, engines: int = 1, **arguments: Unpack[GatewayArguments]
     ) -> "SimulatedGateway":
         """A gateway in front of embedded engines: no GPU and no port, but real gRPC over a Unix socket.
 
@@ -64,8 +64,8 @@ class Gateway(Runtime):
 
     async def start(self) -> None:
         """Begin to reach the workers, and to look for those that come and go; returns before they are reached. Calling it again
-        does nothing. Raises what `Runtime.start` does."""
-        discovery_of(self)
+        does nothing. Raises what `Assembly.start` does."""
+        discovery_of(self.services)
         await super().start()
 
     def asgi(self) -> App:
@@ -81,13 +81,13 @@ class Gateway(Runtime):
         """A synchronous client likewise, to be used from threads other than the one the gateway was started on. Raises
         RuntimeError before the start."""
         self._check_started()
-        return sync_client(self.asgi(), self.loop, sdk, **arguments)
+        return sync_client(self.asgi(), self.services.running.loop, sdk, **arguments)
 
     def __repr__(self) -> str:
         workers = list(self.registry)
         ready = sum(worker.state == "ready" for worker in workers)
         serves = ", ".join(sorted(self.models)) or "no model yet"
-        state = "started" if self.started else "stopped" if self.stopped else "not started"
+        state = "started" if self.started else "stopped" if self.services.life.stopped else "not started"
         return f"<Gateway {state}: {serves}; {ready} of {len(workers)} workers ready, {self.in_flight} in flight>"
 
     def _repr_html_(self) -> str:
@@ -99,19 +99,22 @@ class Gateway(Runtime):
         """What would be done with this Chat Completions request, without doing it: rendered prompt, ids, cache, worker,
         timings. Raises RuntimeError before the start."""
         self._check_started()
+        services = self.services
         data = body if isinstance(body, bytes) else msgspec.json.encode(body)
 
         def decode() -> GenerationRequest:
-            incoming = Incoming(data, request_id=self.ids(CHAT.id_prefix), limits=self.limits, compat=self.compat)
+            incoming = Incoming(
+                data, request_id=services.ids(CHAT.id_prefix), limits=services.live.limits, compat=services.compat
+            )
             return CHAT.decode(incoming).generation
 
-        return await rehearsal(self, decode)
+        return await rehearsal(services, decode)
 
     def _check_started(self) -> None:
         if not self.started:
             raise RuntimeError("the gateway is not started: use `async with gateway:` or `await gateway` first")
 
 
-Runtime.__init__.__qualname__ = (
-    "Gateway.__init__"  # what a TypeError for an unknown argument names: users know no Runtime
+Assembly.__init__.__qualname__ = (
+    "Gateway.__init__"  # what a TypeError for an unknown argument names: users know no Assembly
 )

@@ -1,7 +1,7 @@
 """A gateway that starts its engine as a child process, shows the progress of the start, and stops it (edge).
 
 `Gateway.launch` makes one, for a notebook or a script. Which command starts which engine is the table below; any other command
-does too. Above: `gateway.gateway`. Below: `serving.runtime`, which reaches the engine as it reaches any worker.
+does too. Above: `gateway.gateway`. Below: `gateway.assembly`, which reaches the engine as it reaches any worker.
 """
 
 import asyncio
@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Self, TextIO, Unpack
 
 from smg_core.errors import WorkerGone
+from smg_core.gateway.assembly import GatewayArguments
 from smg_core.gateway.gateway import Gateway
-from smg_core.serving.runtime import RuntimeArguments
 from smg_core.workers.worker import WorkerSpec
 
 __all__ = ["COMMANDS", "LaunchArguments", "LaunchedGateway", "command_line"]
@@ -67,7 +67,7 @@ LAST_LINES = 20  # of what the engine has written, for the error when it does no
 LINE = 100  # characters of a line of the engine's that the progress shows
 
 
-class LaunchArguments(RuntimeArguments, total=False):
+class LaunchArguments(GatewayArguments, total=False):
     """The keyword arguments of `LaunchedGateway` beside `model`."""
 
     python: str
@@ -97,7 +97,7 @@ class LaunchedGateway(Gateway):
         timeout_s: float = 600.0,
         grace_s: float = 15.0,
         progress: TextIO | None = sys.stderr,
-        **arguments: Unpack[RuntimeArguments],
+        **arguments: Unpack[GatewayArguments],
     ) -> None:
         super().__init__(**arguments)
         self._command = _words(command, model)

@@ -1,6 +1,6 @@
 """A gateway in front of embedded engines: no GPU and no port, but real gRPC over Unix sockets (edge).
 
-`Gateway.simulated` makes one; `serving.runtime` knows nothing of it. Its engines start before the gateway's workers are
+`Gateway.simulated` makes one; `gateway.assembly` knows nothing of it. Its engines start before the gateway's workers are
 watched and stop when it stops.
 """
 
@@ -9,8 +9,8 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Unpack
 
+from smg_core.gateway.assembly import READY_S, GatewayArguments
 from smg_core.gateway.gateway import Gateway
-from smg_core.serving.runtime import READY_S, RuntimeArguments
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.server import SimulatedEngine
 from smg_core.workers.worker import WorkerSpec
@@ -23,7 +23,7 @@ class SimulatedGateway(Gateway):
     the workers in its configuration are ignored. Raises ValueError without a simulator."""
 
     def __init__(
-        self, simulators: list[SimulatorConfig | SimulatedEngine], **arguments: Unpack[RuntimeArguments]
+        self, simulators: list[SimulatorConfig | SimulatedEngine], **arguments: Unpack[GatewayArguments]
     ) -> None:
         if not simulators:
             raise ValueError("a simulated gateway needs at least one engine")
@@ -40,7 +40,7 @@ class SimulatedGateway(Gateway):
         """Return once all of its engines are in use or kept from it, and one is ready. Raises TimeoutError as Gateway does."""
         await super().ready(timeout)
         async with asyncio.timeout(timeout):
-            await self.monitor.settled()
+            await self.services.running.monitor.settled()
 
     async def _first_workers(self, stack: AsyncExitStack, scratch: Path) -> list[WorkerSpec]:
         self._engines.clear()

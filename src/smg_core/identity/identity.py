@@ -2,7 +2,7 @@
 
 Called once for every request, before its handler and before its body is read. Without any identity in the settings all requests
 have the same anonymous caller, who may do everything; with one, a request without a good credential is refused. What the settings
-name is made at the start, and what cannot be made stops the start. Above: app.app asks; serving.runtime opens. Below: the
+name is made at the start, and what cannot be made stops the start. Above: app.app asks; gateway.assembly opens. Below: the
 room `auth`.
 """
 

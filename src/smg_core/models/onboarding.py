@@ -3,7 +3,7 @@ their last (edge).
 
 The monitor calls `join` when a worker's engine first answers and after every absence, since a restarted engine may serve another
 model. Tokenizer, template, parser family and media service are made once per model; only the `EngineFacts` differ between the
-workers of a model. Above: serving.runtime. Below: engines, tokenizer, parsers.
+workers of a model. Above: gateway.assembly. Below: engines, tokenizer, parsers.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """Which policy is made for which model and role: of the program's argument, else of the settings.
 
-Pure. Above: serving.runtime, config.check. Below: routing.
+Pure. Above: gateway.assembly, config.check. Below: routing.
 """
 
 from collections.abc import Callable

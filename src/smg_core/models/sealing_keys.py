@@ -1,6 +1,6 @@
 """Where the keys of sealed content and of cache salts come from: settings, a file, or chance (edge).
 
-Above: serving.runtime, when a gateway starts. Below: sealing.
+Above: gateway.assembly, when a gateway starts. Below: sealing.
 """
 
 import secrets

@@ -2,7 +2,7 @@
 
 An engine's own error text is for the operator: it is written here and sent to nobody. It may repeat a prompt, so of it there are
 only the words that are used in faults (outside_words), unless `observability.fault_words` is on. The same failure of the same
-worker is logged once a minute, with the number of repetitions; the access log has every request. Above: serving.runtime. Below:
+worker is logged once a minute, with the number of repetitions; the access log has every request. Above: gateway.assembly. Below:
 hooks, outside_words.
 """
 

@@ -1,7 +1,7 @@
 """The log of routing policies that fail: policies are written by users, too, and one that fails does so at every request.
 
 The same fault is logged with its traceback, then counted, and told again with its number once in a while. The text of an
-exception is left out: it may have a part of a request in it. Above: serving.runtime. Below: hooks.
+exception is left out: it may have a part of a request in it. Above: gateway.assembly. Below: hooks.
 """
 
 import logging

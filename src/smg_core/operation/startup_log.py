@@ -8,25 +8,26 @@ import logging
 
 from smg_core.apis.status.front_page import curl
 from smg_core.models.sealing_keys import DRAWN
-from smg_core.serving.runtime import Runtime
+from smg_core.serving.services import Lifecycle
 
 __all__ = ["announce"]
 
 log = logging.getLogger("smg.server")
 
 
-async def announce(gateway: Runtime, base: str, pause: float) -> None:
+async def announce(gateway: Lifecycle, base: str, pause: float) -> None:
     """Return once a worker is ready. Logs that, with a request to try at `base`, the URL of the server. Until then it logs
     every `pause` seconds (0: never) which workers are missing and why."""
+    services = gateway.services
     while True:
         try:
             await gateway.ready(pause or None)
         except TimeoutError:
-            log.warning("still no worker after another %g s: %s", pause, gateway.registry.missing())
+            log.warning("still no worker after another %g s: %s", pause, services.registry.missing())
         else:
             break
-    names = sorted(gateway.models)
-    sealing = gateway.config.sealing
+    names = sorted(services.models)
+    sealing = services.live.config.sealing
     if not sealing.keys and sealing.keys_file is None:
         log.warning(DRAWN)
-    log.info("ready, with %s; try: %s", ", ".join(names), curl(gateway, base, names[0]))
+    log.info("ready, with %s; try: %s", ", ".join(names), curl(services, base, names[0]))

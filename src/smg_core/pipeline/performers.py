@@ -1,6 +1,6 @@
 """The table of performers: one row for each kind of step (edge).
 
-`serving.runtime` builds its driver from `performers`. A flow with steps of its own adds their performers as further rows.
+`gateway.assembly` builds its driver from `performers`. A flow with steps of its own adds their performers as further rows.
 """
 
 from collections.abc import Mapping

@@ -2,7 +2,7 @@
 
 They come from the settings, from their file and from the admin door. A change is loaded and tried beside what serves; only then
 do new exchanges meet it. What cannot be loaded changes nothing, and is told. An exchange keeps the plugins that it began with.
-Above: serving.runtime opens, app.app asks for `plan`, admin.plugins changes. Below: the rooms `middleware` and `wasm`.
+Above: gateway.assembly opens, app.app asks for `plan`, admin.plugins changes. Below: the rooms `middleware` and `wasm`.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """Where the plugins of a gateway meet its history: a hook of the store that asks them (edge).
 
 A write is shown operation by operation, with its texts; other calls are shown by name. Leases, what only keeps things longer, the
-gateway's own keys, and work for all tenants are not. Above: serving.runtime gives it to the store. Below: `middleware.storing`,
+gateway's own keys, and work for all tenants are not. Above: gateway.assembly gives it to the store. Below: `middleware.storing`,
 the records of the history.
 """
 

@@ -135,7 +135,7 @@ def _run_gateway(
     patience: float,
 ) -> int:
     if isinstance(channel, MemberChannel):
-        gateway.leading.become(False)  # until it is told
+        gateway.services.leading.become(False)  # until it is told
         channel.on_word = partial(_heed, gateway, observing)
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
@@ -150,7 +150,7 @@ def _heed(gateway: Gateway, observing: ProcessReports, word: str) -> None:
     if word == "retire":
         gateway.retire()
         return
-    gateway.leading.become(word != "follow")
+    gateway.services.leading.become(word != "follow")
     if word == "revise" and observing.control is not None:
         observing.control.revise()
 
@@ -212,8 +212,8 @@ async def _announced(gateway: Gateway, config: Config, listeners: Listeners) -> 
 async def _told_that_ready(gateway: Gateway, server: HttpServer, observing: ProcessReports) -> AsyncIterator[None]:
     """A context in which the process takes requests: one of several says so to the supervisor, a single one to the manager of
     services."""
-    if isinstance(gateway.channel, MemberChannel):
-        gateway.channel.say("ready")
+    if isinstance(gateway.services.channel, MemberChannel):
+        gateway.services.channel.say("ready")
         yield
         return
     async with observing.managed(server):

@@ -108,12 +108,14 @@ class ProcessReports:
         """A context in which the gateway is looked at, and can be asked by those who run it."""
         config, meter = self._config, self.meter
         async with contextlib.AsyncExitStack() as stack:
-            watch = LoopWatch(gateway.clock, gateway.call_later, config.observability)
+            watch = LoopWatch(gateway.services.clock, gateway.services.call_later, config.observability)
             watch.start()
             stack.callback(watch.stop)
             if meter is not None:
                 await stack.enter_async_context(meter.gathering())
-                await stack.enter_async_context(sampled_beside(gateway, self.processes, watch, config.metrics.sample_s))
+                await stack.enter_async_context(
+                    sampled_beside(gateway.services, self.processes, watch, config.metrics.sample_s)
+                )
             if meter is not None and listeners.metrics is not None:
                 app = metrics_app(gateway, meter, config)
                 await stack.enter_async_context(

@@ -3,7 +3,7 @@
 Two models must not share a policy, since it keeps state about its workers. What happens to a worker is passed on to those
 policies of its models that are `Observing`. Policies are also written by users: one that raises, or that picks what cannot be,
 harms no request, which then goes to the worker with the fewest requests. Pure. Above: the pipeline's Select step asks for
-choices; serving.runtime and models.onboarding report. Below: base, simple.
+choices; gateway.assembly and models.onboarding report. Below: base, simple.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -64,7 +64,7 @@ class HttpServer(uvicorn.Server):
         settings = config.server
         self._settings, self._contexts = config, None if plain else contexts_of(config)
         self._proxied = config.proxies.protocol and app is None
-        self._processes, self._began = processes, gateway.clock.time()
+        self._processes, self._began = processes, gateway.services.clock.time()
         self._beside: asyncio.Task[None] | None = None
         self._alone = alone
         self._trimming = Trimming(settings.trim_bytes)
@@ -217,7 +217,7 @@ class HttpServer(uvicorn.Server):
             if self._alone:
                 self._settle_models()
                 self._return_memory()
-            if self._gateway.retiring:
+            if self._gateway.services.life.retiring:
                 self._retire()
         if self._deadline is not None and not self.should_exit:
             in_flight = self._gateway.in_flight
@@ -262,9 +262,9 @@ class HttpServer(uvicorn.Server):
         state = ProcessState(
             pid=os.getpid(),
             started_at=int(self._began * 1000),
-            seen_at=int(gateway.clock.time() * 1000),
-            ready=int(gateway.ready_now),
-            draining=int(gateway.draining or gateway.retiring),
+            seen_at=int(gateway.services.clock.time() * 1000),
+            ready=int(gateway.registry.any_ready),
+            draining=int(gateway.services.admission.draining or gateway.services.life.retiring),
             in_flight=gateway.in_flight,
             connections=len(self.server_state.connections),
         )
@@ -296,7 +296,7 @@ def _http_protocol(gateway: Gateway, config: Config, app: App, most: int) -> typ
         most_connections=most,
         refused_seconds=settings.refused_s,
         discard_bytes=settings.discard_bytes,
-        refusals=Refusals(gateway.observer, gateway.ids, gateway.id_header("")[0]),
+        refusals=Refusals(gateway.services.observer, gateway.services.ids, gateway.services.request_ids.header("")[0]),
         socket_paths=_socket_paths(app),
     )
 
@@ -308,7 +308,7 @@ def _socket_protocol(gateway: Gateway, config: Config) -> type[BoundedWebSocketP
         pace=_pace(config),
         write_seconds=config.timeouts.write_s,
         discard_bytes=config.server.discard_bytes,
-        bodies=gateway.admission.bodies,
+        bodies=gateway.services.admission.bodies,
     )
     return socket_protocol_class(bounds)
 

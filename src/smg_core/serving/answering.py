@@ -20,7 +20,7 @@ from smg_core.pipeline.flow.together import StreamedParts, WholeParts
 from smg_core.request import GenerationRequest
 from smg_core.serving.api import Api
 from smg_core.serving.explain import explanation
-from smg_core.serving.runtime import Runtime
+from smg_core.serving.services import Services
 from smg_core.wire.base import Decoded
 from smg_core.wire.explain import explanation_header
 
@@ -49,22 +49,22 @@ async def with_generations(decoded: D, shown: Callable[[GenerationRequest], Awai
 
 
 def answer_to(
-    exchange: Exchange, decoded: D, trace: Trace, gateway: Runtime, api: Api[D], keep_alive: StreamKeepAlive
+    exchange: Exchange, decoded: D, trace: Trace, services: Services, api: Api[D], keep_alive: StreamKeepAlive
 ) -> Answer:
     """The client's side of an admitted request: its encoder, and how its bytes leave. Tells that the request has started."""
     request = decoded.generation
-    created = int(gateway.clock.time())
-    trace.report(_started(request, api.name, trace, gateway))
-    head = names_of(exchange, gateway, api)
+    created = int(services.clock.time())
+    trace.report(_started(request, api.name, trace, services))
+    head = names_of(exchange, services, api)
     prompts = 1 if api.parts is None else api.parts.count(decoded)
-    explained = gateway.explains and exchange.headers.get(EXPLAIN, "0") not in ("0", "false", "")
+    explained = services.live.explains and exchange.headers.get(EXPLAIN, "0") not in ("0", "false", "")
 
     if request.stream:
 
         async def write(data: bytes, last: bool) -> None:
             if not exchange.started:
                 if explained:
-                    head.append(_explained(gateway, trace, prompts))
+                    head.append(_explained(services, trace, prompts))
                 await exchange.start(200, [_content_type(streamed.content_type), NO_CACHE, *head])
             if last and api.memory is not None:
                 await api.memory.keep(decoded, streamed.encoder)
@@ -72,12 +72,12 @@ def answer_to(
                 exchange.used(streamed.usage)
             await exchange.write(data, last)
 
-        streamed = _streamed(exchange, decoded, created, gateway, api, write, keep_alive)
+        streamed = _streamed(exchange, decoded, created, services, api, write, keep_alive)
         return streamed
 
     async def write_whole(data: bytes, last: bool) -> None:
         if explained:
-            head.append(_explained(gateway, trace, prompts))
+            head.append(_explained(services, trace, prompts))
         if moved := trace.migrations:
             reasons = dict.fromkeys(reason for each in moved for reason in each.inexact)
             head.append((MIGRATED, ", ".join([str(len(moved)), *reasons]).encode("ascii")))
@@ -94,15 +94,15 @@ def answer_to(
     return whole
 
 
-def _started(request: GenerationRequest, api: str, trace: Trace, gateway: Runtime) -> RequestStarted:
+def _started(request: GenerationRequest, api: str, trace: Trace, services: Services) -> RequestStarted:
     """The moment of a request that is admitted now."""
-    admitted = gateway.clock.monotonic()
+    admitted = services.clock.monotonic()
     return RequestStarted(request.id, api, request.model, request.stream, trace.started, admitted)
 
 
-def names_of(exchange: Exchange, gateway: Runtime, api: Api[D]) -> list[Header]:
+def names_of(exchange: Exchange, services: Services, api: Api[D]) -> list[Header]:
     """The headers that name the request."""
-    usual = gateway.id_header(exchange.name)
+    usual = services.request_ids.header(exchange.name)
     return [usual] if api.id_header is None else [usual, (api.id_header, exchange.name.encode())]
 
 
@@ -110,13 +110,13 @@ def _streamed(
     exchange: Exchange,
     decoded: D,
     created: int,
-    gateway: Runtime,
+    services: Services,
     api: Api[D],
     write: Write,
     keep_alive: StreamKeepAlive,
 ) -> StreamedAnswer | StreamedParts:
     parts, request = api.parts, decoded.generation
-    show, high_water = exchange.shows(request.sampling.n), gateway.config.limits.response_buffer_bytes
+    show, high_water = exchange.shows(request.sampling.n), services.live.config.limits.response_buffer_bytes
     if parts is None or parts.count(decoded) == 1:
         return streamed_answer(
             lambda: api.stream(decoded, created),
@@ -163,6 +163,6 @@ def _in_a_header(text: str) -> bytes:
     return json.dumps(text)[1:-1][:LONGEST_VIOLATION].encode("ascii")
 
 
-def _explained(gateway: Runtime, trace: Trace, prompts: int) -> Header:
-    limit = gateway.config.observability.explain_characters
-    return EXPLAIN.encode(), explanation_header(explanation(gateway, trace, prompts), limit).encode()
+def _explained(services: Services, trace: Trace, prompts: int) -> Header:
+    limit = services.live.config.observability.explain_characters
+    return EXPLAIN.encode(), explanation_header(explanation(services, trace, prompts), limit).encode()

@@ -12,13 +12,13 @@ from smg_core.pipeline.answer.trace import Trace
 from smg_core.pipeline.flow.steps import Select
 from smg_core.pipeline.pooled.gathering import Pooled
 from smg_core.request import GenerationRequest, PoolRequest
-from smg_core.serving.runtime import Runtime
+from smg_core.serving.services import Services
 from smg_core.wire.explain import Explanation, Phase, TimelineEntry, explanation_header
 
 __all__ = ["explanation", "pool_explained", "rehearsal"]
 
 
-def explanation(runtime: Runtime, trace: Trace, prompts: int = 1) -> Explanation:
+def explanation(services: Services, trace: Trace, prompts: int = 1) -> Explanation:
     """The explanation of what `trace` has seen so far. What has not happened yet is absent. Of a request with several `prompts`
     it is about the one that was prepared last, and says how many there are."""
     prompted = trace.prompted
@@ -27,7 +27,7 @@ def explanation(runtime: Runtime, trace: Trace, prompts: int = 1) -> Explanation
     model, encoded = prompted.model, prompted.encoded
     picked, encoding, hedged = trace.picked, trace.last(EncodeDone), trace.last(Hedged)
     prefill = _prefill_of(trace, picked)
-    worker = runtime.registry.get(picked.worker) if picked is not None else None
+    worker = services.registry.get(picked.worker) if picked is not None else None
     moved = trace.migrations
     notes = {"parser": model.parser.name if model.parser is not None else "none", "cache": encoded.level or "none"}
     if worker is not None:
@@ -41,14 +41,14 @@ def explanation(runtime: Runtime, trace: Trace, prompts: int = 1) -> Explanation
         token_ids=prompted.ids,
         prompt_characters=encoded.characters,
         cached_characters=encoding.cached_characters if encoding is not None else None,
-        worker=_placed(runtime, picked) if picked is not None else None,
+        worker=_placed(services, picked) if picked is not None else None,
         policy=picked.policy if picked is not None else None,
         role=picked.role if picked is not None and picked.role != "regular" else None,
-        prefill_worker=_placed(runtime, prefill) if prefill is not None else None,
-        encode_workers=_encoders_of(runtime, trace, picked),
-        attempts=tuple(_label(runtime, name) for name in trace.workers),
+        prefill_worker=_placed(services, prefill) if prefill is not None else None,
+        encode_workers=_encoders_of(services, trace, picked),
+        attempts=tuple(_label(services, name) for name in trace.workers),
         phases=tuple(Phase(name, seconds) for name, seconds in trace.phases()),
-        timeline=_timeline(runtime, trace),
+        timeline=_timeline(services, trace),
         notes=notes,
         **_reasons(prefill or picked),
         migrations=len(moved),
@@ -57,7 +57,7 @@ def explanation(runtime: Runtime, trace: Trace, prompts: int = 1) -> Explanation
     )
 
 
-def pool_explained(runtime: Runtime, trace: Trace, request: PoolRequest, pooled: Pooled) -> str:
+def pool_explained(services: Services, trace: Trace, request: PoolRequest, pooled: Pooled) -> str:
     """The header that explains a request for pooled work that is over: of each worker that served it one attempt, in the order in
     which they were first chosen."""
     picked, encoding = trace.last(WorkerPicked), trace.last(EncodeDone)
@@ -65,15 +65,15 @@ def pool_explained(runtime: Runtime, trace: Trace, request: PoolRequest, pooled:
         request_id=request.id,
         model=pooled.model.name,
         prompt_characters=encoding.characters if encoding is not None else 0,
-        worker=_label(runtime, picked.worker) if picked is not None else None,
+        worker=_label(services, picked.worker) if picked is not None else None,
         policy=picked.policy if picked is not None else None,
         role=picked.role if picked is not None else None,
-        attempts=tuple(_label(runtime, name) for name in trace.workers),
+        attempts=tuple(_label(services, name) for name in trace.workers),
         phases=tuple(Phase(name, seconds) for name, seconds in trace.phases()),
         notes={"inputs": str(len(pooled.vectors)), "tokens": str(pooled.prompt_tokens)},
         why=(picked.why or None) if picked is not None else None,
     )
-    return explanation_header(told, runtime.config.observability.explain_characters)
+    return explanation_header(told, services.live.config.observability.explain_characters)
 
 
 class _Reasons(TypedDict, total=False):
@@ -92,12 +92,12 @@ def _reasons(picked: WorkerPicked | None) -> _Reasons:
     return {"why": picked.why or None, "expected_cached_tokens": cached, "basis": basis}
 
 
-def _timeline(runtime: Runtime, trace: Trace) -> tuple[TimelineEntry, ...]:
+def _timeline(services: Services, trace: Trace) -> tuple[TimelineEntry, ...]:
     """The turns and the calls of a response with tools that ran here; empty for one without."""
     found: list[TimelineEntry] = []
     for moment in trace.moments:
         if isinstance(moment, AttemptEnded):
-            name = _label(runtime, moment.worker)
+            name = _label(services, moment.worker)
             found.append(TimelineEntry("model", name, moment.seconds, moment.outcome, moment.at - trace.started))
         elif isinstance(moment, ToolCalled):
             name, at = f"{moment.server}.{moment.tool}", moment.at - trace.started
@@ -113,10 +113,10 @@ def _prefill_of(trace: Trace, picked: WorkerPicked | None) -> WorkerPicked | Non
     return next((moment for moment in found if moment.role == "prefill"), None)
 
 
-def _encoders_of(runtime: Runtime, trace: Trace, picked: WorkerPicked | None) -> tuple[str, ...]:
+def _encoders_of(services: Services, trace: Trace, picked: WorkerPicked | None) -> tuple[str, ...]:
     """The workers that encode the media for the attempt of `picked`, each once."""
     found = () if picked is None else _picked_in(trace, picked.attempt)
-    return tuple(dict.fromkeys(_placed(runtime, moment) for moment in found if moment.role == "encode"))
+    return tuple(dict.fromkeys(_placed(services, moment) for moment in found if moment.role == "encode"))
 
 
 def _picked_in(trace: Trace, attempt: int) -> list[WorkerPicked]:
@@ -130,24 +130,24 @@ def _picked_in(trace: Trace, attempt: int) -> list[WorkerPicked]:
     return found[::-1]
 
 
-def _placed(runtime: Runtime, picked: WorkerPicked) -> str:
+def _placed(services: Services, picked: WorkerPicked) -> str:
     """A worker's name for clients, and the data-parallel rank where one was chosen: "gpu-0@1"."""
-    label = _label(runtime, picked.worker)
+    label = _label(services, picked.worker)
     return label if picked.rank is None else f"{label}@{picked.rank}"
 
 
-def _label(runtime: Runtime, name: str) -> str:
+def _label(services: Services, name: str) -> str:
     """A worker's name for clients: the one that the operator gave it, or a number if its name is its address."""
-    worker = runtime.registry.get(name)
+    worker = services.registry.get(name)
     if worker is None:
         return "a worker that has left"
     return worker.spec.name or f"worker-{worker.row + 1}"
 
 
-async def rehearsal(runtime: Runtime, decode: Callable[[], GenerationRequest]) -> Explanation:
+async def rehearsal(services: Services, decode: Callable[[], GenerationRequest]) -> Explanation:
     """Decode, prepare and route a request without asking an engine. Raises what the request would."""
-    trace = Trace(runtime.clock.monotonic(), runtime.observer)
-    prompted = await runtime.performers.preparing.prepare(decode(), trace)
-    for each in runtime.performers.selecting.choose(Select(prompted), trace).parts:
+    trace = Trace(services.clock.monotonic(), services.observer)
+    prompted = await services.running.performers.preparing.prepare(decode(), trace)
+    for each in services.running.performers.selecting.choose(Select(prompted), trace).parts:
         each.give_back()
-    return explanation(runtime, trace)
+    return explanation(services, trace)

@@ -13,25 +13,25 @@ from smg_core.pipeline.flow.flow import reason_to_go_on
 from smg_core.pipeline.prompt.prompted import Prompted
 from smg_core.pipeline.prompt.served import ServedModel
 from smg_core.request import GenerationRequest
-from smg_core.serving.runtime import Runtime
+from smg_core.serving.services import Services
 
 __all__ = ["answering_model", "prompted_as_answered"]
 
 
-async def prompted_as_answered(gateway: Runtime, request: GenerationRequest) -> Prompted:
+async def prompted_as_answered(services: Services, request: GenerationRequest) -> Prompted:
     """The prompt of a request, for the model that would answer it. Raises what is wrong with it, as the first model sees it."""
-    trace = Trace(gateway.clock.monotonic(), SilentObserver())
+    trace = Trace(services.clock.monotonic(), SilentObserver())
     first: SmgError | None = None
     unready: Prompted | None = None
-    for model in gateway.choice.chain(request):
+    for model in services.live.choice.chain(request):
         try:
-            prompted = await gateway.performers.preparing.prepare(request, trace, model)
+            prompted = await services.running.performers.preparing.prepare(request, trace, model)
         except SmgError as error:
             first = first or error
-            if not reason_to_go_on(gateway.choice, request, model, error):
+            if not reason_to_go_on(services.live.choice, request, model, error):
                 break
             continue
-        if _answers_now(gateway, prompted.model):
+        if _answers_now(services, prompted.model):
             return prompted
         unready = unready or prompted
     if unready is None:
@@ -39,23 +39,23 @@ async def prompted_as_answered(gateway: Runtime, request: GenerationRequest) -> 
     return unready
 
 
-def answering_model(gateway: Runtime, request: GenerationRequest) -> ServedModel | None:
+def answering_model(services: Services, request: GenerationRequest) -> ServedModel | None:
     """The model that would answer a request of which nothing but its name, caller and headers is known; None where there is none
     that the caller may use."""
     tenant, may_use = request.caller.tenant, request.caller.grants.may_use
     unready = None
-    for name in gateway.choice.chain(request):
-        found = name if name in gateway.models else gateway.config.model.served_as(name, tenant)
-        model = gateway.models.get(found)
+    for name in services.live.choice.chain(request):
+        found = name if name in services.models else services.live.config.model.served_as(name, tenant)
+        model = services.models.get(found)
         if not may_use(request.model, found):
             break
-        if model is not None and _answers_now(gateway, model):
+        if model is not None and _answers_now(services, model):
             return model
         unready = unready or model
     return unready
 
 
-def _answers_now(gateway: Runtime, model: ServedModel) -> bool:
+def _answers_now(services: Services, model: ServedModel) -> bool:
     """Whether a worker for it is ready, or no other model is asked where none is."""
-    waits = not gateway.choice.goes_on(NoWorker(""))
-    return waits or bool(gateway.registry.kinds(model.name))
+    waits = not services.live.choice.goes_on(NoWorker(""))
+    return waits or bool(services.registry.kinds(model.name))

@@ -24,9 +24,10 @@ from smg_core.serving.answering import answer_to, names_of, with_generations
 from smg_core.serving.api import Api, Memory
 from smg_core.serving.request_finished import how_it_ended
 from smg_core.serving.request_traces import account_of, observer_of, traced
-from smg_core.serving.runtime import Runtime
+from smg_core.serving.services import Services
 from smg_core.serving.shadowing import Shadow, Shadows
 from smg_core.serving.timeouts import CurrentTimeouts
+from smg_core.tools.hosted import hosted_kinds
 from smg_core.wire.base import Decoded, Incoming, Locate
 from smg_core.wire.errors import error_headers
 
@@ -42,18 +43,18 @@ class Inference(Generic[D]):
     """Answers one API's requests."""
 
     def __init__(
-        self, gateway: Runtime, api: Api[D], detach: Callable[[Exchange, D], Awaitable[None]] | None = None
+        self, services: Services, api: Api[D], detach: Callable[[Exchange, D], Awaitable[None]] | None = None
     ) -> None:
         """`detach` answers requests that are to run in the background, where the API has that."""
-        self._gateway = gateway
+        self._services = services
         self._api = api
         self._detach = detach
-        self._hosted = gateway.hosted_for(api.name)
-        timeouts = gateway.config.timeouts
-        self._rules = CurrentTimeouts(gateway)
-        self._keep_alive = StreamKeepAlive(gateway.call_later, timeouts.silence_s, timeouts.commit_s)
-        self._observer = observer_of(gateway)
-        self._shadows = gateway.beside(Shadows, lambda: Shadows(gateway))
+        self._hosted = hosted_kinds(services.live.config.mcp, api.name)
+        timeouts = services.live.config.timeouts
+        self._rules = CurrentTimeouts(services)
+        self._keep_alive = StreamKeepAlive(services.call_later, timeouts.silence_s, timeouts.commit_s)
+        self._observer = observer_of(services)
+        self._shadows = services.side_tasks.one_of(Shadows, lambda: Shadows(services))
 
     @property
     def id_prefix(self) -> str:
@@ -67,14 +68,14 @@ class Inference(Generic[D]):
         return other
 
     async def __call__(self, exchange: Exchange) -> None:
-        if self._gateway.tracing is None or exchange.traced is not None:
+        if self._services.tracing is None or exchange.traced is not None:
             await self._handle(exchange)
             return
-        async with traced(exchange, self._gateway):
+        async with traced(exchange, self._services):
             await self._handle(exchange)
 
     async def _handle(self, exchange: Exchange) -> None:
-        place = self._gateway.admission.place()
+        place = self._services.admission.place()
         try:
             await self._handle_at(place, exchange)
         finally:
@@ -82,9 +83,9 @@ class Inference(Generic[D]):
 
     async def _handle_at(self, place: RequestPlace, exchange: Exchange) -> None:
         """Handle a request that is counted from when it is admitted until it has been answered, or refused after all."""
-        gateway = self._gateway
-        request_id = exchange.take_id(gateway.ids, self.id_prefix)
-        trace = account_of(exchange, gateway, self._observer)
+        services = self._services
+        request_id = exchange.take_id(services.ids, self.id_prefix)
+        trace = account_of(exchange, services, self._observer)
         try:
             decoded = await self._admit(exchange, place)
             apart = self._detach is not None and decoded.generation.background  # those are shown where they are run
@@ -107,10 +108,10 @@ class Inference(Generic[D]):
                 gone = ClientGone("The client left before its request was read.")
                 self._report(exchange, "", trace, None, gone)
                 return
-            if not gateway.admission.draining:
+            if not services.admission.draining:
                 raise
             take_back_cancellation()
-            refusal = gateway.admission.shut_down()
+            refusal = services.admission.shut_down()
             await self.refuse(exchange, refusal, request_id)
             self._report(exchange, "", trace, None, refusal)
             return
@@ -133,7 +134,7 @@ class Inference(Generic[D]):
         if exchange.traced is not None:
             exchange.traced.asks(decoded.generation)
         try:
-            answer = answer_to(exchange, decoded, trace, self._gateway, self._api, self._keep_alive)
+            answer = answer_to(exchange, decoded, trace, self._services, self._api, self._keep_alive)
             run = Run(answer, trace, timeouts, lambda: self._why_cancelled(exchange))
             if self._api.parts is None or self._api.parts.count(decoded) == 1:
                 shadow = self._shadows.begin(decoded.generation, timeouts)
@@ -177,23 +178,23 @@ class Inference(Generic[D]):
     async def _drive(self, exchange: Exchange, decoded: D, run: Run) -> SmgError | None:
         """Run the request's flow to its end, and answer with what it raises; that is returned. A task that is cancelled
         because the client has left, or the gateway shuts down, raises that into the flow."""
-        gateway = self._gateway
+        services = self._services
         terms = Terms(
             run.answer,
-            gateway.config.routing,
-            gateway.rng,
+            services.live.config.routing,
+            services.rng,
             run.trace,
-            gateway.config.mcp,
-            gateway.config.workers,
-            gateway.admission.retry_budgets,
-            gateway.choice,
+            services.live.config.mcp,
+            services.live.config.workers,
+            services.admission.retry_budgets,
+            services.live.choice,
         )
         try:
             try:
-                await gateway.driver.drive(self._api.flow(decoded, terms), run)
+                await services.running.driver.drive(self._api.flow(decoded, terms), run)
             except SmgError as error:
                 if error.status == 503 and error.retry_after is None:
-                    error.retry_after = gateway.admission.retry_after
+                    error.retry_after = services.admission.retry_after
                 if not exchange.gone:
                     await self._tell(exchange, decoded, run.answer, error)
                 return error
@@ -220,29 +221,29 @@ class Inference(Generic[D]):
     def _why_cancelled(self, exchange: Exchange) -> SmgError | None:
         if exchange.gone:
             return ClientGone("The client left before its answer was complete.")
-        return self._gateway.admission.shut_down() if self._gateway.admission.draining else None
+        return self._services.admission.shut_down() if self._services.admission.draining else None
 
     async def _admit(self, exchange: Exchange, place: RequestPlace) -> D:
-        gateway = self._gateway
-        gateway.admission.check_room()
-        with gateway.admission.bodies.open() as held:
-            most = gateway.limits.media_body_bytes if self._api.takes_media else gateway.body_bytes
+        services = self._services
+        services.admission.check_room()
+        with services.admission.bodies.open() as held:
+            most = services.live.limits.media_body_bytes if self._api.takes_media else services.lookup.body_bytes
             body = await exchange.body(most, held)
             if len(body) > DECODED_INLINE and not held.size:
                 held.grow(len(body))  # it came in one piece, as from a WebSocket, and may wait to be decoded
                 held.arrived()
             place.take()  # only now: a connection closed over an unread body is reset, its answer lost
-            incoming = incoming_of(gateway, exchange, body, hosted=self._hosted)
+            incoming = incoming_of(services, exchange, body, hosted=self._hosted)
             if len(body) <= DECODED_INLINE:
                 return self._api.decode(incoming)
             return await self._decode_elsewhere(exchange, incoming)
 
     async def _decode_elsewhere(self, exchange: Exchange, incoming: Incoming) -> D:
         """Decode a large body off the event loop. It may have to wait for that, so a client that leaves gives it up."""
-        gateway, decode = self._gateway, self._api.decode
+        services, decode = self._services, self._api.decode
         exchange.watch()
         try:
-            return await gateway.executor.run(
+            return await services.running.executor.run(
                 lambda _: decode(incoming), size=len(incoming.body), caller=exchange.caller.tenant
             )
         finally:
@@ -255,7 +256,7 @@ class Inference(Generic[D]):
             await exchange.write(b"", True)
             return
         error = await exchange.told(error)
-        headers = [*refusal_headers(self._gateway, error), *names_of(exchange, self._gateway, self._api)]
+        headers = [*refusal_headers(self._services, error), *names_of(exchange, self._services, self._api)]
         await exchange.respond(self._api.status(error), self._api.error(error, request_id, locate), headers)
 
     def _report(
@@ -270,12 +271,12 @@ class Inference(Generic[D]):
             self._api.name,
             model,
             trace,
-            seconds=self._gateway.clock.monotonic() - trace.started,
+            seconds=self._services.clock.monotonic() - trace.started,
             usage=answer.usage if answer is not None else None,
             over=answer is not None and answer.state == "over",
             failure=failure,
             client_id=exchange.client_id,
-            served=self._gateway.served_name(model, exchange.caller),
+            served=self._services.lookup.served_name(model, exchange.caller),
             tenant=exchange.caller.tenant,
             trace_id=exchange.trace_id,
             sampled=exchange.sampled,
@@ -283,15 +284,17 @@ class Inference(Generic[D]):
         trace.report(exchange.finished)
 
 
-def refusal_headers(gateway: Runtime, error: SmgError) -> list[Header]:
+def refusal_headers(services: Services, error: SmgError) -> list[Header]:
     """The headers of an error's answer. One of status 503 says when to come again."""
     if error.status == 503 and error.retry_after is None:
-        error.retry_after = gateway.admission.retry_after
-    closing: list[Header] = [(b"connection", b"close")] if gateway.admission.draining else []
+        error.retry_after = services.admission.retry_after
+    closing: list[Header] = [(b"connection", b"close")] if services.admission.draining else []
     return [*error_headers(error), *closing]
 
 
-def incoming_of(gateway: Runtime, exchange: Exchange, body: bytes, *, hosted: frozenset[str] = frozenset()) -> Incoming:
+def incoming_of(
+    services: Services, exchange: Exchange, body: bytes, *, hosted: frozenset[str] = frozenset()
+) -> Incoming:
     """The `Incoming` for a request whose body was read, which its decoder is given. `hosted` are the kinds of tools that run
     here for it; those that are only counted have none."""
     return Incoming(
@@ -301,11 +304,11 @@ def incoming_of(gateway: Runtime, exchange: Exchange, body: bytes, *, hosted: fr
         headers=exchange.headers,
         caller=exchange.caller,
         request_id=exchange.request_id,
-        limits=gateway.limits,
-        compat=gateway.compat,
-        messages=gateway.config.messages,
+        limits=services.live.limits,
+        compat=services.compat,
+        messages=services.live.config.messages,
         hosted=hosted,
-        keeps_body=gateway.registry.any_chat,
+        keeps_body=services.registry.any_chat,
     )
 
 

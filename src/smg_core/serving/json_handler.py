@@ -11,7 +11,7 @@ from smg_core.request import Caller
 from smg_core.serving.api import usual_status
 from smg_core.serving.inference import incoming_of, refusal_headers, take_back_cancellation
 from smg_core.serving.offload import worked
-from smg_core.serving.runtime import Runtime
+from smg_core.serving.services import Services
 from smg_core.wire.base import ErrorEncoder, Incoming, Locate
 
 __all__ = ["JSON_TYPE", "Answerer", "T", "decoded_body", "json_handler", "made_of"]
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 def json_handler(
-    gateway: Runtime,
+    services: Services,
     prefix: str,
     error: ErrorEncoder,
     answer: "Answerer",
@@ -35,19 +35,19 @@ def json_handler(
     that leaves gives the work up, and so does a gateway that shuts down. `prefix`, `status` and `id_header` as of `Api`."""
 
     async def handle(exchange: Exchange) -> None:
-        exchange.request_id = exchange.request_id or gateway.ids(prefix)
-        named_by = [gateway.id_header(exchange.name)]
+        exchange.request_id = exchange.request_id or services.ids(prefix)
+        named_by = [services.request_ids.header(exchange.name)]
         if id_header is not None:
             named_by.append((id_header, exchange.name.encode()))
         located: list[Locate] = []
         try:
-            made = await _made(gateway, exchange, answer, located)
+            made = await _made(services, exchange, answer, located)
         except SmgError as failure:
             exchange.unwatch()
             if exchange.gone:
                 raise
             failure = await exchange.told(failure)
-            headers = [*refusal_headers(gateway, failure), *named_by]
+            headers = [*refusal_headers(services, failure), *named_by]
             told = error(failure, exchange.request_id, located[0] if located else None)
             await exchange.respond(status(failure), told, headers)
             return
@@ -58,23 +58,23 @@ def json_handler(
     return handle
 
 
-async def _made(gateway: Runtime, exchange: Exchange, answer: "Answerer", located: list[Locate]) -> bytes | None:
+async def _made(services: Services, exchange: Exchange, answer: "Answerer", located: list[Locate]) -> bytes | None:
     """The answer's body, None where the client has left meanwhile. The request counts as in flight once its body is read."""
-    place = gateway.admission.place()
+    place = services.admission.place()
     try:
-        gateway.admission.check_room()
-        with gateway.admission.bodies.open() as held:
-            body = await exchange.body(gateway.body_bytes, held)
+        services.admission.check_room()
+        with services.admission.bodies.open() as held:
+            body = await exchange.body(services.lookup.body_bytes, held)
             place.take()
             exchange.watch()
-            return await answer(incoming_of(gateway, exchange, body), located)
+            return await answer(incoming_of(services, exchange, body), located)
     except asyncio.CancelledError:
-        if not exchange.gone and not gateway.admission.draining:
+        if not exchange.gone and not services.admission.draining:
             raise
         take_back_cancellation()
         if exchange.gone:
             return None
-        raise gateway.admission.shut_down() from None
+        raise services.admission.shut_down() from None
     finally:
         place.give_back()
 
@@ -84,11 +84,11 @@ Answerer = Callable[[Incoming, list[Locate]], Awaitable[bytes]]
 were read from, for errors that come later."""
 
 
-async def decoded_body(gateway: Runtime, incoming: Incoming, decode: Callable[[Incoming], T]) -> T:
+async def decoded_body(services: Services, incoming: Incoming, decode: Callable[[Incoming], T]) -> T:
     """The body, decoded off the event loop where that takes long."""
-    return await made_of(gateway, incoming.caller, len(incoming.body), lambda: decode(incoming))
+    return await made_of(services, incoming.caller, len(incoming.body), lambda: decode(incoming))
 
 
-async def made_of(gateway: Runtime, caller: Caller, size: int, make: Callable[[], T]) -> T:
+async def made_of(services: Services, caller: Caller, size: int, make: Callable[[], T]) -> T:
     """What `make` makes of JSON texts of that many bytes, off the event loop where they are many."""
-    return await worked(gateway, caller.tenant, size, make)
+    return await worked(services, caller.tenant, size, make)

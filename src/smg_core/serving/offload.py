@@ -7,15 +7,15 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from smg_core.pipeline.calls.executor import INLINE
-from smg_core.serving.runtime import Runtime
+from smg_core.serving.services import Services
 
 __all__ = ["worked"]
 
 T = TypeVar("T")
 
 
-async def worked(gateway: Runtime, tenant: str, size: int, work: Callable[[], T]) -> T:
+async def worked(services: Services, tenant: str, size: int, work: Callable[[], T]) -> T:
     """What `work` makes of texts of `size` bytes of this tenant."""
     if size <= INLINE:  # also where a gateway has no threads yet, since it was not started
         return work()
-    return await gateway.executor.apart(work, size, tenant)
+    return await services.running.executor.apart(work, size, tenant)

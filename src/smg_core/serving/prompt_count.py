@@ -11,14 +11,14 @@ from smg_core.pipeline.prompt.prompted import Prompted
 from smg_core.pipeline.prompt.served import ServedModel
 from smg_core.request import Caller, GenerationRequest, Message
 from smg_core.serving.fallback_model import prompted_as_answered
-from smg_core.serving.runtime import Runtime
+from smg_core.serving.services import Services
 from smg_core.tokenizer.base import Tokenizer
 
 __all__ = ["PromptCount", "Shorten", "named", "only_model", "prompt_count", "tokenizer_of"]
 
 
-async def _prompted(gateway: Runtime, request: GenerationRequest) -> Prompted:
-    prompted = await prompted_as_answered(gateway, request)
+async def _prompted(services: Services, request: GenerationRequest) -> Prompted:
+    prompted = await prompted_as_answered(services, request)
     tokenizer_of(prompted.model)
     return prompted
 
@@ -31,12 +31,12 @@ class PromptCount:
     cleared: int = 0
 
 
-async def prompt_count(gateway: Runtime, request: GenerationRequest, shorten: "Shorten | None" = None) -> PromptCount:
+async def prompt_count(services: Services, request: GenerationRequest, shorten: "Shorten | None" = None) -> PromptCount:
     """How many tokens the prompt of a request has, also where they are too many for the model. With `shorten` such a prompt is
     shortened as for an answer, as far as it can be."""
     while True:
         try:
-            prompted = await _prompted(gateway, request)
+            prompted = await _prompted(services, request)
         except PromptTooLong as error:
             shorter = None if shorten is None else shorten(request.messages, error)
             if shorter is not None:
@@ -63,16 +63,16 @@ def tokenizer_of(model: ServedModel) -> Tokenizer:
     return model.tokenizer
 
 
-def named(request: GenerationRequest, gateway: Runtime) -> GenerationRequest:
+def named(request: GenerationRequest, services: Services) -> GenerationRequest:
     """The request with the name of its model."""
-    return request if request.model else replace(request, model=only_model(gateway, "", request.caller))
+    return request if request.model else replace(request, model=only_model(services, "", request.caller))
 
 
-def only_model(gateway: Runtime, name: str, caller: Caller) -> str:
+def only_model(services: Services, name: str, caller: Caller) -> str:
     """`name`, or the model that is meant where a body names none: the only one that this caller may use."""
     if name:
         return name
-    served = {gateway.models[each].primary or gateway.models[each].name for each in gateway.names(caller)}
+    served = {services.models[each].primary or services.models[each].name for each in services.lookup.names(caller)}
     if len(served) != 1:
         raise InvalidRequest("Missing required parameter: 'model'.", param="model", code="missing_required_parameter")
     return served.pop()

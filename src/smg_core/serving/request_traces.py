@@ -13,19 +13,19 @@ from smg_core.observability.trace_context import passed_on
 from smg_core.observability.tracing.requests import RequestKind, TracedRequest
 from smg_core.pipeline.answer.trace import Trace
 from smg_core.request import GenerationRequest
-from smg_core.serving.runtime import Runtime
+from smg_core.serving.services import Services
 
 __all__ = ["account_of", "account_of_run", "observer_of", "traced"]
 
 
-def observer_of(gateway: Runtime) -> Observer:
+def observer_of(services: Services) -> Observer:
     """The observer of requests to models: that of the gateway, and the log of failures."""
-    return Observers(gateway.failures, gateway.observer)
+    return Observers(services.failures, services.observer)
 
 
-def account_of(exchange: Exchange, gateway: Runtime, observer: Observer) -> Trace:
+def account_of(exchange: Exchange, services: Services, observer: Observer) -> Trace:
     """The account of a request that begins now."""
-    request, started = exchange.traced, gateway.clock.monotonic()
+    request, started = exchange.traced, services.clock.monotonic()
     if request is None:
         return Trace(started, observer, exchange.client_id, passed_on(exchange.headers))
     trace = Trace(started, observer, exchange.client_id, request, request.content)
@@ -34,15 +34,15 @@ def account_of(exchange: Exchange, gateway: Runtime, observer: Observer) -> Trac
 
 
 @asynccontextmanager
-async def traced(exchange: Exchange, gateway: Runtime) -> AsyncIterator[None]:
+async def traced(exchange: Exchange, services: Services) -> AsyncIterator[None]:
     """A context in which an exchange has a trace, where the app has not begun one for it and there are traces."""
-    if gateway.tracing is None or exchange.traced is not None:
+    if services.tracing is None or exchange.traced is not None:
         yield
         return
-    tracer = gateway.tracing.tracer
+    tracer = services.tracing.tracer
     kind: RequestKind = "server" if exchange.peer else "consumer"
     exchange.traced = tracer.begin(
-        exchange.headers, gateway.clock.monotonic(), kind, f"{exchange.method} {exchange.path}"
+        exchange.headers, services.clock.monotonic(), kind, f"{exchange.method} {exchange.path}"
     )
     try:
         yield
@@ -51,15 +51,15 @@ async def traced(exchange: Exchange, gateway: Runtime) -> AsyncIterator[None]:
 
 
 def account_of_run(
-    generation: GenerationRequest, api: str, created_at: float, gateway: Runtime, observer: Observer
+    generation: GenerationRequest, api: str, created_at: float, services: Services, observer: Observer
 ) -> tuple[Trace, TracedRequest | None]:
     """The account of a run in the background that begins now, and its trace: that of the request that asked for it at
     `created_at`, in seconds since the epoch."""
-    now = gateway.clock.monotonic()
-    if gateway.tracing is None:
+    now = services.clock.monotonic()
+    if services.tracing is None:
         return Trace(now, observer), None
-    waited = max(0.0, gateway.clock.time() - created_at)
-    begun = gateway.tracing.tracer.begin(generation.headers, now - waited, "consumer", f"background {api}", ours=True)
+    waited = max(0.0, services.clock.time() - created_at)
+    begun = services.tracing.tracer.begin(generation.headers, now - waited, "consumer", f"background {api}", ours=True)
     begun.asks(generation)
     trace = Trace(now, observer, propagation=begun, content=begun.content)
     begun.moments = trace.moments

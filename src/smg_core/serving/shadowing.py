@@ -22,7 +22,7 @@ from smg_core.pipeline.flow.timeouts import Timeouts
 from smg_core.pipeline.prompt.media import media_of
 from smg_core.pipeline.tools.loop import has_hosted_tools
 from smg_core.request import GenerationRequest, HistoryRef
-from smg_core.serving.runtime import Runtime
+from smg_core.serving.services import Services
 
 __all__ = ["Shadow", "Shadows"]
 
@@ -30,8 +30,8 @@ __all__ = ["Shadow", "Shadows"]
 class Shadow:
     """One copy. It is told of, by `tell`, once it has ended and the answer of its request too."""
 
-    def __init__(self, gateway: Runtime, told: Shadowed) -> None:
-        self._gateway = gateway
+    def __init__(self, services: Services, told: Shadowed) -> None:
+        self._services = services
         self._copy = told
         self._over = False
         self._answered: RequestFinished | None = None
@@ -48,7 +48,7 @@ class Shadow:
 
     def _tell(self) -> None:
         if self._over and self._answered is not None:
-            self._gateway.observer.report(replace(self._copy, agrees=agreement(self._copy, self._answered)))
+            self._services.observer.report(replace(self._copy, agrees=agreement(self._copy, self._answered)))
 
 
 def agreement(copy: Shadowed, answered: RequestFinished) -> bool | None:
@@ -61,8 +61,8 @@ def agreement(copy: Shadowed, answered: RequestFinished) -> bool | None:
 class Shadows:
     """The copies of one gateway's requests. Runs beside its requests (`Runtime.beside`)."""
 
-    def __init__(self, gateway: Runtime) -> None:
-        self._gateway = gateway
+    def __init__(self, services: Services) -> None:
+        self._services = services
         self._running: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
@@ -79,28 +79,28 @@ class Shadows:
 
     def begin(self, request: GenerationRequest, timeouts: Timeouts) -> Shadow | None:
         """Begin the copy of a request that begins now; None where it has none. Returns at once."""
-        gateway = self._gateway
-        models = gateway.choice.shadow(request)
-        if models is None or gateway.draining or gateway.retiring or not _can_be_copied(request):
+        services = self._services
+        models = services.live.choice.shadow(request)
+        if models is None or services.admission.draining or services.life.retiring or not _can_be_copied(request):
             return None
-        settings, told = gateway.config.routing, Shadowed(request.id, *models, "dropped")
+        settings, told = services.live.config.routing, Shadowed(request.id, *models, "dropped")
         if len(self._running) >= settings.shadow_at_once:
-            gateway.observer.report(told)
+            services.observer.report(told)
             return None
-        shadow = Shadow(gateway, told)
+        shadow = Shadow(services, told)
         bounded = replace(timeouts, request=min(timeouts.request or settings.shadow_s, settings.shadow_s))
-        task = asyncio.create_task(self._run(shadow, told, _copy_of(request, gateway), bounded), name="shadow")
+        task = asyncio.create_task(self._run(shadow, told, _copy_of(request, services), bounded), name="shadow")
         self._running.add(task)
         task.add_done_callback(self._running.discard)
         return shadow
 
     async def _run(self, shadow: Shadow, told: Shadowed, request: GenerationRequest, timeouts: Timeouts) -> None:
-        gateway = self._gateway
-        began = gateway.clock.monotonic()
-        trace, answer = Trace(began, gateway.failures), AsideAnswer(keep=False)
+        services = self._services
+        began = services.clock.monotonic()
+        trace, answer = Trace(began, services.failures), AsideAnswer(keep=False)
         outcome = "abandoned"
         try:
-            turn = await gateway.driver.drive(shadowed(request, told.shadow), Run(answer, trace, timeouts))
+            turn = await services.running.driver.drive(shadowed(request, told.shadow), Run(answer, trace, timeouts))
             outcome = "ok" if turn.error is None else type(turn.error).__name__
         except SmgError as error:
             outcome = type(error).__name__
@@ -112,7 +112,7 @@ class Shadows:
                     outcome=outcome,
                     worker=ended.worker if ended is not None else "",
                     first_seconds=first.seconds if first is not None else None,
-                    seconds=gateway.clock.monotonic() - began,
+                    seconds=services.clock.monotonic() - began,
                     prompt_tokens=usage.prompt_tokens if usage is not None else 0,
                     completion_tokens=usage.completion_tokens if usage is not None else 0,
                     finish=ended.finish if ended is not None else (),
@@ -128,12 +128,12 @@ def _can_be_copied(request: GenerationRequest) -> bool:
     return plain and not media_of(request.messages)
 
 
-def _copy_of(request: GenerationRequest, gateway: Runtime) -> GenerationRequest:
+def _copy_of(request: GenerationRequest, services: Services) -> GenerationRequest:
     """The copy: streamed, so that its first token can be measured, kept nowhere, and with an id of its own. The operator decides
     which model it is sent to, so the caller needs no grant for that."""
     caller = replace(request.caller, grants=Grants())
     return replace(
-        request, id=gateway.ids("shadow-"), caller=caller, stream=True, background=False, history=HistoryRef()
+        request, id=services.ids("shadow-"), caller=caller, stream=True, background=False, history=HistoryRef()
     )
 
 

@@ -7,17 +7,16 @@ into the `Run` of the request. Below: the settings.
 
 import re
 from collections.abc import Mapping
-from typing import Protocol
 
 from msgspec.structs import replace
 
-from smg_core.config.config import Config
 from smg_core.errors import InvalidRequest
 from smg_core.http.settings import ModelConfig
 from smg_core.pipeline.flow.timeouts import Timeouts
 from smg_core.pipeline.prompt.served import ServedAs, ServedModel, as_named
 from smg_core.pipeline.settings import TimeoutsConfig
 from smg_core.request import GenerationRequest
+from smg_core.serving.services import Services
 
 __all__ = ["HEADERS", "CurrentTimeouts", "TimeoutRules"]
 
@@ -93,26 +92,21 @@ class TimeoutRules:
 class CurrentTimeouts:
     """The rules of a gateway by its settings as they are now, which can change while it runs."""
 
-    def __init__(self, gateway: "_HasSettings") -> None:
-        self._gateway = gateway
+    def __init__(self, services: Services) -> None:
+        self._services = services
         self._made = self._make()
 
     def _make(self) -> tuple[TimeoutsConfig, ModelConfig, TimeoutRules]:
-        config = self._gateway.config
-        rules = TimeoutRules(config.timeouts, self._gateway.models, config.model.served_as)
+        config = self._services.live.config
+        rules = TimeoutRules(config.timeouts, self._services.models, config.model.served_as)
         return config.timeouts, config.model, rules
 
     def of(self, request: GenerationRequest, headers: Mapping[str, str]) -> Timeouts:
         """The time-outs of `request`, as `TimeoutRules.of` has them."""
-        config = self._gateway.config
+        config = self._services.live.config
         if self._made[0] is not config.timeouts or self._made[1] is not config.model:
             self._made = self._make()
         return self._made[2].of(request, headers)
-
-
-class _HasSettings(Protocol):
-    config: Config
-    models: dict[str, ServedModel]
 
 
 def _of(settings: TimeoutsConfig) -> tuple[Timeouts, Timeouts]:

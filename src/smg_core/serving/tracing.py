@@ -1,7 +1,8 @@
 """The traces of one gateway: the tracer that requests meet, and the thread that sends their spans while it runs; and its log of
 faults, whose tracebacks are Python's (edge).
 
-Decides whether there are traces, and loads the OpenTelemetry SDK only then. Above: serving.runtime. Below: observability.tracing.
+Decides whether there are traces, and loads the OpenTelemetry SDK only then. Above: gateway.assembly. Below:
+observability.tracing.
 """
 
 import asyncio

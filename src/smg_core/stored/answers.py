@@ -9,7 +9,7 @@ from smg_core.apis.responses.wire.decode import check_include
 from smg_core.http.exchange import Exchange
 from smg_core.json_types import JsonObject
 from smg_core.serving.json_handler import JSON_TYPE, made_of
-from smg_core.serving.runtime import Runtime
+from smg_core.serving.services import Services
 from smg_core.wire.json_text import encode_body
 
 __all__ = ["StoredHandlers"]
@@ -18,8 +18,8 @@ __all__ = ["StoredHandlers"]
 class StoredHandlers:
     """What the handlers have in common."""
 
-    def __init__(self, gateway: Runtime) -> None:
-        self._gateway = gateway
+    def __init__(self, services: Services) -> None:
+        self._services = services
 
     def check_include(self, exchange: Exchange) -> frozenset[str]:
         """What `include` of the query names; it is refused as creating refuses it. SDKs write the name with brackets."""
@@ -32,10 +32,10 @@ class StoredHandlers:
 
     async def answer_long(self, exchange: Exchange, size: int, make: Callable[[], JsonObject]) -> None:
         """Answer with what `make` makes of stored texts of that many bytes, off the event loop where they are many."""
-        told = await made_of(self._gateway, exchange.caller, size, lambda: encode_body(make()))
+        told = await made_of(self._services, exchange.caller, size, lambda: encode_body(make()))
         await self.respond(exchange, told)
 
     async def respond(self, exchange: Exchange, body: bytes) -> None:
         if not exchange.request_id:
-            exchange.take_id(self._gateway.ids, "req-")
-        await exchange.respond(200, body, [JSON_TYPE, self._gateway.id_header(exchange.name)])
+            exchange.take_id(self._services.ids, "req-")
+        await exchange.respond(200, body, [JSON_TYPE, self._services.request_ids.header(exchange.name)])

@@ -11,7 +11,7 @@ import math
 from smg_core.errors import SmgError, StoreFailed
 from smg_core.history.base import Chain, ExtendExpiry, StoreOperation
 from smg_core.observability.repeats import Repeats
-from smg_core.serving.runtime import Runtime
+from smg_core.serving.services import Services
 
 __all__ = ["ChainTimes", "chain_is_due", "chain_kept_until", "continued_kept"]
 
@@ -33,37 +33,39 @@ def chain_is_due(continued_at: float, now: float, seconds: float) -> bool:
     return math.floor(continued_at / part) != math.floor(now / part)
 
 
-def continued_kept(gateway: Runtime, previous_id: str | None) -> list[StoreOperation]:
+def continued_kept(services: Services, previous_id: str | None) -> list[StoreOperation]:
     """The operation that keeps what an answer continues for as long as the answer; it stands in the write of that."""
-    seconds = gateway.config.history.responses_s
+    seconds = services.live.config.history.responses_s
     if previous_id is None or seconds is None:
         return []
-    return [ExtendExpiry("response", previous_id, chain_kept_until(gateway.clock.time(), seconds))]
+    return [ExtendExpiry("response", previous_id, chain_kept_until(services.clock.time(), seconds))]
 
 
 class ChainTimes:
     """Keeps the chains of one API that are continued."""
 
-    def __init__(self, gateway: Runtime) -> None:
-        self._gateway = gateway
-        self._failures = Repeats(gateway.config.observability.repeat_s, gateway.config.observability.repeats)
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._failures = Repeats(
+            services.live.config.observability.repeat_s, services.live.config.observability.repeats
+        )
 
     async def keep(self, tenant: str, principal: str, chain: Chain) -> None:
         """Keep all links of a chain that is continued, where that is due. Where the store fails, the request goes on without."""
-        seconds, now = self._gateway.config.history.responses_s, self._gateway.clock.time()
+        seconds, now = self._services.live.config.history.responses_s, self._services.clock.time()
         if seconds is None or not chain_is_due(chain.links[-1].created_at, now, seconds):
             return
         until = chain_kept_until(now, seconds)
         operations = [ExtendExpiry("response", link.id, until) for link in chain.links]
         try:
-            await self._gateway.history.write(tenant, operations, principal=principal)
+            await self._services.running.history.write(tenant, operations, principal=principal)
         except SmgError as error:
             self._tell(chain.links[-1].id, error)
 
     def _tell(self, id: str, error: SmgError) -> None:
         """Log that a chain is not kept longer; the same failure is logged only now and then."""
         why = error.cause if isinstance(error, StoreFailed) else error.message
-        again = self._failures.note((type(error).__name__, why), self._gateway.clock.monotonic())
+        again = self._failures.note((type(error).__name__, why), self._services.clock.monotonic())
         if again is not None:
             more = f", {again} more like it since the last time" if again else ""
             log.error("what leads to %s could not be kept longer: %s%s", id, why, more)

@@ -1,6 +1,6 @@
 """The gateway's history while it runs (edge): opened at the start, swept at intervals, closed at the end.
 
-Also where `smg-gateway serve` keeps it when nobody said: one file in the user's state folder. Above: `serving.runtime`,
+Also where `smg-gateway serve` keeps it when nobody said: one file in the user's state folder. Above: `gateway.assembly`,
 `processes.serve`. Below: the room `history`.
 """
 

@@ -10,7 +10,7 @@ import attrs
 
 from smg_core.history.base import Page, StoredRecord
 from smg_core.serving.offload import worked
-from smg_core.serving.runtime import Runtime
+from smg_core.serving.services import Services
 
 __all__ = ["StoredList", "read_list"]
 
@@ -27,9 +27,9 @@ class StoredList(Generic[T]):
 
 
 async def read_list(
-    gateway: Runtime, tenant: str, page: Page[StoredRecord], read: Callable[[bytes], T]
+    services: Services, tenant: str, page: Page[StoredRecord], read: Callable[[bytes], T]
 ) -> StoredList[T]:
     """What `read` makes of each record of a page."""
     size = sum(len(record.body) for record in page.data)
-    data = await worked(gateway, tenant, size, lambda: tuple(read(record.body) for record in page.data))
+    data = await worked(services, tenant, size, lambda: tuple(read(record.body) for record in page.data))
     return StoredList(data, page.has_more, size)

@@ -1,7 +1,7 @@
 """Tools that run here, by the package smg_mcp: the gateway's `ToolService` (edge).
 
 Decides how a request's server becomes one of that package, what its errors are to a client, and how an approval is used once: it
-is a record of the history that only the first can make. Above: `serving.runtime`, which opens it at the start. Below: smg_mcp,
+is a record of the history that only the first can make. Above: `gateway.assembly`, which opens it at the start. Below: smg_mcp,
 which is loaded when it is switched on; the history; the performers of the steps.
 """
 

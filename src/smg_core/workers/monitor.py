@@ -3,7 +3,7 @@
 One task for each worker: it lets the worker join, probes it, and lets it join again when it comes back after an absence, since
 a restarted engine may serve another model. What an outcome means is decided by `health` and by the worker's state table. The
 pipeline reports how each call of an engine ended (`outcome`), so that a lost worker is probed at once instead of at the end of
-the interval. Above: serving.runtime, which passes in how to connect to an engine and what to do when a worker joins.
+the interval. Above: gateway.assembly, which passes in how to connect to an engine and what to do when a worker joins.
 """
 
 import asyncio

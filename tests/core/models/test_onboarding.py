@@ -86,7 +86,7 @@ async def house_of(*workers: str | WorkerSpec, config: Config = ALERT, **argumen
     await gateway.start()
     try:
         async with gateway.http_client(httpx, base_url="http://gateway") as http:
-            yield House(gateway, http, gateway.observer)  # type: ignore[arg-type]
+            yield House(gateway, http, gateway.services.observer)  # type: ignore[arg-type]
     finally:
         await gateway.stop()
 
@@ -448,7 +448,7 @@ async def test_an_engine_that_is_away_holds_no_tokenizer_whatever_an_operator_wa
         await one.stop()
         await eventually(lambda: first.failing)
         if undrained:
-            house.gateway.monitor.signal(first, "undrain", "")
+            house.gateway.services.running.monitor.signal(first, "undrain", "")
         other = await replaced(house, two, attrs.evolve(SAYS, model_folder=other_folder))
         try:
             await eventually(lambda: second.state == "ready")

@@ -11,21 +11,21 @@ from collections.abc import AsyncIterator
 from smg_core.hooks import ProcessSampled, WorkerSampled
 from smg_core.machine.loop_watch import LoopHealth, LoopWatch
 from smg_core.operation.process_table import ProcessTable
-from smg_core.serving.runtime import Runtime
+from smg_core.serving.services import Services
 
 __all__ = ["sample", "sampled_beside"]
 
 _UNWATCHED = LoopHealth()
 
 
-def sample(gateway: Runtime, processes: ProcessTable, loop: LoopHealth = _UNWATCHED) -> ProcessSampled:
+def sample(services: Services, processes: ProcessTable, loop: LoopHealth = _UNWATCHED) -> ProcessSampled:
     """How this process is now, and how its event loop was lately."""
-    workers = [WorkerSampled(each.name, each.state, each.in_flight, each.queued) for each in gateway.registry]
+    workers = [WorkerSampled(each.name, each.state, each.in_flight, each.queued) for each in services.registry]
     return ProcessSampled(
         connections=processes.mine.connections,
-        in_flight=gateway.in_flight,
-        waiting=gateway.executor.waiting,
-        models=len(gateway.models),
+        in_flight=services.in_flight,
+        waiting=services.running.executor.waiting,
+        models=len(services.models),
         workers=tuple(workers),
         lag=loop.lag,
         blocked=loop.blocked,
@@ -36,10 +36,10 @@ def sample(gateway: Runtime, processes: ProcessTable, loop: LoopHealth = _UNWATC
 
 @contextlib.asynccontextmanager
 async def sampled_beside(
-    gateway: Runtime, processes: ProcessTable, watch: LoopWatch, seconds: float
+    services: Services, processes: ProcessTable, watch: LoopWatch, seconds: float
 ) -> AsyncIterator[None]:
     """A context in which it is reported how this process is, every so many seconds."""
-    sampling = asyncio.create_task(_sampled(gateway, processes, watch, seconds), name="metrics sampling")
+    sampling = asyncio.create_task(_sampled(services, processes, watch, seconds), name="metrics sampling")
     try:
         yield
     finally:
@@ -47,7 +47,7 @@ async def sampled_beside(
         await asyncio.gather(sampling, return_exceptions=True)
 
 
-async def _sampled(gateway: Runtime, processes: ProcessTable, watch: LoopWatch, seconds: float) -> None:
+async def _sampled(services: Services, processes: ProcessTable, watch: LoopWatch, seconds: float) -> None:
     while True:
-        gateway.observer.report(sample(gateway, processes, watch.taken()))
+        services.observer.report(sample(services, processes, watch.taken()))
         await asyncio.sleep(seconds)

@@ -13,7 +13,7 @@ from smg_core.http.endpoint import Endpoint, RouteTable
 from smg_core.http.exchange import Exchange
 from smg_core.http.routes import Route
 from smg_core.observability.metrics.exposition import wanted_format
-from smg_core.serving.runtime import Runtime
+from smg_core.serving.services import Lifecycle, Services
 from smg_core.wire.operation import Operation, OperationResponse
 
 __all__ = ["metrics_app", "metrics_route"]
@@ -27,7 +27,9 @@ ABOUT = Operation(
 )
 
 
-def metrics_route(gateway: Runtime, meter: Meter, path: str, needs: str, hosts: Hosts | None = None) -> Route[Endpoint]:
+def metrics_route(
+    services: Services, meter: Meter, path: str, needs: str, hosts: Hosts | None = None
+) -> Route[Endpoint]:
     """The route at `path`; `needs` is the permission that its callers need, or PUBLIC. `hosts` are those that requests may name,
     for a route that nobody is asked at: the app checks the others."""
 
@@ -36,15 +38,17 @@ def metrics_route(gateway: Runtime, meter: Meter, path: str, needs: str, hosts: 
             hosts.check(exchange.scope, exchange.headers.get("host", ""))
         content_type = wanted_format(exchange.headers.get("accept", ""))
         text = await meter.text(content_type)
-        exchange.take_id(gateway.ids, "req-")
-        headers = [(b"content-type", content_type.encode()), gateway.id_header(exchange.name)]
+        exchange.take_id(services.ids, "req-")
+        headers = [(b"content-type", content_type.encode()), services.request_ids.header(exchange.name)]
         await exchange.respond(200, text, headers)
 
     return Route("GET", path, Endpoint(answer, needs, about=ABOUT))
 
 
-def metrics_app(gateway: Runtime, meter: Meter, config: Config) -> App:
+def metrics_app(gateway: Lifecycle, meter: Meter, config: Config) -> App:
     """The app at the port of the metrics, which has that one route."""
     settings = config.metrics
     hosts = hosts_taken(settings.host, settings.allowed_hosts, "metrics.allowed_hosts")
-    return App(gateway, table=RouteTable((metrics_route(gateway, meter, settings.path, PUBLIC, hosts),), hosts))
+    return App(
+        gateway, table=RouteTable((metrics_route(gateway.services, meter, settings.path, PUBLIC, hosts),), hosts)
+    )

@@ -27,7 +27,7 @@ from smg_core.http.exchange import Exchange
 from smg_core.json_types import JsonObject
 from smg_core.request import Caller
 from smg_core.serving.json_handler import decoded_body, json_handler, made_of
-from smg_core.serving.runtime import Runtime
+from smg_core.serving.services import Services
 from smg_core.stored.answers import StoredHandlers
 from smg_core.wire.base import Incoming, Locate
 from smg_core.wire.errors import openai_error
@@ -40,38 +40,38 @@ __all__ = ["Conversations"]
 class Conversations(StoredHandlers):
     """Conversations and their items."""
 
-    def __init__(self, gateway: Runtime) -> None:
-        super().__init__(gateway)
-        self.create = json_handler(gateway, "req-", openai_error, self._create)
-        self.update = json_handler(gateway, "req-", openai_error, self._update)
-        self.add = json_handler(gateway, "req-", openai_error, self._add)
+    def __init__(self, services: Services) -> None:
+        super().__init__(services)
+        self.create = json_handler(services, "req-", openai_error, self._create)
+        self.update = json_handler(services, "req-", openai_error, self._update)
+        self.add = json_handler(services, "req-", openai_error, self._add)
 
     async def _found(self, exchange: Exchange) -> StoredConversation:
         return await self._of(exchange.caller, exchange.path_values["id"])
 
     async def _of(self, caller: Caller, id: str) -> StoredConversation:
-        found = await self._gateway.history.conversation(caller.tenant, id)
+        found = await self._services.running.history.conversation(caller.tenant, id)
         if found is None:
             raise NotFound(f"Conversation with id '{id[:100]}' not found.")
         return found
 
     async def _write(self, caller: Caller, *operations: StoreOperation) -> None:
-        await self._gateway.history.write(caller.tenant, operations, principal=caller.principal)
+        await self._services.running.history.write(caller.tenant, operations, principal=caller.principal)
 
     def _items(self, items: list[JsonObject]) -> tuple[StoredItem, ...]:
-        now = self._gateway.clock.time()
+        now = self._services.clock.time()
         return tuple(StoredItem(id=str(item["id"]), body=encode_body(item), created_at=now) for item in items)
 
     async def _create(self, incoming: Incoming, located: list[Locate]) -> bytes:
         """POST /v1/conversations"""
-        id, suffix = self._gateway.ids("conv_"), self._gateway.ids("")
+        id, suffix = self._services.ids("conv_"), self._services.ids("")
 
         def read() -> tuple[dict[str, str] | None, tuple[StoredItem, ...]]:
             metadata, items = read_conversation(incoming.body, incoming.limits, suffix)
             return metadata, self._items(items)
 
-        metadata, items = await made_of(self._gateway, incoming.caller, len(incoming.body), read)
-        made = StoredConversation(id=id, created_at=self._gateway.clock.time(), metadata=encode_body(metadata or {}))
+        metadata, items = await made_of(self._services, incoming.caller, len(incoming.body), read)
+        made = StoredConversation(id=id, created_at=self._services.clock.time(), metadata=encode_body(metadata or {}))
         first = [AppendItems(id, items)] if items else []
         await self._write(incoming.caller, PutConversation(made, if_version=0), *first)
         return encode_body(_conversation(made))
@@ -84,7 +84,7 @@ class Conversations(StoredHandlers):
         """POST /v1/conversations/{id}"""
         found = await self._of(incoming.caller, incoming.path_values["id"])
         metadata, items = await decoded_body(
-            self._gateway, incoming, lambda given: read_conversation(given.body, given.limits, "")
+            self._services, incoming, lambda given: read_conversation(given.body, given.limits, "")
         )
         if items:
             raise InvalidRequest("Unknown parameter: 'items'.", param="items", code="unknown_parameter")
@@ -103,7 +103,7 @@ class Conversations(StoredHandlers):
         """GET /v1/conversations/{id}/items"""
         self.check_include(exchange)
         found, query = await self._found(exchange), read_items_query(exchange.query)
-        history, tenant, after = self._gateway.history, exchange.caller.tenant, query.after
+        history, tenant, after = self._services.running.history, exchange.caller.tenant, query.after
         page = await history.items(tenant, found.id, after=after, limit=query.limit, newest_first=query.newest_first)
         if not page.data and after is not None and await history.item(tenant, found.id, after) is None:
             raise not_in_list(after)
@@ -115,19 +115,19 @@ class Conversations(StoredHandlers):
     async def _add(self, incoming: Incoming, located: list[Locate]) -> bytes:
         """POST /v1/conversations/{id}/items"""
         found = await self._of(incoming.caller, incoming.path_values["id"])
-        suffix = self._gateway.ids("")
+        suffix = self._services.ids("")
 
         def read() -> tuple[tuple[StoredItem, ...], bytes]:
             items = read_new_items(incoming.body, incoming.limits, suffix)
             return self._items(items), encode_body(item_list(items, False))
 
-        items, told = await made_of(self._gateway, incoming.caller, len(incoming.body), read)
+        items, told = await made_of(self._services, incoming.caller, len(incoming.body), read)
         await self._write(incoming.caller, AppendItems(found.id, items))
         return told
 
     async def _one(self, exchange: Exchange) -> StoredItem:
         conversation, id = await self._found(exchange), exchange.path_values["item_id"]
-        found = await self._gateway.history.item(exchange.caller.tenant, conversation.id, id)
+        found = await self._services.running.history.item(exchange.caller.tenant, conversation.id, id)
         if found is None:
             raise NotFound(f"Item with id '{id[:100]}' not found in this conversation.")
         return found

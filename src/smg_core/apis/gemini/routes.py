@@ -18,7 +18,7 @@ from smg_core.request import Caller
 from smg_core.serving.inference import Inference
 from smg_core.serving.json_handler import decoded_body, json_handler
 from smg_core.serving.prompt_count import prompt_count
-from smg_core.serving.runtime import Runtime
+from smg_core.serving.services import Services
 from smg_core.wire.base import Incoming, Locate
 from smg_core.wire.errors import gemini_error
 from smg_core.wire.json_text import encode_object
@@ -30,11 +30,11 @@ JSON_TYPE: Header = (b"content-type", b"application/json")
 VERSIONS = ("v1", "v1beta", "v1alpha")
 
 
-def gemini_routes(gateway: Runtime) -> list[Route[Endpoint]]:
+def gemini_routes(services: Services) -> list[Route[Endpoint]]:
     """The routes, over `gateway`."""
-    whole, streamed = Inference(gateway, GENERATE_CONTENT), Inference(gateway, STREAM_GENERATE_CONTENT)
-    counting = _counting(gateway)
-    models = GeminiModelRoutes(gateway)
+    whole, streamed = Inference(services, GENERATE_CONTENT), Inference(services, STREAM_GENERATE_CONTENT)
+    counting = _counting(services)
+    models = GeminiModelRoutes(services)
     found: list[Route[Endpoint]] = []
     for version in VERSIONS:
         verbs = (
@@ -56,26 +56,26 @@ def gemini_routes(gateway: Runtime) -> list[Route[Endpoint]]:
     return found
 
 
-def _counting(gateway: Runtime) -> Handler:
+def _counting(services: Services) -> Handler:
     async def count(incoming: Incoming, located: list[Locate]) -> bytes:
-        decoded = await decoded_body(gateway, incoming, decode_count)
+        decoded = await decoded_body(services, incoming, decode_count)
         located.append(decoded.locate)
-        return encode_object({"totalTokens": (await prompt_count(gateway, decoded.generation)).tokens})
+        return encode_object({"totalTokens": (await prompt_count(services, decoded.generation)).tokens})
 
-    return json_handler(gateway, "", gemini_error, count)
+    return json_handler(services, "", gemini_error, count)
 
 
 class GeminiModelRoutes:
     """The models in Google's shape."""
 
-    def __init__(self, gateway: Runtime) -> None:
-        self._gateway = gateway
+    def __init__(self, services: Services) -> None:
+        self._services = services
 
     async def all(self, exchange: Exchange) -> None:
         """A page of the models."""
         query = exchange.query
         size, token = (query.get(name, ("",))[-1] for name in ("pageSize", "pageToken"))
-        cards = [self._card(name, exchange.caller) for name in self._gateway.names(exchange.caller)]
+        cards = [self._card(name, exchange.caller) for name in self._services.lookup.names(exchange.caller)]
         await self._respond(exchange, gemini_models_body(cards, size, token))
 
     async def one(self, exchange: Exchange) -> None:
@@ -83,10 +83,10 @@ class GeminiModelRoutes:
         await self._respond(exchange, gemini_model_body(self._card(exchange.path_values["model"], exchange.caller)))
 
     def _card(self, name: str, caller: Caller) -> ModelCard:
-        model = self._gateway.served_or_refused(name, caller)
+        model = self._services.lookup.served_or_refused(name, caller)
         parent = model.primary if model.adapter else None
         return ModelCard(name, model.created, max_model_len=model.context_length or None, parent=parent)
 
     async def _respond(self, exchange: Exchange, body: bytes) -> None:
-        exchange.take_id(self._gateway.ids, "req-")
-        await exchange.respond(200, body, [JSON_TYPE, self._gateway.id_header(exchange.name)])
+        exchange.take_id(self._services.ids, "req-")
+        await exchange.respond(200, body, [JSON_TYPE, self._services.request_ids.header(exchange.name)])

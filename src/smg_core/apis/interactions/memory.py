@@ -23,7 +23,7 @@ from smg_core.history.base import AppendEvents, PutResponse, StoredEvent, StoreO
 from smg_core.json_types import JsonObject
 from smg_core.observability.repeats import Repeats
 from smg_core.serving.offload import worked
-from smg_core.serving.runtime import Runtime
+from smg_core.serving.services import Services
 from smg_core.stored.expiry import ChainTimes, continued_kept
 from smg_core.wire.base import StreamEncoder, WholeEncoder
 from smg_core.wire.decoding import OWN_LEVELS
@@ -39,17 +39,19 @@ _PENDING = ("queued", "in_progress")
 class InteractionMemory:
     """The memory of one gateway's Interactions API."""
 
-    def __init__(self, gateway: Runtime) -> None:
-        self._gateway = gateway
-        self._chains = ChainTimes(gateway)
-        self._failures = Repeats(gateway.config.observability.repeat_s, gateway.config.observability.repeats)
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._chains = ChainTimes(services)
+        self._failures = Repeats(
+            services.live.config.observability.repeat_s, services.live.config.observability.repeats
+        )
 
     async def recall(self, decoded: InteractionRequest) -> InteractionRequest:
         """The request with the steps that it continues. A tenant of which nothing is kept is answered as if it had asked for
         nothing to be stored."""
         generation = decoded.generation
         caller = generation.caller
-        if decoded.store and not self._gateway.history.keeps(caller.tenant, caller.principal):
+        if decoded.store and not self._services.running.history.keeps(caller.tenant, caller.principal):
             kept_nothing = replace(generation, history=replace(generation.history, store=False))
             decoded = replace(decoded, generation=kept_nothing)
         previous = generation.history.previous_id
@@ -58,21 +60,21 @@ class InteractionMemory:
         texts = await self._chain(decoded, previous)
 
         def whole() -> InteractionRequest:
-            bounds = NestedJson(self._gateway.limits, "the steps before this request", own=OWN_LEVELS)
+            bounds = NestedJson(self._services.live.limits, "the steps before this request", own=OWN_LEVELS)
             for text in texts:  # held to the bounds of a body, before they are parsed: many small ones make a large one
                 bounds.check(text, PREVIOUS)
             return continued_interaction(decoded, [step for text in texts for step in msgspec.json.decode(text)])
 
-        return await worked(self._gateway, caller.tenant, generation.size + sum(map(len, texts)), whole)
+        return await worked(self._services, caller.tenant, generation.size + sum(map(len, texts)), whole)
 
     async def _chain(self, decoded: InteractionRequest, previous: str) -> list[bytes]:
         caller, known = decoded.generation.caller, previous.startswith(INTERACTION_PREFIX)
-        chain = await self._gateway.history.chain(caller.tenant, previous) if known else None
+        chain = await self._services.running.history.chain(caller.tenant, previous) if known else None
         if chain is None or chain.missing is not None:
             missing = (chain.missing if chain else previous) or ""
             raise NotFound(f"Interaction not found: {missing[:100]}", param=PREVIOUS)
         if chain.links[-1].status in _PENDING:
-            after = self._gateway.admission.retry_after
+            after = self._services.admission.retry_after
             raise Conflict(f"The interaction {previous} is not complete yet.", param=PREVIOUS, retry_after=after)
         if decoded.store:
             await self._chains.keep(caller.tenant, caller.principal, chain)
@@ -98,17 +100,17 @@ class InteractionMemory:
 
     async def _write(self, decoded: InteractionRequest, found: JsonObject, frames: bytes) -> None:
         caller, size = decoded.generation.caller, interaction_bytes(decoded, found) + len(frames)
-        operations = await worked(self._gateway, caller.tenant, size, lambda: _operations(decoded, found, frames))
-        operations += continued_kept(self._gateway, decoded.generation.history.previous_id)
+        operations = await worked(self._services, caller.tenant, size, lambda: _operations(decoded, found, frames))
+        operations += continued_kept(self._services, decoded.generation.history.previous_id)
         try:
-            await self._gateway.history.write(caller.tenant, operations, principal=caller.principal)
+            await self._services.running.history.write(caller.tenant, operations, principal=caller.principal)
         except SmgError as error:
             self._tell(decoded.generation.id, error)
 
     def _tell(self, id: str, error: SmgError) -> None:
         """Log that an interaction was not kept, once a while for the same failure."""
         why = error.cause if isinstance(error, StoreFailed) else error.message
-        again = self._failures.note((type(error).__name__, why), self._gateway.clock.monotonic())
+        again = self._failures.note((type(error).__name__, why), self._services.clock.monotonic())
         if again is not None:
             more = f", {again} more like it since the last time" if again else ""
             log.error("the interaction %s was answered and could not be kept: %s%s", id, why, more)

@@ -23,7 +23,7 @@ from smg_core.http.endpoint import Endpoint, Handler
 from smg_core.http.exchange import Exchange
 from smg_core.http.routes import Route
 from smg_core.serving.inference import Inference
-from smg_core.serving.runtime import Runtime
+from smg_core.serving.services import Services
 from smg_core.stored.answers import StoredHandlers
 
 __all__ = ["interaction_routes"]
@@ -32,17 +32,17 @@ _REVISIONS: tuple[tuple[str, Revision], ...] = (("v1", "steps"), ("v1beta", "leg
 
 
 def interaction_routes(
-    gateway: Runtime, background: Background, api: BackgroundApi[InteractionRequest]
+    services: Services, background: Background, api: BackgroundApi[InteractionRequest]
 ) -> list[Route[Endpoint]]:
     """The routes, over `gateway`; `background` has what is made there, by the row `api`."""
     found: list[Route[Endpoint]] = []
-    log_bytes, detach = gateway.config.responses.log_bytes, partial(background.create, api)
+    log_bytes, detach = services.live.config.responses.log_bytes, partial(background.create, api)
     for version, usual in _REVISIONS:
-        made = interactions_api(usual, gateway.clock.time, api.memory, log_bytes)
-        stored = _Interactions(gateway, background, api, usual)
+        made = interactions_api(usual, services.clock.time, api.memory, log_bytes)
+        stored = _Interactions(services, background, api, usual)
         one = "/interactions/{id}"
         rows: tuple[tuple[str, str, Handler], ...] = (
-            ("POST", "/interactions", Inference(gateway, made, detach)),
+            ("POST", "/interactions", Inference(services, made, detach)),
             ("GET", one, stored.retrieve),
             ("DELETE", one, stored.delete),
             ("POST", f"{one}/cancel", stored.cancel),
@@ -63,15 +63,15 @@ class _Interactions(StoredHandlers):
     """Interactions by their ids, where requests that name no revision are of the `usual` one."""
 
     def __init__(
-        self, gateway: Runtime, background: Background, api: BackgroundApi[InteractionRequest], usual: Revision
+        self, services: Services, background: Background, api: BackgroundApi[InteractionRequest], usual: Revision
     ) -> None:
-        super().__init__(gateway)
+        super().__init__(services)
         self._background, self._api, self._usual = background, api, usual
 
     async def _found(self, exchange: Exchange) -> StoredResponse:
         id = exchange.path_values["id"]
         known = id.startswith(INTERACTION_PREFIX)
-        found = await self._gateway.history.response(exchange.caller.tenant, id) if known else None
+        found = await self._services.running.history.response(exchange.caller.tenant, id) if known else None
         if found is None:
             raise NotFound(f"Interaction not found: {id[:100]}")
         return found

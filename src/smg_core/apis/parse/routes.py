@@ -15,7 +15,7 @@ from smg_core.http.routes import Route
 from smg_core.request import GenerationRequest
 from smg_core.serving.fallback_model import answering_model
 from smg_core.serving.inference import take_back_cancellation
-from smg_core.serving.runtime import Runtime
+from smg_core.serving.services import Services
 from smg_core.tokenizer.base import GivenUp
 from smg_core.wire.settings import LimitsConfig
 from smg_parsers import Family
@@ -29,32 +29,32 @@ JSON_TYPE: Header = (b"content-type", b"application/json")
 Parse = Callable[[bytes, LimitsConfig, FamilyOf, GivenUp], bytes]
 
 
-def parse_routes(gateway: Runtime) -> list[Route[Endpoint]]:
+def parse_routes(services: Services) -> list[Route[Endpoint]]:
     """The two routes."""
-    calls = Endpoint(_handler(gateway, parse_function_call), "parse", reads_json=True, about=PARSE_CALLS)
-    reasoning = Endpoint(_handler(gateway, parse_reasoning), "parse", reads_json=True, about=PARSE_REASONING)
+    calls = Endpoint(_handler(services, parse_function_call), "parse", reads_json=True, about=PARSE_CALLS)
+    reasoning = Endpoint(_handler(services, parse_reasoning), "parse", reads_json=True, about=PARSE_REASONING)
     return [Route("POST", "/parse/function_call", calls), Route("POST", "/parse/reasoning", reasoning)]
 
 
-def _handler(gateway: Runtime, parse: Parse) -> Handler:
+def _handler(services: Services, parse: Parse) -> Handler:
     async def answer(exchange: Exchange) -> None:
-        with gateway.admission.bodies.open() as held:
-            parsed = await read(exchange, await exchange.body(gateway.body_bytes, held))
+        with services.admission.bodies.open() as held:
+            parsed = await read(exchange, await exchange.body(services.lookup.body_bytes, held))
         if parsed is None:
             return
-        exchange.take_id(gateway.ids, "req-")
-        await exchange.respond(200, parsed, [JSON_TYPE, gateway.id_header(exchange.name)])
+        exchange.take_id(services.ids, "req-")
+        await exchange.respond(200, parsed, [JSON_TYPE, services.request_ids.header(exchange.name)])
 
     async def read(exchange: Exchange, body: bytes) -> bytes | None:
         def family_of(name: str) -> Family | None:
             asked = GenerationRequest(exchange.request_id, name, caller=exchange.caller, headers=exchange.headers)
-            served = answering_model(gateway, asked)
+            served = answering_model(services, asked)
             return served.parser if served is not None else None
 
         exchange.watch()
         try:
-            return await gateway.executor.run(
-                lambda given_up: parse(body, gateway.limits, family_of, given_up),
+            return await services.running.executor.run(
+                lambda given_up: parse(body, services.live.limits, family_of, given_up),
                 size=len(body) * PARSE_COST,
                 caller=exchange.caller.tenant,
             )

@@ -27,7 +27,7 @@ from smg_core.serving.offload import worked
 from smg_core.serving.prompt_count import only_model
 from smg_core.serving.request_finished import how_it_ended
 from smg_core.serving.request_traces import account_of, observer_of, traced
-from smg_core.serving.runtime import Runtime
+from smg_core.serving.services import Services
 from smg_core.serving.timeouts import CurrentTimeouts
 
 __all__ = ["PoolInference"]
@@ -41,25 +41,25 @@ EXPLAIN = "x-smg-explain"
 class PoolInference(Generic[D]):
     """Answers one API's requests."""
 
-    def __init__(self, gateway: Runtime, api: PoolApi[D]) -> None:
-        self._gateway = gateway
+    def __init__(self, services: Services, api: PoolApi[D]) -> None:
+        self._services = services
         self._api = api
-        self._rules = CurrentTimeouts(gateway)
-        self._observer = observer_of(gateway)
+        self._rules = CurrentTimeouts(services)
+        self._observer = observer_of(services)
 
     async def __call__(self, exchange: Exchange) -> None:
-        async with traced(exchange, self._gateway):
+        async with traced(exchange, self._services):
             await self._handle(exchange)
 
     async def _handle(self, exchange: Exchange) -> None:
-        gateway = self._gateway
-        exchange.take_id(gateway.ids, self.id_prefix)
-        trace = account_of(exchange, gateway, self._observer)
+        services = self._services
+        exchange.take_id(services.ids, self.id_prefix)
+        trace = account_of(exchange, services, self._observer)
         decoded: D | None = None
         pooled: Pooled | None = None
         failure: SmgError | None = None
         over = False
-        place = gateway.admission.place()
+        place = services.admission.place()
         try:
             decoded = self._with_model(await self._admit(exchange, place), exchange)
             pooled, failure = await self._answer(exchange, decoded, trace)
@@ -86,17 +86,17 @@ class PoolInference(Generic[D]):
         return self._api.prefix
 
     async def _admit(self, exchange: Exchange, place: RequestPlace) -> D:
-        gateway = self._gateway
-        gateway.admission.check_room()
-        with gateway.admission.bodies.open() as held:
-            body = await exchange.body(gateway.body_bytes, held)
+        services = self._services
+        services.admission.check_room()
+        with services.admission.bodies.open() as held:
+            body = await exchange.body(services.lookup.body_bytes, held)
             place.take()
-            incoming = incoming_of(gateway, exchange, body)
+            incoming = incoming_of(services, exchange, body)
             if len(body) <= DECODED_INLINE:
                 return self._api.decode(incoming)
             exchange.watch()
             try:
-                return await worked(gateway, exchange.caller.tenant, len(body), lambda: self._api.decode(incoming))
+                return await worked(services, exchange.caller.tenant, len(body), lambda: self._api.decode(incoming))
             finally:
                 exchange.unwatch()
 
@@ -104,43 +104,43 @@ class PoolInference(Generic[D]):
         """The request with the model that is meant where its body names none. Raises InvalidRequest where there are several."""
         if decoded.request.model:
             return decoded
-        name = only_model(self._gateway, "", exchange.caller)
+        name = only_model(self._services, "", exchange.caller)
         found = replace(cast("Struct", decoded), request=replace(decoded.request, model=name))
         return cast("D", found)  # what decoders return is a Struct each
 
     async def _answer(self, exchange: Exchange, decoded: D, trace: Trace) -> tuple[Pooled | None, SmgError | None]:
         """Answer an admitted request: what was made of it, or the error that its client was told."""
-        gateway, request = self._gateway, decoded.request
+        services, request = self._services, decoded.request
         timeouts = self._timeouts(exchange, decoded)
-        now = gateway.clock.monotonic()
+        now = services.clock.monotonic()
         trace.report(RequestStarted(request.id, self._api.name, request.model, False, trace.started, now))
         exchange.watch(timeouts.write)
         pooled = await self._pooled(exchange, decoded, timeouts, trace)
         body = await self._written(decoded, pooled)
         exchange.unwatch()
-        head = [JSON_TYPE, gateway.id_header(exchange.name)]
-        if gateway.explains and exchange.headers.get(EXPLAIN, "0") not in ("0", "false", ""):
-            head.append((EXPLAIN.encode(), pool_explained(gateway, trace, request, pooled).encode()))
+        head = [JSON_TYPE, services.request_ids.header(exchange.name)]
+        if services.live.explains and exchange.headers.get(EXPLAIN, "0") not in ("0", "false", ""):
+            head.append((EXPLAIN.encode(), pool_explained(services, trace, request, pooled).encode()))
         await exchange.respond(200, body, head)
         return pooled, None
 
     async def _pooled(self, exchange: Exchange, decoded: D, timeouts: Timeouts, trace: Trace) -> Pooled:
-        gateway, request = self._gateway, decoded.request
-        model = gateway.served_or_refused(request.model, request.caller)
+        services, request = self._services, decoded.request
+        model = services.lookup.served_or_refused(request.model, request.caller)
         terms = PoolTerms(
-            settings=gateway.config.pooling,
+            settings=services.live.config.pooling,
             timeouts=timeouts,
-            retries=gateway.config.routing.retries,
-            budgets=gateway.admission.retry_budgets,
+            retries=services.live.config.routing.retries,
+            budgets=services.admission.retry_budgets,
             number_bytes=decoded.number_bytes,
-            answer_bytes=gateway.config.limits.answer_bytes,
+            answer_bytes=services.live.config.limits.answer_bytes,
         )
         left = None
         if timeouts.request is not None:
-            left = max(0.0, trace.started + timeouts.request - gateway.clock.monotonic())
+            left = max(0.0, trace.started + timeouts.request - services.clock.monotonic())
         try:
             async with asyncio.timeout(left):
-                return await gateway.performers.pooling(request, model, terms, trace)
+                return await services.running.performers.pooling(request, model, terms, trace)
         except TimeoutError:
             raise DeadlineExceeded(f"The request was not complete within {timeouts.request or 0:g} seconds.") from None
 
@@ -151,13 +151,13 @@ class PoolInference(Generic[D]):
             decoded.request.model,
             vectors,
             pooled.prompt_tokens,
-            int(self._gateway.clock.time()),
+            int(self._services.clock.time()),
             pooled.method,
             pooled.model.labels,
             [each.label for each in pooled.vectors],
         )
         size = sum(map(len, made.vectors)) * decoded.number_bytes
-        return await worked(self._gateway, decoded.request.caller.tenant, size, lambda: self._api.body(decoded, made))
+        return await worked(self._services, decoded.request.caller.tenant, size, lambda: self._api.body(decoded, made))
 
     def _timeouts(self, exchange: Exchange, decoded: D) -> Timeouts:
         request = decoded.request
@@ -168,14 +168,14 @@ class PoolInference(Generic[D]):
     def _why_cancelled(self, exchange: Exchange) -> SmgError | None:
         if exchange.gone:
             return ClientGone("The client left before its answer was complete.")
-        return self._gateway.admission.shut_down() if self._gateway.admission.draining else None
+        return self._services.admission.shut_down() if self._services.admission.draining else None
 
     async def _refuse(self, exchange: Exchange, error: SmgError, decoded: D | None) -> None:
         """Answer with the API's error envelope."""
         exchange.unwatch()
-        gateway = self._gateway
+        services = self._services
         error = await exchange.told(error)
-        headers = [*refusal_headers(gateway, error), gateway.id_header(exchange.name)]
+        headers = [*refusal_headers(services, error), services.request_ids.header(exchange.name)]
         locate = None if decoded is None else decoded.locate
         await exchange.respond(self._api.status(error), self._api.error(error, exchange.request_id, locate), headers)
 
@@ -196,12 +196,12 @@ class PoolInference(Generic[D]):
             self._api.name,
             model,
             trace,
-            seconds=self._gateway.clock.monotonic() - trace.started,
+            seconds=self._services.clock.monotonic() - trace.started,
             usage=None if pooled is None else pooled.usage,
             over=over,
             failure=failure,
             client_id=exchange.client_id,
-            served=self._gateway.served_name(model, exchange.caller),
+            served=self._services.lookup.served_name(model, exchange.caller),
             tenant=exchange.caller.tenant,
             trace_id=exchange.trace_id,
             sampled=exchange.sampled,

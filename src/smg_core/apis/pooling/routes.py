@@ -21,7 +21,7 @@ from smg_core.apis.pooling.api import (
 from smg_core.apis.pooling.handler import PoolInference
 from smg_core.http.endpoint import Endpoint, Handler
 from smg_core.http.routes import Route
-from smg_core.serving.runtime import Runtime
+from smg_core.serving.services import Services
 from smg_core.wire.operation import Operation
 
 __all__ = ["pooling_routes"]
@@ -29,16 +29,16 @@ __all__ = ["pooling_routes"]
 GEMINI_VERSIONS = ("v1", "v1beta", "v1alpha")
 
 
-def pooling_routes(gateway: Runtime) -> list[Route[Endpoint]]:
+def pooling_routes(services: Services) -> list[Route[Endpoint]]:
     """The routes, over `gateway`."""
     found = [
-        Route("POST", "/v1/embeddings", _endpoint(PoolInference(gateway, EMBEDDINGS), descriptions.EMBEDDINGS)),
-        Route("POST", "/v1/embed", _endpoint(PoolInference(gateway, COHERE_EMBED_V1), descriptions.COHERE_EMBED_V1)),
-        Route("POST", "/v2/embed", _endpoint(PoolInference(gateway, COHERE_EMBED), descriptions.COHERE_EMBED)),
+        Route("POST", "/v1/embeddings", _endpoint(PoolInference(services, EMBEDDINGS), descriptions.EMBEDDINGS)),
+        Route("POST", "/v1/embed", _endpoint(PoolInference(services, COHERE_EMBED_V1), descriptions.COHERE_EMBED_V1)),
+        Route("POST", "/v2/embed", _endpoint(PoolInference(services, COHERE_EMBED), descriptions.COHERE_EMBED)),
     ]
-    rerank, score = PoolInference(gateway, RERANK), PoolInference(gateway, SCORE)
-    first = PoolInference(gateway, BARE_RERANK) if gateway.config.pooling.bare_rerank else rerank
-    classify = PoolInference(gateway, CLASSIFY)
+    rerank, score = PoolInference(services, RERANK), PoolInference(services, SCORE)
+    first = PoolInference(services, BARE_RERANK) if services.live.config.pooling.bare_rerank else rerank
+    classify = PoolInference(services, CLASSIFY)
     for version in ("", "_v1"):
         path = version.replace("_", "/")
         about = attrs.evolve(descriptions.RERANK, name=f"{descriptions.RERANK.name}{version}")
@@ -47,8 +47,8 @@ def pooling_routes(gateway: Runtime) -> list[Route[Endpoint]]:
         found.append(Route("POST", f"{path}/score", _endpoint(score, about)))
         about = attrs.evolve(descriptions.CLASSIFY, name=f"{descriptions.CLASSIFY.name}{version}")
         found.append(Route("POST", f"{path}/classify", _endpoint(classify, about)))
-    found.append(Route("POST", "/v2/rerank", _endpoint(PoolInference(gateway, RERANK_V2), descriptions.RERANK_V2)))
-    one, batch = PoolInference(gateway, EMBED_CONTENT), PoolInference(gateway, BATCH_EMBED)
+    found.append(Route("POST", "/v2/rerank", _endpoint(PoolInference(services, RERANK_V2), descriptions.RERANK_V2)))
+    one, batch = PoolInference(services, EMBED_CONTENT), PoolInference(services, BATCH_EMBED)
     for version in GEMINI_VERSIONS:
         verbs: tuple[tuple[str, Handler, Operation], ...] = (
             ("embedContent", one, descriptions.EMBED_CONTENT),

@@ -34,7 +34,7 @@ from smg_core.history.base import (
 from smg_core.json_types import JsonObject
 from smg_core.observability.repeats import Repeats
 from smg_core.serving.offload import worked
-from smg_core.serving.runtime import Runtime
+from smg_core.serving.services import Services
 from smg_core.stored.expiry import ChainTimes, continued_kept
 from smg_core.stored.locks import LOCKED, ConversationLocks
 from smg_core.wire.base import StreamEncoder, WholeEncoder
@@ -66,11 +66,13 @@ class Earlier:
 class ResponseMemory:
     """The memory of one gateway's Responses API."""
 
-    def __init__(self, gateway: Runtime) -> None:
-        self._gateway = gateway
-        self._failures = Repeats(gateway.config.observability.repeat_s, gateway.config.observability.repeats)
-        self._chains = ChainTimes(gateway)
-        self._locks = ConversationLocks(lambda: gateway.history, gateway.call_later)
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._failures = Repeats(
+            services.live.config.observability.repeat_s, services.live.config.observability.repeats
+        )
+        self._chains = ChainTimes(services)
+        self._locks = ConversationLocks(lambda: services.running.history, services.call_later)
 
     # ------------------------------------------------------------------------------------------------------------ before
 
@@ -79,7 +81,7 @@ class ResponseMemory:
         nothing is kept is answered as if it had asked for nothing to be stored."""
         generation = decoded.generation
         caller = generation.caller
-        if decoded.store and not self._gateway.history.keeps(caller.tenant, caller.principal):
+        if decoded.store and not self._services.running.history.keeps(caller.tenant, caller.principal):
             kept_nothing = replace(generation, history=replace(generation.history, store=False))
             decoded = replace(decoded, generation=kept_nothing)
         if not decoded.waits_for_history:
@@ -107,21 +109,21 @@ class ResponseMemory:
             self._check_bounds(texts, "conversation" if reference.previous_id is None else "previous_response_id")
             items: list[JsonObject] = [item for text in texts for item in msgspec.json.decode(text)]
             given = [*items, *decoded.items]
-            summaries = opened_compactions(self._gateway.sealer, given, decoded.generation.caller)
+            summaries = opened_compactions(self._services.running.sealer, given, decoded.generation.caller)
             named = {id: item for item in items if (id := str(item.get("id"))) in wanted}
             return continued(decoded, items, summaries, named | referred)
 
-        return await worked(self._gateway, tenant, decoded.generation.size + sum(map(len, texts)), whole)
+        return await worked(self._services, tenant, decoded.generation.size + sum(map(len, texts)), whole)
 
     def _check_bounds(self, texts: Sequence[bytes], param: str) -> None:
         """Hold what was loaded to the bounds of a body, before it is parsed: many small texts make a large one."""
-        bounds = NestedJson(self._gateway.limits, "the items before this request", own=OWN_LEVELS)
+        bounds = NestedJson(self._services.live.limits, "the items before this request", own=OWN_LEVELS)
         for text in texts:
             bounds.check(text, param)
 
     async def _chain(self, decoded: ResponsesRequest, previous: str) -> list[bytes]:
         caller, known = decoded.generation.caller, previous.startswith(PREFIX)
-        chain = await self._gateway.history.chain(caller.tenant, previous) if known else None
+        chain = await self._services.running.history.chain(caller.tenant, previous) if known else None
         if chain is None or chain.missing is not None:
             raise InvalidRequest(
                 f"Previous response with id '{(chain.missing if chain else previous) or ''}' not found.",
@@ -139,12 +141,12 @@ class ResponseMemory:
         return [text for link in chain.links for text in (link.input, link.output)]
 
     async def _conversation(self, tenant: str, id: str) -> list[bytes]:
-        most, most_bytes = self._gateway.limits.messages, self._gateway.config.history.chain_bytes
+        most, most_bytes = self._services.live.limits.messages, self._services.live.config.history.chain_bytes
         after: str | ItemPosition | None = None
         size = 0
         found: list[bytes] = []
         while True:
-            page = await self._gateway.history.items(tenant, id, after=after, limit=_PAGE)
+            page = await self._services.running.history.items(tenant, id, after=after, limit=_PAGE)
             found += [item.body for item in page.data]
             size += sum(len(item.body) for item in page.data)
             if len(found) > most:
@@ -157,19 +159,19 @@ class ResponseMemory:
 
     async def _lock(self, decoded: ResponsesRequest, id: str) -> None:
         """Lock the conversation for this request: two writers would not see each other's items."""
-        history, tenant = self._gateway.history, decoded.generation.caller.tenant
+        history, tenant = self._services.running.history, decoded.generation.caller.tenant
         if await history.conversation(tenant, id) is None:
             raise NotFound(f"Conversation with id '{id}' not found.", param="conversation")
         if not decoded.store:
             return
-        settings = self._gateway.config.responses
+        settings = self._services.live.config.responses
         seconds = settings.lease_s if decoded.generation.background else settings.lock_s
         if not await self._locks.take(decoded.generation.id, tenant, id, seconds):
             raise Conflict(
                 "Another response is being made in this conversation.",
                 param="conversation",
                 code=LOCKED,
-                retry_after=self._gateway.admission.retry_after,
+                retry_after=self._services.admission.retry_after,
             )
 
     async def hold(self, id: str, tenant: str) -> None:
@@ -180,17 +182,17 @@ class ResponseMemory:
     async def _referred(self, tenant: str, ids: Sequence[str]) -> dict[str, JsonObject]:
         """The items of these ids, each from the newest response that has it."""
         found: dict[str, JsonObject] = {}
-        wanted, most = frozenset(ids), self._gateway.config.history.chain_bytes
+        wanted, most = frozenset(ids), self._services.live.config.history.chain_bytes
         size = 0
         while wanted:
-            responses = await self._gateway.history.holding(tenant, sorted(wanted))
+            responses = await self._services.running.history.holding(tenant, sorted(wanted))
             texts = [text for each in responses for text in (each.input, each.output)]
             size += sum(map(len, texts))
             if size > most:
                 raise InvalidRequest(
                     f"The items referred to are in responses of more than {most:,} bytes.", param="input"
                 )
-            among = await worked(self._gateway, tenant, sum(map(len, texts)), partial(self._among, texts, wanted))
+            among = await worked(self._services, tenant, sum(map(len, texts)), partial(self._among, texts, wanted))
             if not among:
                 break
             found |= among
@@ -211,7 +213,7 @@ class ResponseMemory:
 
     def seal(self, decoded: ResponsesRequest, said: bytes) -> str:
         """The encrypted_content of a compaction."""
-        return sealed_compaction(self._gateway.sealer, said, decoded.generation.caller)
+        return sealed_compaction(self._services.running.sealer, said, decoded.generation.caller)
 
     # ------------------------------------------------------------------------------------------------------------- after
 
@@ -233,14 +235,14 @@ class ResponseMemory:
         await asyncio.shield(self._write(decoded, response))
 
     async def _write(self, decoded: ResponsesRequest, response: JsonObject) -> None:
-        gateway, caller, id = self._gateway, decoded.generation.caller, decoded.generation.id
+        services, caller, id = self._services, decoded.generation.caller, decoded.generation.id
 
         def operations() -> tuple[StoreOperation, list[AppendItems]]:
             return PutResponse(stored_response(decoded, response)), turn_of(decoded, response)
 
-        before = continued_kept(gateway, decoded.history.previous_id)
-        put, turn = await worked(gateway, caller.tenant, answer_bytes(decoded, response), operations)
-        write = partial(gateway.history.write, caller.tenant, principal=caller.principal)
+        before = continued_kept(services, decoded.history.previous_id)
+        put, turn = await worked(services, caller.tenant, answer_bytes(decoded, response), operations)
+        write = partial(services.running.history.write, caller.tenant, principal=caller.principal)
         try:
             try:
                 await write([put, *before, *turn], lease=self._locks.lease(id))
@@ -253,7 +255,7 @@ class ResponseMemory:
     def _tell(self, id: str, error: SmgError) -> None:
         """Log that a response was not kept; the same failure is logged only now and then."""
         why = error.cause if isinstance(error, StoreFailed) else error.message
-        again = self._failures.note((type(error).__name__, why), self._gateway.clock.monotonic())
+        again = self._failures.note((type(error).__name__, why), self._services.clock.monotonic())
         if again is not None:
             more = f", {again} more like it since the last time" if again else ""
             what = "kept" if isinstance(error, StoreFailed) else "kept in its conversation"

@@ -11,7 +11,7 @@ from smg_core.background.api import BackgroundApi
 from smg_core.background.service import Background
 from smg_core.http.endpoint import Endpoint, Handler
 from smg_core.http.routes import Route
-from smg_core.serving.runtime import Runtime
+from smg_core.serving.services import Services
 
 __all__ = ["stored_routes"]
 
@@ -23,10 +23,10 @@ _READ = frozenset(("POST", pattern) for pattern in ("/v1/conversations", _CONVER
 
 
 def stored_routes(
-    gateway: Runtime, background: Background, api: BackgroundApi[ResponsesRequest]
+    services: Services, background: Background, api: BackgroundApi[ResponsesRequest]
 ) -> tuple[Route[Endpoint], ...]:
     """The routes, over `gateway`; `background` has what is made there, by the row `api`."""
-    responses, conversations = StoredResponses(gateway, background, api), Conversations(gateway)
+    responses, conversations = StoredResponses(services, background, api), Conversations(services)
     rows: tuple[tuple[str, str, Handler], ...] = (
         ("GET", _RESPONSE, responses.retrieve),
         ("DELETE", _RESPONSE, responses.delete),

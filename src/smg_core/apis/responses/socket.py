@@ -24,7 +24,7 @@ from smg_core.http.stream_errors import ERROR_WRITTEN
 from smg_core.http.websocket import Received, WebSocket
 from smg_core.plugins.exchange import PluggedExchange, exchange_within
 from smg_core.serving.inference import DECODED_INLINE, Inference, internal_error
-from smg_core.serving.runtime import Runtime
+from smg_core.serving.services import Services
 from smg_core.wire.errors import error_headers, responses_error
 
 __all__ = ["ResponsesSocket"]
@@ -38,21 +38,21 @@ _PREFIXES = (b"content-", b"sec-websocket-")
 class ResponsesSocket:
     """`GET /v1/responses` with an upgrade to a WebSocket."""
 
-    def __init__(self, gateway: Runtime, inference: Inference[ResponsesRequest], memory: ResponseMemory) -> None:
-        self._gateway = gateway
+    def __init__(self, services: Services, inference: Inference[ResponsesRequest], memory: ResponseMemory) -> None:
+        self._services = services
         self._inference = inference
         self._memory = memory
 
     async def __call__(self, exchange: Exchange) -> None:
         if not isinstance(exchange, WebSocket):
             raise MethodNotAllowed("There are only WebSockets here.")
-        settings = self._gateway.config.responses
+        settings = self._services.live.config.responses
         recent = RecentResponses(settings.socket_responses, settings.socket_kept_bytes)
         memory = ConnectionMemory(self._memory, recent)
-        exchange.take_id(self._gateway.ids, "req-")
-        exchange.always.append(self._gateway.id_header(exchange.name))
+        exchange.take_id(self._services.ids, "req-")
+        exchange.always.append(self._services.request_ids.header(exchange.name))
         await exchange.accept()
-        await _Connection(self._gateway, exchange, self._inference.with_memory(memory)).run()
+        await _Connection(self._services, exchange, self._inference.with_memory(memory)).run()
 
 
 def _too_large(most: int) -> PayloadTooLarge:
@@ -87,11 +87,11 @@ class _Lane:
 class _Connection:
     """One connection, from its acceptance to its end."""
 
-    def __init__(self, gateway: Runtime, socket: WebSocket, inference: Inference[ResponsesRequest]) -> None:
-        self._gateway = gateway
+    def __init__(self, services: Services, socket: WebSocket, inference: Inference[ResponsesRequest]) -> None:
+        self._services = services
         self._socket = socket
         self._inference = inference
-        self._settings = gateway.config.responses
+        self._settings = services.live.config.responses
         self._lanes: dict[str | None, _Lane] = {}
         self._running: set[asyncio.Task[None]] = set()
         self._expired = False
@@ -99,7 +99,7 @@ class _Connection:
 
     async def run(self) -> None:
         """Answer frames until the client leaves or the connection's lifetime is over."""
-        expiry = self._gateway.call_later(self._settings.socket_s, self._expire)
+        expiry = self._services.call_later(self._settings.socket_s, self._expire)
         try:
             while (message := await self._socket.read()) is not None:
                 await self._take(message)
@@ -137,7 +137,7 @@ class _Connection:
         if size <= DECODED_INLINE:
             return _frame_of(message, most)
         tenant = self._socket.caller.tenant
-        return await self._gateway.executor.run(lambda _: _frame_of(message, most), size=size, caller=tenant)
+        return await self._services.running.executor.run(lambda _: _frame_of(message, most), size=size, caller=tenant)
 
     def _create(self, frame: ClientFrame) -> None:
         """Begin a response on the frame's lane."""
@@ -159,26 +159,26 @@ class _Connection:
     async def _answer(self, frame: ClientFrame, lane: _Lane, earlier: "asyncio.Task[None] | None") -> None:
         """One response: the exchange that it would be by HTTP, and its line in the access log. It waits for what is left of the
         lane's `earlier` one, which has sent its last event."""
-        gateway = self._gateway
+        services = self._services
         if earlier is not None:
             await asyncio.wait([earlier])
         if not await self._permitted(frame):
             return
         exchange, join = self._exchange(frame, lane)
-        started, outcome = gateway.clock.monotonic(), "error"
+        started, outcome = services.clock.monotonic(), "error"
         try:
             outcome = await self._made(exchange, join)
         finally:
             exchange.unplug()
-            ended = exchange.ended(outcome, gateway.clock.monotonic() - started)
-            gateway.observer.report(replace(ended, method=WEBSOCKET, route=exchange.path, sent=lane.sent))
+            ended = exchange.ended(outcome, services.clock.monotonic() - started)
+            services.observer.report(replace(ended, method=WEBSOCKET, route=exchange.path, sent=lane.sent))
 
     async def _permitted(self, frame: ClientFrame) -> bool:
         """Whether the key of the connection is still good, and it has met all plugins that it would meet now. If not, the client
         is told, and the connection closed."""
         socket = self._socket
         try:
-            now = self._gateway.plugins.plan.at_the_door(socket.about())
+            now = self._services.plugins.plan.at_the_door(socket.about())
             if not all(any(each is one for one in socket.met) for each in now):
                 raise InvalidRequest(
                     "The gateway has other plugins now than when this connection was opened; open another."
@@ -201,7 +201,7 @@ class _Connection:
             if exchange.started:
                 raise
             told = await exchange.told(error)
-            exchange.take_id(self._gateway.ids, exchange.request_id.partition("-")[0] or "req-")
+            exchange.take_id(self._services.ids, exchange.request_id.partition("-")[0] or "req-")
             await exchange.respond(told.status, responses_error(told, exchange.request_id), error_headers(told))
             return error.outcome
         return "ok"
@@ -236,17 +236,17 @@ class _Connection:
         ]
         made = {**socket.scope, "type": "http", "method": "POST", "headers": headers, DISCONNECT: lane.disconnect}
         made[ERROR_WRITTEN] = _framed_error
-        exchange, join = exchange_within(self._gateway.plugins, self._inference, made, receive, send, socket.caller)
+        exchange, join = exchange_within(self._services.plugins, self._inference, made, receive, send, socket.caller)
         exchange.client_id = socket.client_id
         return exchange, join
 
     async def _refuse(self, error: SmgError, stream_id: str | None) -> None:
         """Answer a frame that begins no response: a request of its own, as it would be by HTTP."""
-        id = self._gateway.ids("req-")
+        id = self._services.ids("req-")
         sent = await self._tell(error, stream_id, id)
         socket = self._socket
         ended = socket.ended(error.outcome, 0.0)
-        self._gateway.observer.report(
+        self._services.observer.report(
             replace(ended, status=error.status, sent=sent, outcome=error.outcome, request_id=id)
         )
 
@@ -264,7 +264,7 @@ class _Connection:
             del self._lanes[stream_id]
         error = None if task.cancelled() else task.exception()
         if error is not None:
-            self._gateway.faults.note("a response on a WebSocket", error, f"WebSocket {self._socket.name}")
+            self._services.faults.note("a response on a WebSocket", error, f"WebSocket {self._socket.name}")
         if error is not None or (self._expired and not self._running):
             self._close(stream_id, None if error is None else internal_error())
 

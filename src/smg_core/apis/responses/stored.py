@@ -22,7 +22,7 @@ from smg_core.history.base import (
 from smg_core.http.exchange import Exchange
 from smg_core.json_types import JsonObject
 from smg_core.serving.json_handler import made_of
-from smg_core.serving.runtime import Runtime
+from smg_core.serving.services import Services
 from smg_core.stored.answers import StoredHandlers
 from smg_core.wire.fields import not_in_list
 
@@ -32,13 +32,13 @@ __all__ = ["StoredResponses"]
 class StoredResponses(StoredHandlers):
     """Responses by their ids."""
 
-    def __init__(self, gateway: Runtime, background: Background, api: BackgroundApi[ResponsesRequest]) -> None:
-        super().__init__(gateway)
+    def __init__(self, services: Services, background: Background, api: BackgroundApi[ResponsesRequest]) -> None:
+        super().__init__(services)
         self._background, self._api = background, api
 
     async def _found(self, exchange: Exchange) -> StoredResponse:
         id = exchange.path_values["id"]
-        found = await self._gateway.history.response(exchange.caller.tenant, id)
+        found = await self._services.running.history.response(exchange.caller.tenant, id)
         if found is None or not id.startswith(self._api.api.id_prefix):
             raise NotFound(f"Response with id '{id[:100]}' not found.")
         return found
@@ -61,7 +61,7 @@ class StoredResponses(StoredHandlers):
     def _sealing(self, found: StoredResponse, exchange: Exchange, include: frozenset[str]) -> Seal | None:
         """What seals the reasoning of a response that was made without that; None where the client does not ask for it, and where
         the model is not served any more."""
-        model = self._gateway.models.get(found.model)
+        model = self._services.models.get(found.model)
         if SEALED not in include or model is None or model.seals is None:
             return None
         seals, tenant = model.seals, exchange.caller.tenant
@@ -76,7 +76,7 @@ class StoredResponses(StoredHandlers):
     async def cancel(self, exchange: Exchange) -> None:
         """POST /v1/responses/{id}/cancel"""
         found = await self._found(exchange)
-        if not await made_of(self._gateway, exchange.caller, len(found.body), lambda: _is_of_background(found)):
+        if not await made_of(self._services, exchange.caller, len(found.body), lambda: _is_of_background(found)):
             raise InvalidRequest("Only a response that was created with 'background' can be cancelled.", param="id")
         now = await self._background.cancel(self._api, (exchange.caller.tenant, found.id), found)
         await self.answer_long(exchange, len(now.body) + len(now.output), lambda: _whole(now))

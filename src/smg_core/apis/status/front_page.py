@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from html import escape
 
 from smg_core.identity.identity import anonymous
-from smg_core.serving.runtime import Runtime
+from smg_core.serving.services import Services
 
 __all__ = ["curl", "front_page"]
 
@@ -32,10 +32,10 @@ def front_page(models: Sequence[str], *, ready: bool, trial: str) -> bytes:
     return f"<!doctype html><html lang=en><head>{head}</head><body>{body}</body></html>".encode()
 
 
-def curl(gateway: Runtime, base: str, model: str) -> str:
+def curl(services: Services, base: str, model: str) -> str:
     """A command line that sends a small request for `model` to this gateway at `base`; where it asks who its callers are, with
     the key that the environment variable SMG_API_KEY has."""
     asked = {"model": model, "messages": [{"role": "user", "content": "Hello"}]}
     body = json.dumps(asked).replace("'", r"'\''")
-    key = "" if gateway.identify is anonymous else ' -H "authorization: Bearer $SMG_API_KEY"'
+    key = "" if services.running.identify is anonymous else ' -H "authorization: Bearer $SMG_API_KEY"'
     return f"curl {base}/v1/chat/completions{key} -H 'content-type: application/json' -d '{body}'"

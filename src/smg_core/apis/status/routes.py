@@ -13,7 +13,7 @@ from smg_core.http.exchange import Exchange, Header
 from smg_core.http.routes import Route
 from smg_core.pipeline.pooled.scoring import method_of
 from smg_core.request import Caller
-from smg_core.serving.runtime import Runtime
+from smg_core.serving.services import Services
 from smg_core.wire.model_list import (
     ModelCard,
     anthropic_model_body,
@@ -33,9 +33,9 @@ HTML: tuple[Header, ...] = (
 )
 
 
-def status_routes(gateway: Runtime) -> tuple[Route[Endpoint], ...]:
+def status_routes(services: Services) -> tuple[Route[Endpoint], ...]:
     """The routes, over `gateway`. Health is public; the other routes need the caller's identity."""
-    status = Status(gateway)
+    status = Status(services)
     return (
         Route("GET", "/", Endpoint(status.front_page, "models", about=operations.FRONT_PAGE)),
         Route("GET", "/v1/models", Endpoint(status.models, "models", about=operations.MODELS)),
@@ -60,15 +60,15 @@ def _is_googles(exchange: Exchange) -> bool:
 class Status:
     """Answers of one gateway about itself."""
 
-    def __init__(self, gateway: Runtime) -> None:
-        self._gateway = gateway
-        self._google = GeminiModelRoutes(gateway)
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._google = GeminiModelRoutes(services)
 
     async def models(self, exchange: Exchange) -> None:
         if _is_googles(exchange):
             await self._google.all(exchange)
             return
-        cards = [self._card(name, exchange.caller) for name in self._gateway.names(exchange.caller)]
+        cards = [self._card(name, exchange.caller) for name in self._services.lookup.names(exchange.caller)]
         if ANTHROPIC not in exchange.headers:
             await self._json(exchange, models_body(cards))
             return
@@ -86,8 +86,8 @@ class Status:
 
     def _card(self, name: str, caller: Caller) -> ModelCard:
         """The card of one model, by its name or an alias that this caller may use. Raises as a request for it does."""
-        model = self._gateway.served_or_refused(name, caller)
-        kinds = [each.facts for each in self._gateway.registry.of(model.name)]
+        model = self._services.lookup.served_or_refused(name, caller)
+        kinds = [each.facts for each in self._services.registry.of(model.name)]
         return ModelCard(
             id=name,
             created=model.created,
@@ -95,29 +95,29 @@ class Status:
             root=model.root or name,
             parent=model.primary if model.adapter else None,
             pools=sorted(frozenset[str]().union(*(each.pools for each in kinds))),
-            scores_by=method_of(model, kinds, self._gateway.config.pooling),
+            scores_by=method_of(model, kinds, self._services.live.config.pooling),
         )
 
     async def liveness(self, exchange: Exchange) -> None:
         await self._json(exchange, b'{"status":"ok"}')
 
     async def readiness(self, exchange: Exchange) -> None:
-        if self._gateway.draining:
-            raise Overloaded("The gateway is shutting down.", retry_after=self._gateway.admission.retry_after)
-        if self._gateway.admission.held:
+        if self._services.admission.draining:
+            raise Overloaded("The gateway is shutting down.", retry_after=self._services.admission.retry_after)
+        if self._services.admission.held:
             raise Overloaded(
-                "The gateway takes no new requests for now.", retry_after=self._gateway.admission.retry_after
+                "The gateway takes no new requests for now.", retry_after=self._services.admission.retry_after
             )
-        if not self._gateway.ready_now:
-            raise Overloaded("No worker is ready.", retry_after=self._gateway.admission.retry_after)
+        if not self._services.registry.any_ready:
+            raise Overloaded("No worker is ready.", retry_after=self._services.admission.retry_after)
         await self._json(exchange, b'{"status":"ok"}')
 
     async def front_page(self, exchange: Exchange) -> None:
-        names = self._gateway.names(exchange.caller)
+        names = self._services.lookup.names(exchange.caller)
         root = exchange.scope.get("root_path", "")
         base = f"{exchange.scope.get('scheme', 'http')}://{exchange.headers.get('host', 'localhost')}{root}"
         page = front_page(
-            names, ready=self._gateway.ready_now, trial=curl(self._gateway, base, names[0]) if names else ""
+            names, ready=self._services.registry.any_ready, trial=curl(self._services, base, names[0]) if names else ""
         )
         await self._respond(exchange, page, *HTML)
 
@@ -126,8 +126,8 @@ class Status:
 
     async def _respond(self, exchange: Exchange, body: bytes, *headers: Header) -> None:
         """Answer 200 with `body`."""
-        exchange.take_id(self._gateway.ids, "req-")
-        names: list[Header] = [self._gateway.id_header(exchange.name)]
+        exchange.take_id(self._services.ids, "req-")
+        names: list[Header] = [self._services.request_ids.header(exchange.name)]
         if ANTHROPIC in exchange.headers:
             names.append((b"request-id", exchange.name.encode()))
         await exchange.respond(200, body, [*headers, *names])

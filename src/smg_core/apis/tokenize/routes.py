@@ -19,7 +19,7 @@ from smg_core.request import GenerationRequest
 from smg_core.serving.fallback_model import answering_model
 from smg_core.serving.json_handler import T, decoded_body, json_handler
 from smg_core.serving.prompt_count import _prompted, named, only_model, tokenizer_of
-from smg_core.serving.runtime import Runtime
+from smg_core.serving.services import Services
 from smg_core.wire.base import Incoming, Locate
 from smg_core.wire.errors import openai_error
 
@@ -32,16 +32,16 @@ _DECODED_INLINE = 4_000
 class Tokenizing:
     """tokenize and detokenize."""
 
-    def __init__(self, gateway: Runtime) -> None:
-        self._gateway = gateway
-        self.tokenize = json_handler(gateway, "tok-", openai_error, self._tokenize)
-        self.detokenize = json_handler(gateway, "tok-", openai_error, self._detokenize)
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self.tokenize = json_handler(services, "tok-", openai_error, self._tokenize)
+        self.detokenize = json_handler(services, "tok-", openai_error, self._detokenize)
 
     async def _tokenize(self, incoming: Incoming, located: list[Locate]) -> bytes:
-        gateway = self._gateway
-        decoded: TokenizeRequest = await decoded_body(gateway, incoming, decode_tokenize)
+        services = self._services
+        decoded: TokenizeRequest = await decoded_body(services, incoming, decode_tokenize)
         located.append(decoded.locate)
-        prompts = [await _prompted(gateway, named(request, gateway)) for request in decoded.generations]
+        prompts = [await _prompted(services, named(request, services)) for request in decoded.generations]
         ids = [each.ids for each in prompts]
 
         def written() -> bytes:
@@ -51,13 +51,13 @@ class Tokenizing:
         return await self._long(written, sum(map(len, ids)), incoming)
 
     async def _detokenize(self, incoming: Incoming, located: list[Locate]) -> bytes:
-        gateway = self._gateway
-        wire = await decoded_body(gateway, incoming, decode_detokenize)
-        name = only_model(gateway, wire.model, incoming.caller)
+        services = self._services
+        wire = await decoded_body(services, incoming, decode_detokenize)
+        name = only_model(services, wire.model, incoming.caller)
         asked = GenerationRequest(incoming.request_id, name, caller=incoming.caller, headers=incoming.headers)
-        model = answering_model(gateway, asked)
+        model = answering_model(services, asked)
         if model is None:
-            gateway.refuse(name, incoming.caller)
+            services.lookup.refuse(name, incoming.caller)
         tokenizer, size = tokenizer_of(model), model.vocab_size
         several = isinstance(wire.tokens[0], list)
         nested = [each for each in wire.tokens if isinstance(each, list)]
@@ -78,7 +78,7 @@ class Tokenizing:
         """What `work` returns, off the event loop where it goes through many tokens."""
         if tokens <= _DECODED_INLINE:
             return work()
-        return await self._gateway.executor.run(lambda _: work(), size=tokens, caller=incoming.caller.tenant)
+        return await self._services.running.executor.run(lambda _: work(), size=tokens, caller=incoming.caller.tenant)
 
 
 def _strings(ids: Sequence[int], model: ServedModel) -> list[str]:

@@ -15,7 +15,7 @@ from smg_core.http.endpoint import Endpoint
 from smg_core.http.routes import Route
 from smg_core.serving.api import Api
 from smg_core.serving.inference import Inference
-from smg_core.serving.runtime import Runtime
+from smg_core.serving.services import Services
 from smg_core.wire.errors import openai_error
 from smg_core.wire.operation import Operation, OperationResponse
 
@@ -41,14 +41,14 @@ TRANSLATIONS: Api[TranscriptionRequest] = Api(
 )
 
 
-def speech_routes(gateway: Runtime) -> tuple[Route[Endpoint], ...]:
+def speech_routes(services: Services) -> tuple[Route[Endpoint], ...]:
     """The routes, over `gateway`."""
     return (
         Route(
             "POST",
             "/v1/audio/transcriptions",
             Endpoint(
-                Inference(gateway, TRANSCRIPTIONS),
+                Inference(services, TRANSCRIPTIONS),
                 "audio",
                 about=_about(
                     "createTranscription",
@@ -61,7 +61,7 @@ def speech_routes(gateway: Runtime) -> tuple[Route[Endpoint], ...]:
             "POST",
             "/v1/audio/translations",
             Endpoint(
-                Inference(gateway, TRANSLATIONS),
+                Inference(services, TRANSLATIONS),
                 "audio",
                 about=_about(
                     "createTranslation",

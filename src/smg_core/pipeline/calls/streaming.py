@@ -30,7 +30,7 @@ __all__ = ["OnOutcome", "Streaming"]
 
 
 class OnOutcome(Protocol):
-    """Called after each engine call, with the outcome (`serving.runtime` passes it to the health of workers)."""
+    """Called after each engine call, with the outcome (`gateway.assembly` passes it to the health of workers)."""
 
     def __call__(self, chosen: Chosen, error: SmgError | None, seconds: float, counts: bool, /) -> None:
         """`chosen` is whose call it was. `error` is None if the call ended well, and if the client gave it up, by leaving or by

@@ -173,9 +173,9 @@ async def test_the_server_is_asked_by_its_own_name_and_says_what_it_is() -> None
 async def test_health_is_the_servers_own_word() -> None:
     async with far() as (house, engine):
         assert await engine.health()
-        house.gateway.admission.draining = True
+        house.gateway.services.admission.draining = True
         assert not await engine.health()
-        house.gateway.admission.draining = False
+        house.gateway.services.admission.draining = False
 
 
 async def test_what_such_a_server_has_no_word_for() -> None:
@@ -226,7 +226,7 @@ async def test_a_server_without_an_engine_is_busy_and_says_until_when() -> None:
     async with far() as (house, engine):
         await house.engine.stop()
         await heard(engine)
-        await eventually(lambda: not house.gateway.ready_now)
+        await eventually(lambda: not house.gateway.services.registry.any_ready)
         sink = await heard(engine)
 
     assert type(sink.error) is WorkerBusy

@@ -116,5 +116,5 @@ async def test_a_process_that_leaves_closes_no_breaker_of_the_others_and_a_worke
 
 def admitted(gateway: Gateway) -> list[str]:
     """The workers that may be chosen."""
-    found = gateway.registry.breakers.admitted(tuple(gateway.registry), gateway.clock.monotonic())
+    found = gateway.registry.breakers.admitted(tuple(gateway.registry), gateway.services.clock.monotonic())
     return [each.name for each in found]

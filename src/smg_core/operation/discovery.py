@@ -20,7 +20,7 @@ from smg_core.discovery.running import Discovery
 from smg_core.discovery.waiting import pauses
 from smg_core.engines.target import Tls
 from smg_core.fleet.connect import worker_file
-from smg_core.serving.runtime import Runtime
+from smg_core.serving.services import Services
 from smg_core.settings import ConfigError
 from smg_core.workers.worker import WorkerSpec
 
@@ -30,33 +30,33 @@ __all__ = ["Discovering", "discovery_of"]
 class Discovering(Discovery):
     """The discovery of one gateway. Of several processes the one that leads asks the sources; what it changes reaches all."""
 
-    def __init__(self, gateway: Runtime) -> None:
-        config = gateway.config
+    def __init__(self, services: Services) -> None:
+        config = services.live.config
         super().__init__(
-            tuple(_all_sources(gateway)),
-            _Roster(gateway),
-            gateway.observer,
+            tuple(_all_sources(services)),
+            _Roster(services),
+            services.observer,
             config.discovery,
-            clock=gateway.clock,
-            call_later=gateway.call_later,
-            faults=gateway.faults,
+            clock=services.clock,
+            call_later=services.call_later,
+            faults=services.faults,
         )
-        self._leading = gateway.leading
+        self._leading = services.leading
 
     async def run(self) -> None:
         """Ask the sources whenever this process leads, until it is cancelled."""
         await self._leading.while_leading(super().run)
 
 
-def discovery_of(gateway: Runtime) -> Discovering:
+def discovery_of(services: Services) -> Discovering:
     """The discovery of a gateway, which runs while that is started."""
-    return gateway.beside(Discovering, lambda: Discovering(gateway))
+    return services.side_tasks.one_of(Discovering, lambda: Discovering(services))
 
 
-def _all_sources(gateway: Runtime) -> Iterator[WorkerSource]:
-    yield from _sources(gateway.config, gateway.call_later)
-    if gateway.config.discovery.kubernetes:
-        yield from _pods(gateway)
+def _all_sources(services: Services) -> Iterator[WorkerSource]:
+    yield from _sources(services.live.config, services.call_later)
+    if services.live.config.discovery.kubernetes:
+        yield from _pods(services)
 
 
 def _sources(config: Config, call_later: CallLater) -> Iterator[WorkerSource]:
@@ -80,14 +80,14 @@ def _sources(config: Config, call_later: CallLater) -> Iterator[WorkerSource]:
             yield DnsSource(dns_name(text), resolver.ask, pause, settings, tls)
 
 
-def _pods(gateway: Runtime) -> Iterator[WorkerSource]:
+def _pods(services: Services) -> Iterator[WorkerSource]:
     """A source for each selector. Raises ConfigError where the API server or the namespace is not known."""
     from smg_core.discovery.cluster import Cluster, namespace_of, server_url
     from smg_core.discovery.kubernetes import KubernetesSource
 
-    config = gateway.config
+    config = services.live.config
     settings, namespace = config.discovery, namespace_of(config.discovery)
-    cluster, pause = Cluster(server_url(settings), settings), pauses(gateway.call_later)
+    cluster, pause = Cluster(server_url(settings), settings), pauses(services.call_later)
     for role, selector in settings.selectors().items():
         rules = PodRules(
             role,
@@ -99,7 +99,7 @@ def _pods(gateway: Runtime) -> Iterator[WorkerSource]:
             namespaced=not namespace,
             tls=_certificates(config, settings.pod_server_name),
         )
-        yield KubernetesSource(cluster, namespace, selector, rules, pause, settings, gateway.rng)
+        yield KubernetesSource(cluster, namespace, selector, rules, pause, settings, services.rng)
 
 
 def _certificates(config: Config, server_name: str | None) -> Tls | None:
@@ -111,21 +111,21 @@ def _certificates(config: Config, server_name: str | None) -> Tls | None:
 class _Roster:
     """The workers of a gateway."""
 
-    def __init__(self, gateway: Runtime) -> None:
-        self._gateway = gateway
+    def __init__(self, services: Services) -> None:
+        self._services = services
 
     def present(self) -> Iterator[PresentWorker]:
-        roster = self._gateway.roster
-        return (PresentWorker(each.spec, each.source, roster.retires(each.name)) for each in self._gateway.registry)
+        roster = self._services.running.roster
+        return (PresentWorker(each.spec, each.source, roster.retires(each.name)) for each in self._services.registry)
 
     async def add(self, spec: WorkerSpec, source: str) -> None:
-        await self._gateway.roster.add(spec, source)
+        await self._services.running.roster.add(spec, source)
 
     async def update(self, spec: WorkerSpec) -> None:
-        await self._gateway.roster.change(spec.label, spec)
+        await self._services.running.roster.change(spec.label, spec)
 
     async def retire(self, name: str, within_s: float) -> None:
-        await self._gateway.roster.retire(name, within_s)
+        await self._services.running.roster.retire(name, within_s)
 
     async def resume(self, spec: WorkerSpec) -> None:
-        await self._gateway.roster.restore(spec.label, spec)
+        await self._services.running.roster.restore(spec.label, spec)

@@ -1,0 +1,39 @@
+"""The settings that a gateway runs by now, in a box: `adopt` puts others into it, and all who read the box go by them.
+
+Pure. Above: everything that serves requests. Below: the configuration, the choice of models.
+"""
+
+from smg_core.config.config import Config
+from smg_core.observability.settings import ObservabilityConfig
+from smg_core.pipeline.prompt.served import ServedModel
+from smg_core.routing.model_choice import ModelChoice
+from smg_core.wire.settings import LimitsConfig
+
+__all__ = ["Live"]
+
+
+class Live:
+    """The settings of now and what is made of them; `models` are those that are served, which change too."""
+
+    def __init__(self, config: Config, models: dict[str, ServedModel]) -> None:
+        self._models = models
+        self.config: Config
+        self.limits: LimitsConfig
+        self.observability: ObservabilityConfig
+        self.choice: ModelChoice
+        self.explains: bool
+        self.adopt(config)
+
+    def adopt(self, config: Config) -> None:
+        """Go by these settings from now on."""
+        self.config, self.limits, self.observability = config, config.limits, config.observability
+        self.explains = config.observability.explain
+        self.choice = ModelChoice(config.routing, self.stands_for)
+
+    def served_as(self, name: str, tenant: str) -> str:
+        """The model that a name stands for."""
+        return self.config.model.served_as(name, tenant)
+
+    def stands_for(self, name: str, tenant: str) -> str:
+        """The model that a name stands for, if it is no model's own."""
+        return name if name in self._models else self.config.model.served_as(name, tenant)

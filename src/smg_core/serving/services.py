@@ -1,0 +1,129 @@
+"""What the handlers of a gateway work with: one frozen record of services, and boxes for what changes while the gateway runs.
+
+`live` are the settings of now, `life` says whether the gateway is started, `running` has what exists only while it is. Made by
+the assembly (`gateway.assembly`). Above: every handler. Below: the rooms whose objects these are.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable
+from typing import Protocol
+
+import attrs
+
+from smg_core.channel.base import Channel
+from smg_core.clock import CallLater, Clock, IdSource
+from smg_core.config.config import Config
+from smg_core.fleet.adapter_changes import AdapterChanges
+from smg_core.fleet.cache_losses import CacheLosses
+from smg_core.fleet.leader import Leading
+from smg_core.fleet.roster import Roster
+from smg_core.history.guard import GuardedStore
+from smg_core.hooks import Observer
+from smg_core.identity.identity import Identify, anonymous
+from smg_core.identity.virtual_keys import VirtualKeys
+from smg_core.models.onboarding import Onboarding
+from smg_core.observability.failures import FailureLog
+from smg_core.observability.faults import FaultLog
+from smg_core.pipeline.calls.executor import FairExecutor
+from smg_core.pipeline.flow.driver import Driver
+from smg_core.pipeline.performers import Performers
+from smg_core.pipeline.prompt.served import ServedModel
+from smg_core.plugins.registry import Plugins
+from smg_core.routing.decisions import Decisions
+from smg_core.routing.policies import Policies
+from smg_core.sealing.sealer import Sealer
+from smg_core.serving.admission import Admission
+from smg_core.serving.live import Live
+from smg_core.serving.model_lookup import ModelLookup
+from smg_core.serving.request_ids import RequestIds
+from smg_core.serving.side_tasks import SideTasks
+from smg_core.serving.tracing import Tracing
+from smg_core.wire.compat import Compat
+from smg_core.workers.monitor import Monitor
+from smg_core.workers.registry import Registry
+
+__all__ = ["Life", "Lifecycle", "Running", "Services"]
+
+
+@attrs.define(eq=False)
+class Life:
+    """How far a gateway is: `started`, `stopped` by somebody until it is started again, `retiring` where another process takes
+    over."""
+
+    started: bool = False
+    stopped: bool = False
+    retiring: bool = False
+
+
+@attrs.define(eq=False)
+class Running:
+    """What exists from the start of a gateway to its end; a field that is not set yet raises AttributeError. `identify` and
+    `virtual_keys` say who a caller is, `sealer` makes seals, `performers` and `driver` perform the steps of flows."""
+
+    loop: asyncio.AbstractEventLoop = attrs.field(init=False)
+    executor: FairExecutor = attrs.field(init=False)
+    history: GuardedStore = attrs.field(init=False)
+    sealer: Sealer = attrs.field(init=False)
+    onboarding: Onboarding = attrs.field(init=False)
+    monitor: Monitor = attrs.field(init=False)
+    roster: Roster = attrs.field(init=False)
+    cache_losses: CacheLosses = attrs.field(init=False)
+    adapter_changes: AdapterChanges = attrs.field(init=False)
+    performers: Performers = attrs.field(init=False)
+    driver: Driver = attrs.field(init=False)
+    identify: Identify = anonymous
+    virtual_keys: VirtualKeys | None = None
+
+
+@attrs.frozen(eq=False)
+class Services:
+    """The services of one gateway. `models` are those that are served, by each of their names; `lookup` finds the one that a
+    caller means. `faults` logs what nobody has foreseen, `failures` those of engines. `compat` says which fields of other
+    servers' APIs are ignored."""
+
+    clock: Clock
+    ids: IdSource
+    rng: random.Random
+    call_later: CallLater
+    channel: Channel
+    observer: Observer
+    faults: FaultLog
+    failures: FailureLog
+    tracing: Tracing | None
+    registry: Registry
+    models: dict[str, ServedModel]
+    lookup: ModelLookup
+    admission: Admission
+    policies: Policies
+    decisions: Decisions
+    plugins: Plugins
+    leading: Leading
+    side_tasks: SideTasks
+    request_ids: RequestIds
+    compat: Compat
+    live: Live
+    life: Life
+    running: Running
+
+    @property
+    def in_flight(self) -> int:
+        """Requests that are being answered now, or that plugins are asked about before they are."""
+        return self.admission.in_flight + self.plugins.standing
+
+
+class Lifecycle(Protocol):
+    """What starts, drains and ends a gateway, for the app and the operators' doors."""
+
+    @property
+    def services(self) -> Services: ...
+
+    async def start(self) -> None: ...
+
+    async def rest(self, *, for_good: bool = False) -> None: ...
+
+    async def ready(self, timeout: float | None, /) -> None: ...
+
+    def when_stopped(self, tell: Callable[[], object], /) -> None: ...
+
+    def adopt(self, config: Config, /) -> None: ...
