@@ -129,7 +129,7 @@ class Account:
         spans: list[bytes] = []
         while self._queue.waiting:
             request = self._queue.waiting.popleft()
-            spans += [encoded_span(each) for each in spans_of(request, self._bits, 256)]
+            spans += [encoded_span(each) for each in spans_of(request, self._bits, 256, {})]
         assert exporter.send(encoded_request({"service.name": "smg-gateway"}, "smg-sdk", spans))
 
 

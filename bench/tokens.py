@@ -18,6 +18,7 @@ from typing import NamedTuple
 from joserfc import jwt
 from joserfc.jwk import ECKey, Key, OKPKey, RSAKey
 
+from smg_core.apis import PERMISSIONS
 from smg_core.auth.credentials import Credential
 from smg_core.auth.issuer import IssuerDocuments
 from smg_core.auth.jwks import ALGORITHMS, COSTLY
@@ -78,7 +79,7 @@ async def measured(algorithm: str, rounds: int) -> tuple[float, float]:
     key = made_key(algorithm)
     settings = OidcConfig(issuer=ISSUER, audiences=(AUDIENCE,), tenant_claim="org", tokens=1)
     documents = Documents(settings, key)
-    asked = OidcAuthenticator(settings, Roles(), clock=SystemClock(), longest=16384, documents=documents)
+    asked = OidcAuthenticator(settings, Roles((), PERMISSIONS), clock=SystemClock(), longest=16384, documents=documents)
     await asked.start()
     claims = {"iss": ISSUER, "aud": AUDIENCE, "org": "acme", "exp": int(time.time()) + 3600}
     texts = [

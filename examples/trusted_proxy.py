@@ -15,13 +15,14 @@ import logging
 import httpx
 
 from smg_core import Gateway
+from smg_core.apis import PERMISSIONS
 from smg_core.auth.base import Head
 from smg_core.auth.roles import Roles
 from smg_core.errors import AuthenticationFailed
 from smg_core.request import Caller
 
 SECRET = b"drawn when both were set up, and not in the source"
-ROLES = Roles()
+ROLES = Roles((), PERMISSIONS)
 
 
 def signed(user: str) -> dict[str, str]:

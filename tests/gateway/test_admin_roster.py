@@ -15,7 +15,7 @@ from tests.gateway.test_admin import ADMIN, KEYS, USER, Door, bearer, opened
 from tests.shared import PATIENCE
 
 from smg_core.admin.roster import changed_spec
-from smg_core.admin.roster_operations import AddWorkerBody, ChangeWorkerBody
+from smg_core.admin.roster_types import AddWorkerBody, ChangeWorkerBody
 from smg_core.cli import main
 from smg_core.engines.target import Tls
 from smg_core.simulator.clockwork import Timing

@@ -15,6 +15,7 @@ from tests.gateway.authority import Authority, Issued
 from tests.gateway.conftest import House, eventually, over_http
 from tests.shared import PATIENCE
 
+from smg_core.apis import PERMISSIONS
 from smg_core.auth.certificates import Certificate, CertificateCallers
 from smg_core.auth.roles import Roles
 from smg_core.auth.settings import AuthConfig
@@ -168,7 +169,7 @@ async def test_lists_of_revocations_that_are_over_or_missing_let_nobody_in(askin
 
 
 def test_a_certificate_that_expires_after_the_handshake_is_refused() -> None:
-    callers = CertificateCallers(NAMES, Roles())
+    callers = CertificateCallers(NAMES, Roles((), PERMISSIONS))
     certificate = Certificate((("uri", URI.value),), expires_at=100.0)
 
     assert callers.caller(certificate, 99.9).tenant == "research"
@@ -190,7 +191,7 @@ def test_a_certificate_that_expires_after_the_handshake_is_refused() -> None:
 )
 def test_an_entry_that_cannot_be_read_stops_the_start(entry: str, why: str) -> None:
     with pytest.raises(ConfigError, match=why):
-        CertificateCallers([entry], Roles())
+        CertificateCallers([entry], Roles((), PERMISSIONS))
 
 
 @pytest.mark.parametrize(

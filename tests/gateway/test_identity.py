@@ -19,9 +19,10 @@ from tests.shared import PATIENCE
 from websockets.asyncio.client import connect
 
 from smg_core import Config, Gateway
+from smg_core.apis import PERMISSIONS
 from smg_core.app.app import App
 from smg_core.auth.base import Head
-from smg_core.auth.roles import PERMISSIONS, Roles
+from smg_core.auth.roles import Roles
 from smg_core.auth.settings import AuthConfig
 from smg_core.errors import AuthenticationFailed, PermissionDenied, StoreFailed
 from smg_core.history.memory import MemoryStore
@@ -351,7 +352,7 @@ async def test_headers_and_fields_of_trusted_clients_need_their_permission(house
     preparing = house.gateway.services.running.performers.preparing
     trace = Trace(0.0, SilentObserver())
     for role, allowed in (("user", False), ("admin", True)):
-        caller = Caller("acme", "ada", Roles().grants([role]))
+        caller = Caller("acme", "ada", Roles((), PERMISSIONS).grants([role]))
         asked = GenerationRequest(id="x", model="sim", prompt="Hi", priority=1, caller=caller)
         if allowed:
             await preparing.prepare(asked, trace)

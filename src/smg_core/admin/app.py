@@ -23,7 +23,7 @@ from smg_core.http.routes import Route
 from smg_core.operation.control import Control
 from smg_core.operation.process_table import ProcessTable
 from smg_core.request import Caller
-from smg_core.serving.services import Lifecycle
+from smg_core.serving.lifecycle import Lifecycle
 
 __all__ = ["AdminApp", "admin_table"]
 

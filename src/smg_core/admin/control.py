@@ -9,15 +9,9 @@ from typing import TypeVar
 
 import msgspec
 
-from smg_core.admin.answers import respond_json
+from smg_core.admin.answers import admin_operation, respond_json
 from smg_core.admin.bodies import decode_body
-from smg_core.admin.control_operations import (
-    CONFIG,
-    DRAIN,
-    LOG_LEVEL,
-    RELOAD,
-    SET_LOG_LEVEL,
-    UNDRAIN,
+from smg_core.admin.control_types import (
     ConfigRows,
     DrainBody,
     Drained,
@@ -42,12 +36,29 @@ from smg_core.operation.live_settings import LIVE
 from smg_core.serving.services import Services
 from smg_core.settings import Value
 
-__all__ = ["control_routes"]
+__all__ = ["CONFIG", "DRAIN", "LOG_LEVEL", "RELOAD", "SET_LOG_LEVEL", "UNDRAIN", "control_routes"]
 
 B = TypeVar("B", bound=msgspec.Struct)
 
 LOOKS_S = 0.2
 """Seconds between two looks at whether requests are left: each process says twice a second how many it has."""
+
+
+CONFIG = admin_operation("adminConfig", "The settings in use, secrets masked.", "gateway", None, ConfigRows)
+
+RELOAD = admin_operation(
+    "reload", "Read the settings again, and change what can change live.", "gateway", ReloadBody, ReloadAnswer
+)
+
+DRAIN = admin_operation("drain", "Take no new requests, in any process.", "gateway", DrainBody, Drained)
+
+UNDRAIN = admin_operation("undrain", "Take requests again.", "gateway", UndrainBody, Drained)
+
+LOG_LEVEL = admin_operation("logLevel", "The level of the log.", "gateway", None, Level)
+
+SET_LOG_LEVEL = admin_operation(
+    "setLogLevel", "Change the level of the log, for a while or for good.", "gateway", LevelBody, Level
+)
 
 
 def control_routes(services: Services, control: Control) -> tuple[Route[Endpoint], ...]:

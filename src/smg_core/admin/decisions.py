@@ -5,16 +5,34 @@ operation.decision_lookup, which has those of all processes.
 """
 
 import msgspec
+from msgspec import Struct
 
-from smg_core.admin.operations import DECISIONS, RequestDecisions
 from smg_core.errors import NotFound
 from smg_core.http.endpoint import Endpoint
 from smg_core.http.exchange import Exchange
 from smg_core.http.routes import Route
 from smg_core.operation.decision_lookup import Decided
+from smg_core.routing import RoutingDecision
 from smg_core.serving.services import Services
+from smg_core.wire.operation import Operation, OperationResponse
 
-__all__ = ["decision_routes"]
+__all__ = ["DECISIONS", "RequestDecisions", "decision_routes"]
+
+
+class RequestDecisions(Struct):
+    """The decisions of routing for one request, in order: one for each role and try."""
+
+    request_id: str
+    decisions: list[RoutingDecision]
+
+
+DECISIONS = Operation(
+    "adminDecisions",
+    "Which workers could have had a request, who got it, and why.",
+    "routing",
+    None,
+    (OperationResponse(200, "The decisions that are kept, whichever process made them.", RequestDecisions),),
+)
 
 
 def decision_routes(services: Services, decided: Decided) -> tuple[Route[Endpoint], ...]:

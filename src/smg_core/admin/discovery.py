@@ -4,16 +4,53 @@
 Below: the discovery of this process.
 """
 
-import msgspec
+from typing import Literal
 
-from smg_core.admin.operations import DISCOVERY, DiscoveredWorker, DiscoverySources, SourceState
+import msgspec
+from msgspec import Struct
+
 from smg_core.http.endpoint import Endpoint
 from smg_core.http.exchange import Exchange
 from smg_core.http.routes import Route
 from smg_core.operation.discovery import Discovering, discovery_of
 from smg_core.serving.services import Services
+from smg_core.wire.operation import Operation, OperationResponse
 
-__all__ = ["discovery_routes"]
+__all__ = ["DISCOVERY", "DiscoveredWorker", "DiscoverySources", "SourceState", "discovery_routes"]
+
+
+class DiscoveredWorker(Struct):
+    """A worker that a source names: "ready" to be used, "unready" (not added now, kept where it is there), or "leaving"."""
+
+    name: str
+    condition: Literal["ready", "unready", "leaving"]
+
+
+class SourceState(Struct):
+    """A source of workers. `state` is "current"; "stale" where its last answers could not be used, for `reason`: what it named
+    `age_s` seconds ago still holds; or "unknown" where it has never answered. `taken`: names that other workers have already."""
+
+    name: str
+    state: Literal["current", "stale", "unknown"]
+    age_s: float
+    reason: str
+    workers: list[DiscoveredWorker]
+    taken: list[str]
+
+
+class DiscoverySources(Struct):
+    """The sources of workers, in the order in which they are set."""
+
+    sources: list[SourceState]
+
+
+DISCOVERY = Operation(
+    "adminDiscovery",
+    "The sources of workers: whether each answers, how old its last answer is, and what it names.",
+    "workers",
+    None,
+    (OperationResponse(200, "How they stand.", DiscoverySources),),
+)
 
 
 def discovery_routes(services: Services) -> tuple[Route[Endpoint], ...]:

@@ -6,32 +6,65 @@ admin.app. Below: the table that the processes write.
 
 from collections import Counter
 from importlib import metadata
+from typing import Literal
 
 import msgspec
+from msgspec import Struct
 
 from smg_core.admin.discovery import discovery_routes
-from smg_core.admin.operations import HEALTH, GatewayHealth, ProcessHealth
-from smg_core.apis.status.routes import Status
-from smg_core.app.operations import LIVENESS, READINESS
+from smg_core.apis.status.routes import LIVENESS_OPERATION, READINESS_OPERATION, Status
 from smg_core.auth.roles import PUBLIC
 from smg_core.http.endpoint import Endpoint
 from smg_core.http.exchange import Exchange
 from smg_core.http.routes import Route
 from smg_core.operation.process_table import ProcessState, ProcessTable
 from smg_core.serving.services import Services
+from smg_core.wire.operation import Operation, OperationResponse
 
-__all__ = ["health_routes"]
+__all__ = ["HEALTH", "GatewayHealth", "ProcessHealth", "health_routes"]
 
 SILENT_MS = 10_000
 """Milliseconds after which a process that has said nothing is called silent; it says something twice a second."""
+
+
+class ProcessHealth(Struct):
+    """One process: its id, how long it runs, how old what it says is, and what it has to do. `status` is "starting" until it has
+    said something, "silent" once it says nothing more."""
+
+    pid: int
+    status: Literal["starting", "ready", "waiting", "draining", "silent"]
+    up_s: float
+    said_s: float
+    in_flight: int
+    connections: int
+
+
+class GatewayHealth(Struct):
+    """The gateway: "ok" where a process is ready; "draining" where it shuts down; else "waiting" for a worker. `workers` counts
+    them by state, `models` names what is served."""
+
+    status: Literal["ok", "waiting", "draining"]
+    version: str
+    models: list[str]
+    workers: dict[str, int]
+    processes: list[ProcessHealth]
+
+
+HEALTH = Operation(
+    "adminHealth",
+    "The gateway and each of its processes.",
+    "health",
+    None,
+    (OperationResponse(200, "How they are, whatever that is.", GatewayHealth),),
+)
 
 
 def health_routes(services: Services, processes: ProcessTable) -> tuple[Route[Endpoint], ...]:
     """The routes, over `gateway` in this process and the table of all; those of its sources of workers among them."""
     status, health = Status(services), _Health(services, processes)
     return (
-        Route("GET", "/admin/liveness", Endpoint(status.liveness, PUBLIC, about=LIVENESS)),
-        Route("GET", "/admin/readiness", Endpoint(status.readiness, PUBLIC, about=READINESS)),
+        Route("GET", "/admin/liveness", Endpoint(status.liveness, PUBLIC, about=LIVENESS_OPERATION)),
+        Route("GET", "/admin/readiness", Endpoint(status.readiness, PUBLIC, about=READINESS_OPERATION)),
         Route("GET", "/admin/health", Endpoint(health.answer, "admin.health", about=HEALTH)),
         *discovery_routes(services),
     )

@@ -9,17 +9,14 @@ from typing import TypeVar
 import msgspec
 
 from smg_core.admin.bodies import decode_body
-from smg_core.admin.operations import (
-    CREATE_KEY,
-    EXPIRE_KEY,
-    KEY,
-    KEYS,
-    REVOKE_KEY,
-    ROTATE_KEY,
+from smg_core.admin.key_types import (
     CreateKeyBody,
     ExpireKeyBody,
+    KeyPage,
     RevokeKeyBody,
     RotateKeyBody,
+    ShownKey,
+    TextOfKey,
 )
 from smg_core.errors import InvalidRequest
 from smg_core.http.endpoint import Endpoint
@@ -29,11 +26,29 @@ from smg_core.identity.virtual_keys import NewKey, VirtualKeys, read_key
 from smg_core.json_types import JsonObject
 from smg_core.serving.offload import worked
 from smg_core.serving.services import Services
+from smg_core.wire.operation import Operation, OperationResponse
 
-__all__ = ["key_routes"]
+__all__ = ["CREATE_KEY", "EXPIRE_KEY", "KEY", "KEYS", "REVOKE_KEY", "ROTATE_KEY", "key_routes"]
 
 B = TypeVar("B", bound=msgspec.Struct)
 NEEDED = "admin.keys"
+
+
+def _about(name: str, summary: str, body: object, status: int, answer: object) -> Operation:
+    return Operation(name, summary, "keys", body, (OperationResponse(status, "Done.", answer),))
+
+
+KEYS = _about("listKeys", "Virtual keys, newest first; limit and after go through them.", None, 200, KeyPage)
+
+KEY = _about("getKey", "One virtual key.", None, 200, ShownKey)
+
+CREATE_KEY = _about("createKey", "Make a virtual key; it is told now and never again.", CreateKeyBody, 201, TextOfKey)
+
+ROTATE_KEY = _about("rotateKey", "Give a virtual key a new secret.", RotateKeyBody, 200, TextOfKey)
+
+EXPIRE_KEY = _about("expireKey", "Say when a virtual key expires.", ExpireKeyBody, 200, ShownKey)
+
+REVOKE_KEY = _about("revokeKey", "End a virtual key, in every process.", RevokeKeyBody, 200, ShownKey)
 
 
 def key_routes(services: Services) -> tuple[Route[Endpoint], ...]:

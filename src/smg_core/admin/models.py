@@ -3,17 +3,22 @@
 Above: admin.app. Below: the registry and the policies.
 """
 
-from smg_core.admin.answers import respond_json
-from smg_core.admin.control_operations import MODELS, POLICIES, ModelRow, ModelRows, PolicyRow, PolicyRows
+from smg_core.admin.answers import admin_operation, respond_json
+from smg_core.admin.control_types import ModelRow, ModelRows, PolicyRow, PolicyRows
 from smg_core.http.endpoint import Endpoint
 from smg_core.http.exchange import Exchange
 from smg_core.http.routes import Route
 from smg_core.pipeline.prompt.served import ServedModel
 from smg_core.serving.services import Services
 
-__all__ = ["model_routes"]
+__all__ = ["MODELS", "POLICIES", "model_routes"]
 
 NEEDED = "admin.models"
+
+
+MODELS = admin_operation("adminModels", "The models that are served, and who serves them.", "models", None, ModelRows)
+
+POLICIES = admin_operation("adminPolicies", "The routing policies in use.", "routing", None, PolicyRows)
 
 
 def model_routes(services: Services) -> tuple[Route[Endpoint], ...]:

@@ -7,16 +7,9 @@ Above: admin.control. Below: plugins.registry.
 from collections.abc import Mapping
 from typing import Any
 
-from smg_core.admin.answers import respond_json
+from smg_core.admin.answers import admin_operation, respond_json
 from smg_core.admin.bodies import decode_body
-from smg_core.admin.control_operations import (
-    PLUGINS,
-    PUT_PLUGIN,
-    REMOVE_PLUGIN,
-    PluginBody,
-    PluginRow,
-    PluginRows,
-)
+from smg_core.admin.control_types import PluginBody, PluginRow, PluginRows
 from smg_core.errors import InvalidRequest, NotFound
 from smg_core.http.endpoint import Endpoint
 from smg_core.http.exchange import Exchange
@@ -26,9 +19,20 @@ from smg_core.plugins.registry import PluginState
 from smg_core.serving.services import Services
 from smg_core.settings import ConfigError
 
-__all__ = ["plugin_routes"]
+__all__ = ["PLUGINS", "PUT_PLUGIN", "REMOVE_PLUGIN", "plugin_routes"]
 
 NEEDED = "admin.config"
+
+
+PLUGINS = admin_operation("adminPlugins", "The plugins of this process.", "plugins", None, PluginRows)
+
+PUT_PLUGIN = admin_operation(
+    "putPlugin", "Add a plugin, or replace it while it serves.", "plugins", PluginBody, PluginRows
+)
+
+REMOVE_PLUGIN = admin_operation(
+    "removePlugin", "Remove a plugin; requests under way keep it.", "plugins", None, PluginRows
+)
 
 
 def plugin_routes(services: Services) -> tuple[Route[Endpoint], ...]:

@@ -12,14 +12,7 @@ import msgspec
 
 from smg_core.admin.answers import respond_json
 from smg_core.admin.bodies import decode_body
-from smg_core.admin.roster_operations import (
-    ADD_WORKER,
-    CHANGE_WORKER,
-    DRAIN_WORKER,
-    REMOVE_WORKER,
-    SHOW_WORKER,
-    SHOW_WORKERS,
-    UNDRAIN_WORKER,
+from smg_core.admin.roster_types import (
     AddWorkerBody,
     ChangeWorkerBody,
     DrainedWorker,
@@ -36,15 +29,49 @@ from smg_core.http.endpoint import Endpoint
 from smg_core.http.exchange import Exchange
 from smg_core.http.routes import Route
 from smg_core.serving.services import Services
+from smg_core.wire.operation import Operation, OperationResponse
 from smg_core.workers.worker import Worker, WorkerSpec
 from smg_core.workers.worker_file import TLS_FIELDS, WorkerEntry, adapter_pairs, changed_tls, labels_of, spec_of
 
-__all__ = ["roster_routes", "worker_row"]
+__all__ = [
+    "ADD_WORKER",
+    "CHANGE_WORKER",
+    "DRAIN_WORKER",
+    "REMOVE_WORKER",
+    "SHOW_WORKER",
+    "SHOW_WORKERS",
+    "UNDRAIN_WORKER",
+    "roster_routes",
+    "worker_row",
+]
 
 B = TypeVar("B", bound=msgspec.Struct)
 V = TypeVar("V")
 NEEDED = "admin.workers"
 _KEY = "authorization"
+
+
+def _about(name: str, summary: str, body: object, status: int, told: object) -> Operation:
+    return Operation(name, summary, "workers", body, (OperationResponse(status, "The worker as it is now.", told),))
+
+
+SHOW_WORKERS = _about("listWorkers", "All workers, with their states.", None, 200, WorkerRows)
+
+SHOW_WORKER = _about("getWorker", "One worker.", None, 200, WorkerRow)
+
+ADD_WORKER = _about(
+    "addWorker", "Add a worker, in every process; it joins when its engine answers.", AddWorkerBody, 201, WorkerRow
+)
+
+CHANGE_WORKER = _about("changeWorker", "Change a worker, in every process.", ChangeWorkerBody, 200, WorkerRow)
+
+DRAIN_WORKER = _about("drainWorker", "Send a worker no new requests.", DrainWorkerBody, 200, DrainedWorker)
+
+UNDRAIN_WORKER = _about("undrainWorker", "Let a worker that drains have requests again.", NothingMore, 200, WorkerRow)
+
+REMOVE_WORKER = _about(
+    "removeWorker", "Remove a worker at once; its calls go on with others where they can.", None, 200, DrainedWorker
+)
 
 
 def roster_routes(services: Services) -> tuple[Route[Endpoint], ...]:

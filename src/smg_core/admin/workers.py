@@ -18,17 +18,7 @@ import attrs
 import msgspec
 
 from smg_core.admin.bodies import decode_body
-from smg_core.admin.worker_operations import (
-    FLUSH_CACHE,
-    LOAD_ADAPTER,
-    LOAD_WEIGHTS,
-    PAUSE,
-    RESUME,
-    START_PROFILE,
-    STOP_PROFILE,
-    TRANSFER_WEIGHTS,
-    UNLOAD_ADAPTER,
-    WORKER_LOADS,
+from smg_core.admin.worker_types import (
     FlushCacheBody,
     LoadAdapterBody,
     LoadWeightsBody,
@@ -61,10 +51,22 @@ from smg_core.http.endpoint import Endpoint
 from smg_core.http.exchange import Exchange
 from smg_core.http.routes import Route
 from smg_core.serving.services import Services
-from smg_core.wire.operation import Operation
+from smg_core.wire.operation import Operation, OperationResponse
 from smg_core.workers.worker import Worker
 
-__all__ = ["worker_routes"]
+__all__ = [
+    "FLUSH_CACHE",
+    "LOAD_ADAPTER",
+    "LOAD_WEIGHTS",
+    "PAUSE",
+    "RESUME",
+    "START_PROFILE",
+    "STOP_PROFILE",
+    "TRANSFER_WEIGHTS",
+    "UNLOAD_ADAPTER",
+    "WORKER_LOADS",
+    "worker_routes",
+]
 
 log = logging.getLogger("smg.audit")
 
@@ -73,6 +75,35 @@ NEEDED = "admin.workers"
 _Told = tuple[int, str, list[RankRow] | None]
 """The status of a row, what it says, and the load of the engine's ranks, if that was asked for."""
 _LACKS: _Told = (HTTPStatus.NOT_IMPLEMENTED, "The engine has no such call.", None)
+
+
+def _about(name: str, summary: str, body: object) -> Operation:
+    return Operation(name, summary, "workers", body, (OperationResponse(200, "One row a worker.", WorkerAnswers),))
+
+
+WORKER_LOADS = _about(
+    "workerLoads", "The load of the engines, asked now; worker=NAME, repeated, for some of them.", None
+)
+
+FLUSH_CACHE = _about("flushCaches", "Have engines empty their KV caches.", FlushCacheBody)
+
+START_PROFILE = _about("startProfiles", "Have engines take a profile of themselves.", StartProfileBody)
+
+STOP_PROFILE = _about("stopProfiles", "End the profiles.", StopProfileBody)
+
+LOAD_ADAPTER = _about("loadAdapter", "Have engines load a LoRA adapter, which is then a model.", LoadAdapterBody)
+
+PAUSE = _about("pauseGeneration", "Have engines stop generating until they are resumed.", PauseBody)
+
+RESUME = _about("resumeGeneration", "Have engines generate again.", ResumeBody)
+
+LOAD_WEIGHTS = _about("loadWeights", "Have engines load the weights of a checkpoint, in place.", LoadWeightsBody)
+
+TRANSFER_WEIGHTS = _about(
+    "transferWeights", "Have engines do one step of taking weights from a trainer.", TransferWeightsBody
+)
+
+UNLOAD_ADAPTER = _about("unloadAdapter", "Have engines let go of a LoRA adapter.", UnloadAdapterBody)
 
 
 def worker_routes(services: Services) -> tuple[Route[Endpoint], ...]:

@@ -23,7 +23,7 @@ from smg_core.errors import (
 from smg_core.hooks import SilentObserver
 from smg_core.http.browsers import READS_ONLY, check_form, check_json_type, check_origin
 from smg_core.http.endpoint import Endpoint, RouteTable, id_prefix_of
-from smg_core.http.envelopes import envelope_of, unknown_google_method
+from smg_core.http.envelopes import ENVELOPES
 from smg_core.http.exchange import Exchange, Header, Receive, Scope, Send
 from smg_core.http.forwarded import forwarding_of
 from smg_core.http.routes import WEBSOCKET, Routes
@@ -32,7 +32,7 @@ from smg_core.identity.identity import Identify, anonymous, permitted
 from smg_core.observability.repeats import Repeats
 from smg_core.plugins.app_plugins import Plugging, StepOfExchange
 from smg_core.serving.inference import internal_error, take_back_cancellation
-from smg_core.serving.services import Lifecycle
+from smg_core.serving.lifecycle import Lifecycle
 from smg_core.wire.errors import anthropic_error, anthropic_status, error_headers
 
 __all__ = ["App"]
@@ -66,6 +66,7 @@ class App:
     ) -> None:
         services = gateway.services
         self._gateway, self._services = gateway, services
+        self._envelopes = services.apis.envelopes
         self._identify = identify
         self._tracer = services.tracing.tracer if services.tracing is not None else None
         self._watched = self._tracer is not None or not isinstance(services.observer, SilentObserver)
@@ -76,7 +77,7 @@ class App:
         self._plugging: Plugging | None = None
         if table is None:  # none at the admin door
             self._plugging = Plugging(services.plugins, self._told, self._error, self._headers_of_every_answer)
-        table = public_table(services) if table is None else table
+        table = public_table(services, gateway.apis) if table is None else table
         self._origins, self._hosts = table.origins or (), table.hosts
         self._may_ask = table.origins
         self._exposed = ", ".join([services.live.config.observability.request_id_header.lower(), *EXPOSED]).encode()
@@ -86,10 +87,14 @@ class App:
         self._stranger_bytes = server.stranger_bytes
         self.routes = table.routes
         self._routes: Routes[Endpoint] = Routes(self.routes)
+        for route in self.routes:
+            if not route.target.public and route.target.needs not in services.apis.permissions:
+                raise ValueError(f"{route.pattern} needs {route.target.needs!r}, which is no permission of any API")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._forwarding is not None:
             self._forwarding.apply(scope)
+        scope[ENVELOPES] = self._envelopes
         if scope["type"] == "http":
             if self._plugging is not None and self._plugging.any:
                 await self._plugging.served(scope, receive, send, self._http)
@@ -317,7 +322,7 @@ class App:
             return match.target
         if method == "OPTIONS" and path == "*":
             return Endpoint.for_all(self._whole_server)
-        unknown = unknown_google_method(method, path)
+        unknown = self._envelopes.unknown_google_method(method, path)
         if unknown:
             raise NotFound(f"There is no method '{unknown[:SHOWN]}' of models here.")
         allowed = ", ".join(self._routes.allowed(path, raw_path))
@@ -336,7 +341,7 @@ class App:
             exchange.take_id(self._services.ids, "req-")
         error = await exchange.told(error)
         headers: list[Header] = [*error_headers(error), self._services.request_ids.header(exchange.name)]
-        envelope = envelope_of(exchange.path, exchange.headers, exchange.query)
+        envelope = self._envelopes.of(exchange.path, exchange.headers, exchange.query)
         status = error.status
         if envelope is anthropic_error:
             status = anthropic_status(error)

@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any, Protocol
 
 from smg_core.errors import InvalidRequest
-from smg_core.http.envelopes import envelope_of
+from smg_core.http.envelopes import Envelopes
 from smg_core.http.exchange import DISCONNECT, AsgiApp, AsgiMessage, Disconnect, Receive, Scope, Send
 
 __all__ = ["async_client", "sync_client"]
@@ -68,11 +68,16 @@ def async_client(app: AsgiApp, sdk: ModuleType | None = None, **arguments: objec
 
 
 def sync_client(
-    app: AsgiApp, loop: asyncio.AbstractEventLoop, sdk: ModuleType | None = None, **arguments: object
+    app: AsgiApp,
+    loop: asyncio.AbstractEventLoop,
+    envelopes: Envelopes,
+    sdk: ModuleType | None = None,
+    **arguments: object,
 ) -> Any:
-    """The same as a synchronous Client, for threads other than the one that runs `loop`, the loop of `app`."""
+    """The same as a synchronous Client, for threads other than the one that runs `loop`, the loop of `app`. A request that can
+    never be answered is refused in its API's envelope, of `envelopes`."""
     module = _http_module(sdk)
-    return module.Client(transport=_sync_transport(module, app, loop), **{"timeout": None, **arguments})
+    return module.Client(transport=_sync_transport(module, app, loop, envelopes), **{"timeout": None, **arguments})
 
 
 def _http_module(sdk: ModuleType | None) -> ModuleType:
@@ -109,7 +114,7 @@ def _async_transport(module: ModuleType, app: AsgiApp) -> object:
     return InProcessTransport()
 
 
-def _sync_transport(module: ModuleType, app: AsgiApp, loop: asyncio.AbstractEventLoop) -> object:
+def _sync_transport(module: ModuleType, app: AsgiApp, loop: asyncio.AbstractEventLoop, envelopes: Envelopes) -> object:
     """A synchronous transport; each wait is run on `loop`."""
 
     class Body(module.SyncByteStream):  # type: ignore[name-defined, misc]
@@ -136,9 +141,9 @@ def _sync_transport(module: ModuleType, app: AsgiApp, loop: asyncio.AbstractEven
     class InProcessTransport(module.BaseTransport):  # type: ignore[name-defined, misc]
         def handle_request(self, request: _SyncRequest) -> object:
             if _runs_here(loop):
-                return _misused(module, request, OWN_THREAD)
+                return _misused(module, request, envelopes, OWN_THREAD)
             if not loop.is_running():
-                return _misused(module, request, NO_LOOP)
+                return _misused(module, request, envelopes, NO_LOOP)
             call, status, headers = asyncio.run_coroutine_threadsafe(begin(request, request.read()), loop).result()
             return module.Response(status, headers=headers, stream=Body(call), request=request)
 
@@ -153,11 +158,11 @@ def _runs_here(loop: asyncio.AbstractEventLoop) -> bool:
         return False
 
 
-def _misused(module: ModuleType, request: _Request, why: str) -> object:
+def _misused(module: ModuleType, request: _Request, envelopes: Envelopes, why: str) -> object:
     """The answer to a synchronous request that would wait for ever: from the gateway's own thread, or after its event loop has
     ended. It is an answer, not an exception, so that an SDK raises it at once with these words instead of trying again."""
     headers = {name.lower(): value for name, value in request.headers.items()}
-    envelope = envelope_of(request.url.path, headers, request.url.params)
+    envelope = envelopes.of(request.url.path, headers, request.url.params)
     answer = envelope(InvalidRequest(why), "")
     return module.Response(400, headers={"content-type": "application/json"}, content=answer, request=request)
 

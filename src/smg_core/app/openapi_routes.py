@@ -11,20 +11,30 @@ from importlib import metadata
 import msgspec
 
 from smg_core.apis.chat.answer_types import ErrorBody
-from smg_core.app import operations
 from smg_core.app.docs_page import docs_page
 from smg_core.http.endpoint import Endpoint
 from smg_core.http.exchange import Exchange, Header
 from smg_core.http.routes import Route
+from smg_core.json_types import JsonObject
 from smg_core.serving.services import Services
 from smg_core.wire.openapi import Described, document
+from smg_core.wire.operation import HTML_PAGE, Operation, OperationResponse
 
-__all__ = ["describing_routes"]
+__all__ = ["DOCS_OPERATION", "OPENAPI_OPERATION", "describing_routes"]
 
 JSON_TYPE: Header = (b"content-type", b"application/json")
 HTML: tuple[Header, ...] = (
     (b"content-type", b"text/html; charset=utf-8"),
     (b"content-security-policy", b"default-src 'none'; style-src 'unsafe-inline'"),
+)
+
+
+OPENAPI_OPERATION = Operation(
+    "openapi", "This document.", "about", None, (OperationResponse(200, "The document.", JsonObject),)
+)
+
+DOCS_OPERATION = Operation(
+    "docs", "This document as a page.", "about", None, (OperationResponse(200, "The page.", None, HTML_PAGE),)
 )
 
 
@@ -35,8 +45,8 @@ def describing_routes(
     `described`."""
     describing = _Describing(services)
     own = (
-        Route("GET", f"{prefix}/openapi.json", Endpoint(describing.openapi, needs, about=operations.OPENAPI)),
-        Route("GET", f"{prefix}/docs", Endpoint(describing.docs, needs, about=operations.DOCS)),
+        Route("GET", f"{prefix}/openapi.json", Endpoint(describing.openapi, needs, about=OPENAPI_OPERATION)),
+        Route("GET", f"{prefix}/docs", Endpoint(describing.docs, needs, about=DOCS_OPERATION)),
     )
     describing.routes = [
         Described(route.method, route.pattern, route.target.about)

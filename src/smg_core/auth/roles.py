@@ -1,8 +1,8 @@
 """What can be permitted, and the roles that permit it.
 
-`PERMISSIONS` is the table of all permissions. Each route names the one that its callers need (`http.endpoint`); some headers
-and fields of a request need one of their own. A role is a name for some permissions, and for the models and the tools of MCP
-servers that they hold for.
+Each route names the permission that its callers need (`http.endpoint`); some headers and fields of a request need one of their
+own. Those of the APIs are in their rows and are handed in. A role is a name for some permissions, and for the models and the
+tools of MCP servers that they hold for.
 Pure. Above: `keys` and other authenticators make `Grants` of a caller's roles. Below: `request`.
 """
 
@@ -14,26 +14,21 @@ from smg_core.errors import PermissionDenied
 from smg_core.grants import Grants
 from smg_core.settings import ConfigError, nearest
 
-__all__ = ["HEADERS", "PERMISSIONS", "PUBLIC", "USER", "AccessRole", "Roles", "check_giving", "check_permission"]
+__all__ = [
+    "GENERAL_PERMISSIONS",
+    "HEADERS",
+    "PUBLIC",
+    "USER",
+    "AccessRole",
+    "Roles",
+    "check_giving",
+    "check_permission",
+]
 
 PUBLIC = ""
 """In place of a permission: nobody is asked who they are."""
 
-PERMISSIONS: Mapping[str, str] = {
-    "chat": "Chat Completions",
-    "completions": "Completions",
-    "responses": "Responses: all routes, the WebSocket too",
-    "conversations": "Conversations",
-    "messages": "Messages, and the count of their tokens",
-    "generate_content": "generateContent, streamGenerateContent and countTokens",
-    "interactions": "Interactions",
-    "generate": "SGLang's /generate",
-    "embeddings": "Embeddings of every API that has them, rerank, score and classify",
-    "audio": "Transcriptions and translations of recordings",
-    "batches": "Batches of OpenAI's API and of Messages; their requests need the permission of their own API",
-    "files": "Files",
-    "tokenize": "/tokenize and /detokenize",
-    "parse": "/parse/function_call and /parse/reasoning",
+GENERAL_PERMISSIONS: Mapping[str, str] = {
     "models": "The lists of models, the front page, /docs and /openapi.json",
     "explain": "The header x-smg-explain",
     "parser": "The header x-smg-parser",
@@ -48,7 +43,7 @@ PERMISSIONS: Mapping[str, str] = {
     "admin.metrics": "Metrics at the admin door",
     "admin.keys": "Virtual keys: create, rotate, revoke and list",
 }
-"""Every permission, and what it permits."""
+"""The permissions that are no API's, and what each permits. Those of an API stand in its row (`serving.spec`)."""
 
 HEADERS: Mapping[str, str] = {"x-smg-explain": "explain", "x-smg-parser": "parser"}
 """Headers of requests that need a permission, and which."""
@@ -73,24 +68,21 @@ class AccessRole:
     tools: tuple[str, ...] | None = None
 
 
-_BUILT_IN = (
-    AccessRole(USER, frozenset(name for name in PERMISSIONS if not name.startswith(_ADMIN)) - _TRUSTED),
-    AccessRole("admin", frozenset(PERMISSIONS)),
-)
-
-
 class Roles:
     """The roles of a gateway: `user`, `admin` and those of the settings, which may replace these two."""
 
-    def __init__(self, entries: Iterable[str] = ()) -> None:
-        """Raises ConfigError for an entry that is no role, and for a name that two have."""
+    def __init__(self, entries: Iterable[str], permissions: Mapping[str, str]) -> None:
+        """`permissions` are all that there are, and what each permits. Raises ConfigError for an entry that is no role, and for a
+        name that two have."""
+        users = frozenset(name for name in permissions if not name.startswith(_ADMIN)) - _TRUSTED
+        built_in = (AccessRole(USER, users), AccessRole("admin", frozenset(permissions)))
         own: dict[str, AccessRole] = {}
         for entry in entries:
-            role = _role(entry)
+            role = _role(entry, permissions)
             if role.name in own:
                 raise ConfigError(f"auth.roles: {role.name} is given twice")
             own[role.name] = role
-        self._roles = {role.name: role for role in _BUILT_IN} | own
+        self._roles = {role.name: role for role in built_in} | own
 
     def grants(self, names: Sequence[str], models: Sequence[str] = (), tools: Sequence[str] = ()) -> Grants:
         """What a caller with these roles may do; `models` and `tools` are the only ones for this caller, if it has its own.
@@ -135,12 +127,12 @@ def check_permission(granted: Grants, needed: str, headers: Container[str] = ())
 def check_giving(giver: Grants, given: Grants) -> None:
     """Refuse a caller that would hand out a key which may administer what the caller itself may not: who makes keys could else
     make an admin of itself. Raises PermissionDenied."""
-    for name in PERMISSIONS:
+    for name in GENERAL_PERMISSIONS:
         if name.startswith(_ADMIN) and given.may(name) and not giver.may(name):
             raise PermissionDenied(f"This key has no permission '{name}', so it can give it to no other key.")
 
 
-def _role(entry: str) -> AccessRole:
+def _role(entry: str, known: Mapping[str, str]) -> AccessRole:
     name, equals, rest = entry.partition("=")
     name, words = name.strip(), rest.split()
     if not (name and equals and words) or len(name.split()) > 1:
@@ -153,16 +145,16 @@ def _role(entry: str) -> AccessRole:
     permissions: set[str] = set()
     for word in words:
         if not word.startswith((_MODEL, _TOOL)):
-            permissions |= _permissions(word, name)
+            permissions |= _permissions(word, name, known)
     return AccessRole(name, frozenset(permissions), models or None, tools or None)
 
 
-def _permissions(word: str, role: str) -> frozenset[str]:
+def _permissions(word: str, role: str, known: Mapping[str, str]) -> frozenset[str]:
     """The permissions that one word means: itself, or all with its beginning ("admin.*", "*")."""
     if word.endswith(_ALL):
-        found = frozenset(each for each in PERMISSIONS if each.startswith(word[: -len(_ALL)]))
+        found = frozenset(each for each in known if each.startswith(word[: -len(_ALL)]))
     else:
-        found = frozenset({word}) & PERMISSIONS.keys()
+        found = frozenset({word}) & known.keys()
     if not found:
-        raise ConfigError(f"auth.roles: {role}: there is no permission {word}{nearest(word, tuple(PERMISSIONS))}")
+        raise ConfigError(f"auth.roles: {role}: there is no permission {word}{nearest(word, tuple(known))}")
     return found

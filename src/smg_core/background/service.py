@@ -8,8 +8,7 @@ app.generating_routes, apis.responses.routes. Below: `background_run`, the rows 
 
 import asyncio
 import logging
-from collections.abc import Sequence
-from typing import TypeVar
+from typing import Self, TypeVar
 
 import attrs
 import msgspec
@@ -52,10 +51,11 @@ _TRIES = 50
 
 
 class Background:
-    """The answers that one process makes in the background, of all `apis` that have them."""
+    """The answers that one process makes in the background, of all APIs that offer them."""
 
-    def __init__(self, services: Services, apis: Sequence[AnyBackgroundApi]) -> None:
-        self._services, self._apis = services, tuple(apis)
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._apis: dict[str, AnyBackgroundApi] = {}
         self._settings = services.live.config.responses
         self._timeouts = CurrentTimeouts(services)
         self._observer = observer_of(services)
@@ -65,6 +65,15 @@ class Background:
         self._broken: set[Key] = set()  # whose runs have met faults: they are failed by the next
         self._wanted = asyncio.Event()
         self._news = News()
+
+    @classmethod
+    def of(cls, services: Services) -> Self:
+        """That of a gateway, which runs while it is started."""
+        return services.side_tasks.one_of(cls, lambda: cls(services))
+
+    def offer(self, api: AnyBackgroundApi) -> None:
+        """Have answers of this API made here; those whose ids begin alike are of one API."""
+        self._apis[api.api.id_prefix] = api
 
     # ------------------------------------------------------------------------------------------------------------ running
 
@@ -123,7 +132,7 @@ class Background:
 
     def _api(self, id: str) -> AnyBackgroundApi | None:
         """The row that an answer belongs to; None where this process does not know it."""
-        return next((each for each in self._apis if id.startswith(each.api.id_prefix)), None)
+        return next((each for each in self._apis.values() if id.startswith(each.api.id_prefix)), None)
 
     def _running(self, tenant: str) -> int:
         return sum(key[0] == tenant for key in self._runs)

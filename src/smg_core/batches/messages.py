@@ -5,12 +5,18 @@ Below: the queue of batches, the kept files, the spool.
 """
 
 import asyncio
+from collections.abc import Mapping
 
 import msgspec
 
 from smg_core.batches.files import KeptFiles, contents, send_contents
-from smg_core.batches.message_types import message_batch_list, message_batch_object, read_page, write_lines
-from smg_core.batches.operations import BATCH_ROUTES
+from smg_core.batches.message_types import (
+    MessageBatchBody,
+    message_batch_list,
+    message_batch_object,
+    read_page,
+    write_lines,
+)
 from smg_core.batches.queue import BatchQueue
 from smg_core.batches.spool import Spool, Spools, read_through, received
 from smg_core.batches.states import MESSAGE_BATCH, BatchJob
@@ -20,9 +26,11 @@ from smg_core.errors import InvalidRequest, NotFound
 from smg_core.http.endpoint import Endpoint, Handler
 from smg_core.http.exchange import Exchange, Header
 from smg_core.http.routes import Route
+from smg_core.json_types import JsonObject
 from smg_core.serving.json_handler import JSON_TYPE
 from smg_core.serving.services import Services
 from smg_core.stored.answers import StoredHandlers
+from smg_core.wire.operation import Operation, OperationResponse
 
 __all__ = ["message_batch_routes"]
 
@@ -31,6 +39,33 @@ _BATCH = f"{_BATCHES}/{{id}}"
 _ENDPOINT = "/v1/messages"
 _HEADERS = ("anthropic-version", "anthropic-beta")
 _OWN_HEADERS = "x-smg-"
+
+
+_LINES = "application/x-jsonl"
+
+
+def _operation(name: str, summary: str, body: object = None, media_type: str = "application/json") -> Operation:
+    given = OperationResponse(200, "The batch, or a list.", JsonObject)
+    if media_type != "application/json":
+        given = OperationResponse(200, "A line for each request.", None, media_type)
+    return Operation(name, summary, "messages", body, (given,))
+
+
+MESSAGE_BATCH_OPERATIONS: Mapping[tuple[str, str], Operation] = {
+    ("POST", "/v1/messages/batches"): _operation(
+        "createMessageBatch", "Have requests answered in their own time.", MessageBatchBody
+    ),
+    ("GET", "/v1/messages/batches"): _operation("listMessageBatches", "The batches that are kept."),
+    ("GET", "/v1/messages/batches/{id}"): _operation("retrieveMessageBatch", "A batch, as it is now."),
+    ("DELETE", "/v1/messages/batches/{id}"): _operation("deleteMessageBatch", "Forget a batch that has ended."),
+    ("POST", "/v1/messages/batches/{id}/cancel"): _operation(
+        "cancelMessageBatch", "Begin no further request of a batch."
+    ),
+    ("GET", "/v1/messages/batches/{id}/results"): _operation(
+        "messageBatchResults", "The results of a batch that has ended.", media_type=_LINES
+    ),
+}
+"""What the routes take and give, by method and pattern."""
 
 
 def message_batch_routes(
@@ -47,7 +82,11 @@ def message_batch_routes(
         ("GET", f"{_BATCH}/results", batches.results, False),
     )
     return tuple(
-        Route(method, pattern, Endpoint(handler, "batches", reads_json=reads, about=BATCH_ROUTES[method, pattern]))
+        Route(
+            method,
+            pattern,
+            Endpoint(handler, "batches", reads_json=reads, about=MESSAGE_BATCH_OPERATIONS[method, pattern]),
+        )
         for method, pattern, handler, reads in rows
     )
 

@@ -34,19 +34,19 @@ __all__ = ["check", "check_url", "named_parsers", "processor_kwargs"]
 OWN_PARSERS = ("auto", "none")
 
 
-def check(config: Config) -> None:
-    """Raise ConfigError with every problem, each beginning with its setting's path."""
+def check(config: Config, permissions: Mapping[str, str]) -> None:
+    """Raise ConfigError with every problem, each beginning with its setting's path. `permissions` are all that roles may have."""
     problems = [*_policies(config), *_dialects(config), *_parsers(config), *_urls(config), *_media(config.media)]
-    problems += [*_history(config.history), *_auth(config.auth)]
+    problems += [*_history(config.history), *_auth(config.auth, permissions)]
     problems += [*_clients(config.tls), *_proxies(config.proxies), *_discovery(config.discovery)]
     if problems:
         raise ConfigError(*problems)
 
 
-def _auth(auth: AuthConfig) -> Iterator[str]:
+def _auth(auth: AuthConfig, permissions: Mapping[str, str]) -> Iterator[str]:
     """What is wrong with roles, and with the keys that stand in the settings; those of a file are read at the start."""
     try:
-        StaticKeys(keys_in_lines(auth.keys, "auth.keys"), Roles(auth.roles), lambda: 0.0)
+        StaticKeys(keys_in_lines(auth.keys, "auth.keys"), Roles(auth.roles, permissions), lambda: 0.0)
     except ConfigError as error:
         yield str(error)
 

@@ -12,10 +12,12 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Self, TypedDict, TypeVar
 
+from smg_core.apis.rows import ALL
 from smg_core.auth.base import Authenticator
 from smg_core.channel.base import Channel
 from smg_core.channel.local import LocalChannel
 from smg_core.clock import CallLater, Clock, IdSource, SystemClock, random_ids
+from smg_core.config.check import check
 from smg_core.config.config import Config
 from smg_core.errors import SmgError, WorkerError
 from smg_core.fleet.adapter_changes import AdapterChanges
@@ -48,6 +50,7 @@ from smg_core.serving.model_lookup import ModelLookup
 from smg_core.serving.request_ids import RequestIds
 from smg_core.serving.services import Life, Running, Services
 from smg_core.serving.side_tasks import SideTasks
+from smg_core.serving.spec import ApiSpec, table_of
 from smg_core.serving.tracing import logs_of, tracing_of
 from smg_core.stored.history import keeping
 from smg_core.tools.hosted import hosted_tools
@@ -83,6 +86,7 @@ class GatewayArguments(TypedDict, total=False):
     board: Board | None
     channel: Channel | None
     call_later: CallLater | None
+    apis: Sequence[ApiSpec]
 
 
 class Assembly:
@@ -93,7 +97,7 @@ class Assembly:
     to close, in place of the one that the settings name; `history_hooks` are called around every use of it. `identity` says
     whose each request is, in place of the settings of the sections auth and oidc. `board` counts requests in flight over
     several processes, and over `channel` these tell each other of changes; `clock`, `ids`, `rng` and `call_later` (the event
-    loop's, unless a test brings its own) are what the rooms are given of the world.
+    loop's, unless a test brings its own) are what the rooms are given of the world. `apis` are the rows of the public APIs.
     """
 
     def __init__(
@@ -113,17 +117,21 @@ class Assembly:
         board: Board | None = None,
         channel: Channel | None = None,
         call_later: CallLater | None = None,
+        apis: Sequence[ApiSpec] = ALL,
     ) -> None:
         settings = config or Config()
         clock, call_later = clock or SystemClock(), call_later or loop_call_later
         ids, rng, observer = ids or random_ids(), rng or random.Random(), observer or SilentObserver()
         channel = channel or LocalChannel(settings.channel)
         faults, failures = logs_of(settings, clock)
+        self.apis, table = tuple(apis), table_of(apis)
         models: dict[str, ServedModel] = {}
         live = Live(settings, models)
         registry = registry_of(lambda: live.config, board, rng, clock)
         lookup = ModelLookup(models, live, registry)
-        plugins = Plugins(settings, channel, clock, call_later, observer, lookup.names_of, ids, self._apart)
+        plugins = Plugins(
+            settings, channel, clock, call_later, observer, lookup.names_of, ids, self._apart, table.permissions
+        )
         self.services = Services(
             clock=clock,
             ids=ids,
@@ -133,7 +141,7 @@ class Assembly:
             observer=observer,
             faults=faults,
             failures=failures,
-            tracing=tracing_of(settings, clock, observer),
+            tracing=tracing_of(settings, clock, observer, table.operations),
             registry=registry,
             models=models,
             lookup=lookup,
@@ -145,6 +153,7 @@ class Assembly:
             side_tasks=SideTasks(faults),
             request_ids=RequestIds(live),
             compat=compat_of(settings),
+            apis=table,
             live=live,
             life=Life(),
             running=Running(),
@@ -235,6 +244,7 @@ class Assembly:
         """Read the file of workers. Raises what is wrong with it, with a worker, or with the policies."""
         services = self.services
         live = services.live
+        check(live.config, services.apis.permissions)
         self._from_file = await workers_in(live.config)
         self._in_file = frozenset(each.label for each in self._from_file)
         for spec in (*self._specs, *self._from_file):
@@ -259,7 +269,7 @@ class Assembly:
         )
         running.history = await self._stack.enter_async_context(opened)
         running.identify, running.virtual_keys = await open_identity(
-            live.config, services.clock, self._stack, running.history, self._identity
+            live.config, services.clock, self._stack, running.history, services.apis.permissions, self._identity
         )
         process = services.registry.process
         await self._stack.enter_async_context(

@@ -4,11 +4,11 @@
 """
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Self
+from typing import Self
 
 import attrs
 
-from smg_core.auth.roles import PERMISSIONS, PUBLIC
+from smg_core.auth.roles import PUBLIC
 from smg_core.http.browsers import Hosts
 from smg_core.http.exchange import Exchange
 from smg_core.http.routes import Route
@@ -25,11 +25,6 @@ def id_prefix_of(handler: Handler) -> str:
     return prefix
 
 
-def _is_permission(endpoint: object, attribute: "attrs.Attribute[Any]", value: str) -> None:
-    if value != PUBLIC and value not in PERMISSIONS:
-        raise ValueError(f"there is no permission {value!r}; auth.roles has the table")
-
-
 @attrs.frozen
 class Endpoint:
     """A handler. `needs` is the permission that its callers need (`auth.roles`), or PUBLIC: it is called without identifying
@@ -37,7 +32,7 @@ class Endpoint:
     refused. `about` describes it in `/openapi.json`."""
 
     answer: Handler
-    needs: str = attrs.field(validator=_is_permission)
+    needs: str
     reads_json: bool = False
     about: Operation | None = None
 

@@ -1,65 +1,77 @@
 """Which API's error envelope answers a request that no API's handler answers.
 
 An unknown path, a wrong method, an unreadable head: the client's SDK must be able to read these errors too. The path decides;
-where several APIs share a path, or none has it, the headers and the query do. Pure. Above: app.app and server.http_protocol.
-Below: the envelopes.
+where several APIs share a path, or none has it, the headers and the query do. The rules come from the rows of the APIs. Pure.
+Above: app.app and server.http_protocol. Below: the envelopes.
 """
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping, MutableMapping
+from typing import Any
+
+import attrs
 
 from smg_core.wire.base import ErrorEncoder
-from smg_core.wire.errors import anthropic_error, cohere_error, gemini_error, openai_error
+from smg_core.wire.errors import anthropic_error, gemini_error, openai_error
 
-__all__ = ["envelope_of", "takes_key_in_query", "unknown_google_method"]
+__all__ = ["ENVELOPES", "EnvelopeRule", "Envelopes", "envelopes_of"]
 
-_PREFIXES: Mapping[str, ErrorEncoder] = {
-    "/v1/messages": anthropic_error,
-    "/v1alpha": gemini_error,
-    "/v1beta": gemini_error,
-    "/v1beta1": gemini_error,
-    "/v1/interactions": gemini_error,
-    "/v1/projects": gemini_error,
-    "/v1/batches": openai_error,
-    "/v1/chat": openai_error,
-    "/v1/completions": openai_error,
-    "/v1/conversations": openai_error,
-    "/v1/embed": cohere_error,
-    "/v2": cohere_error,
-    "/v1/embeddings": openai_error,
-    "/v1/realtime": openai_error,
-    "/v1/responses": openai_error,
-}
-"""The paths, and all below them, that belong to one API."""
-_VERBS = (":generateContent", ":streamGenerateContent", ":countTokens", ":embedContent", ":batchEmbedContents")
-_MODELS = ("/v1beta/models/", "/v1alpha/models/")
+ENVELOPES = "smg.envelopes"
+"""Key of the scope under which the app puts its envelopes, for whoever meets an error on the way."""
 _MODELS_OF_ALL = "/v1/models"
 _NO_HEADERS: Mapping[str, str] = {}
 
 
-def envelope_of(path: str, headers: Mapping[str, str], query: Container[str] = ()) -> ErrorEncoder:
-    """The envelope for errors at `path`. `headers` have lower-cased names; `query` knows the names in the query."""
-    prefix = "/".join(path.split("/", 3)[:3])
-    owner = _PREFIXES.get("/".join(path.split("/", 2)[:2])) or _PREFIXES.get(prefix)
-    if owner is not None:
-        return owner
-    if prefix == "/v1/models" and path.endswith(_VERBS):
-        return gemini_error
-    if "anthropic-version" in headers:
-        return anthropic_error
-    if "x-goog-api-key" in headers or "key" in query:
-        return gemini_error
-    return openai_error
+@attrs.frozen
+class EnvelopeRule:
+    """The paths at and below `prefix`, of one part or two, have errors in `error`. With `methods`, Google's way to name what is
+    done to a model behind the last colon of a path, only those paths below that end with one of them."""
+
+    prefix: str
+    error: ErrorEncoder
+    methods: tuple[str, ...] = ()
 
 
-def takes_key_in_query(path: str) -> bool:
-    """Whether clients of Google's API may send their key as `?key=` to this path: those of that API, and the models, which it
-    shares with others."""
-    return path.startswith(_MODELS_OF_ALL) or envelope_of(path, _NO_HEADERS) is gemini_error
+class Envelopes:
+    """The envelopes of a gateway's APIs. Paths that no rule has are of OpenAI's, unless headers or query are of another's."""
+
+    def __init__(self, rules: Iterable[EnvelopeRule] = ()) -> None:
+        found = tuple(rules)
+        self._owners = {rule.prefix: rule.error for rule in found if not rule.methods}
+        self._methods = tuple((rule.prefix, rule.methods, rule.error) for rule in found if rule.methods)
+
+    def of(self, path: str, headers: Mapping[str, str], query: Container[str] = ()) -> ErrorEncoder:
+        """The envelope for errors at `path`. `headers` have lower-cased names; `query` knows the names in the query."""
+        prefix = "/".join(path.split("/", 3)[:3])
+        owner = self._owners.get("/".join(path.split("/", 2)[:2])) or self._owners.get(prefix)
+        if owner is not None:
+            return owner
+        for below, methods, error in self._methods:
+            if prefix == below and path.endswith(methods):
+                return error
+        if "anthropic-version" in headers:
+            return anthropic_error
+        if "x-goog-api-key" in headers or "key" in query:
+            return gemini_error
+        return openai_error
+
+    def takes_key_in_query(self, path: str) -> bool:
+        """Whether clients of Google's API may send their key as `?key=` to this path: those of that API, and the models, which
+        it shares with others."""
+        return path.startswith(_MODELS_OF_ALL) or self.of(path, _NO_HEADERS) is gemini_error
+
+    def unknown_google_method(self, method: str, path: str) -> str:
+        """The method of Google's API that a POST at `path` names behind the last colon (`/v1beta/models/m:embedContent`); ""
+        where it names none. Called for a request that no route takes."""
+        below, _, verb = path.rpartition(":")
+        version, _, rest = below.partition("/models/")
+        named = method == "POST" and self._owners.get(version) is gemini_error and bool(rest) and "/" not in verb
+        return verb if named else ""
 
 
-def unknown_google_method(method: str, path: str) -> str:
-    """The method of Google's API that a POST at `path` names behind the last colon (`/v1beta/models/m:embedContent`); ""
-    where it names none. Called for a request that no route takes."""
-    below, _, verb = path.rpartition(":")
-    named = method == "POST" and below.startswith(_MODELS) and "/" not in verb
-    return verb if named else ""
+_NONE = Envelopes()
+
+
+def envelopes_of(scope: MutableMapping[str, Any]) -> Envelopes:
+    """The envelopes of the app that a scope is handled by."""
+    found: Envelopes = scope.get(ENVELOPES, _NONE)
+    return found

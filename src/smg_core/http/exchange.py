@@ -27,7 +27,7 @@ from smg_core.errors import (
 from smg_core.events import Usage
 from smg_core.hooks import ExchangeEnded, RequestFinished
 from smg_core.http.bodies import Held
-from smg_core.http.envelopes import takes_key_in_query
+from smg_core.http.envelopes import envelopes_of
 from smg_core.http.framing import framing_fault, ignores_upgrade, without_user
 from smg_core.http.inflating import inflated
 from smg_core.http.queries import check_query, query_fields
@@ -296,7 +296,7 @@ class Exchange:
         """The one credential of the request. `?key=` is one on the paths of Google's API, spelt as its clients spell it. Raises
         AuthenticationFailed."""
         queried: bytes | None = self.scope.get(_QUERY)
-        if queried is None or not takes_key_in_query(self.path):
+        if queried is None or not envelopes_of(self.scope).takes_key_in_query(self.path):
             return presented(self.headers, self.scope["headers"])
         values = [unquote_plus(found[2].decode("latin-1")) for found in _KEY_IN_QUERY.finditer(queried)]
         return presented(self.headers, self.scope["headers"], values)

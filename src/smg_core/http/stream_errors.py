@@ -4,7 +4,7 @@ Above: `plugged`, `wrapping` and `responses_socket`. Below: the exchange, envelo
 """
 
 from smg_core.errors import SmgError
-from smg_core.http.envelopes import envelope_of
+from smg_core.http.envelopes import envelopes_of
 from smg_core.http.exchange import Exchange
 from smg_core.wire.base import ErrorEncoder
 
@@ -18,5 +18,5 @@ def error_event(exchange: Exchange, error: SmgError) -> bytes:
     """The last event of a stream, with an error in the words of its API."""
     written: ErrorEncoder | None = exchange.scope.get(ERROR_WRITTEN)
     if written is None:
-        written = envelope_of(exchange.path, exchange.headers, exchange.query)
+        written = envelopes_of(exchange.scope).of(exchange.path, exchange.headers, exchange.query)
     return b"event: error\ndata: " + written(error, exchange.request_id) + b"\n\n"

@@ -8,7 +8,7 @@ room `auth`.
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -82,7 +82,12 @@ def unshared_keys(config: Config, processes: int) -> str:
 
 
 async def open_identity(
-    config: Config, clock: Clock, stack: AsyncExitStack, store: Store, given: Authenticator | None = None
+    config: Config,
+    clock: Clock,
+    stack: AsyncExitStack,
+    store: Store,
+    permissions: Mapping[str, str],
+    given: Authenticator | None = None,
 ) -> tuple[Identify, VirtualKeys | None]:
     """The `Identify` of these settings, or of the authenticator that was `given` in their place, and the virtual keys if there
     are any, which `store` keeps. Called when a gateway starts; `stack` ends what was begun for it. Raises ConfigError for what
@@ -98,10 +103,10 @@ async def open_identity(
         raise ConfigError(
             f"identity: {type(given).__name__} cannot be called; it needs `async def __call__(self, head)`"
         )
-    roles = Roles(auth.roles)
+    roles = Roles(auth.roles, permissions)
     knowing: list[KnowsCallers] = []
     asked: list[Authenticator] = [given] if given is not None else []
-    if (static := static_keys(auth, clock)) is not None:
+    if (static := static_keys(auth, clock, permissions)) is not None:
         knowing.append(static)
     virtual = VirtualKeys(auth, store, clock, roles) if auth.virtual_keys else None
     if virtual is not None:
@@ -116,7 +121,7 @@ async def open_identity(
         asked.append(tokens)
     if config.tls.client_names:
         asked.append(by_certificate(config.tls.client_names, roles, clock.time))
-    identity = Identity(config, clock, knowing=knowing, asked=asked, any_scheme=given is not None)
+    identity = Identity(config, clock, permissions, knowing=knowing, asked=asked, any_scheme=given is not None)
     stack.push_async_callback(identity.close)
     return identity, virtual
 
@@ -129,10 +134,10 @@ def _oidc(config: Config, roles: Roles, clock: Clock) -> "OidcAuthenticator":
     return OidcAuthenticator(config.oidc, roles, clock=clock, longest=config.auth.credential_characters)
 
 
-def static_keys(auth: AuthConfig, clock: Clock) -> StaticKeys | None:
+def static_keys(auth: AuthConfig, clock: Clock, permissions: Mapping[str, str]) -> StaticKeys | None:
     """The keys of the settings and of their file, which is read; None without any. Raises ConfigError."""
     found = _listed_keys(auth)
-    return StaticKeys(found, Roles(auth.roles), clock.time) if found else None
+    return StaticKeys(found, Roles(auth.roles, permissions), clock.time) if found else None
 
 
 def _listed_keys(auth: AuthConfig) -> list[ApiKey]:
@@ -155,6 +160,7 @@ class Identity:
         self,
         config: Config,
         clock: Clock,
+        permissions: Mapping[str, str],
         *,
         knowing: Sequence[KnowsCallers],
         asked: Sequence[Authenticator],
@@ -162,7 +168,7 @@ class Identity:
     ) -> None:
         auth, told = config.auth, config.observability
         self._knowing, self._asked, self._any_scheme = tuple(knowing), tuple(asked), any_scheme
-        self._clock = clock
+        self._clock, self._permissions = clock, permissions
         self._most = auth.credential_characters
         self._attempts = Attempts(
             auth.failures, auth.failures_address, window=auth.failures_window_s, most=auth.failures_remembered
@@ -190,7 +196,7 @@ class Identity:
             while self._wanted is not None:
                 auth, self._wanted = self._wanted, None
                 try:
-                    keys = await asyncio.to_thread(static_keys, auth, self._clock)
+                    keys = await asyncio.to_thread(static_keys, auth, self._clock, self._permissions)
                 except ConfigError as error:  # the process that was asked has read the same file
                     log.warning("the keys stay as they were: %s", error)
                 else:

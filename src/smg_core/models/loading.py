@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from smg_core.clock import Clock
-from smg_core.config.check import check, named_parsers
+from smg_core.config.check import named_parsers
 from smg_core.config.config import Config
 from smg_core.engines.base import Engine, ModelInfo
 from smg_core.errors import InternalError, SmgError, WorkerGone
@@ -95,7 +95,6 @@ class ModelLoader:
     async def start(self) -> None:
         """Load the operator's tokenizer, so that a folder that holds none stops the start, as settings do that could never work.
         Raises SmgError, ValueError (ConfigError too), OSError."""
-        check(self._config)
         if self._folder is not None:
             await self._load(TokenizerSource(self._folder))
 

@@ -29,7 +29,7 @@ from smg_core.operation.discovery import discovery_of
 from smg_core.operation.live_settings import LIVE, differences, with_values
 from smg_core.operation.log_level import LogLevel
 from smg_core.operation.process_table import ProcessTable
-from smg_core.serving.services import Lifecycle
+from smg_core.serving.lifecycle import Lifecycle
 from smg_core.settings import ConfigError
 from smg_core.stored.history import with_filled_in
 from smg_core.workers.worker import WorkerSpec
@@ -139,8 +139,8 @@ class Control:
         async with self._reloading:
             try:
                 resolved = await asyncio.to_thread(source.read)
-                check(resolved.config)
-                await asyncio.to_thread(static_keys, resolved.config.auth, services.clock)
+                check(resolved.config, services.apis.permissions)
+                await asyncio.to_thread(static_keys, resolved.config.auth, services.clock, services.apis.permissions)
                 specs, in_file = specs_of(resolved.config.workers), await workers_in(resolved.config)
                 services.running.roster.check_all([*specs, *in_file])
             except (ConfigError, LookupError, ValueError) as error:

@@ -8,7 +8,7 @@ import logging
 
 from smg_core.apis.status.front_page import curl
 from smg_core.models.sealing_keys import DRAWN
-from smg_core.serving.services import Lifecycle
+from smg_core.serving.lifecycle import Lifecycle
 
 __all__ = ["announce"]
 

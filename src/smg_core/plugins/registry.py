@@ -88,14 +88,15 @@ class Plugins:
         names_of: Callable[[str, Caller], Collection[str]],
         ids: IdSource,
         apart: Apart,
+        permissions: Mapping[str, str],
     ) -> None:
         """`names_of` has all names of what a caller's request for a model may lead to; `ids` makes the ids of requests; `apart`
         does long work off the event loop."""
         self.names_of, self.ids = names_of, ids
         self.plan = PluginPlan((), rules_of(config, apart))
         self.states: dict[str, PluginState] = {}
-        self.roles = Roles(())
-        self._auth = config.auth
+        self.roles = Roles((), permissions)
+        self._auth, self._permissions = config.auth, permissions
         self._config, self._settle_s = config.middleware, config.channel.publish_s
         self._channel, self._clock, self._call_later, self._observer = channel, clock, call_later, observer
         self._repeats = Repeats(config.observability.repeat_s, config.observability.repeats)
@@ -142,7 +143,7 @@ class Plugins:
             self._listens = True
             self._channel.subscribe(KIND, self._receive)
         try:
-            self.roles = Roles(self._auth.roles)
+            self.roles = Roles(self._auth.roles, self._permissions)
             printed = print_of(self._config.file)  # first: a file that is written meanwhile is read again
             self._offer(self._read_entries(), printed)
             await self._apply(self._offered)

@@ -21,6 +21,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from functools import partial
 
 from smg_core.admin.auditing import audit_fault
+from smg_core.apis.rows import PERMISSIONS
 from smg_core.channel.local import LocalChannel
 from smg_core.channel.member import MemberChannel
 from smg_core.config.check import check
@@ -53,7 +54,7 @@ def _configure_logs(config: Config) -> None:
 def serve(config: Config, source: ConfigSource | None = None, reread: Callable[[], Config] | None = None) -> int:
     """Serve until told to stop; the exit status. `source` says where the settings can be read again; `reread` reads them, which a
     supervisor does on SIGHUP. Raises ConfigError for settings that could never work."""
-    check(config)
+    check(config, PERMISSIONS)
     _configure_logs(config)
     try:
         config = with_state_file(config, os.environ)

@@ -24,6 +24,7 @@ from typing import Any
 
 import attrs
 
+from smg_core.apis.rows import PERMISSIONS
 from smg_core.channel.relaying import Relaying
 from smg_core.config.check import check
 from smg_core.config.config import Config
@@ -159,7 +160,7 @@ class Supervisor:
         try:
             config = self._reread()
             config, fixed = with_fixed(config, self._run.config)
-            check(config)
+            check(config, PERMISSIONS)
         except (ConfigError, OSError, ValueError) as error:
             log.critical("the settings stay as they were: %s", error)
             self._manager.ready()

@@ -1,14 +1,14 @@
 """Which API's reasoning is sealed how, and what of a request's sealed reasoning can go into its prompt.
 
 A seal holds the text itself, where the client is not shown it (or the API returns it encrypted), or only a digest of the text,
-where the client has the text and must not change it. A row of `_FORMS` says which, by API; an API without a row has no seals.
+where the client has the text and must not change it. The traits of a request's API say which; one without `seals` has none.
 
 Pure. Above: pipeline.prompt.prepare opens what came in, pipeline.fit.fit has seals made for what goes out. Below: sealer,
 request.
 """
 
 import hmac
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from hashlib import sha256
 from typing import Literal
 
@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from smg_core.errors import SealBroken
 from smg_core.events import DroppedReasoning
-from smg_core.request import GenerationRequest, Message, Part, Reasoning
+from smg_core.request import SEALS_DIGEST, SEALS_INCLUDED, GenerationRequest, Message, Part, Reasoning, has_trait
 from smg_core.sealing.sealer import SealContext, Sealer
 
 __all__ = ["ReasoningSeals", "sealed_bytes"]
@@ -27,27 +27,6 @@ _TEXT, _DIGEST = b"t", b"d"
 """The first byte of what is sealed."""
 ENCRYPTED = "reasoning.encrypted_content"
 """What a request of Responses includes to have its reasoning sealed."""
-
-
-def _of_messages(request: GenerationRequest) -> Form:
-    return "text" if request.reasoning.visible == "sealed" else "digest"
-
-
-def _where_included(request: GenerationRequest) -> Form | None:
-    return "text" if ENCRYPTED in request.include else None
-
-
-def _always(request: GenerationRequest) -> Form:
-    return "text"
-
-
-_FORMS: Mapping[str, tuple[str, Callable[[GenerationRequest], Form | None]]] = {
-    "messages": ("messages.thinking", _of_messages),
-    "responses": ("responses.reasoning", _where_included),
-    "generate_content": ("gemini.thought", _always),
-    "interactions": ("gemini.thought", _always),
-}
-"""By API: the purpose of its seals, and what a request's answer has sealed (None: nothing)."""
 
 
 @attrs.frozen
@@ -68,19 +47,24 @@ class ReasoningSeals:
             return lambda text: sealer.seal(_TEXT + text.encode("utf-8", "surrogatepass"), context)
         return lambda text: sealer.seal(_DIGEST + _digest(text), context)
 
-    def sealed(self, api: str, tenant: str, text: str) -> bytes:
+    def sealed(self, purpose: str, tenant: str, text: str) -> bytes:
         """The seal that holds the text of a piece of reasoning of this tenant: for a client that asks for the seal later, by
-        those who have kept the text."""
-        context = SealContext(_FORMS[api][0], tenant, self.family)
+        those who have kept the text. `purpose` is what the seals of its API are for (`Origin.seals`)."""
+        context = SealContext(purpose, tenant, self.family)
         return self.sealer.seal(_TEXT + text.encode("utf-8", "surrogatepass"), context)
 
-    def _form(self, request: GenerationRequest) -> Form | None:
-        row = _FORMS.get(request.origin.api) if request.origin is not None else None
-        return None if row is None else row[1](request)
+    @staticmethod
+    def _form(request: GenerationRequest) -> Form | None:
+        if has_trait(request, SEALS_INCLUDED):
+            return "text" if ENCRYPTED in request.include else None
+        if has_trait(request, SEALS_DIGEST) and request.reasoning.visible != "sealed":
+            return "digest"
+        return "text"
 
     def _context(self, request: GenerationRequest) -> SealContext | None:
-        row = _FORMS.get(request.origin.api) if request.origin is not None else None
-        return None if row is None else SealContext(row[0], request.caller.tenant, self.family)
+        if request.origin is None or not request.origin.seals:
+            return None
+        return SealContext(request.origin.seals, request.caller.tenant, self.family)
 
     def opened(self, request: GenerationRequest) -> tuple[GenerationRequest, tuple[DroppedReasoning, ...]]:
         """The request with the text of its sealed reasoning in place of the seals, and what was left out because it does not
@@ -135,7 +119,7 @@ def _digest(text: str) -> bytes:
 
 def sealed_bytes(request: GenerationRequest) -> int:
     """The bytes that opening the seals of a request has to go through; 0 where there are none, as in nearly all requests."""
-    if request.origin is None or request.origin.api not in _FORMS:
+    if request.origin is None or not request.origin.seals:
         return 0
     return sum(
         len(part.seal) + len(part.text)

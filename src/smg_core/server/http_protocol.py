@@ -46,7 +46,7 @@ from smg_core.errors import (
 )
 from smg_core.hooks import ExchangeEnded, Observer, SilentObserver
 from smg_core.http.bodies import Pace
-from smg_core.http.envelopes import envelope_of
+from smg_core.http.envelopes import Envelopes
 from smg_core.http.exchange import (
     CERTIFICATE,
     DISCONNECT,
@@ -78,11 +78,12 @@ PIECES_AT_ONCE = 4  # before other connections have their turn
 @attrs.frozen
 class Refusals:
     """Who is told of requests that are refused before there is an exchange, what makes their ids, and the header of the answer
-    that has these."""
+    that has these, and the envelopes that they are told in."""
 
     observer: Observer = attrs.field(factory=SilentObserver)
     ids: IdSource = attrs.field(factory=random_ids)
     id_header: bytes = b"x-request-id"
+    envelopes: Envelopes = attrs.field(factory=Envelopes)
 
 
 class _Flow(FlowControl):
@@ -521,7 +522,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         """The error envelope of the API that the request under way is for, found from the path if that was read."""
         path, query = path_of_target(self.url).decode("latin-1"), self.url.partition(b"?")[2]
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in self.headers}
-        return envelope_of(unquote(path), headers, query_fields(query))
+        return self.refusals.envelopes.of(unquote(path), headers, query_fields(query))
 
 
 def _direct(app: AsgiApp, write_now: WriteNow, written: Callable[[], int]) -> AsgiApp:

@@ -296,7 +296,12 @@ def _http_protocol(gateway: Gateway, config: Config, app: App, most: int) -> typ
         most_connections=most,
         refused_seconds=settings.refused_s,
         discard_bytes=settings.discard_bytes,
-        refusals=Refusals(gateway.services.observer, gateway.services.ids, gateway.services.request_ids.header("")[0]),
+        refusals=Refusals(
+            gateway.services.observer,
+            gateway.services.ids,
+            gateway.services.request_ids.header("")[0],
+            gateway.services.apis.envelopes,
+        ),
         socket_paths=_socket_paths(app),
     )
 

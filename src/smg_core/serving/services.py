@@ -6,14 +6,11 @@ the assembly (`gateway.assembly`). Above: every handler. Below: the rooms whose 
 
 import asyncio
 import random
-from collections.abc import Callable
-from typing import Protocol
 
 import attrs
 
 from smg_core.channel.base import Channel
 from smg_core.clock import CallLater, Clock, IdSource
-from smg_core.config.config import Config
 from smg_core.fleet.adapter_changes import AdapterChanges
 from smg_core.fleet.cache_losses import CacheLosses
 from smg_core.fleet.leader import Leading
@@ -34,6 +31,7 @@ from smg_core.routing.decisions import Decisions
 from smg_core.routing.policies import Policies
 from smg_core.sealing.sealer import Sealer
 from smg_core.serving.admission import Admission
+from smg_core.serving.api_table import ApiTable
 from smg_core.serving.live import Live
 from smg_core.serving.model_lookup import ModelLookup
 from smg_core.serving.request_ids import RequestIds
@@ -43,7 +41,7 @@ from smg_core.wire.compat import Compat
 from smg_core.workers.monitor import Monitor
 from smg_core.workers.registry import Registry
 
-__all__ = ["Life", "Lifecycle", "Running", "Services"]
+__all__ = ["Life", "Running", "Services"]
 
 
 @attrs.define(eq=False)
@@ -80,7 +78,7 @@ class Running:
 class Services:
     """The services of one gateway. `models` are those that are served, by each of their names; `lookup` finds the one that a
     caller means. `faults` logs what nobody has foreseen, `failures` those of engines. `compat` says which fields of other
-    servers' APIs are ignored."""
+    servers' APIs are ignored, `apis` is what is known of the public APIs."""
 
     clock: Clock
     ids: IdSource
@@ -102,6 +100,7 @@ class Services:
     side_tasks: SideTasks
     request_ids: RequestIds
     compat: Compat
+    apis: ApiTable
     live: Live
     life: Life
     running: Running
@@ -110,20 +109,3 @@ class Services:
     def in_flight(self) -> int:
         """Requests that are being answered now, or that plugins are asked about before they are."""
         return self.admission.in_flight + self.plugins.standing
-
-
-class Lifecycle(Protocol):
-    """What starts, drains and ends a gateway, for the app and the operators' doors."""
-
-    @property
-    def services(self) -> Services: ...
-
-    async def start(self) -> None: ...
-
-    async def rest(self, *, for_good: bool = False) -> None: ...
-
-    async def ready(self, timeout: float | None, /) -> None: ...
-
-    def when_stopped(self, tell: Callable[[], object], /) -> None: ...
-
-    def adopt(self, config: Config, /) -> None: ...

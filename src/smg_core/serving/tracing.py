@@ -28,7 +28,15 @@ _SPANS = 8  # of a request, about
 class Tracing:
     """`tracer` is for requests; `sending` is a context in which their spans are sent."""
 
-    def __init__(self, config: Config, clock: Clock, observer: Observer, environ: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        config: Config,
+        clock: Clock,
+        observer: Observer,
+        environ: Mapping[str, str],
+        operations: Mapping[str, str],
+    ) -> None:
+        self._operations = operations
         settings = config.traces
         self._config = config
         self._clock = clock
@@ -69,6 +77,7 @@ class Tracing:
                 bits=random.Random().getrandbits,
                 on_lost=lost,
                 repeats_s=self._config.observability.repeat_s,
+                operations=self._operations,
             )
 
         sending = await asyncio.to_thread(made)
@@ -84,8 +93,8 @@ def logs_of(config: Config, clock: Clock) -> tuple[FaultLog, FailureLog]:
     return FaultLog("smg.server", clock, config.observability), FailureLog(clock, config.observability)
 
 
-def tracing_of(config: Config, clock: Clock, observer: Observer) -> Tracing | None:
+def tracing_of(config: Config, clock: Clock, observer: Observer, operations: Mapping[str, str]) -> Tracing | None:
     """The traces that the settings ask for; None for none. OTEL_SDK_DISABLED switches them off. Raises ConfigError."""
     if not config.traces.on or os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return None
-    return Tracing(config, clock, observer, os.environ)
+    return Tracing(config, clock, observer, os.environ, operations)

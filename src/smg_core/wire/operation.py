@@ -9,7 +9,10 @@ import attrs
 
 from smg_core.json_types import Json
 
-__all__ = ["Operation", "OperationResponse"]
+__all__ = ["EVENT_STREAM", "HTML_PAGE", "Operation", "OperationResponse"]
+
+EVENT_STREAM = "text/event-stream"
+HTML_PAGE = "text/html; charset=utf-8"
 
 
 @attrs.frozen

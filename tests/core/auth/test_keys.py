@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from smg_core.apis import PERMISSIONS
 from smg_core.auth.credentials import Credential
 from smg_core.auth.keys import ApiKey, StaticKeys, keys_in_file, keys_in_lines
 from smg_core.auth.roles import Roles
@@ -29,7 +30,7 @@ WRITTEN = ApiKey(
 
 
 def keys(*found: ApiKey, now: float = 0.0) -> StaticKeys:
-    return StaticKeys(found, Roles(), lambda: now)
+    return StaticKeys(found, Roles((), PERMISSIONS), lambda: now)
 
 
 LINE = "name=ci tenant=acme principal=ada role=user role=admin model=qwen* model=llama expires=2027-01-31"

@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from tests.core.auth.issuer import AUDIENCE, DESCRIPTION, KEYS, KINDS, Issuer, encoded, issuing, key, reply, signed
 from tests.shared import PATIENCE
 
+from smg_core.apis import PERMISSIONS
 from smg_core.auth.credentials import Credential
 from smg_core.auth.issuer import IssuerDocuments
 from smg_core.auth.jwks import VerifyingKey
@@ -67,7 +68,7 @@ async def door(issuer: Issuer, /, resolver: Any = None, **changes: Any) -> Async
     clock = FakeClock()
     settings = issuer.settings(**changes)
     documents = None if resolver is None else IssuerDocuments(settings, resolver=resolver)
-    made = OidcAuthenticator(settings, Roles(), clock=clock, longest=16384, documents=documents)
+    made = OidcAuthenticator(settings, Roles((), PERMISSIONS), clock=clock, longest=16384, documents=documents)
     try:
         await made.start()
         yield Door(issuer, clock, made)

@@ -4,14 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from smg_core.auth.roles import HEADERS, PERMISSIONS, Roles, check_permission
+from smg_core.apis import PERMISSIONS
+from smg_core.auth.roles import HEADERS, Roles, check_permission
 from smg_core.errors import PermissionDenied
 from smg_core.grants import Grants
 from smg_core.settings import ConfigError
 
 
 def test_a_user_may_use_every_api_and_nothing_else() -> None:
-    granted = Roles().grants(["user"])
+    granted = Roles((), PERMISSIONS).grants(["user"])
 
     assert {name for name in PERMISSIONS if not granted.may(name)} == {
         "explain",
@@ -29,13 +30,13 @@ def test_the_page_lists_every_permission() -> None:
 
 
 def test_an_admin_may_do_everything() -> None:
-    granted = Roles().grants(["admin"])
+    granted = Roles((), PERMISSIONS).grants(["admin"])
 
     assert all(granted.may(name) for name in PERMISSIONS)
 
 
 def test_a_role_of_the_settings_has_its_permissions_and_its_models() -> None:
-    granted = Roles(["tester=chat explain model:qwen* model:llama"]).grants(["tester"])
+    granted = Roles(["tester=chat explain model:qwen* model:llama"], PERMISSIONS).grants(["tester"])
 
     assert {name for name in PERMISSIONS if granted.may(name)} == {"chat", "explain"}
     assert granted.may_use("qwen3")
@@ -44,7 +45,7 @@ def test_a_role_of_the_settings_has_its_permissions_and_its_models() -> None:
 
 
 def test_all_permissions_with_a_beginning_are_meant_by_a_star() -> None:
-    granted = Roles(["operator=admin.* models"]).grants(["operator"])
+    granted = Roles(["operator=admin.* models"], PERMISSIONS).grants(["operator"])
 
     assert {name for name in PERMISSIONS if granted.may(name)} == {
         "models",
@@ -53,7 +54,7 @@ def test_all_permissions_with_a_beginning_are_meant_by_a_star() -> None:
 
 
 def test_two_roles_permit_what_either_does() -> None:
-    roles = Roles(["a=chat model:x", "b=messages model:y"])
+    roles = Roles(["a=chat model:x", "b=messages model:y"], PERMISSIONS)
     granted = roles.grants(["a", "b"])
 
     assert {name for name in PERMISSIONS if granted.may(name)} == {"chat", "messages"}
@@ -63,7 +64,7 @@ def test_two_roles_permit_what_either_does() -> None:
 
 
 def test_a_keys_own_models_narrow_those_of_its_roles() -> None:
-    granted = Roles(["a=chat model:qwen*"]).grants(["a"], ["qwen3", "llama"])
+    granted = Roles(["a=chat model:qwen*"], PERMISSIONS).grants(["a"], ["qwen3", "llama"])
 
     assert granted.may_use("qwen3")
     assert not granted.may_use("qwen2")
@@ -71,7 +72,7 @@ def test_a_keys_own_models_narrow_those_of_its_roles() -> None:
 
 
 def test_tools_are_bound_by_roles_and_keys_as_models_are() -> None:
-    roles = Roles(["a=chat tool:time.*", "b=chat tool:notes.add", "free=chat"])
+    roles = Roles(["a=chat tool:time.*", "b=chat tool:notes.add", "free=chat"], PERMISSIONS)
 
     both = roles.grants(["a", "b"])
     assert [both.may_call(name) for name in ("time.now", "notes.add", "notes.write")] == [True, True, False]
@@ -83,7 +84,7 @@ def test_tools_are_bound_by_roles_and_keys_as_models_are() -> None:
 
 
 def test_a_caller_without_a_role_may_do_nothing() -> None:
-    granted = Roles().grants([])
+    granted = Roles((), PERMISSIONS).grants([])
 
     assert not any(granted.may(name) for name in PERMISSIONS)
 
@@ -96,14 +97,14 @@ def test_a_caller_without_grants_of_its_own_may_do_everything() -> None:
 @pytest.mark.parametrize("header", HEADERS)
 def test_a_header_needs_its_permission(header: str) -> None:
     with pytest.raises(PermissionDenied, match=header):
-        check_permission(Roles().grants(["user"]), "chat", [header])
-    check_permission(Roles().grants(["admin"]), "chat", [header])
+        check_permission(Roles((), PERMISSIONS).grants(["user"]), "chat", [header])
+    check_permission(Roles((), PERMISSIONS).grants(["admin"]), "chat", [header])
     check_permission(Grants(), "chat", [header])
 
 
 def test_what_is_not_permitted_is_refused_by_name() -> None:
     with pytest.raises(PermissionDenied, match=r"'admin\.keys'"):
-        check_permission(Roles().grants(["user"]), "admin.keys")
+        check_permission(Roles((), PERMISSIONS).grants(["user"]), "admin.keys")
 
 
 @pytest.mark.parametrize(
@@ -121,9 +122,9 @@ def test_what_is_not_permitted_is_refused_by_name() -> None:
 )
 def test_an_entry_that_is_no_role_is_refused(entry: str, sentence: str) -> None:
     with pytest.raises(ConfigError, match=sentence):
-        Roles([entry])
+        Roles([entry], PERMISSIONS)
 
 
 def test_a_role_twice_is_refused() -> None:
     with pytest.raises(ConfigError, match="given twice"):
-        Roles(["a=chat", "a=messages"])
+        Roles(["a=chat", "a=messages"], PERMISSIONS)

@@ -8,6 +8,7 @@ from typing import Any
 import attrs
 import pytest
 
+from smg_core.apis import PERMISSIONS
 from smg_core.auth.credentials import Credential
 from smg_core.auth.roles import Roles
 from smg_core.auth.settings import AuthConfig
@@ -92,7 +93,7 @@ async def world() -> AsyncIterator[World]:
     def random(size: int) -> bytes:
         return next(numbers).to_bytes(size, "big")
 
-    made = [VirtualKeys(SETTINGS, store, clock, Roles(["tester=chat"]), random) for _ in range(2)]
+    made = [VirtualKeys(SETTINGS, store, clock, Roles(["tester=chat"], PERMISSIONS), random) for _ in range(2)]
     yield World(clock, store, *made)
     for each in made:
         await each.close()
@@ -270,7 +271,7 @@ async def test_what_cannot_be_is_refused_by_name(world: World) -> None:
 
 async def test_a_key_whose_role_is_gone_is_refused(world: World) -> None:
     made = await world.here.create(tenant="acme", roles=["tester"])
-    later = VirtualKeys(SETTINGS, world.store, world.clock, Roles())
+    later = VirtualKeys(SETTINGS, world.store, world.clock, Roles((), PERMISSIONS))
 
     with pytest.raises(AuthenticationFailed, match="role"):
         await world.caller(made.text, later)

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from tests.origins import ORIGINS
 
 from smg_core.errors import SealBroken
 from smg_core.events import DroppedReasoning
@@ -13,7 +14,6 @@ from smg_core.request import (
     Caller,
     GenerationRequest,
     Message,
-    Origin,
     Reasoning,
     ReasoningSettings,
     Text,
@@ -24,9 +24,9 @@ from smg_core.sealing.sealer import Sealer
 SEALER = Sealer([b"k" * 32], most=1 << 20)
 SEALS = ReasoningSeals(SEALER, "qwen3")
 USER = Message("user", (Text("hi"),))
-SHOWN = GenerationRequest(id="r", model="m", origin=Origin("messages"), caller=Caller("t"))
+SHOWN = GenerationRequest(id="r", model="m", origin=ORIGINS["messages"], caller=Caller("t"))
 HIDDEN = replace(SHOWN, reasoning=ReasoningSettings(visible="sealed"))
-ENCRYPTED = replace(SHOWN, origin=Origin("responses"), include=frozenset({"reasoning.encrypted_content"}))
+ENCRYPTED = replace(SHOWN, origin=ORIGINS["responses"], include=frozenset({"reasoning.encrypted_content"}))
 
 
 def sealed(text: str, request: GenerationRequest = SHOWN, seals: ReasoningSeals = SEALS) -> bytes:
@@ -97,12 +97,12 @@ def test_what_does_not_open_is_refused_where_the_settings_say_so():
 
 
 def test_only_what_asks_for_seals_is_sealed():
-    assert SEALS.sealing(replace(SHOWN, origin=Origin("chat"))) is None
+    assert SEALS.sealing(replace(SHOWN, origin=ORIGINS["chat"])) is None
     assert SEALS.sealing(replace(SHOWN, origin=None)) is None
     assert SEALS.sealing(replace(ENCRYPTED, include=frozenset())) is None
 
 
 def test_a_request_without_seals_has_nothing_to_open():
     assert sealed_bytes(asked(Reasoning("thought"))) == 0
-    assert sealed_bytes(asked(Reasoning("thought", seal=b"x"), replace(SHOWN, origin=Origin("chat")))) == 0
+    assert sealed_bytes(asked(Reasoning("thought", seal=b"x"), replace(SHOWN, origin=ORIGINS["chat"]))) == 0
     assert sealed_bytes(asked(Reasoning("thought", seal=b"x"))) == 8

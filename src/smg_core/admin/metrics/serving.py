@@ -13,7 +13,8 @@ from smg_core.http.endpoint import Endpoint, RouteTable
 from smg_core.http.exchange import Exchange
 from smg_core.http.routes import Route
 from smg_core.observability.metrics.exposition import wanted_format
-from smg_core.serving.services import Lifecycle, Services
+from smg_core.serving.lifecycle import Lifecycle
+from smg_core.serving.services import Services
 from smg_core.wire.operation import Operation, OperationResponse
 
 __all__ = ["metrics_app", "metrics_route"]

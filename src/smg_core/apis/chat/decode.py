@@ -14,6 +14,7 @@ from types import MappingProxyType
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from smg_core.apis.chat.mcp import MessagesWithCalls, has_calls, read_with_calls
 from smg_core.apis.chat.messages import read_messages
@@ -22,7 +23,17 @@ from smg_core.apis.chat.tools import read_response_format, read_tool_choice, rea
 from smg_core.apis.chat.types import SUPPORTED_VALUES, ChatBody
 from smg_core.errors import InvalidRequest, UnsupportedParameter
 from smg_core.json_types import Json
-from smg_core.request import AskedCall, GenerationRequest, HostedTool, Origin, ReasoningSettings, Sampling, Tool
+from smg_core.request import (
+    KEEPS_BUDGET,
+    TELLS_BUDGET,
+    AskedCall,
+    GenerationRequest,
+    HostedTool,
+    Origin,
+    ReasoningSettings,
+    Sampling,
+    Tool,
+)
 from smg_core.wire.base import Incoming
 from smg_core.wire.decoding import WireDecoder, check_depth, too_many
 from smg_core.wire.fields import read_metadata, read_template_arguments
@@ -35,13 +46,13 @@ _DECODER = WireDecoder(ChatBody, SUPPORTED_VALUES, shaped=("messages",))
 _USUAL_NAMES: Mapping[str, str] = MappingProxyType({})
 _NEW_NAMES: Mapping[str, str] = MappingProxyType({"sampling.max_tokens": "max_completion_tokens"})
 _DEFAULT_REASONING = ReasoningSettings()
-_ORIGIN = Origin("chat")
+ORIGIN = Origin("chat", traits=frozenset({KEEPS_BUDGET, TELLS_BUDGET}))
 _BOUNDED = {
     # By whether the newer and whether the older name is there.
-    (False, False): _ORIGIN,
-    (False, True): Origin("chat", bounds=("max_tokens",)),
-    (True, False): Origin("chat", bounds=("max_completion_tokens",)),
-    (True, True): Origin("chat", bounds=("max_completion_tokens", "max_tokens")),
+    (False, False): ORIGIN,
+    (False, True): replace(ORIGIN, bounds=("max_tokens",)),
+    (True, False): replace(ORIGIN, bounds=("max_completion_tokens",)),
+    (True, True): replace(ORIGIN, bounds=("max_completion_tokens", "max_tokens")),
 }
 _UNSUPPORTED = ("audio", "moderation", "prediction", "web_search_options", "prompt_logprobs")
 _SUPPORTED_AT_ONE_VALUE: tuple[tuple[str, object], ...] = (

@@ -7,6 +7,8 @@ routes. Below: the history, the wire's objects.
 import msgspec
 
 from smg_core.apis.conversations.types import (
+    ConversationBody,
+    ItemsBody,
     conversation_object,
     item_list,
     read_conversation,
@@ -23,18 +25,23 @@ from smg_core.history.base import (
     StoredItem,
     StoreOperation,
 )
+from smg_core.http.endpoint import Endpoint, Handler
+from smg_core.http.envelopes import EnvelopeRule
 from smg_core.http.exchange import Exchange
+from smg_core.http.routes import Route
 from smg_core.json_types import JsonObject
 from smg_core.request import Caller
 from smg_core.serving.json_handler import decoded_body, json_handler, made_of
 from smg_core.serving.services import Services
+from smg_core.serving.spec import ApiContext, ApiSpec
 from smg_core.stored.answers import StoredHandlers
 from smg_core.wire.base import Incoming, Locate
 from smg_core.wire.errors import openai_error
 from smg_core.wire.fields import not_in_list
 from smg_core.wire.json_text import encode_body
+from smg_core.wire.operation import Operation, OperationResponse
 
-__all__ = ["Conversations"]
+__all__ = ["SPEC", "Conversations"]
 
 
 class Conversations(StoredHandlers):
@@ -146,3 +153,71 @@ class Conversations(StoredHandlers):
 
 def _conversation(kept: StoredConversation) -> JsonObject:
     return conversation_object(kept.id, kept.created_at, msgspec.json.decode(kept.metadata))
+
+
+def _stored(name: str, summary: str, body: object = None) -> Operation:
+    return Operation(
+        name, summary, "conversations", body, (OperationResponse(200, "What is kept, as it is now.", JsonObject),)
+    )
+
+
+def conversation_routes(context: ApiContext) -> tuple[Route[Endpoint], ...]:
+    """The routes of conversations and their items."""
+    conversations = Conversations(context.services)
+    rows: tuple[tuple[str, str, Handler, Operation], ...] = (
+        (
+            "POST",
+            "/v1/conversations",
+            conversations.create,
+            _stored("createConversation", "Begin a conversation.", ConversationBody),
+        ),
+        ("GET", "/v1/conversations/{id}", conversations.retrieve, _stored("retrieveConversation", "A conversation.")),
+        (
+            "POST",
+            "/v1/conversations/{id}",
+            conversations.update,
+            _stored("updateConversation", "Change its metadata.", ConversationBody),
+        ),
+        (
+            "DELETE",
+            "/v1/conversations/{id}",
+            conversations.delete,
+            _stored("deleteConversation", "Forget a conversation and its items."),
+        ),
+        (
+            "GET",
+            "/v1/conversations/{id}/items",
+            conversations.items,
+            _stored("listConversationItems", "The items of a conversation."),
+        ),
+        (
+            "POST",
+            "/v1/conversations/{id}/items",
+            conversations.add,
+            _stored("createConversationItems", "Put items at its end.", ItemsBody),
+        ),
+        (
+            "GET",
+            "/v1/conversations/{id}/items/{item_id}",
+            conversations.item,
+            _stored("retrieveConversationItem", "One item."),
+        ),
+        (
+            "DELETE",
+            "/v1/conversations/{id}/items/{item_id}",
+            conversations.delete_item,
+            _stored("deleteConversationItem", "Take one item out."),
+        ),
+    )
+    return tuple(
+        Route(method, pattern, Endpoint(handler, "conversations", reads_json=about.body is not None, about=about))
+        for method, pattern, handler, about in rows
+    )
+
+
+SPEC = ApiSpec(
+    (),
+    {"conversations": "Conversations"},
+    conversation_routes,
+    (EnvelopeRule("/v1/conversations", openai_error),),
+)

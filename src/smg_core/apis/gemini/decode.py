@@ -21,7 +21,7 @@ from smg_core.apis.gemini.types import CountContentBody, GenerateBody, Generatio
 from smg_core.apis.google.places import part_place, tool_place
 from smg_core.apis.google.proto_json import ProtoJsonDecoder
 from smg_core.errors import InvalidRequest, NotFound, UnsupportedParameter
-from smg_core.request import GenerationRequest, JsonFormat, Origin, ReasoningSettings, Sampling
+from smg_core.request import KEEPS_BUDGET, GenerationRequest, JsonFormat, Origin, ReasoningSettings, Sampling
 from smg_core.wire.base import Incoming
 from smg_core.wire.decoding import too_many
 from smg_core.wire.sampling import most_choices, read_stop, read_top_k, read_top_p
@@ -31,7 +31,7 @@ __all__ = ["GeminiRequest", "decode_count", "decode_generate", "decode_stream_ge
 
 _DECODER = ProtoJsonDecoder(GenerateBody)
 _COUNT_DECODER = ProtoJsonDecoder(CountContentBody)
-_ORIGIN = Origin("generate_content")
+ORIGIN = Origin("generate_content", traits=frozenset({KEEPS_BUDGET}), seals="gemini.thought")
 _NO_CONFIG = GenerationConfig()
 _NO_TOOLS = ReadTools()
 _UNSUPPORTED = ("speech_config", "image_config", "audio_transcription_config", "audio_timestamp")
@@ -144,7 +144,7 @@ def _decoded(wire: GenerateBody, incoming: Incoming, *, stream: bool) -> GeminiR
         reasoning=_reasoning(config.thinking_config),
         stream=stream,
         headers=incoming.headers,
-        origin=_ORIGIN,
+        origin=ORIGIN,
         caller=incoming.caller,
         size=size,
     )

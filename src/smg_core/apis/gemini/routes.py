@@ -7,27 +7,99 @@ decoders.
 
 import attrs
 
+from smg_core.apis.gemini.answer_types import GeminiModel, GeminiModels, GenerateContentResponse, TokenCountResponse
 from smg_core.apis.gemini.api import GENERATE_CONTENT, STREAM_GENERATE_CONTENT
 from smg_core.apis.gemini.decode import decode_count
 from smg_core.apis.gemini.models import gemini_model_body, gemini_models_body
-from smg_core.app import operations
+from smg_core.apis.gemini.types import CountContentBody, GenerateBody
+from smg_core.apis.google.answer_types import GeminiError
 from smg_core.http.endpoint import Endpoint, Handler
+from smg_core.http.envelopes import EnvelopeRule
 from smg_core.http.exchange import Exchange, Header
 from smg_core.http.routes import Route
+from smg_core.json_types import JsonObject
 from smg_core.request import Caller
 from smg_core.serving.inference import Inference
 from smg_core.serving.json_handler import decoded_body, json_handler
 from smg_core.serving.prompt_count import prompt_count
 from smg_core.serving.services import Services
+from smg_core.serving.spec import ApiName, ApiSpec
 from smg_core.wire.base import Incoming, Locate
 from smg_core.wire.errors import gemini_error
 from smg_core.wire.json_text import encode_object
 from smg_core.wire.model_list import ModelCard
+from smg_core.wire.operation import EVENT_STREAM, Operation, OperationResponse
 
-__all__ = ["GeminiModelRoutes", "gemini_routes"]
+__all__ = [
+    "COUNT_CONTENT_TOKENS_OPERATION",
+    "GEMINI_MODELS_OPERATION",
+    "GEMINI_MODEL_OPERATION",
+    "GENERATE_CONTENT_OPERATION",
+    "SPEC",
+    "STREAM_GENERATE_CONTENT_OPERATION",
+    "GeminiModelRoutes",
+    "gemini_routes",
+]
 
 JSON_TYPE: Header = (b"content-type", b"application/json")
 VERSIONS = ("v1", "v1beta", "v1alpha")
+
+
+_CONTENTS: JsonObject = {"contents": [{"role": "user", "parts": [{"text": "Hello"}]}]}
+
+GENERATE_CONTENT_OPERATION = Operation(
+    "generateContent",
+    "Generate an answer, in the words of Google's API.",
+    "generateContent",
+    GenerateBody,
+    (OperationResponse(200, "The answer.", GenerateContentResponse),),
+    {
+        "whole": _CONTENTS,
+        "thoughts": {**_CONTENTS, "generationConfig": {"thinkingConfig": {"includeThoughts": True}}},
+    },
+    error=GeminiError,
+)
+
+STREAM_GENERATE_CONTENT_OPERATION = Operation(
+    "streamGenerateContent",
+    "The same as a stream: server-sent events where the query says `alt=sse`, else one JSON array.",
+    "generateContent",
+    GenerateBody,
+    (
+        OperationResponse(200, "The chunks.", list[GenerateContentResponse]),
+        OperationResponse(200, "The chunks.", GenerateContentResponse, EVENT_STREAM),
+    ),
+    {"stream": _CONTENTS},
+    error=GeminiError,
+)
+
+COUNT_CONTENT_TOKENS_OPERATION = Operation(
+    "countTokens",
+    "How many tokens the prompt of a request has; no engine is asked.",
+    "generateContent",
+    CountContentBody,
+    (OperationResponse(200, "The count.", TokenCountResponse),),
+    {"contents": _CONTENTS},
+    error=GeminiError,
+)
+
+GEMINI_MODELS_OPERATION = Operation(
+    "listGeminiModels",
+    "The models that are served, in Google's shape.",
+    "models",
+    None,
+    (OperationResponse(200, "A page of the models.", GeminiModels),),
+    error=GeminiError,
+)
+
+GEMINI_MODEL_OPERATION = Operation(
+    "getGeminiModel",
+    "One model that is served, in Google's shape.",
+    "models",
+    None,
+    (OperationResponse(200, "The model.", GeminiModel),),
+    error=GeminiError,
+)
 
 
 def gemini_routes(services: Services) -> list[Route[Endpoint]]:
@@ -38,17 +110,17 @@ def gemini_routes(services: Services) -> list[Route[Endpoint]]:
     found: list[Route[Endpoint]] = []
     for version in VERSIONS:
         verbs = (
-            ("generateContent", whole, operations.GENERATE_CONTENT),
-            ("streamGenerateContent", streamed, operations.STREAM_GENERATE_CONTENT),
-            ("countTokens", counting, operations.COUNT_CONTENT_TOKENS),
+            ("generateContent", whole, GENERATE_CONTENT_OPERATION),
+            ("streamGenerateContent", streamed, STREAM_GENERATE_CONTENT_OPERATION),
+            ("countTokens", counting, COUNT_CONTENT_TOKENS_OPERATION),
         )
         for verb, handler, about in verbs:
             own = attrs.evolve(about, name=f"{about.name}_{version}")
             pattern = f"/{version}/models/{{model:path}}:{verb}"
             found.append(Route("POST", pattern, Endpoint(handler, "generate_content", reads_json=True, about=own)))
         if version != "v1":
-            listed = attrs.evolve(operations.GEMINI_MODELS, name=f"{operations.GEMINI_MODELS.name}_{version}")
-            single = attrs.evolve(operations.GEMINI_MODEL, name=f"{operations.GEMINI_MODEL.name}_{version}")
+            listed = attrs.evolve(GEMINI_MODELS_OPERATION, name=f"{GEMINI_MODELS_OPERATION.name}_{version}")
+            single = attrs.evolve(GEMINI_MODEL_OPERATION, name=f"{GEMINI_MODEL_OPERATION.name}_{version}")
             found.append(Route("GET", f"/{version}/models", Endpoint(models.all, "models", about=listed)))
             found.append(
                 Route("GET", f"/{version}/models/{{model:path}}", Endpoint(models.one, "models", about=single))
@@ -90,3 +162,16 @@ class GeminiModelRoutes:
     async def _respond(self, exchange: Exchange, body: bytes) -> None:
         exchange.take_id(self._services.ids, "req-")
         await exchange.respond(200, body, [JSON_TYPE, self._services.request_ids.header(exchange.name)])
+
+
+_METHODS = (":generateContent", ":streamGenerateContent", ":countTokens", ":embedContent", ":batchEmbedContents")
+
+SPEC = ApiSpec(
+    (ApiName("generate_content", "generate_content"),),
+    {"generate_content": "generateContent, streamGenerateContent and countTokens"},
+    lambda context: gemini_routes(context.services),
+    (
+        *(EnvelopeRule(prefix, gemini_error) for prefix in ("/v1alpha", "/v1beta", "/v1beta1", "/v1/projects")),
+        EnvelopeRule("/v1/models", gemini_error, _METHODS),
+    ),
+)

@@ -46,6 +46,8 @@ __all__ = [
     "revision_of",
 ]
 
+ORIGIN = Origin("interactions", seals="gemini.thought")
+
 Revision = Literal["steps", "legacy"]
 REVISION_HEADER = "api-revision"
 STEPS_FROM = "2026-05-20"
@@ -160,7 +162,7 @@ def _decoded(incoming: Incoming, usual: Revision) -> InteractionRequest:
         history=HistoryRef(wire.previous_interaction_id, None, wire.store),
         background=wire.background is True,
         headers=incoming.headers,
-        origin=Origin("interactions", revision=revision_of(incoming.headers, usual)),
+        origin=replace(ORIGIN, revision=revision_of(incoming.headers, usual)),
         caller=incoming.caller,
         size=size,
     )

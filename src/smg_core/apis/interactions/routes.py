@@ -5,30 +5,70 @@ others the earlier one. Every id is looked up among those of the caller's tenant
 app.stateful_routes. Below: the handler of APIs, the background, the history.
 """
 
+from collections.abc import Mapping
 from functools import partial
 
 import attrs
 
-from smg_core.apis.interactions.api import interactions_api
+from smg_core.apis.google.answer_types import GeminiError
+from smg_core.apis.interactions.answer_types import InteractionAnswer, InteractionEvent
+from smg_core.apis.interactions.api import background_interactions, interactions_api
 from smg_core.apis.interactions.decode import InteractionRequest, Revision, revision_of
+from smg_core.apis.interactions.memory import InteractionMemory
 from smg_core.apis.interactions.object import shown_interaction
-from smg_core.apis.interactions.operations import INTERACTIONS
 from smg_core.apis.interactions.records import INTERACTION_PREFIX, interaction_of
 from smg_core.apis.interactions.resume import interaction_event
+from smg_core.apis.interactions.types import InteractionBody
 from smg_core.background.api import BackgroundApi
 from smg_core.background.service import Background
 from smg_core.errors import NotFound
 from smg_core.history.base import StoredResponse
 from smg_core.http.endpoint import Endpoint, Handler
+from smg_core.http.envelopes import EnvelopeRule
 from smg_core.http.exchange import Exchange
 from smg_core.http.routes import Route
+from smg_core.json_types import JsonObject
 from smg_core.serving.inference import Inference
 from smg_core.serving.services import Services
+from smg_core.serving.spec import ApiContext, ApiName, ApiSpec
 from smg_core.stored.answers import StoredHandlers
+from smg_core.wire.errors import gemini_error
+from smg_core.wire.operation import Operation, OperationResponse
 
-__all__ = ["interaction_routes"]
+__all__ = ["SPEC"]
 
 _REVISIONS: tuple[tuple[str, Revision], ...] = (("v1", "steps"), ("v1beta", "legacy"), ("v1alpha", "legacy"))
+
+
+_STREAM = "text/event-stream"
+
+_ASKED: JsonObject = {"model": "MODEL", "input": "Hello"}
+
+_TOLD = OperationResponse(200, "The interaction.", InteractionAnswer)
+
+
+def _operation(name: str, summary: str, *answers: OperationResponse, body: object = None) -> Operation:
+    examples = {"whole": _ASKED, "stream": {**_ASKED, "stream": True}} if body is not None else {}
+    return Operation(name, summary, "interactions", body, answers, examples, error=GeminiError)
+
+
+INTERACTIONS: Mapping[tuple[str, str], Operation] = {
+    ("POST", "/interactions"): _operation(
+        "createInteraction",
+        "Answer in the words of Google's Interactions API; the interaction is kept and can be continued.",
+        _TOLD,
+        OperationResponse(200, "The events.", InteractionEvent, _STREAM),
+        body=InteractionBody,
+    ),
+    ("GET", "/interactions/{id}"): _operation("getInteraction", "An interaction that is kept, or its events.", _TOLD),
+    ("DELETE", "/interactions/{id}"): _operation(
+        "deleteInteraction", "Forget an interaction.", OperationResponse(200, "Nothing.", JsonObject)
+    ),
+    ("POST", "/interactions/{id}/cancel"): _operation(
+        "cancelInteraction", "End an interaction that is made in the background.", _TOLD
+    ),
+}
+"""The routes, by method and pattern below the version."""
 
 
 def interaction_routes(
@@ -105,3 +145,20 @@ class _Interactions(StoredHandlers):
         found = await self._background.cancel(self._api, (exchange.caller.tenant, found.id), found)
         size = len(found.body) + len(found.output)
         await self.answer_long(exchange, size, lambda: shown_interaction(interaction_of(found), revision))
+
+
+def _routes(context: ApiContext) -> list[Route[Endpoint]]:
+    services = context.services
+    now, memory = services.clock.time, InteractionMemory(services)
+    api = interactions_api("steps", now, memory, services.live.config.responses.log_bytes)
+    kept, background = background_interactions(api, memory, now), Background.of(services)
+    background.offer(kept)
+    return interaction_routes(services, background, kept)
+
+
+SPEC = ApiSpec(
+    (ApiName("interactions"),),
+    {"interactions": "Interactions"},
+    _routes,
+    (EnvelopeRule("/v1/interactions", gemini_error),),
+)

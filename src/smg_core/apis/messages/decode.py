@@ -19,6 +19,9 @@ from smg_core.apis.messages.tools import OfferedTools, read_tool_choice, read_to
 from smg_core.errors import InvalidRequest, UnsupportedParameter
 from smg_core.json_types import Json
 from smg_core.request import (
+    KEEPS_BUDGET,
+    REMINDERS,
+    SEALS_DIGEST,
     GenerationRequest,
     Message,
     Origin,
@@ -37,6 +40,8 @@ from smg_core.wire.sampling import read_top_k, read_top_p
 from smg_core.wire.settings import LimitsConfig, MessagesConfig
 
 __all__ = ["MessagesRequest", "decode_count", "decode_messages"]
+
+ORIGIN = Origin("messages", traits=frozenset({KEEPS_BUDGET, REMINDERS, SEALS_DIGEST}), seals="messages.thinking")
 
 _CREATE = WireDecoder(wire.MessagesBody, wire.SUPPORTED_VALUES)
 _COUNT = WireDecoder(wire.CountBody, wire.SUPPORTED_VALUES)
@@ -219,7 +224,7 @@ def _generation(
         user=user,
         service_tier=service_tier,
         headers=headers,
-        origin=Origin("messages", headers.get("anthropic-version"), betas),
+        origin=replace(ORIGIN, version=headers.get("anthropic-version"), betas=betas),
         caller=incoming.caller,
         generate=sampling.max_tokens != 0,
         size=len(incoming.body),

@@ -7,20 +7,22 @@ its client leaves. Above: the app's route table. Below: apis.parse.wire.
 import asyncio
 from collections.abc import Callable
 
-from smg_core.apis.parse.wire import FamilyOf, parse_function_call, parse_reasoning
-from smg_core.app.operations import PARSE_CALLS, PARSE_REASONING
+from smg_core.apis.parse.wire import FamilyOf, ParseBody, parse_function_call, parse_reasoning
 from smg_core.http.endpoint import Endpoint, Handler
 from smg_core.http.exchange import Exchange, Header
 from smg_core.http.routes import Route
+from smg_core.json_types import JsonObject
 from smg_core.request import GenerationRequest
 from smg_core.serving.fallback_model import answering_model
 from smg_core.serving.inference import take_back_cancellation
 from smg_core.serving.services import Services
+from smg_core.serving.spec import ApiSpec
 from smg_core.tokenizer.base import GivenUp
+from smg_core.wire.operation import Operation, OperationResponse
 from smg_core.wire.settings import LimitsConfig
 from smg_parsers import Family
 
-__all__ = ["parse_routes"]
+__all__ = ["PARSE_CALLS_OPERATION", "PARSE_REASONING_OPERATION", "SPEC", "parse_routes"]
 
 PARSE_COST = 16
 """How many times longer a character takes to be parsed than to be encoded; the executor's lanes are divided by encoding."""
@@ -29,10 +31,29 @@ JSON_TYPE: Header = (b"content-type", b"application/json")
 Parse = Callable[[bytes, LimitsConfig, FamilyOf, GivenUp], bytes]
 
 
+PARSE_CALLS_OPERATION = Operation(
+    "parseFunctionCall",
+    "Read a text that a model wrote: its tool calls.",
+    "parse",
+    ParseBody,
+    (OperationResponse(200, "What was read.", JsonObject),),
+    {"hermes": {"text": '<tool_call>{"name": "f", "arguments": {}}</tool_call>', "parser": "hermes"}},
+)
+
+PARSE_REASONING_OPERATION = Operation(
+    "parseReasoning",
+    "Read a text that a model wrote: its reasoning.",
+    "parse",
+    ParseBody,
+    (OperationResponse(200, "What was read.", JsonObject),),
+    {"qwen3": {"text": "<think>Hm.</think>Hello.", "parser": "qwen3"}},
+)
+
+
 def parse_routes(services: Services) -> list[Route[Endpoint]]:
     """The two routes."""
-    calls = Endpoint(_handler(services, parse_function_call), "parse", reads_json=True, about=PARSE_CALLS)
-    reasoning = Endpoint(_handler(services, parse_reasoning), "parse", reads_json=True, about=PARSE_REASONING)
+    calls = Endpoint(_handler(services, parse_function_call), "parse", reads_json=True, about=PARSE_CALLS_OPERATION)
+    reasoning = Endpoint(_handler(services, parse_reasoning), "parse", reads_json=True, about=PARSE_REASONING_OPERATION)
     return [Route("POST", "/parse/function_call", calls), Route("POST", "/parse/reasoning", reasoning)]
 
 
@@ -67,3 +88,10 @@ def _handler(services: Services, parse: Parse) -> Handler:
             exchange.unwatch()
 
     return answer
+
+
+SPEC = ApiSpec(
+    (),
+    {"parse": "/parse/function_call and /parse/reasoning"},
+    lambda context: parse_routes(context.services) if context.services.live.config.server.parse_routes else (),
+)

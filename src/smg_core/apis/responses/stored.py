@@ -11,7 +11,7 @@ from smg_core.apis.conversations.types import (
     item_list,
     read_items_query,
 )
-from smg_core.apis.responses.wire.decode import SEALED, ResponsesRequest
+from smg_core.apis.responses.wire.decode import ORIGIN, SEALED, ResponsesRequest
 from smg_core.apis.responses.wire.parts import Seal, with_sealed_reasoning
 from smg_core.background.api import BackgroundApi
 from smg_core.background.service import Background
@@ -65,7 +65,7 @@ class StoredResponses(StoredHandlers):
         if SEALED not in include or model is None or model.seals is None:
             return None
         seals, tenant = model.seals, exchange.caller.tenant
-        return lambda text: seals.sealed("responses", tenant, text).decode()
+        return lambda text: seals.sealed(ORIGIN.seals, tenant, text).decode()
 
     async def delete(self, exchange: Exchange) -> None:
         """DELETE /v1/responses/{id}"""

@@ -3,9 +3,13 @@
 Above: app.app puts the routes into its table. Below: the records of models, the page's text.
 """
 
+from typing import Literal
+
+import attrs
+import msgspec
+
 from smg_core.apis.gemini.routes import GeminiModelRoutes
 from smg_core.apis.status.front_page import curl, front_page
-from smg_core.app import operations
 from smg_core.auth.roles import PUBLIC
 from smg_core.errors import Overloaded
 from smg_core.http.endpoint import Endpoint
@@ -14,6 +18,7 @@ from smg_core.http.routes import Route
 from smg_core.pipeline.pooled.scoring import method_of
 from smg_core.request import Caller
 from smg_core.serving.services import Services
+from smg_core.serving.spec import ApiSpec
 from smg_core.wire.model_list import (
     ModelCard,
     anthropic_model_body,
@@ -21,8 +26,22 @@ from smg_core.wire.model_list import (
     model_body,
     models_body,
 )
+from smg_core.wire.operation import HTML_PAGE, Operation, OperationResponse
 
-__all__ = ["Status", "status_routes"]
+__all__ = [
+    "FRONT_PAGE_OPERATION",
+    "HEALTH_OPERATION",
+    "LIVENESS_OPERATION",
+    "MODELS_OPERATION",
+    "MODEL_OPERATION",
+    "READINESS_OPERATION",
+    "SPEC",
+    "HealthStatus",
+    "ModelList",
+    "ModelObject",
+    "Status",
+    "status_routes",
+]
 
 JSON_TYPE: Header = (b"content-type", b"application/json")
 ANTHROPIC = "anthropic-version"
@@ -33,20 +52,80 @@ HTML: tuple[Header, ...] = (
 )
 
 
+class HealthStatus(msgspec.Struct):
+    """The body of a health check that succeeds."""
+
+    status: Literal["ok"]
+
+
+class ModelObject(msgspec.Struct):
+    """A model that is served. `created` is seconds since the epoch, `max_model_len` its context in tokens, `root` the model that
+    an alias names, `parent` the model that an adapter belongs to. `pools` are the kinds of pooled work that its engines do,
+    `scores_by` how it judges pairs of texts."""
+
+    id: str
+    object: Literal["model"]
+    created: int
+    owned_by: str
+    pools: list[str]
+    root: str | msgspec.UnsetType = msgspec.UNSET
+    parent: str | msgspec.UnsetType = msgspec.UNSET
+    max_model_len: int | msgspec.UnsetType = msgspec.UNSET
+    scores_by: str | msgspec.UnsetType = msgspec.UNSET
+
+
+class ModelList(msgspec.Struct):
+    """All models that are served."""
+
+    object: Literal["list"]
+    data: list[ModelObject]
+
+
+MODELS_OPERATION = Operation(
+    "listModels", "All models that are served.", "models", None, (OperationResponse(200, "The models.", ModelList),)
+)
+
+MODEL_OPERATION = Operation(
+    "retrieveModel", "One model that is served.", "models", None, (OperationResponse(200, "The model.", ModelObject),)
+)
+
+HEALTH_OPERATION = Operation(
+    "health",
+    "Whether new requests are taken; 503 while no worker is ready, and while the gateway is drained or shuts down.",
+    "health",
+    None,
+    (OperationResponse(200, "It is.", HealthStatus),),
+)
+
+READINESS_OPERATION = attrs.evolve(HEALTH_OPERATION, name="readiness")
+
+LIVENESS_OPERATION = Operation(
+    "liveness", "Whether the process answers.", "health", None, (OperationResponse(200, "It does.", HealthStatus),)
+)
+
+FRONT_PAGE_OPERATION = Operation(
+    "frontPage",
+    "A page with what is served and a request to try.",
+    "about",
+    None,
+    (OperationResponse(200, "The page.", None, HTML_PAGE),),
+)
+
+
 def status_routes(services: Services) -> tuple[Route[Endpoint], ...]:
     """The routes, over `gateway`. Health is public; the other routes need the caller's identity."""
     status = Status(services)
     return (
-        Route("GET", "/", Endpoint(status.front_page, "models", about=operations.FRONT_PAGE)),
-        Route("GET", "/v1/models", Endpoint(status.models, "models", about=operations.MODELS)),
-        Route("GET", "/v1/models/{model:path}", Endpoint(status.model, "models", about=operations.MODEL)),
+        Route("GET", "/", Endpoint(status.front_page, "models", about=FRONT_PAGE_OPERATION)),
+        Route("GET", "/v1/models", Endpoint(status.models, "models", about=MODELS_OPERATION)),
+        Route("GET", "/v1/models/{model:path}", Endpoint(status.model, "models", about=MODEL_OPERATION)),
         Route(
             "GET",
             "/health",
-            Endpoint(status.readiness, PUBLIC, about=operations.HEALTH),
+            Endpoint(status.readiness, PUBLIC, about=HEALTH_OPERATION),
         ),
-        Route("GET", "/readiness", Endpoint(status.readiness, PUBLIC, about=operations.READINESS)),
-        Route("GET", "/liveness", Endpoint(status.liveness, PUBLIC, about=operations.LIVENESS)),
+        Route("GET", "/readiness", Endpoint(status.readiness, PUBLIC, about=READINESS_OPERATION)),
+        Route("GET", "/liveness", Endpoint(status.liveness, PUBLIC, about=LIVENESS_OPERATION)),
     )
 
 
@@ -131,3 +210,7 @@ class Status:
         if ANTHROPIC in exchange.headers:
             names.append((b"request-id", exchange.name.encode()))
         await exchange.respond(200, body, [*headers, *names])
+
+
+SPEC = ApiSpec((), {}, lambda context: status_routes(context.services))
+"""What a gateway says of itself; its permission is no API's."""

@@ -7,6 +7,10 @@ app.generating_routes puts the routes into its table. Below: the decoders, the p
 from collections.abc import Callable, Sequence
 
 from smg_core.apis.tokenize.wire import (
+    DetokenizeBody,
+    Detokenized,
+    TokenizeBody,
+    Tokenized,
     TokenizeRequest,
     decode_detokenize,
     decode_tokenize,
@@ -14,19 +18,42 @@ from smg_core.apis.tokenize.wire import (
     tokenized_body,
 )
 from smg_core.errors import InvalidRequest
+from smg_core.http.endpoint import Endpoint
+from smg_core.http.routes import Route
 from smg_core.pipeline.prompt.served import ServedModel
 from smg_core.request import GenerationRequest
 from smg_core.serving.fallback_model import answering_model
 from smg_core.serving.json_handler import T, decoded_body, json_handler
 from smg_core.serving.prompt_count import _prompted, named, only_model, tokenizer_of
 from smg_core.serving.services import Services
+from smg_core.serving.spec import ApiContext, ApiName, ApiSpec, again
 from smg_core.wire.base import Incoming, Locate
 from smg_core.wire.errors import openai_error
+from smg_core.wire.operation import Operation, OperationResponse
 
-__all__ = ["Tokenizing"]
+__all__ = ["DETOKENIZE_OPERATION", "SPEC", "TOKENIZE_OPERATION", "Tokenizing"]
 
 _DECODED_INLINE = 4_000
 """Token ids that are decoded on the event loop."""
+
+
+TOKENIZE_OPERATION = Operation(
+    "tokenize",
+    "The token ids of a text, or of the prompt that messages become.",
+    "tokens",
+    TokenizeBody,
+    (OperationResponse(200, "The ids.", Tokenized),),
+    {"text": {"model": "MODEL", "prompt": "Hello"}, "texts": {"prompt": ["One", "Two"], "return_token_strs": True}},
+)
+
+DETOKENIZE_OPERATION = Operation(
+    "detokenize",
+    "The text of token ids.",
+    "tokens",
+    DetokenizeBody,
+    (OperationResponse(200, "The text.", Detokenized),),
+    {"ids": {"model": "MODEL", "tokens": [5, 6, 7]}},
+)
 
 
 class Tokenizing:
@@ -84,3 +111,19 @@ class Tokenizing:
 def _strings(ids: Sequence[int], model: ServedModel) -> list[str]:
     tokenizer = tokenizer_of(model)
     return [tokenizer.token_bytes(each).decode("utf-8", "replace") for each in ids]
+
+
+def tokenize_routes(context: ApiContext) -> tuple[Route[Endpoint], ...]:
+    """The routes, with and without a version."""
+    handlers = Tokenizing(context.services)
+    tokenize = Endpoint(handlers.tokenize, "tokenize", reads_json=True, about=TOKENIZE_OPERATION)
+    detokenize = Endpoint(handlers.detokenize, "tokenize", reads_json=True, about=DETOKENIZE_OPERATION)
+    return (
+        Route("POST", "/tokenize", tokenize),
+        Route("POST", "/v1/tokenize", again(tokenize)),
+        Route("POST", "/detokenize", detokenize),
+        Route("POST", "/v1/detokenize", again(detokenize)),
+    )
+
+
+SPEC = ApiSpec((ApiName("tokenize"),), {"tokenize": "/tokenize and /detokenize"}, tokenize_routes)

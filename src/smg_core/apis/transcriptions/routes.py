@@ -16,10 +16,11 @@ from smg_core.http.routes import Route
 from smg_core.serving.api import Api
 from smg_core.serving.inference import Inference
 from smg_core.serving.services import Services
+from smg_core.serving.spec import ApiName, ApiSpec
 from smg_core.wire.errors import openai_error
 from smg_core.wire.operation import Operation, OperationResponse
 
-__all__ = ["speech_routes"]
+__all__ = ["SPEC", "speech_routes"]
 
 TRANSCRIPTIONS: Api[TranscriptionRequest] = Api(
     name="transcriptions",
@@ -78,3 +79,10 @@ def _about(name: str, summary: str) -> Operation:
         OperationResponse(200, "Deltas of the text, where `stream` is true.", None, "text/event-stream"),
     )
     return Operation(name, summary, "audio", None, answers)
+
+
+SPEC = ApiSpec(
+    (ApiName("transcriptions"), ApiName("translations")),
+    {"audio": "Transcriptions and translations of recordings"},
+    lambda context: speech_routes(context.services),
+)

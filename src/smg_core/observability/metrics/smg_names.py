@@ -33,13 +33,6 @@ BUCKETS = (
     *(180.0, 240.0, 300.0, 480.0, 900.0, 1200.0, 1800.0, 2700.0, 3600.0, 5400.0, 7200.0),
 )
 """SMG's buckets for every duration."""
-_ENDPOINTS = {
-    "chat": "chat",
-    "completions": "completions",
-    "responses": "responses",
-    "messages": "messages",
-    "sglang": "generate",
-}
 
 
 def _where(done: RequestFinished) -> tuple[str, str]:
@@ -48,7 +41,7 @@ def _where(done: RequestFinished) -> tuple[str, str]:
 
 
 def _endpoint(done: RequestFinished) -> str:
-    return _ENDPOINTS.get(done.api, done.api)
+    return done.api
 
 
 def _routed(done: RequestFinished) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ Names are those of OpenTelemetry's semantic conventions (HTTP, GenAI) where ther
 
 from collections.abc import Mapping
 
-__all__ = ["ATTRIBUTES", "EVENTS", "OPERATIONS", "STAGES"]
+__all__ = ["ATTRIBUTES", "EVENTS", "STAGES"]
 
 STAGES: Mapping[str, str] = {
     "queue": "From the request's head until it is decoded and admitted; in the background, until its work begins",
@@ -23,14 +23,6 @@ STAGES: Mapping[str, str] = {
 }
 """The spans below that of a request, beside the calls of engines; `execute_tool` and `store` have the tool's or the call's name
 behind theirs."""
-
-OPERATIONS: Mapping[str, str] = {
-    "completions": "text_completion",
-    "generate": "text_completion",
-    "generate_content": "generate_content",
-    **dict.fromkeys(("embeddings", "embed", "embed_content", "rerank", "score"), "embeddings"),
-}
-"""The operation of the GenAI conventions that a request of an API is; of any other API it is "chat"."""
 
 EVENTS: Mapping[str, str] = {
     "retry": "The call failed, and another worker is asked",

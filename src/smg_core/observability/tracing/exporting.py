@@ -191,7 +191,9 @@ class SpanSending:
         bits: Callable[[int], int],
         on_lost: Callable[[int, str], None],
         repeats_s: float,
+        operations: Mapping[str, str],
     ) -> None:
+        self._operations = operations
         self._settings = settings
         self._queue = queue
         self._exporter = exporter
@@ -248,7 +250,9 @@ class SpanSending:
             while waiting and len(spans) < self._settings.batch:
                 request = waiting.popleft()
                 requests += 1
-                spans += [encoded_span(each) for each in spans_of(request, self._bits, self._settings.spans)]
+                spans += [
+                    encoded_span(each) for each in spans_of(request, self._bits, self._settings.spans, self._operations)
+                ]
                 time.sleep(0)  # lets the thread of the event loop run
             taken = self._exporter.send(encoded_request(self._resource, _SCOPE, spans))
         except _UNSENDABLE as error:

@@ -30,7 +30,6 @@ from smg_core.hooks import (
     WorkerPicked,
 )
 from smg_core.observability.trace_context import RemoteSpan
-from smg_core.observability.tracing.attributes import OPERATIONS
 from smg_core.observability.tracing.requests import TracedRequest
 
 __all__ = ["Attributes", "SpanEvent", "TraceSpan", "spans_of"]
@@ -79,9 +78,12 @@ class TraceSpan(Struct):
     links: Sequence[RemoteSpan] = ()
 
 
-def spans_of(request: TracedRequest, bits: Callable[[int], int], most: int) -> list[TraceSpan]:
-    """The spans of a request that has ended, its own first, at most `most`. `bits` gives random bits, for ids."""
-    making = _Making(request, bits, most)
+def spans_of(
+    request: TracedRequest, bits: Callable[[int], int], most: int, operations: Mapping[str, str]
+) -> list[TraceSpan]:
+    """The spans of a request that has ended, its own first, at most `most`. `bits` gives random bits, for ids; `operations` are
+    what the conventions of GenAI call the work of an API, where that is not "chat"."""
+    making = _Making(request, bits, most, operations)
     root = making.root()
     begun = request.started
     if making.started is not None:
@@ -134,7 +136,10 @@ class _Making:
     """The spans of one request as they are made. `dropped` counts those that there is no room for; `started` is its beginning,
     None for one that was not admitted."""
 
-    def __init__(self, request: TracedRequest, bits: Callable[[int], int], most: int) -> None:
+    def __init__(
+        self, request: TracedRequest, bits: Callable[[int], int], most: int, operations: Mapping[str, str]
+    ) -> None:
+        self._operations = operations
         self.spans: list[TraceSpan] = []
         self.dropped = 0
         self._request = request
@@ -204,7 +209,7 @@ class _Making:
         ended = request.started if request.ended is None else request.ended
         attributes: dict[str, Attribute] = {} if exchange is None else _of_exchange(exchange)
         if finished is not None:
-            attributes |= _of_request(finished, request)
+            attributes |= _of_request(finished, request, self._operations.get(finished.api, "chat"))
         outcome = finished.outcome if finished is not None else "" if exchange is None else exchange.outcome
         status = finished.status if finished is not None else 0 if exchange is None else exchange.status
         if outcome:
@@ -317,7 +322,7 @@ class _Making:
 
     @property
     def _operation(self) -> str:
-        return OPERATIONS.get(self.started.api if self.started is not None else "", "chat")
+        return self._operations.get(self.started.api if self.started is not None else "", "chat")
 
 
 # ------------------------------------------------------------------------------------------------------------- attributes
@@ -363,11 +368,11 @@ def _of_exchange(ended: ExchangeEnded) -> dict[str, Attribute]:
     )
 
 
-def _of_request(done: RequestFinished, request: TracedRequest) -> dict[str, Attribute]:
+def _of_request(done: RequestFinished, request: TracedRequest, operation: str) -> dict[str, Attribute]:
     sampling, content = request.sampling, request.content
     known = _present(
         {
-            "gen_ai.operation.name": OPERATIONS.get(done.api, "chat"),
+            "gen_ai.operation.name": operation,
             "gen_ai.request.model": _cut(done.model),
             "gen_ai.response.model": done.served,
             "gen_ai.response.id": done.request_id,

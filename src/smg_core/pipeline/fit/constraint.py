@@ -20,6 +20,7 @@ from smg_core.pipeline.prompt.formats import answer_form, binds, constraint_of, 
 from smg_core.pipeline.prompt.prepare import offered
 from smg_core.pipeline.prompt.reasoning_state import NO_THOUGHT, Thought
 from smg_core.request import (
+    WISHES_STRICT,
     FunctionTool,
     GenerationRequest,
     HostedTool,
@@ -27,6 +28,7 @@ from smg_core.request import (
     TextFormat,
     Tool,
     ToolChoice,
+    has_trait,
 )
 from smg_parsers import Family
 from smg_parsers.constraints import ConstraintError, ConstraintUnsupported, FamilyConstraint, constrain
@@ -154,7 +156,7 @@ def _with_tools(request: GenerationRequest, held: _Hold) -> tuple[FamilyConstrai
     told = [described(tool) for tool in tools]
     forced = choice.mode == "required"
     binding = forced or any(map(_is_strict, told))
-    if not forced and request.origin is not None and request.origin.api == "responses":
+    if not forced and has_trait(request, WISHES_STRICT):
         wished = [described(tool, strict=_may_be_strict(tool, held)) for tool in tools]
         made = _made(held, wished, choice) if wished != told else None
     else:

@@ -20,15 +20,11 @@ from smg_core.pipeline.output.plan import OutputPlan
 from smg_core.pipeline.output.processor import OutputProcessor
 from smg_core.pipeline.prompt.prepare import offered
 from smg_core.pipeline.prompt.served import ServedModel
-from smg_core.request import GenerationRequest
+from smg_core.request import KEEPS_BUDGET, TELLS_BUDGET, GenerationRequest, has_trait
 from smg_core.tokenizer.base import Tokenizer
 from smg_parsers.reasoning import left_at, marks_of
 
 __all__ = ["Budget", "BudgetedProcessor", "budget_of"]
-
-_KEPT = frozenset({"messages", "generate_content", "chat"})
-"""The APIs whose budget is a ceiling that the gateway keeps. That of Chat Completions is told to the model instead, where its
-chat template has a word for it."""
 
 
 class Budget(Struct, frozen=True):
@@ -55,8 +51,10 @@ def budget_of(
     case where the deployment wants that, and for an answer of several choices that may reason (`thinks`): an engine makes them in
     one call, which cannot end for one of them alone."""
     tokens = request.reasoning.budget_tokens
-    api = "" if request.origin is None else request.origin.api
-    if tokens is None or api not in _KEPT or (api == "chat" and _is_told(request, model)):
+    if tokens is None or not has_trait(request, KEEPS_BUDGET):
+        return None
+    tells = has_trait(request, TELLS_BUDGET)
+    if tells and _is_told(request, model):
         return None
     closes = model.parser.thinking.closes if model.parser is not None else ()
     if closes and request.sampling.n > 1:
@@ -70,7 +68,7 @@ def budget_of(
         thinking = model.parser.thinking
         marker = dict(marks_of(thinking)).get(left_at(prompt, thinking)[0] or "", closes[0])
         return Budget(tokens, marker, tuple(tokenizer.encode(marker)), constraint)
-    if model.refuses_budget and api != "chat":
+    if model.refuses_budget and not tells:
         raise UnsupportedParameter(
             "The reasoning of this model cannot be closed by the gateway, so it takes no budget.",
             param="reasoning.budget_tokens",

@@ -22,7 +22,19 @@ from smg_core.pipeline.prompt.inline_notes import told_in_words
 from smg_core.pipeline.prompt.media import MediaItem, PlacedMedia, media_of, refuse_unless_taken
 from smg_core.pipeline.prompt.prompted import Prompted
 from smg_core.pipeline.prompt.served import ServedModel
-from smg_core.request import FunctionTool, GenerationRequest, HostedTool, Part, Text, Tool, ToolCall, ToolResult
+from smg_core.request import (
+    REMINDERS,
+    WISHES_STRICT,
+    FunctionTool,
+    GenerationRequest,
+    HostedTool,
+    Part,
+    Text,
+    Tool,
+    ToolCall,
+    ToolResult,
+    has_trait,
+)
 from smg_core.sealing.reasoning import sealed_bytes
 from smg_core.tokenizer.base import EncodeReport, GivenUp, Prompt, Tokenizer
 from smg_core.tokenizer.fill_in_middle import between
@@ -173,7 +185,7 @@ def render(request: GenerationRequest, model: ServedModel) -> Prompt | TokenIds:
         protect_control=model.protect_control,
         tool_choice=request.tool_choice if request.tools else None,
         reasoning=request.reasoning,
-        reminders=request.origin is not None and request.origin.api == "messages",
+        reminders=has_trait(request, REMINDERS),
     )
 
 
@@ -250,7 +262,7 @@ def quickly_assembled(request: GenerationRequest) -> bool:
     """Whether the schemas that are compiled for this request can be on the event loop: that of the answer's format, and those of
     the functions whose calls engines may be held to."""
     forced = request.tool_choice.mode == "required"
-    wished = request.origin is not None and request.origin.api == "responses"
+    wished = has_trait(request, WISHES_STRICT)
     held = [
         tool.parameters
         for tool in request.tools

@@ -10,12 +10,13 @@ import attrs
 import pytest
 from msgspec.structs import replace
 from tests.core.pipeline.road import REQUEST, Road, eventually, road
+from tests.origins import ORIGINS
 from tests.shared import PATIENCE
 
 from smg_core.errors import ModelNotFound, NoWorker, PromptTooLong
 from smg_core.hooks import EncodeDone, ReasoningLeftOut, Rendered
 from smg_core.pipeline.calls.preparing import Preparing
-from smg_core.request import Caller, Image, MediaSource, Message, Origin, Part, Reasoning, Text, ToolCall, ToolResult
+from smg_core.request import Caller, Image, MediaSource, Message, Part, Reasoning, Text, ToolCall, ToolResult
 from smg_core.sealing.reasoning import ReasoningSeals
 from smg_core.sealing.sealer import Sealer
 from smg_core.testing import FakeClock
@@ -220,7 +221,7 @@ async def test_a_picture_for_a_model_whose_workers_are_all_away_is_no_fault_of_t
 async def test_sealed_reasoning_is_opened_before_the_prompt_is_made_and_what_does_not_open_is_reported(
     length: int,
 ) -> None:
-    asked = replace(REQUEST, origin=Origin("messages"))
+    asked = replace(REQUEST, origin=ORIGINS["messages"])
     async with road() as here:
         seals = ReasoningSeals(Sealer([b"k" * 32], most=1 << 20), "family")
         here.models["m"] = attrs.evolve(here.models["m"], seals=seals)

@@ -6,6 +6,7 @@ from typing import Any
 import attrs
 import pytest
 from tests.core.pipeline.prompt.test_prepare import asking, model
+from tests.origins import ORIGINS
 from tests.parsers.tags import Tag
 from tests.parsers.test_answer_constraints import ADA, PERSON, THINKING, THOUGHT, marks, outputs
 from tests.parsers.test_constraints import OTHER_TOOL, PARIS, TAGGED, WEATHER, WRONG_TYPE, written
@@ -22,7 +23,6 @@ from smg_core.request import (
     FunctionTool,
     GrammarFormat,
     JsonFormat,
-    Origin,
     ReasoningSettings,
     RegexFormat,
     ResponseFormat,
@@ -150,7 +150,7 @@ def test_a_header_of_the_answer_is_written_into_the_constraint_unless_the_engine
 
 @pytest.mark.parametrize("name", OPENED)
 def test_what_follows_reasoning_that_the_gateway_closes_is_held_to_the_format_at_once(name: str) -> None:
-    asked = {"origin": Origin("messages"), "reasoning": ReasoningSettings(enabled=True, budget_tokens=5)}
+    asked = {"origin": ORIGINS["messages"], "reasoning": ReasoningSettings(enabled=True, budget_tokens=5)}
     for prompt in (opened(name), TURN):
         found = fitted(name, prompt, **asked)
         assert found.budget is not None
@@ -282,7 +282,7 @@ def test_a_schema_that_need_not_be_kept_is_held_to_where_it_can_be_and_refused_n
         fitted("qwen3", response_format=SchemaFormat({"type": "nonsense"}, strict=False))
 
 
-RESPONSES = Origin("responses")
+RESPONSES = ORIGINS["responses"]
 ITSELF = FunctionTool("itself", None, {"type": "object", "properties": {"a": {"$ref": "#"}}})
 WRONG = FunctionTool("wrong", None, {"type": "nonsense"})
 
@@ -293,7 +293,7 @@ def test_a_function_of_responses_that_does_not_say_so_is_strict_where_it_can_be(
     found = held(name, tools=(LOOSE,), origin=RESPONSES, **free)
     said = found is not None
 
-    assert held(name, tools=(LOOSE,), origin=Origin("chat"), **free) is None
+    assert held(name, tools=(LOOSE,), origin=ORIGINS["chat"], **free) is None
     never = FunctionTool("get_weather", None, WEATHER, strict=False)
     assert held(name, tools=(never,), origin=RESPONSES, **free) is None
     assert held(name, facts=UNABLE, tools=(LOOSE,), origin=RESPONSES, **free) is None

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.core.pipeline.output.test_processor import ids_of, plan, scored, split, tokenizer
 from tests.core.pipeline.prompt.test_prepare import asking, model, prompted
+from tests.origins import ORIGINS
 
 from smg_core.engines.base import EngineFacts, EngineOutput, EngineRequest
 from smg_core.engines.constraint import Constraint, HoldsFrom
@@ -26,7 +27,7 @@ from smg_core.pipeline.flow.tries import Tries
 from smg_core.pipeline.output.budget import Budget, BudgetedProcessor, budget_of
 from smg_core.pipeline.output.continuing import Inexact, inexact, rest_of
 from smg_core.pipeline.prompt.prompted import Prompted
-from smg_core.request import FunctionTool, Origin, ReasoningSettings, Sampling, SchemaFormat
+from smg_core.request import FunctionTool, ReasoningSettings, Sampling, SchemaFormat
 from smg_core.tokenizer.chat_template import ChatTemplate
 from smg_core.tokenizer.stream import StopMatcher
 from smg_core.tokens import TokenIds
@@ -38,7 +39,7 @@ THOUGHT = "one two three four five six"
 
 
 def budget(api: str, name: str = "qwen3", n: int = 1, **changes: Any) -> Budget | None:
-    request = asking(origin=Origin(api), reasoning=ReasoningSettings(budget_tokens=3), sampling=Sampling(n=n))
+    request = asking(origin=ORIGINS[api], reasoning=ReasoningSettings(budget_tokens=3), sampling=Sampling(n=n))
     return budget_of(request, model(parser=family(name), **changes), tokenizer())
 
 
@@ -75,7 +76,7 @@ def test_the_budget_of_a_chat_request_is_kept_unless_the_template_that_it_gets_t
 ) -> None:
     template = ChatTemplate(sources)
     settings = ReasoningSettings(budget_tokens=345)
-    request = asking(origin=Origin("chat"), reasoning=settings, tools=(FunctionTool("f", "", {}),) if tools else ())
+    request = asking(origin=ORIGINS["chat"], reasoning=settings, tools=(FunctionTool("f", "", {}),) if tools else ())
     kept = budget_of(request, model(parser=family("qwen3"), template=template), tokenizer())
     prompt = template.render(request.messages, tools=request.tools, reasoning=settings).text
 
@@ -102,7 +103,7 @@ def test_a_budget_for_several_choices_is_refused_by_name() -> None:
 def test_a_budget_for_several_choices_is_no_matter_where_nothing_has_to_be_kept(
     api: str, settings: ReasoningSettings, refused: bool
 ) -> None:
-    request = asking(origin=Origin(api), reasoning=settings, sampling=Sampling(n=2))
+    request = asking(origin=ORIGINS[api], reasoning=settings, sampling=Sampling(n=2))
     made = prompted(request, model(parser=family("qwen3")))
     if refused:
         with pytest.raises(UnsupportedParameter):
@@ -267,7 +268,7 @@ OPENED = ChatTemplate("{{ messages[0].content }}<|im_end|>\n<|im_start|>assistan
 def closing(facts: EngineFacts, on_violation: Literal["report", "error"], **changes: Any) -> tuple[Prompted, FitForIds]:
     """A request with a budget and the format of a person, and its fit for an engine of these facts."""
     request = asking(
-        origin=Origin("chat"),
+        origin=ORIGINS["chat"],
         reasoning=ReasoningSettings(budget_tokens=3),
         response_format=SchemaFormat(ASKS_FOR_PERSON, strict=changes.pop("strict", True)),
         sampling=Sampling(**changes),

@@ -6,6 +6,7 @@ from typing import Any
 
 import attrs
 import pytest
+from tests.origins import ORIGINS
 
 import smg_core.simulator
 from smg_core.errors import InvalidRequest, PromptTooLong, SmgError, UnsupportedParameter
@@ -22,7 +23,6 @@ from smg_core.request import (
     JsonFormat,
     MediaSource,
     Message,
-    Origin,
     Sampling,
     SchemaFormat,
     Text,
@@ -218,8 +218,8 @@ HEAVY = {"type": "object", "properties": {"a": {"type": "string", "pattern": "^a
         ({"tools": (FunctionTool("f", None, HEAVY),)}, True),
         ({"tools": (FunctionTool("f", None, HEAVY, strict=True),)}, False),
         ({"tools": (FunctionTool("f", None, HEAVY),), "tool_choice": ToolChoice("required")}, False),
-        ({"tools": (FunctionTool("f", None, HEAVY),), "origin": Origin("responses")}, False),
-        ({"tools": (FunctionTool("f", None, HEAVY, strict=False),), "origin": Origin("responses")}, True),
+        ({"tools": (FunctionTool("f", None, HEAVY),), "origin": ORIGINS["responses"]}, False),
+        ({"tools": (FunctionTool("f", None, HEAVY, strict=False),), "origin": ORIGINS["responses"]}, True),
         ({"tools": (FunctionTool("f", None, {"type": "object"}, strict=True),)}, True),
         ({"tools": tuple(FunctionTool(f"f{n}", "", {"x": "y" * 99}, strict=True) for n in range(99))}, False),
     ],

@@ -21,6 +21,8 @@ from smg_core.apis.responses.wire.types import SUPPORTED_VALUES, ResponsesBody
 from smg_core.errors import InvalidRequest, UnsupportedParameter
 from smg_core.json_types import JsonObject
 from smg_core.request import (
+    SEALS_INCLUDED,
+    WISHES_STRICT,
     AskedCall,
     CompactRequest,
     GenerationRequest,
@@ -66,7 +68,7 @@ INCLUDE = frozenset(
 )
 """The values of `include`. Those of hosted tools are taken and have nothing to include."""
 _DECODER = WireDecoder(ResponsesBody, SUPPORTED_VALUES)
-_ORIGIN = Origin("responses")
+ORIGIN = Origin("responses", traits=frozenset({WISHES_STRICT, SEALS_INCLUDED}), seals="responses.reasoning")
 _UNSUPPORTED = ("prompt", "moderation", "access_programs")
 _NO_SUMMARIES: Mapping[str, tuple[Said, ...]] = {}
 
@@ -185,7 +187,7 @@ def of_body(wire: ResponsesBody, incoming: Incoming, *, compacts: bool = False) 
         max_tool_calls=wire.max_tool_calls,
         generate=compacts or _generates(wire),
         compact=_compact(wire),
-        origin=_ORIGIN,
+        origin=ORIGIN,
         caller=incoming.caller,
         size=size,
     )

@@ -5,18 +5,10 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from smg_core.wire.operation import Operation, OperationResponse
 from smg_core.workers.candidate import LEAST_WEIGHT, MOST_RANK, MOST_WEIGHT
 from smg_core.workers.worker_file import MOST_ADAPTER_ID
 
 __all__ = [
-    "ADD_WORKER",
-    "CHANGE_WORKER",
-    "DRAIN_WORKER",
-    "REMOVE_WORKER",
-    "SHOW_WORKER",
-    "SHOW_WORKERS",
-    "UNDRAIN_WORKER",
     "AddWorkerBody",
     "ChangeWorkerBody",
     "DrainWorkerBody",
@@ -141,20 +133,3 @@ class DrainedWorker(Struct):
 
     worker: WorkerRow
     left: int
-
-
-def _about(name: str, summary: str, body: object, status: int, told: object) -> Operation:
-    return Operation(name, summary, "workers", body, (OperationResponse(status, "The worker as it is now.", told),))
-
-
-SHOW_WORKERS = _about("listWorkers", "All workers, with their states.", None, 200, WorkerRows)
-SHOW_WORKER = _about("getWorker", "One worker.", None, 200, WorkerRow)
-ADD_WORKER = _about(
-    "addWorker", "Add a worker, in every process; it joins when its engine answers.", AddWorkerBody, 201, WorkerRow
-)
-CHANGE_WORKER = _about("changeWorker", "Change a worker, in every process.", ChangeWorkerBody, 200, WorkerRow)
-DRAIN_WORKER = _about("drainWorker", "Send a worker no new requests.", DrainWorkerBody, 200, DrainedWorker)
-UNDRAIN_WORKER = _about("undrainWorker", "Let a worker that drains have requests again.", NothingMore, 200, WorkerRow)
-REMOVE_WORKER = _about(
-    "removeWorker", "Remove a worker at once; its calls go on with others where they can.", None, 200, DrainedWorker
-)

@@ -5,19 +5,8 @@ from typing import Annotated, Any
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from smg_core.engines.upkeep import PauseMode, TransferStep
-from smg_core.wire.operation import Operation, OperationResponse
 
 __all__ = [
-    "FLUSH_CACHE",
-    "LOAD_ADAPTER",
-    "LOAD_WEIGHTS",
-    "PAUSE",
-    "RESUME",
-    "START_PROFILE",
-    "STOP_PROFILE",
-    "TRANSFER_WEIGHTS",
-    "UNLOAD_ADAPTER",
-    "WORKER_LOADS",
     "FlushCacheBody",
     "LoadAdapterBody",
     "LoadWeightsBody",
@@ -142,23 +131,3 @@ class WorkerAnswers(Struct):
     """A row for each worker that was asked."""
 
     workers: list[WorkerAnswer]
-
-
-def _about(name: str, summary: str, body: object) -> Operation:
-    return Operation(name, summary, "workers", body, (OperationResponse(200, "One row a worker.", WorkerAnswers),))
-
-
-WORKER_LOADS = _about(
-    "workerLoads", "The load of the engines, asked now; worker=NAME, repeated, for some of them.", None
-)
-FLUSH_CACHE = _about("flushCaches", "Have engines empty their KV caches.", FlushCacheBody)
-START_PROFILE = _about("startProfiles", "Have engines take a profile of themselves.", StartProfileBody)
-STOP_PROFILE = _about("stopProfiles", "End the profiles.", StopProfileBody)
-LOAD_ADAPTER = _about("loadAdapter", "Have engines load a LoRA adapter, which is then a model.", LoadAdapterBody)
-PAUSE = _about("pauseGeneration", "Have engines stop generating until they are resumed.", PauseBody)
-RESUME = _about("resumeGeneration", "Have engines generate again.", ResumeBody)
-LOAD_WEIGHTS = _about("loadWeights", "Have engines load the weights of a checkpoint, in place.", LoadWeightsBody)
-TRANSFER_WEIGHTS = _about(
-    "transferWeights", "Have engines do one step of taking weights from a trainer.", TransferWeightsBody
-)
-UNLOAD_ADAPTER = _about("unloadAdapter", "Have engines let go of a LoRA adapter.", UnloadAdapterBody)

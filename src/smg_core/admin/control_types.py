@@ -6,17 +6,8 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from smg_core.json_types import Json
-from smg_core.wire.operation import Operation, OperationResponse
 
 __all__ = [
-    "CONFIG",
-    "DRAIN",
-    "LOG_LEVEL",
-    "MODELS",
-    "POLICIES",
-    "RELOAD",
-    "SET_LOG_LEVEL",
-    "UNDRAIN",
     "ConfigRows",
     "DrainBody",
     "Drained",
@@ -165,24 +156,3 @@ class Level(Struct):
     level: str
     configured: str
     until: float | None
-
-
-def _about(name: str, summary: str, group: str, body: object, told: object) -> Operation:
-    return Operation(name, summary, group, body, (OperationResponse(200, "As it is now.", told),))
-
-
-MODELS = _about("adminModels", "The models that are served, and who serves them.", "models", None, ModelRows)
-POLICIES = _about("adminPolicies", "The routing policies in use.", "routing", None, PolicyRows)
-PLUGINS = _about("adminPlugins", "The plugins of this process.", "plugins", None, PluginRows)
-PUT_PLUGIN = _about("putPlugin", "Add a plugin, or replace it while it serves.", "plugins", PluginBody, PluginRows)
-REMOVE_PLUGIN = _about("removePlugin", "Remove a plugin; requests under way keep it.", "plugins", None, PluginRows)
-CONFIG = _about("adminConfig", "The settings in use, secrets masked.", "gateway", None, ConfigRows)
-RELOAD = _about(
-    "reload", "Read the settings again, and change what can change live.", "gateway", ReloadBody, ReloadAnswer
-)
-DRAIN = _about("drain", "Take no new requests, in any process.", "gateway", DrainBody, Drained)
-UNDRAIN = _about("undrain", "Take requests again.", "gateway", UndrainBody, Drained)
-LOG_LEVEL = _about("logLevel", "The level of the log.", "gateway", None, Level)
-SET_LOG_LEVEL = _about(
-    "setLogLevel", "Change the level of the log, for a while or for good.", "gateway", LevelBody, Level
-)

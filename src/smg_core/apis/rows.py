@@ -1,0 +1,45 @@
+"""The rows of all public APIs (edge), in the order in which their routes stand; batches are last, since they call the others.
+
+Above: the assembly, by way of `apis.ALL`. Below: each API.
+"""
+
+from smg_core.apis.chat import api as chat
+from smg_core.apis.completions import api as completions
+from smg_core.apis.conversations import routes as conversations
+from smg_core.apis.gemini import routes as gemini
+from smg_core.apis.interactions import routes as interactions
+from smg_core.apis.messages import api as messages
+from smg_core.apis.parse import routes as parse
+from smg_core.apis.pooling import routes as pooling
+from smg_core.apis.responses import routes as responses
+from smg_core.apis.sglang import api as sglang
+from smg_core.apis.status import routes as status
+from smg_core.apis.tokenize import routes as tokenize
+from smg_core.apis.transcriptions import routes as transcriptions
+from smg_core.batches import routes as batches
+from smg_core.serving.spec import ApiSpec, table_of
+
+__all__ = ["ALL", "PERMISSIONS"]
+
+ALL: tuple[ApiSpec, ...] = tuple(
+    room.SPEC
+    for room in (
+        gemini,
+        pooling,
+        transcriptions,
+        tokenize,
+        chat,
+        completions,
+        sglang,
+        responses,
+        conversations,
+        interactions,
+        messages,
+        parse,
+        status,
+        batches,
+    )
+)
+
+PERMISSIONS = table_of(ALL).permissions
+"""Every permission, and what it permits."""
