@@ -51,11 +51,12 @@ class Waiting:
     def __init__(self, history: Any, clock: FakeClock, settings: ResponsesConfig) -> None:
         self.clock, self.settings = clock, settings
         self.gateway = Gateway(config=Config(responses=settings), clock=clock)
-        self.gateway.history = history
-        memory = ResponseMemory(self.gateway)
+        self.gateway.services.running.history = history
+        memory = ResponseMemory(self.gateway.services)
         row = responses_api(clock.time, memory, memory.seal)
         self.api: BackgroundApi[ResponsesRequest] = background_responses(row, memory, clock.time, memory.seal)
-        self.background = Background(self.gateway, [self.api])
+        self.background = Background(self.gateway.services)
+        self.background.offer(self.api)
 
     async def create(self) -> None:
         body = {"model": "sim", "input": "Hello", "background": True, "stream": True}
@@ -80,7 +81,7 @@ class Waiting:
         if not await history.abandoned("response"):
             return None
         lease = await history.acquire(TENANT, "response", ID, owner, LEASE)
-        return None if lease is None else PendingResponse(self.gateway, self.api, News(), (TENANT, ID), lease)
+        return None if lease is None else PendingResponse(self.gateway.services, self.api, News(), (TENANT, ID), lease)
 
     async def taken(self, pending: PendingResponse[ResponsesRequest]) -> Worker | None:
         """A worker that has read the request; None where the response is pending no more."""

@@ -843,7 +843,7 @@ async def test_a_request_for_a_model_that_nobody_serves_counts_once_however_long
 
 async def test_a_tenant_that_uploads_at_as_many_places_as_it_may_leaves_one_to_others() -> None:
     async with in_process(config=Config(batches=attrs.evolve(BRISK, uploads=3))) as house:
-        spools, stack = Spools(house.gateway), ExitStack()
+        spools, stack = Spools(house.gateway.services), ExitStack()
         with stack:
             for tenant in ("a", "a"):
                 stack.enter_context(spools.place(tenant))
@@ -879,7 +879,7 @@ async def test_a_file_that_is_kept_slowly_makes_no_other_tenant_wait() -> None:
     async with in_process(config=Config(batches=BRISK)) as house:
         gateway = house.gateway
         gateway.history = slow = Slow(gateway.history, "a")  # type: ignore[assignment]
-        kept, now = KeptFiles(gateway), gateway.services.clock.time()
+        kept, now = KeptFiles(gateway.services), gateway.services.clock.time()
 
         async def add(tenant: str) -> KeptFile:
             spool = Spool(None)

@@ -51,7 +51,7 @@ async def test_workers_of_the_file_come_and_leave_while_requests_run(tmp_path: P
             await eventually(lambda: [each.name for each in gateway.registry] == ["two"])
             assert {await asked() for _ in range(3)} == {200}
             path.write_text("this is no list")
-            standing = discovery_of(gateway).standings["file"]
+            standing = discovery_of(gateway.services).standings["file"]
             await eventually(lambda: standing.state == "stale")
             assert await asked() == 200
     assert [each.change for each in observer.of(SourceChanged)] == ["add", "drain"]

@@ -47,7 +47,7 @@ async def test_a_step_of_an_apis_own_flow_is_performed_by_what_the_runtime_was_g
     async with gateway:
         if told_when_it_runs:
             gateway.perform({Note: note})
-        inference = Inference(gateway, attrs.evolve(api.CHAT, flow=noted_first))
+        inference = Inference(gateway.services, attrs.evolve(api.CHAT, flow=noted_first))
 
         async def app(scope: Scope, receive: Receive, send: Send) -> None:
             await inference(Exchange(scope, receive, send))

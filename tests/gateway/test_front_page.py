@@ -60,7 +60,7 @@ async def test_every_request_to_try_works_in_a_shell_that_has_a_key_where_one_is
         with caplog.at_level("INFO", "smg.server"):
             await announce(house.gateway, "http://gateway", 0)
         logged = caplog.messages[-1].partition("try: ")[2]
-        for line in (logged, curl(house.gateway, "http://gateway", "sim")):
+        for line in (logged, curl(house.gateway.services, "http://gateway", "sim")):
             assert ("$SMG_API_KEY" in line) == bool(keys)
             words = shlex.split(Template(line).safe_substitute(SMG_API_KEY=KEY))
             sent = dict(after.split(": ") for word, after in pairwise(words) if word == "-H")

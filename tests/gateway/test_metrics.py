@@ -134,7 +134,10 @@ async def faults() -> list[Moment]:
         for _ in range(2):  # both engines refuse the first request that they get
             await house.chat(response_format={"type": "json_schema", "json_schema": schema}, stream=True)
         await house.chat("x" * 4096)
-        moments = [*house.observer.moments, sample(house.gateway, a_table(), LoopHealth(0.1, 1, (1, 1, 1), 0.1))]
+        moments = [
+            *house.observer.moments,
+            sample(house.gateway.services, a_table(), LoopHealth(0.1, 1, (1, 1, 1), 0.1)),
+        ]
     async with over_http(PACED) as house:
         async with house.http.stream("POST", CHAT, json=body(stream=True)) as answer:
             await answer.aiter_bytes().__anext__()

@@ -120,7 +120,7 @@ async def test_a_decoder_gets_the_caller_the_query_and_the_headers(
         seen.append(incoming)
         return decode_chat(incoming)
 
-    monkeypatch.setattr("smg_core.app.generating_routes.CHAT", attrs.evolve(CHAT_API, decode=decode))
+    monkeypatch.setattr("smg_core.apis.chat.api.CHAT", attrs.evolve(CHAT_API, decode=decode))
     async with identified(house, known) as http:
         answer = await http.post(CHAT + "?a=1&a=2", json=body(), headers={"authorization": "Bearer right"})
 

@@ -655,5 +655,5 @@ async def test_a_store_that_keeps_nothing_longer_does_not_cost_the_answer(caplog
     clock.advance(8)
     chain = await gateway.history.chain("", "resp_1")
     assert chain is not None
-    await expiry.ChainTimes(gateway).keep("", "", chain)
+    await expiry.ChainTimes(gateway.services).keep("", "", chain)
     assert "what leads to resp_1 could not be kept longer: it is read alone" in caplog.text

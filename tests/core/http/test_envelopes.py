@@ -2,9 +2,12 @@
 
 import pytest
 
-from smg_core.http.envelopes import envelope_of
+from smg_core.apis import ALL
+from smg_core.serving.spec import table_of
 from smg_core.wire.base import ErrorEncoder
 from smg_core.wire.errors import anthropic_error, gemini_error, openai_error
+
+ENVELOPES = table_of(ALL).envelopes
 
 
 @pytest.mark.parametrize(
@@ -28,19 +31,19 @@ from smg_core.wire.errors import anthropic_error, gemini_error, openai_error
     ],
 )
 def test_the_path_says_whose_envelope_it_is(path: str, envelope: ErrorEncoder) -> None:
-    assert envelope_of(path, {}) is envelope
+    assert ENVELOPES.of(path, {}) is envelope
 
 
 @pytest.mark.parametrize("path", ["/v1/models", "/v1/models/m", "/v1/files", "/v1/files/f/content", "/nowhere"])
 def test_where_apis_share_a_path_the_head_says_it(path: str) -> None:
-    assert envelope_of(path, {"anthropic-version": "2023-06-01", "x-goog-api-key": "k"}) is anthropic_error
-    assert envelope_of(path, {"x-goog-api-key": "k"}) is gemini_error
-    assert envelope_of(path, {}, {"key": ("k",)}) is gemini_error
-    assert envelope_of(path, {"authorization": "Bearer k"}) is openai_error
+    assert ENVELOPES.of(path, {"anthropic-version": "2023-06-01", "x-goog-api-key": "k"}) is anthropic_error
+    assert ENVELOPES.of(path, {"x-goog-api-key": "k"}) is gemini_error
+    assert ENVELOPES.of(path, {}, {"key": ("k",)}) is gemini_error
+    assert ENVELOPES.of(path, {"authorization": "Bearer k"}) is openai_error
 
 
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/responses", "/v1/messages", "/v1beta/models/m"])
 def test_a_path_of_one_api_keeps_its_envelope_whatever_the_head_says(path: str) -> None:
     heads = [{"anthropic-version": "x"}, {"x-goog-api-key": "x"}, {}]
 
-    assert len({envelope_of(path, head, {"key"}) for head in heads}) == 1
+    assert len({ENVELOPES.of(path, head, {"key"}) for head in heads}) == 1

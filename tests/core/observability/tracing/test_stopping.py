@@ -47,6 +47,7 @@ def test_a_stop_takes_no_longer_than_the_setting_and_the_closing_of_the_channel(
         bits=random.getrandbits,
         on_lost=lambda requests, why: None,
         repeats_s=60.0,
+        operations={},
     )
     sending._thread = thread
     began = clock.monotonic()
