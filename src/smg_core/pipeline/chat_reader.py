@@ -219,6 +219,8 @@ class ChatReader:
     """All choices of one turn. It is done when all choices have finished and the engine has sent its usage or closed the
     stream."""
 
+    family = ""  # the engine has read its own output
+
     def __init__(self, plan: ChatPlan, first_call: int = 0) -> None:
         self.done = False
         self.finishes: list[Finished] = []

@@ -114,6 +114,7 @@ def fit(prompted: Prompted, facts: EngineFacts) -> Fit:
         echo=_echo(prompted, tokenizer),
         token_ids=sampling.token_ids,
         most_tokens=sampling.max_tokens or 0,
+        family=reading.family,
     )
     engine = EngineRequest(
         id=request.id,

@@ -418,6 +418,10 @@ class OutputProcessor:
         self.done = False
 
     @property
+    def family(self) -> str:
+        return self._plan.family
+
+    @property
     def prompt_tokens(self) -> int:
         return self._prompt_tokens
 
