@@ -34,7 +34,8 @@ class Reading:
     """`keeps_control`: the parser must see control tokens, so the detokenizer may not hide them. `constraint`: what the output is
     held to, and `after_reasoning` as in `EngineRequest`; `closed`: what is held once the gateway has closed the reasoning.
     `single_call`: calls after the first are not passed on. `thinks`: reasoning may come before the answer, as far as the prompt
-    and the settings say. `family` is the name of the family whose parser reads the output."""
+    and the settings say. `family` is the name of the family whose parser reads the output, `call_ends` are its own markers that
+    close calls."""
 
     make_parser: Callable[[], OutputParser] | None = None
     keeps_control: bool = False
@@ -44,6 +45,7 @@ class Reading:
     single_call: bool = False
     thinks: bool = False
     family: str = ""
+    call_ends: tuple[str, ...] = ()
 
 
 def reading_of(request: GenerationRequest, model: ServedModel, prompt: str, facts: EngineFacts) -> Reading:
@@ -87,6 +89,7 @@ def reading_of(request: GenerationRequest, model: ServedModel, prompt: str, fact
         single_call=request.tool_choice.parallel is False,
         thinks=bool(thought.marks),
         family=reads.name,
+        call_ends=reads.tables.closers,
     )
 
 
