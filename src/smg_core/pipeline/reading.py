@@ -22,6 +22,7 @@ from smg_core.pipeline.thought import NO_THOUGHT, thought_of
 from smg_core.request import GenerationRequest, HostedTool, ToolCall
 from smg_parsers import Family, Parser, UnknownModelFamily
 from smg_parsers.models import family as family_named
+from smg_parsers.parser import random_call_id
 
 __all__ = ["PARSER_HEADER", "Reading", "reading_of"]
 
@@ -73,6 +74,7 @@ def reading_of(request: GenerationRequest, model: ServedModel, prompt: str, fact
     reads = family if held.reads == family.name else replace(family_named(held.reads), thinking=family.thinking)
     tools = [described(tool) for tool in offered(request) if not isinstance(tool, HostedTool)] if calls else []
     narrowed = len(tools) < len(request.tools)
+    call_id = _call_ids(request, reads)
     calls_before = sum(isinstance(part, ToolCall) for message in request.messages for part in message.parts)
     return Reading(
         make_parser=lambda: Parser(
@@ -81,6 +83,7 @@ def reading_of(request: GenerationRequest, model: ServedModel, prompt: str, fact
             in_reasoning=thought.open,
             calls_before=calls_before,
             unknown_tools="drop" if narrowed else "forward",
+            call_id=call_id,
         ),
         keeps_control=family.needs_special_tokens,
         constraint=held.constraint,
@@ -91,6 +94,14 @@ def reading_of(request: GenerationRequest, model: ServedModel, prompt: str, fact
         family=reads.name,
         call_ends=reads.tables.closers,
     )
+
+
+def _call_ids(request: GenerationRequest, family: Family) -> Callable[[], str] | None:
+    """What makes the ids of calls, where neither the model nor its family's template has a form of its own: None for that of
+    Chat Completions; those of Messages begin in another way."""
+    if family.ids != "random" or request.origin is None or request.origin.api != "messages":
+        return None
+    return lambda: random_call_id().replace("call_", "toolu_", 1)
 
 
 def _refuse_parser(request: GenerationRequest) -> None:
