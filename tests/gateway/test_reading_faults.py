@@ -18,6 +18,7 @@ from tests.gateway.fleet import CALM, Member, Prefer, fleet, joined
 from tests.gateway.test_failures import taken_apart
 from tests.gateway.test_http_engines import house_of
 from tests.gateway.test_plugins import listed
+from tests.gateway.test_prefill_decode import WAYS, pools
 from tests.gateway.test_said import APIS
 from tests.peers import listening
 
@@ -323,6 +324,30 @@ async def test_answers_over_the_same_connection_go_on(door: str, monkeypatch: py
 
     assert TOLD in broken.text
     assert texts == [WORDS] * 8
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_fault_is_not_that_of_either_engine_where_two_share_a_request(
+    way: tuple[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    async with pools(way, ("p", "q"), ("d", "e"), config=CONFIG) as house:
+        stages = [(in_codec, 1), (in_codec, 2), *((STAGES[each], 1) for each in ("reader", *PARSED, "encoder"))]
+        for (plant, at), stream in itertools.product(stages, (False, True)):
+            caplog.clear()
+            house.observer.moments.clear()
+            told: list[Any] = []
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(house.gateway.monitor, "outcome", lambda worker, error, *_, told=told: told.append(error))
+                patch.setattr(house.gateway.monitor, "handover", lambda *given, told=told: told.append(given[2]))
+                plant(patch, house, Fault(at), stream)
+                answer = await house.chat("Hi", stream=stream, **MORE["chat"])
+            await settled(house)
+
+            assert answer.status_code == 500 or (stream and TOLD in answer.text), answer.text
+            assert [each for each in told if each is not None] == []
+            assert not [each for each in house.observer.moments if isinstance(each, BreakerChanged | Retrying)]
+            (line,) = [each.getMessage() for each in caplog.records if each.levelno >= logging.WARNING]
+            assert f"family {family_of(house, 'chat')}: Planted at " in line
 
 
 POOLED: dict[str, dict[str, Any]] = {
