@@ -359,6 +359,14 @@ LAZY_TABLES |= {
 # Where everything is caught because nothing is above, or because users' code is called: module to how often. Elsewhere a broad
 # `except` must raise again, as itself (to clean up) or as one of our errors (where a foreign library raises plain Exception).
 LAST_LINES = {"middleware.own_task": 1, "middleware.python": 1, "server.app": 1, "routing.policies": 2}
+# Where an engine's output is read: a fault of ours must end that answer, and not the connection or the engine's good name.
+LAST_LINES |= {
+    "engines.client": 1,
+    "engines.openai.engine": 2,
+    "engines.http.transport": 1,
+    "engines.grpc_transport": 1,
+}
+LAST_LINES |= {"engines.h2.connection": 2, "pipeline.attempt": 1, "pipeline.pool_gathering": 1}
 
 # A decision that needs one of these is an edge. clock.py is where time and randomness come from.
 IMPURE = frozenset(

@@ -26,6 +26,7 @@
     +-- QuotaExceeded          429  the tenant's quota is used up; waiting does not help
     +-- ClientGone             499  the client closed its connection; nobody reads the answer
     +-- InternalError          500  a fault of the gateway
+    |   +-- ReadingFailed           its code raised while it read an engine's output: no worker is at fault
     +-- NotImplementedHere     501  a part of the API that this gateway does not serve
     +-- WorkerError            502  something about the engine
     |   +-- WorkerGone         503  connection refused, reset or lost: another worker may do it
@@ -77,6 +78,7 @@ __all__ = [
     "PromptTooLong",
     "QuotaExceeded",
     "RateLimited",
+    "ReadingFailed",
     "RequestTimeout",
     "SealBroken",
     "SmgError",
@@ -400,6 +402,38 @@ class ClientGone(SmgError):
 
 class InternalError(SmgError):
     """A fault of the gateway. The message has no details."""
+
+
+_FRAMES = 4
+"""Places of a fault that are told, from where it was raised outwards."""
+
+
+class ReadingFailed(InternalError):
+    """The gateway's own code raised while it read an engine's output: decoder, detokeniser, parser or encoder. It says nothing
+    of the engine, and another one's answer might not be read either. `detail` names the kind of exception and the lines of code
+    that it came through; its text, which may repeat an answer, is left out."""
+
+    def __init__(self, places: str) -> None:
+        super().__init__("The gateway failed on this request.", detail=places)
+        self.places = places
+
+    @classmethod
+    def of(cls, fault: Exception) -> SmgError:
+        """The error for whatever was raised there: one of our errors is itself."""
+        if isinstance(fault, SmgError):
+            return fault
+        lines: list[str] = []
+        traced = fault.__traceback__
+        while traced is not None:
+            code = traced.tb_frame.f_code
+            path = "/".join(code.co_filename.replace("\\", "/").split("/")[-2:])
+            lines.append(f"{path}:{traced.tb_lineno} in {code.co_name}")
+            traced = traced.tb_next
+        return cls(f"{type(fault).__name__} at {', '.join(reversed(lines[-_FRAMES:]))}")
+
+    def read_by(self, family: str) -> None:
+        """Tell the operator which family's output it was; "" is that of none, which is passed on as text."""
+        self.detail = f"output of the family {family or 'none'}: {self.places}"
 
 
 class NotImplementedHere(SmgError):

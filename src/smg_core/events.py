@@ -30,6 +30,7 @@ cannot express. Made by: pipeline.output.processor, pipeline.answer.answer, and 
 They are msgspec structs, not attrs classes: one is made for every token, at a fifth of the cost.
 """
 
+from collections.abc import Sequence
 from operator import add
 from typing import Literal
 
@@ -275,6 +276,10 @@ class Finished(Struct, frozen=True):
     cut: bool = False
     violation: str | None = None
     mended: bool = False
+
+    def stopped_by(self, stops: Sequence[str]) -> bool:
+        """Whether one of these stop strings has ended the choice: then its calls, if it has any, are not why it ended."""
+        return self.reason == "stop" and isinstance(self.matched, str) and self.matched in stops
 
 
 class Usage(Struct, frozen=True):

@@ -255,7 +255,7 @@ class RequestFinished(Struct, frozen=True):
     `finish` the reason of each choice, in the order in which they ended, `violations` the number of choices that broke their
     format, mended ones included. `served` is the first name of the served model that `model` means, "" where the gateway serves
     none for this caller: unlike `model`, which is text from the client, there are few of them. `transport` is how the engine was
-    called ("grpc", "http", "" when none was). `tenant` is the caller's."""
+    called ("grpc", "http", "" when none was). `tenant` is the caller's. `told`: an engine's call has told of the failure."""
 
     request_id: str
     api: str
@@ -281,6 +281,7 @@ class RequestFinished(Struct, frozen=True):
     trace_id: str = ""
     sampled: bool = True
     said: str = ""
+    told: bool = False
 
 
 class ExchangeEnded(Struct, frozen=True):

@@ -89,8 +89,7 @@ class MediaSource(Struct, frozen=True):
     """Where media comes from: exactly one of a URL (http, https, data or file), bytes, an uploaded file's id, or the text of
     a document as it stands in the request.
 
-    For a video, `start_s` and `end_s` cut out a part of it (seconds from its beginning) and `fps` is how many frames a
-    second the model is to see."""
+    For a video, `start_s` and `end_s` cut out a part (seconds from its beginning); `fps` is how many frames a second are seen."""
 
     url: str | None = None
     data: bytes | None = None
@@ -351,12 +350,14 @@ class JsonFormat(Struct, frozen=True):
 
 
 class SchemaFormat(Struct, frozen=True):
-    """JSON that conforms to `schema`; `strict` makes the gateway hold the engine to it."""
+    """JSON that conforms to `schema`; `strict` makes the gateway hold the engine to it. `told` "wished": the client did not ask
+    for that, so an answer need not be of a schema that cannot be held to; "none": it is such a one, and no engine is told it."""
 
     schema: Mapping[str, Json]
     name: str = "response"
     description: str | None = None
     strict: bool = True
+    told: Literal["bound", "wished", "none"] = "bound"
 
 
 class RegexFormat(Struct, frozen=True):
@@ -528,8 +529,7 @@ def has_trait(request: "GenerationRequest", trait: str) -> bool:
 
 class Caller(Struct, frozen=True):
     """Who asks: `tenant` owns what is stored, sealed and cached; `principal` is the user or key within it. Both are "" where
-    the gateway does not tell callers apart. `grants` is what the caller may do. Made by the server from the credentials, never
-    from the body."""
+    the gateway does not tell callers apart. `grants` is what the caller may do. Made by the server, never from the body."""
 
     tenant: str = ""
     principal: str = ""

@@ -80,6 +80,22 @@ async def test_the_model_calls_a_tool_and_answers_with_its_result(
 
 
 @both_ways
+@pytest.mark.parametrize("why", ["x HALT y", "whole"])
+async def test_no_tool_runs_for_an_answer_that_a_stop_string_has_ended(
+    house: House, client: openai.AsyncOpenAI, streams: bool, why: str
+) -> None:
+    """Neither for a call that it has cut nor for one that stands before it: the client wanted the answer to end there."""
+    before = house.engine.counters["requests"]
+    says(
+        house, Reply(f'<tool_call>\n{{"name": "notes__fail", "arguments": {{"why": "{why}"}}}}\n</tool_call> and HALT')
+    )
+    choice = await asked(client, [USER], [NOTES], streams, stop=["HALT"])
+    assert choice["finish_reason"] == "stop"
+    assert not choice["message"].get("mcp_calls")
+    assert house.engine.counters["requests"] == before + 1
+
+
+@both_ways
 async def test_what_ran_is_in_the_prompt_of_the_next_request(
     house: House, client: openai.AsyncOpenAI, streams: bool
 ) -> None:

@@ -17,7 +17,7 @@ from tests.gateway.vision_models import image_part, qwen2_vl
 from smg_core.errors import EngineFailed, WorkerGone
 from smg_core.pipeline.calls import streaming
 from smg_core.pipeline.calls.engine_call import EngineCall
-from smg_core.pipeline.flow.flow import flow
+from smg_core.pipeline.flow import flow
 from smg_core.simulator.faults import Fault
 from smg_core.workers.settings import BreakerConfig
 

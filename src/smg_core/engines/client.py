@@ -8,6 +8,7 @@ import asyncio
 import hashlib
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import attrs
@@ -35,7 +36,7 @@ from smg_core.engines.settings import EnginesConfig
 from smg_core.engines.slices import SLICE, fit_one_slice, slices
 from smg_core.engines.status import not_offered
 from smg_core.engines.upkeep import Adapter, EngineReply, EngineTask, FlushCache
-from smg_core.errors import EngineGarbled, EngineTimeout, SmgError, UnsupportedParameter
+from smg_core.errors import EngineGarbled, EngineTimeout, ReadingFailed, SmgError, UnsupportedParameter
 from smg_core.request import PoolKind
 
 __all__ = ["EngineClient", "KvReader", "Reader"]
@@ -184,12 +185,9 @@ class EngineClient:
 
     async def _abort(self, request_id: str) -> None:
         call = self.codec.abort(request_id)
-        if call is None:
-            return
-        try:
-            await self._ask(call)
-        except SmgError:
-            return
+        if call is not None:
+            with suppress(SmgError):
+                await self._ask(call)
 
     async def health(self, timeout: float | None = None) -> bool:
         """Whether the engine says that it is healthy."""
@@ -307,16 +305,19 @@ class EngineClient:
     ) -> T:
         limit = timeout or self._limits.question_timeout_s
         answer = await self.transport.unary(call.path, call.message, metadata=metadata, timeout=limit, work=work)
-        return call.parse(answer)
+        try:
+            return call.parse(answer)
+        except Exception as fault:  # noqa: BLE001  # one of our errors is itself
+            raise ReadingFailed.of(fault) from fault.__cause__
 
 
 class Reader:
     """One Generate call: the `Receiver` of the transport, the writer to the sink, and the `AnswerCall` that the sink's owner
     holds. `end_s`: seconds that its end may take once it was left.
 
-    A message that cannot be read, or a failure that the engine sends as a message, closes the sink with that error and cancels
-    the call; further messages are dropped. A push of more tokens than a slice is passed on slice by slice, one in each round of
-    the event loop. Messages that arrive meanwhile, or while the sink's owner has paused, wait.
+    A message that cannot be read, a failure that the engine sends as a message, and a fault of the decoder itself close the sink
+    with that error and cancel the call; further messages are dropped. A push of more tokens than a slice is passed on slice by
+    slice, one in each round of the event loop. Messages that arrive meanwhile, or while the sink's owner has paused, wait.
     """
 
     __slots__ = ("_backlog", "_call", "_end_s", "_ending", "_feed", "_over", "_paused", "_push", "_sink")
@@ -354,9 +355,9 @@ class Reader:
             return
         try:
             outputs = self._feed(batch)
-        except SmgError as error:
+        except Exception as fault:  # noqa: BLE001  # a fault of the decoder's is not the engine's
             self.cancel()
-            self._sink.closed(error)
+            self._sink.closed(ReadingFailed.of(fault))
             return
         # Each token and each alternative takes at least a byte, so small pushes, which are nearly all, need not be counted.
         if (len(batch) == 1 and len(batch[0]) <= SLICE) or fit_one_slice(outputs):

@@ -19,7 +19,7 @@ from smg_core.engines.h2.headers import check_metadata
 from smg_core.engines.settings import EnginesConfig
 from smg_core.engines.status import error_from_status
 from smg_core.engines.target import Target, Tls
-from smg_core.errors import EngineFailed, EngineGarbled, InternalError, SmgError, WorkerGone
+from smg_core.errors import EngineFailed, EngineGarbled, ReadingFailed, SmgError, WorkerGone
 
 __all__ = ["GrpcioTransport"]
 
@@ -63,12 +63,9 @@ class _Call:
             self._receiver.closed(error)
 
     async def _read(self) -> None:
-        # What the receiver hears should it raise what it must not; the task then fails with that.
-        error: SmgError | None = InternalError("The answer could not be read.")
+        error: SmgError | None = None
         try:
             error = await self._push_all()
-        except SmgError as refused:  # the receiver's own
-            error = refused
         except grpc.aio.AioRpcError as failed:
             error = _translated(failed)
         except asyncio.CancelledError:
@@ -78,6 +75,8 @@ class _Call:
             error = EngineFailed(
                 "The engine failed while it worked on the request.", detail=str(misused), said=str(misused)
             )
+        except Exception as fault:  # noqa: BLE001  # the receiver's own
+            error = ReadingFailed.of(fault)
         finally:
             self._transport.forget(self)
             if not self._done:

@@ -26,7 +26,8 @@ LONGEST_DETAIL = 2000  # characters of an engine's text
 
 
 class FailureLog:
-    """Logs each engine call that failed, and each request that failed with a `detail` before any engine was called."""
+    """Logs each engine call that failed, and each request that failed with a `detail` of which no engine's call has told: before
+    one was called, or when its answer was written."""
 
     __slots__ = ("_clock", "_repeats", "_words")
 
@@ -41,7 +42,7 @@ class FailureLog:
         if isinstance(moment, AttemptEnded):
             if moment.outcome not in NOT_FAILED:
                 self._write(moment, moment.worker)
-        elif isinstance(moment, RequestFinished) and moment.detail and not moment.attempts and _is_ours(moment.status):
+        elif isinstance(moment, RequestFinished) and moment.detail and not moment.told and _is_ours(moment.status):
             self._write(moment, "")
 
     def _write(self, failed: AttemptEnded | RequestFinished, worker: str) -> None:

@@ -3,7 +3,7 @@
 Pure. Above: the handler in `serving.inference`, and the runs in the background. Below: pipeline.answer.trace, hooks.
 """
 
-from smg_core.errors import InternalError, SmgError
+from smg_core.errors import InternalError, ReadingFailed, SmgError
 from smg_core.events import Usage
 from smg_core.hooks import RequestFinished
 from smg_core.pipeline.answer.trace import Trace
@@ -61,4 +61,6 @@ def how_it_ended(
         tenant=tenant,
         trace_id=trace_id,
         sampled=sampled,
+        told=trace.attempts > 0
+        and not (isinstance(failure, ReadingFailed) and ended is not None and ended.outcome == "ok"),
     )

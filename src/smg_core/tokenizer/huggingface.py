@@ -299,7 +299,8 @@ class HuggingFaceTokenizer:
         if self._tokenizer is None:
             decoder = self._decoders[skip_special_tokens]()
             return decoder.feed(ids) + decoder.finish()
-        return self._tokenizer.decode(list(ids), skip_special_tokens=skip_special_tokens)
+        with _Panics():
+            return self._tokenizer.decode(list(ids), skip_special_tokens=skip_special_tokens)
 
     def decoder(self, *, skip_special_tokens: bool = True) -> IncrementalDecoder:
         return self._decoders[skip_special_tokens]()
@@ -415,7 +416,8 @@ class HuggingFaceTokenizer:
 
     def _decode_tokens(self, *tokens: str) -> str:
         decoder = self._reference().decoder
-        return decoder.decode(list(tokens)) if decoder else " ".join(tokens)
+        with _Panics():
+            return decoder.decode(list(tokens)) if decoder else " ".join(tokens)
 
 
 class _Refusals:

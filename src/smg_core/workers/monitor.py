@@ -16,7 +16,7 @@ from smg_core.engines.base import CountsConnections, Engine, EngineFacts, Proces
 from smg_core.engines.loads import Loads
 from smg_core.engines.openai.answers import serves_others
 from smg_core.engines.status import not_offered
-from smg_core.errors import EngineStalled, SmgError, WorkerBusy, WorkerGone
+from smg_core.errors import EngineStalled, ReadingFailed, SmgError, WorkerBusy, WorkerGone
 from smg_core.hooks import BreakerChanged, JoinEnded, Observer, WorkerStateChanged
 from smg_core.workers.handovers import Blame, HandoverEnd
 from smg_core.workers.health import HealthTracker, IdentityTracker, Outcome
@@ -506,6 +506,9 @@ class Monitor:
             WorkerBusy
         ) as error:  # one that answers others is no less well than full; one that says so itself is not well
             return "ok" if error.answers_others else "failed", str(error)
+        except ReadingFailed as error:  # the engine has answered, and the fault is on this side
+            log.warning("the answer to a probe could not be read: %s", error)
+            return "ok", str(error)
         except SmgError as error:
             return "unknown" if not_offered(error) else "failed", str(error)
         return ("ok", "answers") if healthy else ("failed", "says that it is not healthy")

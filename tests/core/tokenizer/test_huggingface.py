@@ -361,3 +361,19 @@ def test_a_text_that_every_implementation_fails_on_is_refused(
     monkeypatch.setattr(one, "_tokenizer", Failing())
     with pytest.raises(InvalidRequest):
         one.encode("text")
+
+
+def test_ids_that_the_implementation_panics_on_are_an_error_that_can_be_caught(
+    tokenizers_by_kind: dict[str, HuggingFaceTokenizer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class PanicException(BaseException):
+        """What a panic in Rust is in Python."""
+
+    class Failing:
+        def decode(self, ids: object, **_: object) -> str:
+            raise PanicException("index out of bounds")
+
+    one = next(iter(tokenizers_by_kind.values()))
+    monkeypatch.setattr(one, "_tokenizer", Failing())
+    with pytest.raises(ValueError, match="out of bounds"):
+        one.decode([1])

@@ -11,7 +11,7 @@ from tests.shared import PATIENCE
 
 from smg_core.engines.base import Engine, EngineFacts, ModelInfo, ProcessFacts
 from smg_core.engines.loads import Loads, RankLoad
-from smg_core.errors import EngineFailed, EngineTimeout, InternalError, SmgError, WorkerBusy, WorkerGone
+from smg_core.errors import EngineFailed, EngineTimeout, InternalError, ReadingFailed, SmgError, WorkerBusy, WorkerGone
 from smg_core.hooks import WorkerStateChanged
 from smg_core.observability.faults import FaultLog
 from smg_core.testing import FakeClock, MemoryObserver
@@ -343,6 +343,21 @@ async def test_a_slow_or_unwell_engine_is_given_three_probes(answer: bool | SmgE
         await here.passes(5.0)
 
         assert (before, worker.state) == ("ready", "unreachable")
+
+
+async def test_an_answer_to_a_probe_that_the_gateway_fails_to_read_is_none_against_the_engine(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with site() as here:
+        worker = here.add()
+        await idle()
+        here.peer.health_says = ReadingFailed.of(KeyError("words of an engine"))
+        await here.passes(30.0)
+
+        assert worker.state == "ready"
+    told = [each.getMessage() for each in caplog.records if each.levelno >= logging.WARNING]
+    assert told
+    assert all("KeyError" in each and "words" not in each for each in told)
 
 
 @pytest.mark.parametrize("drains", [False, True])

@@ -98,6 +98,7 @@ async def test_thinking_and_parallel_calls_come_in_order_and_go_back_as_the_mode
 
     kinds = [block.type for block in first.content]
     assert kinds == ["thinking", "text", "tool_use", "tool_use"]
+    assert all(each["tool_use_id"].startswith("toolu_") for each in results)
     assert told(first.content)[2:] == [("tool_use", {"city": "Oslo"}), ("tool_use", {"city": "Rome"})]
     assert first.content[0].thinking.strip() == "Which city?"
     assert first.content[0].signature.startswith("gw1.")

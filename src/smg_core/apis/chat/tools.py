@@ -4,7 +4,7 @@
 fields; two constraints at once are refused. Pure. Above: chat. Below: the wire types, json_bounds, request.
 """
 
-from typing import Protocol
+from typing import Literal, Protocol
 
 import msgspec
 
@@ -290,11 +290,10 @@ def _from_openai(wanted: wire.ResponseFormatWire, limits: LimitsConfig) -> Respo
             code="invalid_value",
         )
     if asked.schema is None:
-        raise InvalidRequest(
-            f"Missing required parameter: '{at}.schema'.", param=f"{at}.schema", code="missing_required_parameter"
-        )
+        return JsonFormat()
     check_depth([asked.schema], limits.json_depth, f"{at}.schema")
-    return SchemaFormat(asked.schema, asked.name, asked.description, asked.strict is not False)
+    told: Literal["bound", "wished"] = "wished" if asked.strict is None else "bound"
+    return SchemaFormat(asked.schema, asked.name, asked.description, asked.strict is not False, told)
 
 
 def _from_structured_outputs(wanted: wire.StructuredOutputs, limits: LimitsConfig) -> list[tuple[str, ResponseFormat]]:

@@ -133,10 +133,11 @@ class _Candidate:
         seal, self.seal = self.seal, None
         return part if seal is None else {**part, "thoughtSignature": base64.b64encode(seal).decode()}
 
-    def ending(self) -> JsonObject:
-        """The fields of a candidate that has finished."""
+    def ending(self, request: GeminiRequest) -> JsonObject:
+        """The fields of a candidate that has finished. A call that a stop string has cut is not malformed."""
         reason = "stop" if self.finished is None else self.finished.reason
-        if self.malformed and reason in ("tool_calls", "stop"):
+        stopped = self.finished is not None and self.finished.stopped_by(request.generation.sampling.stop)
+        if self.malformed and reason in ("tool_calls", "stop") and not stopped:
             reason = "malformed_call"
         found: JsonObject = {"finishReason": _REASONS[reason]}
         return found | {"finishMessage": _MALFORMED} if reason == "malformed_call" else found
@@ -241,7 +242,8 @@ class GeminiStreamEncoder:
         if not ended:
             return
         candidates: list[JsonObject] = [
-            {"index": index, "content": _content([each.signed({"text": ""})]), **each.ending()} for index, each in ended
+            {"index": index, "content": _content([each.signed({"text": ""})]), **each.ending(self._request)}
+            for index, each in ended
         ]
         frames.append(
             self._frame(
@@ -310,7 +312,7 @@ class _WholeCandidate:
         other.state, other.parts, other.texts = self.state.fork(), self.parts.copy(), self.texts.copy()
         return other
 
-    def wire(self, index: int) -> JsonObject:
+    def wire(self, index: int, request: GeminiRequest) -> JsonObject:
         """The candidate as the answer has it."""
         self._close()
         parts = self.parts or [{"text": ""}]
@@ -318,7 +320,7 @@ class _WholeCandidate:
             if parts[-1].get("thought") or "thoughtSignature" in parts[-1]:
                 parts = [*parts, {"text": ""}]
             parts = [*parts[:-1], self.state.signed(parts[-1])]
-        found: JsonObject = {"index": index, "content": _content(parts), **self.state.ending()}
+        found: JsonObject = {"index": index, "content": _content(parts), **self.state.ending(request)}
         return found | self.state.logprobs.wire() if self.state.logprobs.count else found
 
 
@@ -357,7 +359,9 @@ class GeminiWholeEncoder:
         if self._error is not None:
             raise self._error
         generation = self._request.generation
-        found: JsonObject = {"candidates": [each.wire(index) for index, each in enumerate(self._candidates)]}
+        found: JsonObject = {
+            "candidates": [each.wire(index, self._request) for index, each in enumerate(self._candidates)]
+        }
         if self._usage is not None:
             found["usageMetadata"] = usage_metadata(self._usage)
         return encode_body({**found, "modelVersion": generation.model, "responseId": generation.id})

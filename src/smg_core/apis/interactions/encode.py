@@ -292,7 +292,8 @@ class _Builder:
     def finished(self, event: Finished) -> None:
         self._close()
         self._reason = event.reason
-        if self._malformed and event.reason in ("stop", "tool_calls"):
+        stopped = event.stopped_by(self._request.generation.sampling.stop)  # a call that was cut so is not malformed
+        if self._malformed and event.reason in ("stop", "tool_calls") and not stopped:
             self._reason = "malformed_call"
 
     def usage(self, event: Usage) -> None:

@@ -86,8 +86,8 @@ def _frame(kind: str, body: bytes) -> bytes:
 
 def stop_reason(event: Finished, request: MessagesRequest) -> tuple[str, str | None]:
     """The API's reason to stop, and the stop sequence that matched."""
-    if event.reason == "stop" and isinstance(event.matched, str) and event.matched in request.generation.sampling.stop:
-        return "stop_sequence", event.matched
+    if event.stopped_by(request.generation.sampling.stop):
+        return "stop_sequence", str(event.matched)
     return _REASONS[event.reason], None
 
 
@@ -397,6 +397,8 @@ class MessagesWholeEncoder:
         match event:
             case Finished():
                 self._finished = event
+                if event.cut and self._blocks and event.stopped_by(self._request.generation.sampling.stop):
+                    self._blocks.pop()  # the call that was cut: clients run what they find
             case Usage():
                 self._usage = event
             case Failed() | Cancelled():

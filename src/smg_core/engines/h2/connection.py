@@ -26,7 +26,7 @@ from smg_core.engines.h2.stream import H2Stream, outcome, protocol_broken
 from smg_core.engines.h2.waiting import WaitingCalls
 from smg_core.engines.settings import EnginesConfig
 from smg_core.engines.status import error_from_http, error_from_reset
-from smg_core.errors import EngineGarbled, SmgError, WorkerGone
+from smg_core.errors import EngineGarbled, ReadingFailed, SmgError, WorkerGone
 
 __all__ = ["Connection"]
 
@@ -262,8 +262,8 @@ class Connection:
                 if not stream.done:
                     try:
                         stream.push(batch)
-                    except SmgError as error:
-                        self._finish(stream, error, Code.CANCEL)
+                    except Exception as fault:  # noqa: BLE001  # other calls are on this connection
+                        self._finish(stream, ReadingFailed.of(fault), Code.CANCEL)
 
     def _use_window(self, size: int) -> None:
         """Account for `size` bytes of the connection's window, and grant them anew when half is used."""
@@ -528,8 +528,8 @@ class Connection:
         if batch is not None and not stream.done:
             try:
                 stream.push(batch)
-            except SmgError as refused:
-                error, reset = refused, Code.CANCEL
+            except Exception as fault:  # noqa: BLE001
+                error, reset = ReadingFailed.of(fault), Code.CANCEL
         if stream.done:
             return
         stream.done = True

@@ -11,7 +11,7 @@ from smg_core.engines.base import Receiver
 from smg_core.engines.http.answer import HttpReply
 from smg_core.engines.http.client import HttpCall, HttpClient
 from smg_core.engines.openai.answers import error_from_http_status, retry_after
-from smg_core.errors import EngineGarbled, SmgError
+from smg_core.errors import EngineGarbled, ReadingFailed, SmgError
 from smg_core.sse import DONE, DataReader
 
 __all__ = ["HttpTransport"]
@@ -115,8 +115,8 @@ class _Messages:
             return
         try:
             found = events.feed(piece)
-        except EngineGarbled as error:
-            self._end(error)
+        except Exception as fault:  # noqa: BLE001  # a fault of the reader's is not the server's
+            self._end(ReadingFailed.of(fault))
             return
         if found:
             last = found[-1] == DONE

@@ -33,7 +33,7 @@ from smg_core.engines.secrets import SecretHeaders
 from smg_core.engines.settings import EnginesConfig
 from smg_core.engines.target import Tls
 from smg_core.engines.upkeep import Adapter, EngineReply, EngineTask
-from smg_core.errors import EngineGarbled, SmgError, WorkerGone
+from smg_core.errors import EngineGarbled, ReadingFailed, SmgError, WorkerGone
 from smg_core.events import Event
 from smg_core.request import GenerationRequest
 
@@ -312,7 +312,12 @@ class _ChatCall:
                 self._stop(EngineGarbled(f"The engine sent an answer of more than {most} bytes at once."))
             return
         decoder = self._decoder
-        self._push(decoder.feed(piece))
+        try:
+            events = decoder.feed(piece)
+        except Exception as fault:  # noqa: BLE001  # a fault of the decoder's is not the server's
+            self._stop(ReadingFailed.of(fault))
+            return
+        self._push(events)
         if decoder.done or decoder.error is not None:
             call = self._call
             self._end(decoder.error)
@@ -351,8 +356,11 @@ class _ChatCall:
             error = self._refusal_error(self._refusal)
         if error is None:
             decoder = self._decoder
-            self._push(decoder.end() if self._object is None else decoder.whole(bytes(self._object)))
-            error = self._decoder.error
+            try:
+                self._push(decoder.end() if self._object is None else decoder.whole(bytes(self._object)))
+                error = decoder.error
+            except Exception as fault:  # noqa: BLE001  # as above
+                error = ReadingFailed.of(fault)
         self._end(error)
 
     def _refusal_error(self, refusal: HttpReply) -> SmgError:
@@ -372,7 +380,9 @@ class _ChatCall:
             return
         if error is not None:
             self._secrets.hide(error)
-            if self._decoder.error is None:
+            if self._decoder.error is None and not isinstance(
+                error, ReadingFailed
+            ):  # else it is broken off in its midst
                 self._push(self._decoder.fail(error))
         if not self._over:
             self._over = True

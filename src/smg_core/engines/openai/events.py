@@ -321,14 +321,16 @@ class _Choice:
         reason = _REASONS.get(wire.finish_reason or "", "error")
         while self._held:
             self._release(events)
-        cut = reason in _CUTTING and self._open is not None and not (self._open_call_is_whole)
+        matched = wire.stop_reason if wire.stop_reason is not None else wire.matched_stop
+        stopped = isinstance(matched, str)  # by a stop string, which may stand in a call
+        cuts = reason in _CUTTING or (stopped and isinstance(self._open, _Call))
+        cut = cuts and self._open is not None and not (self._open_call_is_whole)
         self._close(events, cut=cut)
         self.finished = True
-        if reason == "stop" and self._started:
+        if reason == "stop" and self._started and not stopped:
             reason = "tool_calls"  # where one tool was demanded, OpenAI says "stop"
         elif reason == "stop" and self._refused:
             reason = "refusal"
-        matched = wire.stop_reason if wire.stop_reason is not None else wire.matched_stop
         events.append(Finished(self._index, reason, matched, cut))
 
     @property

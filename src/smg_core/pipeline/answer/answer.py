@@ -15,6 +15,9 @@ next one drops its events); after it, nothing can be taken back.
     over        wrong                    ignored     nothing to write        wrong             nothing (says True)
     refused     wrong                    ignored     nothing to write        wrong             nothing (says False)
 
+What an encoder raises is not the engine's fault: it ends the answer with `ReadingFailed`, in an attempt's push as well as here.
+Where the encoder of a stream cannot say that either, a new one does.
+
 An answer that leaves whole is committed by `finish` alone. What has been encoded and not yet written is bounded: at `high_water`
 bytes the engine's stream is paused until the client has caught up.
 """
@@ -23,7 +26,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal
 
-from smg_core.errors import SmgError
+from smg_core.errors import ReadingFailed, SmgError
 from smg_core.events import (
     NO_USAGE,
     Cancelled,
@@ -48,6 +51,26 @@ Write = Callable[[bytes, bool], Awaitable[None]]
 
 async def _nowhere(data: bytes, last: bool) -> None:
     """The `write` function of an answer after `release`; does nothing."""
+
+
+class _Encoding:
+    """Makes what is raised within it, by an encoder, an error that ends the answer; `attempt` has made what was encoded."""
+
+    __slots__ = ("_attempt",)
+
+    def __init__(self, attempt: AnyAttempt | None) -> None:
+        self._attempt = attempt
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None, _: object) -> None:
+        if not isinstance(fault, Exception) or isinstance(fault, SmgError):
+            return
+        error = ReadingFailed.of(fault)
+        if self._attempt is not None and isinstance(error, ReadingFailed):
+            error.read_by(self._attempt.reader.family)
+        raise error from fault
 
 
 class Answer:
@@ -155,10 +178,14 @@ class Answer:
     def _settle(self, attempt: AnyAttempt) -> None:
         """Make the turn of `attempt` a part of the response: count its calls and tokens, close its open blocks."""
         if attempt.state == "failed" and (events := attempt.reader.cut()):
-            self._keep(events)
+            with self._encoding():
+                self._keep(events)
         self._calls = attempt.reader.next_call
         usage = attempt.usage()
         self._spent = usage if self._spent is None else self._spent + usage
+
+    def _encoding(self) -> _Encoding:
+        return _Encoding(self._attempt)
 
     def _rewind(self) -> None:
         """Drop the events of the turn under way."""
@@ -306,9 +333,10 @@ class StreamedAnswer(Answer):
     def _rewind(self) -> None:
         self._current.clear()
         self._started = bool(self._earlier)
-        self._reset()
-        for events in self._earlier:
-            self._put(self._encoder.encode(events))
+        with self._encoding():
+            self._reset()
+            for events in self._earlier:
+                self._put(self._encoder.encode(events))
 
     def _keep(self, events: Sequence[Event]) -> None:
         self._put(self._encoder.encode(events))
@@ -378,9 +406,21 @@ class StreamedAnswer(Answer):
     async def _end(self, events: Sequence[Event]) -> None:
         if self.state not in ("open", "committed"):
             raise AssertionError(f"an answer that is {self.state} cannot be ended")
-        self._put(self._encoder.encode(self._opened(events)))
+        self._put_end(self._opened(events))
         self.state = "over"
         await self._write_out(last=True)
+
+    def _put_end(self, events: Sequence[Event]) -> None:
+        """Put the last events behind the others. Raises the fault of an encoder, but not where they tell of a failure already."""
+        try:
+            with self._encoding():
+                self._put(self._encoder.encode(events))
+        except ReadingFailed:
+            if not isinstance(events[-1], Failed):
+                raise
+            self._encoder = self._make_encoder()  # the one before was broken off in the midst of something
+            self._encoder.start()
+            self._put(self._encoder.encode(events))
 
     def take(self, events: Sequence[Event], over: bool) -> None:
         if self.state != "committed":
@@ -412,7 +452,8 @@ class StreamedAnswer(Answer):
         if self.state == "open":
             events = self._first(events)
         if self.state in ("open", "committed"):
-            self._put(self._encoder.encode(events))
+            with self._encoding():
+                self._put(self._encoder.encode(events))
 
     def _first(self, events: Sequence[Event]) -> Sequence[Event]:
         """`events`; if they are the first of the response, after the event that opens it, which a rewind drops too."""
@@ -446,10 +487,12 @@ class WholeAnswer(Answer):
 
     def _settle(self, attempt: AnyAttempt) -> None:
         super()._settle(attempt)
-        self._settled, self._settled_started = self._encoder.fork(), self._started
+        with self._encoding():
+            self._settled, self._settled_started = self._encoder.fork(), self._started
 
     def _rewind(self) -> None:
-        self._encoder = self._make_encoder() if self._settled is None else self._settled.fork()
+        with self._encoding():
+            self._encoder = self._make_encoder() if self._settled is None else self._settled.fork()
         self._started = self._settled_started
 
     def _keep(self, events: Sequence[Event]) -> None:
@@ -462,14 +505,16 @@ class WholeAnswer(Answer):
     async def _end(self, events: Sequence[Event]) -> None:
         if self.state != "open":
             raise AssertionError(f"an answer that is {self.state} cannot be ended")
-        self._encoder.add(self._opened(events))
-        body = self._encoder.body()
+        with self._encoding():
+            self._encoder.add(self._opened(events))
+            body = self._encoder.body()
         self.state = "over"
         await self._write(body, True)
 
     def tell(self, events: Sequence[Event]) -> None:
         if not self._led(events) and self.state == "open":
-            self._keep(self._opened(events))
+            with self._encoding():
+                self._keep(self._opened(events))
 
     def take(self, events: Sequence[Event], over: bool) -> None:
         if self.state == "open" and events:

@@ -14,6 +14,10 @@ engine that speaks chat, which a `ChatReader` reads. The attempt pushes the resu
 A push completes the attempt when every choice has finished, and fails it when the reader finds an error. An attempt
 that is released while it runs was given up by the gateway: its state is then `failed`, without an error.
 
+Whatever else is raised while a push is read or taken is a fault of the gateway's own code, not of the engine: it fails the
+attempt with `ReadingFailed`, also one that was complete, and never reaches the transport, which would take it for the loss of its
+connection.
+
 An attempt may go on where another one ended: it is made with the other's reader (`Attempt(failed.reader, ...)`), so that
 detokeniser, parser, stop strings and counts go on as if one engine had spoken. Above: pipeline.calls.streaming makes one for each
 engine call. Below: the readers. Knows no wire and no API.
@@ -23,7 +27,7 @@ from collections.abc import Callable, Sequence
 from typing import Generic, Literal, Never, Protocol, TypeVar
 
 from smg_core.engines.calls import AnswerCall
-from smg_core.errors import EngineGarbled, EngineTimeout, SmgError
+from smg_core.errors import EngineGarbled, EngineTimeout, ReadingFailed, SmgError
 from smg_core.events import Event, Finished, Usage
 from smg_core.pipeline.prompt.prompt_shares import PromptShares
 
@@ -35,7 +39,7 @@ Pushed = TypeVar("Pushed", contravariant=True)
 class TurnReader(Protocol[Pushed]):
     """Turns an engine's pushes into events; holds the state of one turn. `done`: every choice has finished; `engine_done`: the
     engine has said so itself; `finishes`: the ends of the choices so far; `rest`: the events before the error in a push that
-    could not be read to its end."""
+    could not be read to its end; `family`: the name of the family whose parser reads the output, "" where none does."""
 
     done: bool
     finishes: list[Finished]
@@ -48,6 +52,9 @@ class TurnReader(Protocol[Pushed]):
 
     @property
     def engine_done(self) -> bool: ...
+
+    @property
+    def family(self) -> str: ...
 
     @property
     def next_call(self) -> int:
@@ -133,20 +140,29 @@ class Attempt(Generic[Pushed]):
         self.pushes += 1
         reader = self.reader
         try:
-            events = reader.feed(pushed)
-        except SmgError as error:
-            if reader.rest:  # the reader has counted these events: they must reach the answer too
+            try:
+                events = reader.feed(pushed)
+            except SmgError as error:
+                if reader.rest:  # the reader has counted these events: they must reach the answer too
+                    self._note_first()
+                    self._take(reader.rest, False)
+                self.end(error)
+                return
+            if events and self._on_first is not None:
                 self._note_first()
-                self._take(reader.rest, False)
-            self.end(error)
-            return
-        if events and self._on_first is not None:
-            self._note_first()
-        if reader.done:
-            self.state = "complete"
-            self._take(events, True)
-        elif events:
-            self._take(events, False)
+            if reader.done:
+                self.state = "complete"
+                self._take(events, True)
+            elif events:
+                self._take(events, False)
+        except Exception as fault:  # noqa: BLE001  # decoder, parser, encoder: the engine is not to pay for any of them
+            self._spoil(fault)
+
+    def _spoil(self, fault: Exception) -> None:
+        """Fail for what was raised on this side, also where the engine has come to a good end."""
+        if self.state == "complete":
+            self.state = "running"
+        self.end(ReadingFailed.of(fault))
 
     def _note_first(self) -> None:
         on_first, self._on_first = self._on_first, None
@@ -155,7 +171,7 @@ class Attempt(Generic[Pushed]):
 
     def closed(self, error: SmgError | None) -> None:
         """The engine's stream is over. An engine that was not understood, or was too slow, may go on with the request."""
-        self._closed = not isinstance(error, EngineGarbled | EngineTimeout)
+        self._closed = not isinstance(error, EngineGarbled | EngineTimeout | ReadingFailed)
         if self.state != "running":
             return
         if error is None and self.reader.whole:
@@ -185,6 +201,8 @@ class Attempt(Generic[Pushed]):
         """Fail with `error`, unless the attempt is over already. `blames` is the name of the worker that is the reason, where one
         of several is."""
         if self.state == "running":
+            if isinstance(error, ReadingFailed):
+                error.read_by(self.reader.family)
             self.state, self.error, self.blames = "failed", error, blames
             self._take((), True)
             if self.on_end is not None:

@@ -114,7 +114,12 @@ class ShownStream(StreamedAnswer):
         if self.state == "open":
             self.state = "committed"
             self._earlier, self._current = [], []
-        self._put(self._encoder.encode(shown))
+        try:
+            with self._encoding():
+                self._put(self._encoder.encode(shown))
+        except SmgError as error:
+            self._refuse(error)
+            raise
 
     def _refuse(self, error: SmgError) -> None:
         self._refusal = error
@@ -137,7 +142,7 @@ class ShownStream(StreamedAnswer):
         elif not isinstance(events[-1], Failed):
             raise self._refusal  # an answer that was refused has no good end
         else:  # the end tells of the refusal: plugins have nothing to say of it
-            self._put(self._encoder.encode(self._opened(events)))
+            self._put_end(self._opened(events))
         self.state = "over"
         await super()._write_out(last=True)
 
@@ -205,7 +210,8 @@ class ShownWhole(WholeAnswer):
         self._join()
         shown = await self._show(self._events)
         self._events = []
-        self._encoder.add(shown)
-        body = self._encoder.body()
+        with self._encoding():
+            self._encoder.add(shown)
+            body = self._encoder.body()
         self.state = "over"
         await self._write(body, True)

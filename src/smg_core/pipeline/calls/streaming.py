@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from smg_core.clock import CallLater, Clock
 from smg_core.engines.base import Engine
-from smg_core.errors import EngineStalled, SmgError, WorkerGone
+from smg_core.errors import EngineStalled, InternalError, SmgError, WorkerGone
 from smg_core.hooks import AttemptEnded, FormatViolation
 from smg_core.pipeline.answer.attempt import AnyAttempt
 from smg_core.pipeline.answer.turn import Turn
@@ -179,6 +179,8 @@ class Streaming:
             outcome, detail, said = type(error).__name__, error.detail or error.message, error.said
         told = None if run.timeouts.impatient(error) else error
         answered = attempt.state == "complete" or attempt.pushes > 0 or says_something(told)
+        if isinstance(attempt.error, InternalError):  # a fault on this side: neither for nor against the worker
+            answered = False
         doubtful = step.prefill is not None and call.handed_nothing  # whose fault it was is not known yet
         self._on_outcome(step.chosen, told, seconds, answered and outcome != "outrun" and not doubtful)
         if doubtful and step.prefill is not None and told is not None:

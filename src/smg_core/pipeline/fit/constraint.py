@@ -10,17 +10,27 @@ mended, if a setting says so, and the rest refused. Pure. Above: reading. Below:
 from collections.abc import Callable, Mapping, Sequence
 
 import attrs
+from msgspec.structs import replace
 
 from smg_core.engines.base import EngineFacts
 from smg_core.engines.constraint import Constraint
 from smg_core.errors import InvalidRequest, UnsupportedParameter
 from smg_core.json_types import Json, JsonObject
 from smg_core.pipeline.prompt.custom_tools import described, without_format
-from smg_core.pipeline.prompt.formats import answer_form, binds, constraint_of, schema_validator, unheld
+from smg_core.pipeline.prompt.formats import (
+    answer_form,
+    binds,
+    constraint_of,
+    holdable,
+    legal,
+    schema_validator,
+    unheld,
+)
 from smg_core.pipeline.prompt.prepare import offered
 from smg_core.pipeline.prompt.reasoning_state import NO_THOUGHT, Thought
 from smg_core.request import (
     WISHES_STRICT,
+    CustomTool,
     FunctionTool,
     GenerationRequest,
     HostedTool,
@@ -153,8 +163,8 @@ def _with_tools(request: GenerationRequest, held: _Hold) -> tuple[FamilyConstrai
     enforce it: then only the prompt tells the model the format of its text."""
     choice = request.tool_choice
     tools = [tool for tool in offered(request) if not isinstance(tool, HostedTool)]
-    told = [described(tool) for tool in tools]
     forced = choice.mode == "required"
+    told = [described(_with_usable_schema(tool) if forced else tool) for tool in tools]
     binding = forced or any(map(_is_strict, told))
     if not forced and has_trait(request, WISHES_STRICT):
         wished = [described(tool, strict=_may_be_strict(tool, held)) for tool in tools]
@@ -212,11 +222,15 @@ def _may_be_strict(tool: Tool, held: _Hold) -> bool:
         return False
     if _made(held, [described(tool, strict=True)], ToolChoice()) is None:
         return False
-    try:
-        _check_schemas([tool], all_of_them=True)
-    except InvalidRequest:
-        return False
-    return True
+    return holdable(tool.parameters or {})
+
+
+def _with_usable_schema(tool: FunctionTool | CustomTool) -> FunctionTool | CustomTool:
+    """The tool as the constraint of a forced call has it: where the client has not asked for its schema to be held to, and that
+    cannot be done, the arguments are any object."""
+    if not isinstance(tool, FunctionTool) or tool.strict or not tool.parameters or holdable(tool.parameters):
+        return tool
+    return replace(tool, parameters={"type": "object"})
 
 
 def _is_strict(described: JsonObject) -> bool:
@@ -228,9 +242,12 @@ def _is_strict(described: JsonObject) -> bool:
 
 
 def _check_schemas(tools: Sequence[Tool], *, all_of_them: bool) -> None:
-    """Raise InvalidRequest for a function whose parameters are no schema: any function, or a strict one."""
+    """Raise InvalidRequest for a strict function that cannot be held to its parameters, and with `all_of_them` for any function
+    whose parameters are a schema of no draft."""
     for place, tool in enumerate(tools):
-        if isinstance(tool, FunctionTool) and tool.parameters and (all_of_them or tool.strict):
+        if not isinstance(tool, FunctionTool) or not tool.parameters:
+            continue
+        if tool.strict or (all_of_them and not legal(tool.parameters)):
             schema_validator(tool.parameters, f"function '{tool.name}'", f"tools[{place}].parameters")
 
 

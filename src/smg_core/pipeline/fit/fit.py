@@ -115,6 +115,8 @@ def fit(prompted: Prompted, facts: EngineFacts) -> Fit:
         echo=_echo(prompted, tokenizer),
         token_ids=sampling.token_ids,
         most_tokens=sampling.max_tokens or 0,
+        family=reading.family,
+        call_ends=reading.call_ends,
     )
     engine = EngineRequest(
         id=request.id,
@@ -175,6 +177,7 @@ def _for_chat(prompted: Prompted, facts: EngineFacts) -> FitForChat:
         request = replace(request, sampling=replace(asked, max_tokens=most))
     plan = ChatPlan(
         choices=request.sampling.n,
+        stop=request.sampling.stop,
         only=frozenset([key.name for key in choice.names]) or None,
         single_call=choice.parallel is False,
         free_text=custom_names(request),

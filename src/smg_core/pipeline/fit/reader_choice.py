@@ -23,6 +23,7 @@ from smg_core.pipeline.prompt.served import ServedModel
 from smg_core.request import GenerationRequest, HostedTool, ToolCall
 from smg_parsers import Family, Parser, UnknownModelFamily
 from smg_parsers.models import family as family_named
+from smg_parsers.parser import random_call_id
 
 __all__ = ["PARSER_HEADER", "Reading", "reading_of"]
 
@@ -35,7 +36,8 @@ class Reading:
     """`keeps_control`: the parser must see control tokens, so the detokenizer may not hide them. `constraint`: what the output is
     held to, and `after_reasoning` as in `EngineRequest`; `closed`: what is held once the gateway has closed the reasoning.
     `single_call`: calls after the first are not passed on. `thinks`: reasoning may come before the answer, as far as the prompt
-    and the settings say."""
+    and the settings say. `family` is the name of the family whose parser reads the output, `call_ends` are its own markers that
+    close calls."""
 
     make_parser: Callable[[], OutputParser] | None = None
     keeps_control: bool = False
@@ -44,6 +46,8 @@ class Reading:
     closed: Constraint | None = None
     single_call: bool = False
     thinks: bool = False
+    family: str = ""
+    call_ends: tuple[str, ...] = ()
 
 
 def reading_of(request: GenerationRequest, model: ServedModel, prompt: str, facts: EngineFacts) -> Reading:
@@ -71,6 +75,7 @@ def reading_of(request: GenerationRequest, model: ServedModel, prompt: str, fact
     reads = family if held.reads == family.name else replace(family_named(held.reads), thinking=family.thinking)
     tools = [described(tool) for tool in offered(request) if not isinstance(tool, HostedTool)] if calls else []
     narrowed = len(tools) < len(request.tools)
+    call_id = _call_ids(request, reads)
     calls_before = sum(isinstance(part, ToolCall) for message in request.messages for part in message.parts)
     return Reading(
         make_parser=lambda: Parser(
@@ -79,6 +84,7 @@ def reading_of(request: GenerationRequest, model: ServedModel, prompt: str, fact
             in_reasoning=thought.open,
             calls_before=calls_before,
             unknown_tools="drop" if narrowed else "forward",
+            call_id=call_id,
         ),
         keeps_control=family.needs_special_tokens,
         constraint=held.constraint,
@@ -86,7 +92,17 @@ def reading_of(request: GenerationRequest, model: ServedModel, prompt: str, fact
         closed=closed,
         single_call=request.tool_choice.parallel is False,
         thinks=bool(thought.marks),
+        family=reads.name,
+        call_ends=reads.tables.closers,
     )
+
+
+def _call_ids(request: GenerationRequest, family: Family) -> Callable[[], str] | None:
+    """What makes the ids of calls, where neither the model nor its family's template has a form of its own: None for that of
+    Chat Completions; those of Messages begin in another way."""
+    if family.ids != "random" or request.origin is None or request.origin.api != "messages":
+        return None
+    return lambda: random_call_id().replace("call_", "toolu_", 1)
 
 
 def _refuse_parser(request: GenerationRequest) -> None:

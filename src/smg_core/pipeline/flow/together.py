@@ -107,8 +107,10 @@ class StreamedParts(PartedAnswer):
 
     async def _end(self, events: Sequence[Event]) -> None:
         async with self._writing:
+            with self._encoding():
+                data = self._encoder.encode(events)
             self.state = "over"
-            await self._write(self._encoder.encode(events), True)
+            await self._write(data, True)
 
 
 class WholeParts(PartedAnswer):
@@ -154,7 +156,8 @@ class WholeParts(PartedAnswer):
         failed = next((event.error for event in events if isinstance(event, Failed)), None)
         if failed is not None:
             raise failed
-        body = self._merge(self._bodies, self._total())
+        with self._encoding():
+            body = self._merge(self._bodies, self._total())
         self.state = "over"
         await self._write(body, True)
 

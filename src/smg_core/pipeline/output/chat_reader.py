@@ -42,9 +42,10 @@ __all__ = ["ChatPlan", "ChatReader"]
 class ChatPlan(Struct, frozen=True, eq=False):
     """How to read one turn of `choices` choices. `only` names the tools whose calls are passed on (None: all), `single_call`
     passes on the first of a choice only, `free_text` names the tools whose text the engine writes as the one argument of a
-    function. `check`, `on_violation` and `seal` as in `OutputPlan`."""
+    function. `stop` are the client's stop strings; `check`, `on_violation` and `seal` as in `OutputPlan`."""
 
     choices: int = 1
+    stop: tuple[str, ...] = ()
     only: frozenset[str] | None = None
     single_call: bool = False
     free_text: frozenset[str] = frozenset()
@@ -181,8 +182,10 @@ class _Choice:
             raise EngineFailed("The engine failed while generating.")
         if self._held and not self._spoke and not self._accompanied:
             events += (self._released(TextDelta(self._index, "")), TextEnd(self._index))
-        if event.reason == "tool_calls" and not self.passed:
+        if event.reason == "tool_calls" and (not self.passed or (event.cut and event.matched in self._plan.stop)):
             event = replace(event, reason="stop")
+        elif event.reason == "stop" and self.passed and not event.stopped_by(self._plan.stop):
+            event = replace(event, reason="tool_calls")
         if self._conformance is not None:
             event = self._judged(event, self._conformance, events)
         self.finished = event
@@ -218,6 +221,8 @@ class _Choice:
 class ChatReader:
     """All choices of one turn. It is done when all choices have finished and the engine has sent its usage or closed the
     stream."""
+
+    family = ""  # the engine has read its own output
 
     def __init__(self, plan: ChatPlan, first_call: int = 0) -> None:
         self.done = False

@@ -33,7 +33,8 @@ class OutputPlan:
     the first tool call of a choice is passed on. `free_text`: the names of tools whose calls carry free text, which the model
     writes as the one argument of a function. `seal` makes the seal of a block of reasoning from its text. `echo` is put before
     the text of each choice. `token_ids`: the ids of the tokens are told, by the deltas of the text, or by events
-    of their own where there is a parser. `most_tokens`: an engine that sends more of a choice is broken (0: no bound)."""
+    of their own where there is a parser. `most_tokens`: an engine that sends more of a choice is broken (0: no bound). `family`
+    is the name of the family whose parser reads it, "" where none does; `call_ends` are its own markers that close calls."""
 
     tokenizer: Tokenizer
     prompt_tokens: int
@@ -53,3 +54,5 @@ class OutputPlan:
     echo: Echo | None = None
     token_ids: bool = False
     most_tokens: int = 0
+    family: str = ""
+    call_ends: tuple[str, ...] = ()

@@ -345,8 +345,14 @@ class _Choice:
             self.scores = scores
 
     def _finish(self, output: EngineOutput, matched: str | None, events: list[Event]) -> None:
+        stop = output.matched if matched is None else matched
+        stopped = stop in self.plan.stop and stop not in self.plan.call_ends  # by a string of the client's
+        cut = self.block is not None and (self.block >= 0 or output.finish == "length")
         if self.parser is not None:
-            self._pieces(self.parser.finish(), events)
+            pieces = self.parser.finish()
+            if stopped:  # what the parser would complete now the model has not: no client may run it
+                pieces = [] if cut else [each for each in pieces if isinstance(each, Text | Reasoning | Citation)]
+            self._pieces(pieces, events)
             if self.held and not self.calls and not self.reasoning_tokens:
                 self._visible(self.held, events)
         reason: FinishReason = "stop" if matched is not None or output.finish is None else output.finish
@@ -355,13 +361,13 @@ class _Choice:
             verdict = self._judge(self.conformance, reason, events)
         if self.ids:
             self._say("", events)
-        cut = self.block is not None and (self.block >= 0 or output.finish == "length")
+        if not stopped:
+            cut = self.block is not None and (self.block >= 0 or output.finish == "length")
         self.close(events)
         self.finished = True
-        if reason == "stop" and self.calls:
+        if reason == "stop" and self.calls and not stopped:
             reason = "tool_calls"
-        matched_by = matched if matched is not None else output.matched
-        self.ending = Finished(self.index, reason, matched_by, cut, verdict.violation, verdict.mended)
+        self.ending = Finished(self.index, reason, stop, cut, verdict.violation, verdict.mended)
 
     def _judge(self, conformance: Conformance, reason: FinishReason, events: list[Event]) -> Verdict:
         """The verdict on the complete text; text that was held back is passed on."""
@@ -416,6 +422,10 @@ class OutputProcessor:
         self.finishes: list[Finished] = []
         self.rest: list[Event] = []
         self.done = False
+
+    @property
+    def family(self) -> str:
+        return self._plan.family
 
     @property
     def prompt_tokens(self) -> int:

@@ -24,7 +24,16 @@ from smg_core.engines.handover import (
     not_handed_over,
     prefill_request,
 )
-from smg_core.errors import ClientGone, DeadlineExceeded, Draining, EngineStalled, InternalError, SmgError, WorkerGone
+from smg_core.errors import (
+    ClientGone,
+    DeadlineExceeded,
+    Draining,
+    EngineStalled,
+    InternalError,
+    ReadingFailed,
+    SmgError,
+    WorkerGone,
+)
 from smg_core.hooks import AttemptEnded
 from smg_core.observability.trace_context import Outgoing
 from smg_core.pipeline.answer.attempt import AnyAttempt
@@ -84,6 +93,8 @@ class Pairs:
 
         def traced(part: Chosen, error: SmgError | None, seconds: float, given_up: bool, span_id: str) -> None:
             outcome = run.given_up if given_up else "ok" if error is None else type(error).__name__
+            if isinstance(error, ReadingFailed):
+                error.read_by(attempt.reader.family)
             run.trace.report(
                 AttemptEnded(
                     request_id=step.prompted.request.id,

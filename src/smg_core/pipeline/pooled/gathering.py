@@ -17,9 +17,11 @@ from smg_core.errors import (
     EngineGarbled,
     EngineStalled,
     EngineTimeout,
+    InternalError,
     InvalidRequest,
     NoWorker,
     Overloaded,
+    ReadingFailed,
     SmgError,
     UnsupportedParameter,
 )
@@ -257,8 +259,8 @@ class Gathering:
             error = EngineStalled(
                 "The engine did not answer in time.", detail=late.detail or late.message, said=late.said
             )
-        except SmgError as failed:
-            error = failed
+        except Exception as fault:  # noqa: BLE001  # what is none of our errors is a fault of whoever read the answer
+            error = ReadingFailed.of(fault)
         except asyncio.CancelledError:
             if call is None or not call.left:
                 raise
@@ -268,7 +270,8 @@ class Gathering:
             load.over()
             if call is not None:
                 told = None if self._terms.timeouts.impatient(error) else error
-                self._pooling.end(call, told, self._pooling.now - began, counts=answered or told is not None)
+                counts = answered or (told is not None and not isinstance(told, InternalError))
+                self._pooling.end(call, told, self._pooling.now - began, counts=counts)
             if picked.probe is not None:
                 picked.probe.give_back()
             if not answered and not isinstance(error, InvalidRequest):

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NoReturn, Protocol
 
 import msgspec
+from msgspec.structs import replace
 
 from smg_core.engines.constraint import Constraint
 from smg_core.errors import InvalidRequest, UnsupportedParameter
@@ -29,7 +30,10 @@ from smg_parsers.patterns import RAW, PatternError
 __all__ = [
     "answer_form",
     "binds",
+    "checked_format",
     "constraint_of",
+    "holdable",
+    "legal",
     "light",
     "light_schemas",
     "output_check",
@@ -39,6 +43,14 @@ __all__ = [
 
 _LIGHT_SCHEMA = 4096
 """Bytes of schemas that are compiled in well under a millisecond, if they have no pattern."""
+
+_DRAFTS = (
+    "https://json-schema.org/draft/2020-12/schema",
+    "https://json-schema.org/draft/2019-09/schema",
+    "http://json-schema.org/draft-07/schema#",
+    "http://json-schema.org/draft-06/schema#",
+    "http://json-schema.org/draft-04/schema#",
+)
 
 _MOST_STEPS = 20_000
 """Steps of checking an answer against its schema on the event loop, about ten milliseconds; if more are needed, there is no
@@ -95,7 +107,7 @@ def unheld(asked: ResponseFormat, *, checked: bool) -> bool:
 def constraint_of(asked: ResponseFormat, kinds: frozenset[str], *, checked: bool = False) -> Constraint | None:
     """The constraint for a response format, for an engine that takes constraints of `kinds`; None for plain text, and for what
     may go `unheld`. Raises UnsupportedParameter if the engine does not take the kind that the format needs."""
-    if isinstance(asked, TextFormat):
+    if isinstance(asked, TextFormat) or (isinstance(asked, SchemaFormat) and asked.told == "none"):
         return None
     constraint = _constraint(asked)
     if constraint.kind in kinds:
@@ -128,7 +140,7 @@ def answer_form(asked: ResponseFormat) -> JsonObject | None:
     is of the whole output, and for a grammar that cannot be a part of one."""
     match asked:
         case SchemaFormat():
-            return {"type": "json_schema", "json_schema": dict(asked.schema)}
+            return {"type": "json_schema", "json_schema": dict(asked.schema)} if asked.told != "none" else None
         case JsonFormat():
             return {"type": "json_schema", "json_schema": {"type": "object"}}
         case RegexFormat():
@@ -151,6 +163,46 @@ def _in_ebnf(grammar: str) -> str | None:
         return ebnf(grammar, RAW, "")
     except (LarkError, PatternError):
         return None
+
+
+def checked_format(asked: ResponseFormat) -> tuple[ResponseFormat, Callable[[str], str | None] | None]:
+    """The format and its `output_check`. A schema that cannot be compiled, such as one with a look-ahead in a pattern or of an
+    older draft, is not enforced where it does not bind or was only wished for. Raises InvalidRequest where it binds, and for
+    what is a schema of no draft."""
+    if not isinstance(asked, SchemaFormat) or (asked.strict and asked.told == "bound"):
+        return asked, output_check(asked)
+    if "$schema" in asked.schema and not holdable(asked.schema) and legal(asked.schema):
+        return replace(asked, strict=False, told="none"), None
+    try:
+        return asked, output_check(asked)
+    except InvalidRequest:
+        if not legal(asked.schema):
+            raise
+        return replace(asked, strict=False, told="none"), None
+
+
+def holdable(schema: Mapping[str, Json]) -> bool:
+    """Whether an output can be held to the schema: as one of the present draft, which is what engines read whatever the schema
+    says of itself, with patterns that can be compiled."""
+    try:
+        schema_validator({name: value for name, value in schema.items() if name != "$schema"}, "", "")
+    except InvalidRequest:
+        return False
+    return True
+
+
+def legal(schema: Mapping[str, Json]) -> bool:
+    """Whether it is a schema of any draft, whatever it says of itself; a null is what is left out, as some clients write it."""
+    import jsonschema_rs
+
+    bare = _without_nulls(dict(schema))
+    return isinstance(bare, dict) and any(jsonschema_rs.meta.is_valid({**bare, "$schema": draft}) for draft in _DRAFTS)
+
+
+def _without_nulls(value: Json) -> Json:
+    if isinstance(value, Mapping):
+        return {name: _without_nulls(each) for name, each in value.items() if each is not None}
+    return [_without_nulls(each) for each in value] if isinstance(value, list) else value
 
 
 def output_check(asked: ResponseFormat) -> Callable[[str], str | None] | None:

@@ -12,11 +12,12 @@ from collections.abc import Sequence
 
 from attrs import evolve
 from msgspec import Struct
+from msgspec.structs import replace
 
 from smg_core.errors import InvalidRequest, PromptTooLong, UnsupportedParameter
 from smg_core.events import DroppedReasoning, EditedContext
 from smg_core.pipeline.prompt.custom_tools import check_tools
-from smg_core.pipeline.prompt.formats import light, light_schemas, output_check
+from smg_core.pipeline.prompt.formats import checked_format, light, light_schemas
 from smg_core.pipeline.prompt.inline_cost import lighter_than
 from smg_core.pipeline.prompt.inline_notes import told_in_words
 from smg_core.pipeline.prompt.media import MediaItem, PlacedMedia, media_of, refuse_unless_taken
@@ -289,7 +290,9 @@ def assemble(
         _check_ids(request, model, len(encoded.ids))
     _refuse_large_answer(request, model)
     check_tools(request.tools)
-    check = output_check(request.response_format)
+    asked, check = checked_format(request.response_format)
+    if asked is not request.response_format:
+        request = replace(request, response_format=asked)
     kept_apart_by = salt_of(request) if salt is None else salt
     ids, found = encoded.ids, tuple(items)
     return Prompted(request, model, text, encoded, ids, kept_apart_by, check, found, media, dropped, edits)

@@ -188,7 +188,8 @@ def looped(
     while True:
         turn = yield from make_turn(current, names)
         spent.usage += turn.usage
-        if not turn.output.calls or turn.finishes[0].reason not in _ENDS:
+        ending = turn.finishes[0]
+        if not turn.output.calls or ending.reason not in _ENDS or ending.stopped_by(request.sampling.stop):
             return turn
         hosted = [call for call in turn.output.calls if call.name in names]
         mine = len(hosted) < len(turn.output.calls)

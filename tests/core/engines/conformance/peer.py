@@ -26,7 +26,7 @@ def order(**what: Any) -> bytes:
 class Recorder:
     """A receiver. `error` is meaningful once `wait` has returned."""
 
-    def __init__(self, raises: SmgError | None = None) -> None:
+    def __init__(self, raises: Exception | None = None) -> None:
         self.messages_seen: list[bytes] = []
         self.error: SmgError | None = None
         self.closed_times = 0

@@ -18,6 +18,7 @@ from smg_core.errors import (
     EngineRejected,
     EngineTimeout,
     InternalError,
+    ReadingFailed,
     WorkerBusy,
     WorkerGone,
 )
@@ -201,6 +202,22 @@ async def test_a_receiver_that_refuses_loses_its_own_call_only(transport: Transp
     await transport.start(SERVE, order(count=1, hang=True, after=3), other)
     await transport.start(SERVE, order(count=1, hang=True), refusing)
     assert await refusing.wait() is refusal
+    await engine.until(lambda: engine.cancelled == 1)
+    engine.release.set()
+    assert await other.wait() is None
+    assert len(other.messages_seen) == 4
+
+
+async def test_a_receiver_with_a_fault_of_its_own_loses_its_own_call_only(
+    transport: Transport, engine: PeerEngine
+) -> None:
+    faulty, other = Recorder(raises=KeyError("words of an answer")), Recorder()
+    await transport.start(SERVE, order(count=1, hang=True, after=3), other)
+    await transport.start(SERVE, order(count=1, hang=True), faulty)
+    told = await faulty.wait()
+    assert isinstance(told, ReadingFailed)
+    assert "KeyError at " in str(told)
+    assert "words" not in str(told)
     await engine.until(lambda: engine.cancelled == 1)
     engine.release.set()
     assert await other.wait() is None

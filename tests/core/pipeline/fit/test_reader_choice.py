@@ -85,13 +85,23 @@ def test_tools_of_a_model_whose_format_is_not_known_are_refused_not_ignored() ->
 
 def test_a_schema_that_the_engine_is_to_compile_is_checked_first() -> None:
     bad = FunctionTool("bad", None, {"type": "nonsense"})
-    far = FunctionTool("far", None, {"$ref": "http://elsewhere.example/schema.json"})
+    far = FunctionTool("far", None, {"$ref": "http://elsewhere.example/schema.json"}, strict=True)
     for tool in (bad, far):
         request = asking(tools=(WEATHER, tool), tool_choice=ToolChoice("required"))
         with pytest.raises(InvalidRequest) as caught:
             reading_of(request, model(), "", FACTS)
         assert caught.value.param == "tools[1].parameters"
     assert reading_of(asking(tools=(bad,)), model(), "", FACTS).constraint is None
+
+
+def test_a_schema_that_does_not_bind_and_cannot_be_compiled_leaves_the_arguments_of_a_demanded_call_free() -> None:
+    far = FunctionTool("far", None, {"$ref": "http://elsewhere.example/schema.json"})
+    free = FunctionTool("far", None, {"type": "object"})
+    told = [
+        reading_of(asking(tools=(WEATHER, tool), tool_choice=ToolChoice("required")), model(), "", FACTS).constraint
+        for tool in (far, free)
+    ]
+    assert told[0] == told[1] is not None
 
 
 def test_reasoning_that_the_prompt_has_opened_is_read_as_reasoning() -> None:

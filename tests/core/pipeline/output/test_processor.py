@@ -1,5 +1,6 @@
 """Engine output to events: whatever the batches, the client sees the same."""
 
+import json
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -553,3 +554,32 @@ def test_each_piece_of_reasoning_ends_with_its_seal_however_the_ids_are_batched(
             thoughts.append(said)
             said = ""
     assert "".join(thoughts).split() == ["one", "two", *(["three"] if len(thoughts) > 1 else [])]
+
+
+FILE: dict[str, Any] = {"path": "a.txt", "content": "one, two", "more": {"deep": [1, "x"]}}
+FILE_TOOL: dict[str, Any] = {
+    "name": "write_file",
+    "parameters": {
+        "type": "object",
+        "properties": {"path": {"type": "string"}, "content": {"type": "string"}, "more": {"type": "object"}},
+    },
+}
+
+
+@pytest.mark.parametrize("name", sorted(name for name in WRITERS if family(name).calls))
+def test_a_call_that_a_stop_string_cuts_anywhere_is_whole_or_not_valid_whatever_the_family(name: str) -> None:
+    form, served = WRITERS[name], family(name)
+    said = "".join(each.body for each in form.layout([calls(Call("write_file", FILE))], in_reasoning=form.opened))
+    made = plan(stop=("HALT",), parser=lambda: Parser(served, tools=[FILE_TOOL], in_reasoning=form.opened))
+    made = attrs.evolve(made, skip_special_tokens=False, call_ends=served.tables.closers)
+    ids = ids_of(said)
+    within = [most for most in range(len(ids)) if tokenizer().decode(ids[:most]).endswith("\ufffd")]  # a character
+    for most in sorted({*range(len(ids) + 1)} - {*within}):
+        events = run(made, [EngineOutput(ids=ids[:most]), EngineOutput(finish="stop", matched="HALT")])
+        written = "".join(each.arguments for each in events if isinstance(each, ToolCallDelta))
+        ends = [each.valid for each in events if isinstance(each, ToolCallEnd)]
+        (finished,) = [each for each in events if isinstance(each, Finished)]
+
+        assert (finished.reason, finished.matched) == ("stop", "HALT"), (most, events)
+        assert finished.cut is (ends == [False]), (most, events)
+        assert ends != [True] or json.loads(written) == FILE, (most, events)

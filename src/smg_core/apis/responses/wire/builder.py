@@ -446,6 +446,8 @@ class ResponseBuilder:
             self._end("incomplete", None)  # of the API's reasons none is this one
         elif not self._request.generation.generate:
             self._end("completed", None)
+        elif self._finished is not None and self._finished.cut and reason == "stop":
+            self._end("incomplete", None)  # a stop string has cut a call
         elif reason in INCOMPLETE:
             self._end("incomplete", {"reason": INCOMPLETE[reason]})
         else:

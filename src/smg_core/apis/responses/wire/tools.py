@@ -6,7 +6,7 @@ tool that the request does not have. Pure. Above: responses. Below: the wire typ
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import NoReturn
+from typing import Literal, NoReturn
 
 import msgspec
 from msgspec import Struct
@@ -282,4 +282,5 @@ def read_format(asked: wire.JsonSchemaText | None, limits: LimitsConfig, size: i
     check_depth([schema], limits.json_depth, f"{at}.schema")
     if size > limits.schema_bytes and (taken := len(msgspec.json.encode(schema))) > limits.schema_bytes:
         raise _too_large(f"{at}.schema", taken, limits)
-    return SchemaFormat(schema, name, asked.description, asked.strict is not False)
+    told: Literal["bound", "wished"] = "wished" if asked.strict is None else "bound"
+    return SchemaFormat(schema, name, asked.description, asked.strict is not False, told)
