@@ -269,6 +269,7 @@ EDGES: dict[str, frozenset[str]] = {
     "server.notifying": frozenset(),
     "server.interactions": frozenset(),
     "server.interactions_memory": frozenset(),
+    "server.default_store": frozenset({"server.keeping"}),
     "server.keeping": frozenset(),
     "server.sent_keeping": frozenset({"server.keeping"}),
     "server.kv_listening": frozenset(),

@@ -23,9 +23,9 @@ from smg_core.server.admin.listening import admin_listener, close_listener
 from smg_core.server.admin.running import administered
 from smg_core.server.config_source import ConfigSource
 from smg_core.server.control import Control
+from smg_core.server.default_store import DefaultStore, gateway_name
 from smg_core.server.gateway import Gateway
 from smg_core.server.identity import static_keys
-from smg_core.server.keeping import with_state_file
 from smg_core.server.live_settings import LIVE, NEEDS_RESTART
 from smg_core.server.sealing_keys import with_cache_secret
 from smg_core.simulator.engine import SimulatorConfig, Timing
@@ -59,7 +59,7 @@ async def from_file(
     source = ConfigSource(overrides, filled_in or {}, str(file))
     config = source.read().config
     if filled_in is not None:
-        config = with_state_file(config, filled_in)
+        config = DefaultStore(gateway_name(config), filled_in).filled_in(config)
         config = attrs.evolve(config, sealing=with_cache_secret(config.sealing))
     config = attrs.evolve(config, admin=AdminConfig(port=0))
     listener = admin_listener(config)

@@ -17,7 +17,8 @@ Exports nothing: `smg_core` exports `Gateway`. Above: the command line. Below: e
   refer to), `stored` (the routes of kept responses and conversations), `background`, `background_create`, `background_run`,
   `background_states` and `background_store` (responses that outlive their client), `following` and `news` (streams of what is
   kept), `outcomes` (how a request ended).
-- Keys and history: `sealing_keys` (where the keys of sealed content come from), `keeping` (opens, sweeps, closes the history).
+- Keys and history: `sealing_keys` (where the keys of sealed content come from), `keeping` (opens, sweeps, closes the history),
+  `default_store` (where it is when nobody said).
 - `settings`: the settings of this room.
 - Media: `media` (shared by all models), `model_media` (of one model), `media_errors`, `sharing` (shared memory).
 """

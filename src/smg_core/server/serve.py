@@ -20,7 +20,7 @@ from array import array
 from collections.abc import AsyncIterator, Callable, Coroutine
 from functools import partial
 
-from smg_core.config import Config
+from smg_core.config import Config, ConfigError
 from smg_core.errors import SmgError
 from smg_core.observability.logs import configure
 from smg_core.server.admin.auditing import audit_fault
@@ -28,10 +28,10 @@ from smg_core.server.announcing import announce
 from smg_core.server.channel.local import LocalChannel
 from smg_core.server.channel.member import MemberChannel
 from smg_core.server.config_check import check
+from smg_core.server.default_store import DefaultStore, gateway_name
 from smg_core.server.gateway import Gateway
 from smg_core.server.http_server import HttpServer, connections_within
 from smg_core.server.identity import unshared_keys
-from smg_core.server.keeping import with_state_file
 from smg_core.server.listeners import Listeners, open_listeners, tell_listeners
 from smg_core.server.memory import usable_cpus, use_one_arena
 from smg_core.server.observing import ConfigSource, ProcessReports, SharedNumbers, log_writer, shared_numbers
@@ -52,32 +52,48 @@ def serve(config: Config, source: ConfigSource | None = None, reread: Callable[[
     supervisor does on SIGHUP. Raises ConfigError for settings that could never work."""
     check(config)
     _configure_logs(config)
-    try:
-        config = with_state_file(config, os.environ)
-    except OSError as error:
-        log.critical("there is no place for the history (--history memory: needs none): %s", error)
-        return 1
-    processes = config.server.processes or usable_cpus()
-    if wrong := unshared_keys(config, processes):
-        log.critical("the gateway cannot start: %s", wrong)
-        return 1
     if wrong := audit_fault(config.audit):
         log.critical("the gateway cannot start: %s", wrong)
         return 1
     listeners = open_listeners(config)
     if listeners is None:
         return 1
-    tell_listeners(config, listeners, processes)
+    store = DefaultStore(gateway_name(config), os.environ)
     try:
-        if processes == 1 and not config.server.supervised:
-            _ignore_hangups()  # until it takes requests
-            shared_alone, alone = shared_numbers(config, 1, _local_array), LocalChannel(config.channel)
-            return 1 if _run(config, listeners, shared_alone, 0, alone, source, patience=0.0) else 0
-        again, entry = partial(_reread, reread or (lambda: config)), partial(_child, source)
-        with log_writer(config):
-            return Supervisor(config, listeners, processes, partial(shared_numbers, config), entry, again).run()
+        return _serve_at(listeners, store, config, source, reread or (lambda: config))
     finally:
         listeners.close(config)
+        store.close()
+
+
+def _serve_at(
+    listeners: Listeners,
+    store: DefaultStore,
+    config: Config,
+    source: ConfigSource | None,
+    reread: Callable[[], Config],
+) -> int:
+    """Serve at these listeners, with the history in `store` if the settings name no other place."""
+    try:
+        config = store.filled_in(config)
+    except OSError as error:
+        log.critical("there is no place for the history (--history memory: needs none): %s", error)
+        return 1
+    except ConfigError as error:
+        log.critical("the gateway cannot start: %s", error)
+        return 1
+    processes = config.server.processes or usable_cpus()
+    if wrong := unshared_keys(config, processes):
+        log.critical("the gateway cannot start: %s", wrong)
+        return 1
+    tell_listeners(config, listeners, processes)
+    if processes == 1 and not config.server.supervised:
+        _ignore_hangups()  # until it takes requests
+        shared_alone, alone = shared_numbers(config, 1, _local_array), LocalChannel(config.channel)
+        return 1 if _run(config, listeners, shared_alone, 0, alone, source, patience=0.0) else 0
+    again, entry = partial(_reread, reread, store), partial(_child, source)
+    with log_writer(config):
+        return Supervisor(config, listeners, processes, partial(shared_numbers, config), entry, again).run()
 
 
 def _ignore_hangups() -> None:
@@ -93,9 +109,9 @@ def _ignore_interrupts() -> None:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # which the supervisor has kept off until now
 
 
-def _reread(read: Callable[[], Config]) -> Config:
+def _reread(read: Callable[[], Config], store: DefaultStore) -> Config:
     """The settings as they are now. Raises ConfigError and OSError."""
-    return with_state_file(read(), os.environ)
+    return store.filled_in(read())
 
 
 def _local_array(kind: str, length: int) -> "array[int]":
