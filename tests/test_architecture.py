@@ -134,6 +134,7 @@ EDGES: dict[str, frozenset[str]] = {
     "history.guard": frozenset({"server.keeping"}),
     "history.memory": frozenset(),
     "history.opening": frozenset({"server.keeping"}),
+    "history.postgres": frozenset(),
     "history.redis": frozenset(),
     "history.sql": frozenset(),
     "observability.audit_file": frozenset({"server.admin.auditing"}),
