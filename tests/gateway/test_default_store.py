@@ -104,6 +104,9 @@ async def test_two_gateways_share_nothing_and_each_has_its_own_again_after_a_res
         assert not b.told("belongs to")
         a.process.kill()
         await stop(b)
+    own, other = (f"gateway-127.0.0.1_3a{port}" for port in ports)
+    assert {each.name for each in state.iterdir() if each.is_dir()} == {own, other}
+    assert [*(state / own).iterdir()] == [state / own / "lock"]  # what it has is the file for all
     async with served(state, second) as b, served(state, first) as a:  # in the other order
         assert [await shows(a.http, id) for id in (old, of_a, of_b)] == [True, True, False]
         assert [await shows(b.http, id) for id in (old, of_a, of_b)] == [False, False, True]

@@ -139,7 +139,7 @@ class RedisStore:
                 socket_timeout=seconds,
                 socket_connect_timeout=seconds,
             )
-            pool.make_connection()
+            pool.connection_class(**pool.connection_kwargs)  # reads what the URL says
         except (TypeError, ValueError, RedisError) as error:
             raise ConfigError(f"history.url: {error}") from None
         redis = client.Redis.from_pool(pool)

@@ -36,8 +36,10 @@ _PARAMETERS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 
 def check_parameters(store: str, given: Mapping[str, object]) -> None:
     """Check the parameters of the URL of a kind of store. Raises ConfigError."""
-    allowed = _PARAMETERS.get(store)
-    for name, value in given.items() if allowed is not None else ():
+    if store not in _PARAMETERS:  # its driver says what is wrong
+        return
+    allowed = _PARAMETERS[store]
+    for name, value in given.items():
         if name not in allowed:
             meant = " (did you mean ssl?)" if name == "sslmode" and "ssl" in allowed else nearest(name, [*allowed])
             raise ConfigError(f"history.url: {store} has no parameter {name!r}{meant}")
