@@ -23,7 +23,7 @@ SRC = Path(__file__).parent.parent / "src"
 LEVELS: dict[str, int] = {
     # 0: the vocabulary every room shares, and the libraries below the core
     **dict.fromkeys(("errors", "request", "events", "clock", "hooks", "sse", "tokens", "cards", "json_types"), 0),
-    "regular_files": 0,
+    **dict.fromkeys(("line_ends", "regular_files"), 0),
     **dict.fromkeys(("grants", "tool_names", "speech", "outside_words"), 0),
     "settings": 0,  # what a setting is, so that every room has its own
     **dict.fromkeys(("smg_parsers", "smg_mcp", "smg_multimodal", "smg_egress"), 0),
@@ -134,6 +134,7 @@ EDGES: dict[str, frozenset[str]] = {
     "history.guard": frozenset({"server.keeping"}),
     "history.memory": frozenset(),
     "history.opening": frozenset({"server.keeping"}),
+    "history.postgres": frozenset(),
     "history.redis": frozenset(),
     "history.sql": frozenset(),
     "observability.audit_file": frozenset({"server.admin.auditing"}),
@@ -230,6 +231,7 @@ EDGES: dict[str, frozenset[str]] = {
     "server.channel.settling": frozenset(),
     "server.conversation_locks": frozenset(),
     "server.batch_calls": frozenset(),
+    "server.batch_next": frozenset(),
     "server.batch_queue": frozenset(),
     "server.batch_routes": frozenset(),
     "server.batch_run": frozenset(),
@@ -269,6 +271,7 @@ EDGES: dict[str, frozenset[str]] = {
     "server.notifying": frozenset(),
     "server.interactions": frozenset(),
     "server.interactions_memory": frozenset(),
+    "server.default_store": frozenset({"server.keeping"}),
     "server.keeping": frozenset(),
     "server.sent_keeping": frozenset({"server.keeping"}),
     "server.kv_listening": frozenset(),
@@ -296,6 +299,7 @@ EDGES: dict[str, frozenset[str]] = {
     "server.stored_responses": frozenset(),
     "server.process_lock": frozenset(),
     "server.scratch": frozenset(),
+    "server.served_elsewhere": frozenset(),
     "server.sealing_keys": frozenset(),
     "server.simulated": frozenset(),
     "server.memory": frozenset(),

@@ -56,6 +56,11 @@ CONSTANTS: dict[str, str] = {
     **dict.fromkeys((f"auth.issuer.{name}" for name in ("_OK", "_HTTPS")), FORMAT),
     "auth.tokens._PARTS": FORMAT,
     "auth.names.LONGEST_NAME": "a name, not a text: of a tenant or a principal, which the history's tables hold too",
+    "server.config_check._LONGEST_NAME": "three bytes for a character: a folder of 255 bytes holds its name",
+    "server.served_elsewhere._MOST": "more processes than share a store; of one that is not read, no batch is left to it",
+    **dict.fromkeys(
+        ("history.postgres._OLDEST", "history.redis_server._OLDEST"), "the first version that has what is used"
+    ),
     "sealing.cache_salts._BYTES": FORMAT,
     **dict.fromkeys(("middleware.checks._MESSAGE", "middleware.asgi_messages._SHOWN"), SHOWN),
     "middleware.asgi_messages._LONGEST_REASON": FORMAT,

@@ -4,7 +4,7 @@
 set -eu
 
 # command:package
-wanted='promtool:prometheus dnsmasq:dnsmasq-base chromium:chromium stress-ng:stress-ng ip:iproute2 tc:iproute2 node:nodejs npm:npm clang:clang wasm-ld:lld'
+wanted='promtool:prometheus dnsmasq:dnsmasq-base chromium:chromium stress-ng:stress-ng ip:iproute2 tc:iproute2 node:nodejs npm:npm clang:clang wasm-ld:lld pgbouncer:pgbouncer'
 
 # From npm, into build/services: program:package
 servers='mcp-server-everything:@modelcontextprotocol/server-everything@2026.8.31

@@ -31,7 +31,7 @@ from smg_core.server.admin_listener import admin_listener, close_listener
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.server import SimulatedEngine
-from smg_core.stored.history import with_state_file
+from smg_core.stored.default_store import DefaultStore, gateway_name
 from smg_core.testing import FakeClock
 
 pytestmark = pytest.mark.anyio
@@ -61,7 +61,7 @@ async def from_file(
     source = ConfigSource(overrides, filled_in or {}, str(file))
     config = source.read().config
     if filled_in is not None:
-        config = with_state_file(config, filled_in)
+        config = DefaultStore(gateway_name(config), filled_in).filled_in(config)
         config = attrs.evolve(config, sealing=with_cache_secret(config.sealing))
     config = attrs.evolve(config, admin=AdminConfig(port=0))
     listener = admin_listener(config)

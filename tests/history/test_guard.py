@@ -17,7 +17,7 @@ from smg_core.history.opening import guarded, open_history
 from smg_core.history.sealing import Cipher
 from smg_core.history.settings import HistoryConfig
 from smg_core.settings import ConfigError
-from smg_core.stored.history import with_state_file
+from smg_core.stored.default_store import DefaultStore, gateway_name
 
 pytestmark = pytest.mark.anyio
 OTHER_KEY = "k2=" + base64.b64encode(bytes(32)).decode()
@@ -309,11 +309,12 @@ async def test_a_redis_that_is_full_is_said(valkey, schema, clock) -> None:
 
 
 async def test_a_gateway_opens_the_history_and_closes_it(tmp_path) -> None:
-    config = with_state_file(Config(), {"XDG_STATE_HOME": str(tmp_path)})
-    file = tmp_path / "smg-gateway" / "history.db"
+    store = DefaultStore(gateway_name(Config()), {"XDG_STATE_HOME": str(tmp_path)})
+    config = store.filled_in(Config())
+    file = tmp_path / "smg-gateway" / "gateway-127.0.0.1_3a8000" / "history.db"
     assert (config.history.url, file.stat().st_mode & 0o777) == (f"sqlite:///{file}", 0o600)
-    assert file.parent.stat().st_mode & 0o777 == 0o700
-    assert with_state_file(config, {}) is config
+    assert [each.stat().st_mode & 0o777 for each in (file.parent, file.parent.parent)] == [0o700, 0o700]
+    assert store.filled_in(config) is config
 
     gateway = Gateway(config=config)
     await gateway.start()
@@ -322,3 +323,4 @@ async def test_a_gateway_opens_the_history_and_closes_it(tmp_path) -> None:
     await gateway.start()
     assert await gateway.history.response("acme", "resp_1") is not None
     await gateway.stop()
+    store.close()

@@ -13,6 +13,7 @@ from msgspec import Raw, Struct
 from smg_core.batches.types import KeptBatch
 from smg_core.errors import InvalidJson, InvalidRequest
 from smg_core.json_types import Json, JsonObject
+from smg_core.line_ends import as_one_line
 from smg_core.wire.decoding import OWN_LEVELS, too_many
 from smg_core.wire.fields import read_limit
 from smg_core.wire.json_lines import ObjectBounds, objects_of
@@ -127,13 +128,13 @@ def write_lines(
 def message_result(custom_id: str, answered: bool, body: bytes) -> bytes:
     """The line of a request that was answered, with a message or with an error."""
     result = {"type": "succeeded", "message": Raw(body)} if answered else {"type": "errored", "error": Raw(body)}
-    return msgspec.json.encode({"custom_id": custom_id, "result": result}) + b"\n"
+    return as_one_line(msgspec.json.encode({"custom_id": custom_id, "result": result})) + b"\n"
 
 
 def message_result_without_answer(custom_id: str, expired: bool) -> bytes:
     """The line of a request that was never begun, since the batch expired or was cancelled."""
     result = {"type": "expired" if expired else "canceled"}
-    return msgspec.json.encode({"custom_id": custom_id, "result": result}) + b"\n"
+    return as_one_line(msgspec.json.encode({"custom_id": custom_id, "result": result})) + b"\n"
 
 
 def message_batch_object(batch: KeptBatch) -> JsonObject:

@@ -14,8 +14,10 @@ from msgspec.structs import replace
 
 from smg_core.auth.roles import check_permission
 from smg_core.batches.calls import BatchEndpoint
+from smg_core.batches.line_requests import next_request
 from smg_core.batches.pacing import Turns
 from smg_core.batches.run import BatchRun
+from smg_core.batches.served_elsewhere import ServedElsewhere
 from smg_core.batches.states import JOB, NEXT, BatchJob, batch_record, cancellable, job_record, with_progress
 from smg_core.batches.store import PendingBatch, output_log
 from smg_core.batches.types import KeptBatch, read_kept_batch
@@ -49,6 +51,10 @@ class BatchQueue:
         # That nobody here was working on: they end at once, whatever there is room for.
         self._cancelled: set[Key] = set()
         self._wanted = asyncio.Event()
+        self._elsewhere = ServedElsewhere(services, self._owner)
+        self._asking: dict[
+            Key, tuple[float, str, Caller]
+        ] = {}  # until when, for which model the next request asks, and whose
 
     def _live(self, own: int) -> int | None:
         """How many requests of clients are under way beside `own` of batches; None where nothing may begin."""
@@ -73,6 +79,7 @@ class BatchQueue:
                     if self._is_idle:
                         self._pause()
                     else:
+                        await self._elsewhere.tell()
                         await self._take()
                 except SmgError as error:
                     log.warning("batches wait: %s", error)
@@ -83,6 +90,7 @@ class BatchQueue:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+            await self._elsewhere.forget()
 
     def _pause(self) -> None:
         for run, _ in self._runs.values():
@@ -96,11 +104,12 @@ class BatchQueue:
         waiting = [_key(each) for each in await self._services.running.history.abandoned(JOB, self._settings.queue)]
         looks = {key: self._looks.get(key, 0.0) for key in waiting}
         self._looks = {key: at for key, at in looks.items() if at > wall}
+        self._asking = {key: self._asking[key] for key in waiting if key in self._asking}
         for key in waiting:
             if key in self._later or key in self._runs:
                 continue
             try:
-                if key in cancelled or self._may_begin(key[0]) or await self._is_to_end(key):
+                if key in cancelled or await self._is_for_us(key) or await self._is_to_end(key):
                     await self._begin(key)
             except StoreFailed:  # for all of them
                 raise
@@ -118,7 +127,8 @@ class BatchQueue:
             return
         if lease is None:
             return
-        run = BatchRun(self._services, self._turns, self._endpoints, PendingBatch(self._services, key, lease))
+        pending, serves = PendingBatch(self._services, key, lease), self._elsewhere.serves
+        run = BatchRun(self._services, self._turns, self._endpoints, pending, serves)
         task = asyncio.create_task(run.work())
         self._runs[key] = run, task
         task.add_done_callback(lambda task: self._ended(key, task))
@@ -141,6 +151,21 @@ class BatchQueue:
             return True
         self._looks[key] = min(wall + self._settings.lease_s, batch.expires_at)
         return False
+
+    async def _is_for_us(self, key: Key) -> bool:
+        """Whether a batch may be begun here. One whose next request asks for a model that only other gateways serve is theirs."""
+        if not self._may_begin(key[0]):
+            return False
+        if not await self._elsewhere.names() or self._services.plugins.plan.links:  # which may name another model
+            return True
+        now = self._services.clock.monotonic()
+        until, model, caller = self._asking.get(key, (0.0, "", Caller()))
+        if until <= now:
+            model, caller = await next_request(self._services, key)
+            self._asking[key] = now + self._settings.lease_s, model, caller
+        if not model or self._services.lookup.served_name(model, caller):
+            return True
+        return not await self._elsewhere.serves(model)
 
     def _may_begin(self, tenant: str) -> bool:
         """Whether a further batch of a tenant may be worked on."""

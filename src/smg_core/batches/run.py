@@ -9,7 +9,7 @@ again: a gateway or an engine without room, a conversation that is in use, and f
 import asyncio
 import itertools
 import sys
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -33,7 +33,7 @@ from smg_core.stored.bells import rung
 from smg_core.stored.locks import LOCKED
 from smg_core.wire.json_lines import Line
 
-__all__ = ["BatchRun"]
+__all__ = ["BatchRun", "named_model", "read_request"]
 
 T = TypeVar("T")
 
@@ -53,11 +53,18 @@ class _Gathering:
 
 
 class BatchRun:
-    """One run of `pending`. `endpoints` are where its requests may go, by their paths."""
+    """One run of `pending`. `endpoints` are where its requests may go, by their paths; `served_elsewhere` says whether another
+    gateway serves a model."""
 
     def __init__(
-        self, services: Services, turns: Turns, endpoints: Mapping[str, BatchEndpoint], pending: PendingBatch
+        self,
+        services: Services,
+        turns: Turns,
+        endpoints: Mapping[str, BatchEndpoint],
+        pending: PendingBatch,
+        served_elsewhere: Callable[[str], Awaitable[bool]],
     ) -> None:
+        self._served_elsewhere, self._left = served_elsewhere, False
         self._services, self._turns, self._endpoints, self._pending = services, turns, endpoints, pending
         self._settings = services.live.config.batches
         self._stopping = asyncio.Event()
@@ -136,7 +143,7 @@ class BatchRun:
                 return True
             if not self._stopping.is_set():
                 await self._feed()
-            if self._paused:
+            if self._paused or (self._left and not self._stopping.is_set()):
                 return False
             await self._finish()
         except ContentsGone:
@@ -230,7 +237,7 @@ class BatchRun:
         pending = self._pending
         job, endpoint = pending.job, self._endpoints[pending.batch.endpoint]
         began = self._services.clock.monotonic()
-        custom_id, body, named = await self._made(len(line), lambda: _read_request(line, job.messages))
+        custom_id, body, named = await self._made(len(line), lambda: read_request(line, job.messages))
         answer: BatchAnswer | None
         if named is not None:
             request_id = self._services.ids("req_" if job.messages else "req-")
@@ -275,11 +282,20 @@ class BatchRun:
                 )
             finally:
                 self._turns.leave(tenant)
+            if answer.status == _NOT_THERE and await self._is_for_others(body):
+                self._left = True
+                return None
             if answer.status == _NOT_THERE:
                 first = self._services.clock.monotonic() if first is None else first
             if not await self._again(answer, body, first) or not await self._waited(answer, body, first):
                 return answer
         return None
+
+    async def _is_for_others(self, body: bytes) -> bool:
+        """Whether other gateways serve the model of a request, and this one does not: once the others have ended, the batch is
+        left to them."""
+        model = await self._model_of(body)
+        return not self._services.lookup.served_name(model, self._caller) and await self._served_elsewhere(model)
 
     async def _waited(self, answer: BatchAnswer, body: bytes, first: float | None) -> bool:
         """Wait until a request may be tried again: for a model that nobody serves, until somebody does, so that its tries are not
@@ -288,6 +304,8 @@ class BatchRun:
         while True:
             await rung(self._stopping, self._settings.retry_s)
             if self._stopping.is_set() or not model or self._services.lookup.served_name(model, self._caller):
+                return True
+            if await self._served_elsewhere(model):
                 return True
             now = self._services.clock.monotonic()
             if first is None or not self._absences.found_nobody(model, first, now):
@@ -311,7 +329,7 @@ class BatchRun:
         return self._absences.found_nobody(model, first, self._services.clock.monotonic())
 
     async def _model_of(self, body: bytes) -> str:
-        name: str = await self._made(len(body), lambda: _named_model(body))
+        name: str = await self._made(len(body), lambda: named_model(body))
         return name
 
     def _outcome(self, place: int, custom_id: str, answer: BatchAnswer) -> BatchOutcome:
@@ -427,7 +445,7 @@ class _Named(msgspec.Struct):
 _NAMED = msgspec.json.Decoder(_Named)
 
 
-def _named_model(body: bytes) -> str:
+def named_model(body: bytes) -> str:
     """The model that a request names, "" for a body that names none."""
     try:
         return _NAMED.decode(body).model
@@ -435,7 +453,7 @@ def _named_model(body: bytes) -> str:
         return ""
 
 
-def _read_request(line: bytes, messages: bool) -> tuple[str, bytes, str | None]:
+def read_request(line: bytes, messages: bool) -> tuple[str, bytes, str | None]:
     """The custom_id and the body of a request, which has been checked, and the field for which it cannot be in a batch."""
     if messages:
         found = _MESSAGE.decode(line)

@@ -11,6 +11,7 @@ from msgspec import Raw, Struct, field
 
 from smg_core.batches.file_types import ExpiresAfter
 from smg_core.json_types import JsonObject
+from smg_core.line_ends import as_one_line
 from smg_core.wire.decoding import WireDecoder
 from smg_core.wire.fields import read_metadata
 from smg_core.wire.json_bounds import over_values
@@ -279,13 +280,18 @@ def refusal(body: bytes) -> str | None:
 def result_line(id: str, custom_id: str, status: int, request_id: str, body: bytes) -> bytes:
     """The line of a request that was answered, well or with an error."""
     response = {"status_code": status, "request_id": request_id, "body": Raw(body)}
-    return msgspec.json.encode({"id": id, "custom_id": custom_id, "response": response, "error": None}) + b"\n"
+    return (
+        as_one_line(msgspec.json.encode({"id": id, "custom_id": custom_id, "response": response, "error": None}))
+        + b"\n"
+    )
 
 
 def error_line(id: str, custom_id: str, code: str, message: str) -> bytes:
     """The line of a request that was not answered."""
     error = {"code": code, "message": message}
-    return msgspec.json.encode({"id": id, "custom_id": custom_id, "response": None, "error": error}) + b"\n"
+    return (
+        as_one_line(msgspec.json.encode({"id": id, "custom_id": custom_id, "response": None, "error": error})) + b"\n"
+    )
 
 
 # ----------------------------------------------------------------------------------------------------------------- tokens

@@ -32,6 +32,7 @@ from smg_parsers.models import family
 __all__ = ["check", "check_url", "named_parsers", "processor_kwargs"]
 
 OWN_PARSERS = ("auto", "none")
+_LONGEST_NAME = 64  # it becomes the name of a folder, with three characters for one
 
 
 def check(config: Config, permissions: Mapping[str, str]) -> None:
@@ -91,6 +92,9 @@ def _history(history: HistoryConfig) -> Iterator[str]:
     scheme = (history.url or "memory:").partition(":")[0]
     if scheme not in EXTRAS:
         yield f"history.url: there is no store for {scheme}:{nearest(scheme, [*EXTRAS])}"
+    name = history.gateway
+    if name is not None and not (0 < len(name) <= _LONGEST_NAME and name.isascii() and name.isprintable()):
+        yield f"history.gateway: expected 1 to {_LONGEST_NAME} printable characters of ASCII"
 
 
 def processor_kwargs(media: MediaConfig) -> Mapping[str, Mapping[str, Json]]:

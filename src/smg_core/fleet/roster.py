@@ -37,7 +37,7 @@ SETTINGS = "settings"
 FILE = "file"
 """That of workers of the file that the settings name, which `discovery` may watch."""
 PROGRAM = "program"
-"""That of workers that a program has given, here or in `Runtime.add_worker`."""
+"""That of workers that a program has given, here or in `Gateway.add_worker`."""
 
 ADMIN = "admin"
 """That of workers that were added at the admin door."""

@@ -90,7 +90,7 @@ def _sql(config: HistoryConfig, clock: Clock) -> Callable[[], Awaitable[Backend]
     from smg_core.history.sql_version import SchemaVersion
 
     names = Names.parse(config.prefix, config.schema, config.names)
-    pair = engines(config.url or "", connections=config.connections, seconds=config.timeout_s, flush=config.flush)
+    made = partial(engines, config.url or "", seconds=config.timeout_s, flush=config.flush)
     bounds = SqlBounds(
         chain_links=config.chain_links,
         chain_bytes=config.chain_bytes,
@@ -101,4 +101,20 @@ def _sql(config: HistoryConfig, clock: Clock) -> Callable[[], Awaitable[Backend]
         timeout_s=config.timeout_s,
     )
     version = SchemaVersion(names, allowed=config.migrate)
-    return partial(SqlStore.open, *pair, StoreTables(names), clock, bounds, version)
+    tables = StoreTables(names)
+    if not (config.url or "").startswith("postgresql:"):
+        return partial(SqlStore.open, *made(connections=config.connections), tables, clock, bounds, version)
+    from smg_core.history.postgres import is_pooled
+
+    first = made(connections=1, pooled=True)
+
+    async def open_postgres() -> Backend:
+        try:
+            pooled = await is_pooled(first[1])
+        finally:
+            for each in first:
+                await each.dispose()
+        pair = await asyncio.to_thread(made, connections=config.connections, pooled=pooled)
+        return await SqlStore.open(*pair, tables, clock, bounds, version)
+
+    return open_postgres

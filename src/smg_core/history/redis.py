@@ -9,6 +9,7 @@ checks again, so that an entry which was written meanwhile stays. Above: `openin
 """
 
 import asyncio
+import logging
 import math
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,7 +19,7 @@ from urllib.parse import quote, unquote
 import attrs
 import redis.asyncio as client
 from redis.exceptions import ConnectionError as NoConnection
-from redis.exceptions import OutOfMemoryError, RedisError
+from redis.exceptions import OutOfMemoryError, RedisError, ResponseError
 from redis.exceptions import TimeoutError as NoAnswer
 
 from smg_core.clock import Clock
@@ -48,8 +49,13 @@ from smg_core.history.base import (
 )
 from smg_core.history.redis_plan import Fields, Keys, RedisPlan, alive, item_of_hash, needed, stored_number
 from smg_core.history.redis_scripts import BEHIND, CHAIN, FIELDS, HASHES, LEASE, NOT_DUE, NOT_PENDING, RUN
+from smg_core.history.redis_server import redis_fault
+from smg_core.history.store_urls import check_redis_url
+from smg_core.settings import ConfigError
 
 __all__ = ["RedisStore"]
+
+log = logging.getLogger("smg.gateway")
 
 _TRIES = 50  # of one write, while others are quicker
 _PAGE = 500  # keys or entries that a walk takes at once
@@ -82,6 +88,17 @@ def _raise_cancelled(task: "asyncio.Task[object] | None", before: int) -> None:
         raise asyncio.CancelledError
 
 
+async def _check(redis: Any) -> None:
+    """Raise ConfigError where the server says something of itself for which it cannot have the history."""
+    try:
+        info = await redis.info()
+    except ResponseError as error:  # not every user may ask
+        log.warning("whether this Redis is one that can have the history is not known: %s", error)
+        return
+    if fault := redis_fault(info):
+        raise ConfigError(f"history.url: {fault}")
+
+
 class RedisStore:
     """A `Store` and `Upkeep` under keys that begin with `prefix`. `most_links` and `most_link_bytes` bound a chain,
     `most_page_bytes` a page. `redis` is a client that answers in bytes; its own types leave open whether it does."""
@@ -112,14 +129,24 @@ class RedisStore:
         connections: int,
         seconds: float,
     ) -> "RedisStore":
-        """The store, reached. Raises StoreFailed, and ConfigError for a URL that is none."""
-        pool = client.BlockingConnectionPool.from_url(
-            url, max_connections=connections, timeout=seconds, socket_timeout=seconds, socket_connect_timeout=seconds
-        )
+        """The store, reached. Raises StoreFailed, and ConfigError for a URL that is none and a server that cannot have it."""
+        check_redis_url(url)
+        try:
+            pool = client.BlockingConnectionPool.from_url(
+                url,
+                max_connections=connections,
+                timeout=seconds,
+                socket_timeout=seconds,
+                socket_connect_timeout=seconds,
+            )
+            pool.connection_class(**pool.connection_kwargs)  # reads what the URL says
+        except (TypeError, ValueError, RedisError) as error:
+            raise ConfigError(f"history.url: {error}") from None
         redis = client.Redis.from_pool(pool)
         try:
             with _failures():
                 await redis.ping()
+                await _check(redis)
         except BaseException:
             await redis.aclose()
             raise

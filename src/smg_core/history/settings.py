@@ -35,6 +35,12 @@ class HistoryConfig:
         secret=True,
         flag="--history",
     )
+    gateway: str | None = option(
+        None,
+        "Name of this gateway, the same after a restart: to it belongs what `smg-gateway serve` keeps without `history.url`. "
+        "Without it, the host and the port that it listens on.",
+        flag="--name",
+    )
     migrate: bool = option(
         True,
         "Bring the tables of an older version of the history to this one's at the start; without it such a store is "

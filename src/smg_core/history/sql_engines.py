@@ -16,18 +16,30 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from smg_core.errors import StoreFailed
+from smg_core.history.store_urls import check_parameters
 from smg_core.settings import ConfigError
 
 __all__ = ["DRIVERS", "engines"]
 
 DRIVERS = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+asyncpg", "oracle": "oracle+oracledb_async"}
+_OLDEST_SQLITE = (3, 25)
+"""The first version with ON CONFLICT and sums over rows before."""
+_UNNAMED = {
+    "statement_cache_size": 0,
+    "prepared_statement_cache_size": 0,
+    "prepared_statement_name_func": lambda: "",
+}
+"""Has asyncpg prepare and run a statement in one message, without a name."""
 _TRIES = 20  # to turn on the write-ahead log, each after another process has finished with the file
 
 
-def engines(url: str, *, connections: int, seconds: float, flush: bool) -> tuple[AsyncEngine, AsyncEngine]:
-    """The engine that reads and the one that writes. `seconds` is how long connecting, or waiting for a lock, may take. Loads the
-    database's driver and opens an SQLite file, which it makes where there is none: to be called in a thread. Raises ConfigError
-    for a URL of no database, StoreFailed for a file that cannot be opened."""
+def engines(
+    url: str, *, connections: int, seconds: float, flush: bool, pooled: bool = False
+) -> tuple[AsyncEngine, AsyncEngine]:
+    """The engine that reads and the one that writes. `seconds` is how long connecting, or waiting for a lock, may take; `pooled`,
+    whether a pooler is before a PostgreSQL: then nothing is prepared by name. Loads the database's driver and opens an SQLite
+    file, which it makes where there is none: to be called in a thread. Raises ConfigError for a URL of no database, StoreFailed
+    for a file that cannot be opened."""
     where = _with_driver(url)
     if where.get_backend_name() == "sqlite":
         _prepare_file(where.database or ":memory:", seconds)
@@ -40,7 +52,7 @@ def engines(url: str, *, connections: int, seconds: float, flush: bool) -> tuple
             each["poolclass"] = sa.pool.AsyncAdaptedQueuePool
     elif where.get_backend_name() == "postgresql":
         for each in (writing, reading):
-            each["connect_args"] = {"timeout": seconds, "command_timeout": seconds}
+            each["connect_args"] = {"timeout": seconds, "command_timeout": seconds, **(_UNNAMED if pooled else {})}
             each["pool_pre_ping"] = True
     reader = create_async_engine(where, pool_size=connections, max_overflow=0, **reading)
     writer = create_async_engine(where, pool_size=1, max_overflow=0, **writing)
@@ -114,9 +126,25 @@ def _write_ahead(connection: sqlite3.Connection) -> None:
 def _with_driver(url: str) -> URL:
     try:
         where = make_url(url)
-    except sa.exc.ArgumentError:
+    except (sa.exc.ArgumentError, ValueError):
         raise ConfigError("history.url: this is no URL of a database") from None
+    check_parameters(where.get_backend_name(), where.query)
+    if where.get_backend_name() == "sqlite":
+        _check_sqlite(where)
     return where.set(drivername=DRIVERS[where.get_backend_name()])
+
+
+def _check_sqlite(where: URL) -> None:
+    if where.host or where.username or where.port:
+        raise ConfigError(
+            "history.url: an absolute path of an SQLite file begins with a fourth slash, sqlite:////path/file"
+        )
+    if where.database in (None, "", ":memory:"):
+        raise ConfigError("history.url: this names no SQLite file; memory: keeps the history in memory")
+    if sqlite3.sqlite_version_info < _OLDEST_SQLITE:
+        raise ConfigError(
+            f"history.url: SQLite is of version {sqlite3.sqlite_version}; 3.25 is the oldest that will do"
+        )
 
 
 def _prepare(*, flush: bool) -> Any:

@@ -11,7 +11,7 @@ next line says so by `torn`, the SHA-256 of these bytes. Where the end of a file
 line follows the head that was remembered, so the chain is broken there for all to see; `lost` says that the whole file was
 missing.
 
-Pure. Above: `audit_file`, the command `audit-log`. Below: nothing.
+Pure. Above: `audit_file`, the command `audit-log`. Below: `line_ends`.
 """
 
 import re
@@ -20,6 +20,8 @@ from hashlib import sha256
 
 import attrs
 import msgspec
+
+from smg_core.line_ends import as_one_line
 
 __all__ = [
     "LONGEST_LINE",
@@ -87,7 +89,7 @@ def audit_line(fields: Mapping[str, object], chain: str, after: AuditHead | None
     """A line, without its end of line, that follows `after` (None: it is the first of the chain), and its head. `fields` are its
     other members, JSON values; `event` is one of them. Raises ValueError for a line that is too long."""
     seq, prev = (1, NO_LINE) if after is None else (after.seq + 1, after.hash)
-    body = msgspec.json.encode({"seq": seq, "chain": chain, **fields, "prev": prev})[:-1]
+    body = as_one_line(msgspec.json.encode({"seq": seq, "chain": chain, **fields, "prev": prev}))[:-1]
     digest = sha256(body).hexdigest()
     line = body + b',"hash":"' + digest.encode() + b'"}'
     if len(line) >= LONGEST_LINE:

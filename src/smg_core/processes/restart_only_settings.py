@@ -17,6 +17,7 @@ FIXED = {
     "server": ("host", "port", "backlog", "processes", "supervised"),
     "workers": ("most",),
     "breaker": ("shared",),
+    "history": ("gateway",),
 }
 """Settings of the other sections that do not change."""
 

@@ -39,7 +39,8 @@ from smg_core.processes.supervisor import CANNOT_START, SPEAKER, Supervisor
 from smg_core.processes.telemetry import ProcessReports, log_writer, shared_numbers
 from smg_core.server.http_server import HttpServer, connections_within
 from smg_core.server.listeners import Listeners, open_listeners, tell_listeners
-from smg_core.stored.history import with_state_file
+from smg_core.settings import ConfigError
+from smg_core.stored.default_store import DefaultStore, gateway_name
 
 __all__ = ["serve"]
 
@@ -56,32 +57,48 @@ def serve(config: Config, source: ConfigSource | None = None, reread: Callable[[
     supervisor does on SIGHUP. Raises ConfigError for settings that could never work."""
     check(config, PERMISSIONS)
     _configure_logs(config)
-    try:
-        config = with_state_file(config, os.environ)
-    except OSError as error:
-        log.critical("there is no place for the history (--history memory: needs none): %s", error)
-        return 1
-    processes = config.server.processes or usable_cpus()
-    if wrong := unshared_keys(config, processes):
-        log.critical("the gateway cannot start: %s", wrong)
-        return 1
     if wrong := audit_fault(config.audit):
         log.critical("the gateway cannot start: %s", wrong)
         return 1
     listeners = open_listeners(config)
     if listeners is None:
         return 1
-    tell_listeners(config, listeners, processes)
+    store = DefaultStore(gateway_name(config), os.environ)
     try:
-        if processes == 1 and not config.server.supervised:
-            _ignore_hangups()  # until it takes requests
-            shared_alone, alone = shared_numbers(config, 1, _local_array), LocalChannel(config.channel)
-            return 1 if _run(config, listeners, shared_alone, 0, alone, source, patience=0.0) else 0
-        again, entry = partial(_reread, reread or (lambda: config)), partial(_child, source)
-        with log_writer(config):
-            return Supervisor(config, listeners, processes, partial(shared_numbers, config), entry, again).run()
+        return _serve_at(listeners, store, config, source, reread or (lambda: config))
     finally:
         listeners.close(config)
+        store.close()
+
+
+def _serve_at(
+    listeners: Listeners,
+    store: DefaultStore,
+    config: Config,
+    source: ConfigSource | None,
+    reread: Callable[[], Config],
+) -> int:
+    """Serve at these listeners, with the history in `store` if the settings name no other place."""
+    try:
+        config = store.filled_in(config)
+    except OSError as error:
+        log.critical("there is no place for the history (--history memory: needs none): %s", error)
+        return 1
+    except ConfigError as error:
+        log.critical("the gateway cannot start: %s", error)
+        return 1
+    processes = config.server.processes or usable_cpus()
+    if wrong := unshared_keys(config, processes):
+        log.critical("the gateway cannot start: %s", wrong)
+        return 1
+    tell_listeners(config, listeners, processes)
+    if processes == 1 and not config.server.supervised:
+        _ignore_hangups()  # until it takes requests
+        shared_alone, alone = shared_numbers(config, 1, _local_array), LocalChannel(config.channel)
+        return 1 if _run(config, listeners, shared_alone, 0, alone, source, patience=0.0) else 0
+    again, entry = partial(_reread, reread, store), partial(_child, source)
+    with log_writer(config):
+        return Supervisor(config, listeners, processes, partial(shared_numbers, config), entry, again).run()
 
 
 def _ignore_hangups() -> None:
@@ -97,9 +114,9 @@ def _ignore_interrupts() -> None:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # which the supervisor has kept off until now
 
 
-def _reread(read: Callable[[], Config]) -> Config:
+def _reread(read: Callable[[], Config], store: DefaultStore) -> Config:
     """The settings as they are now. Raises ConfigError and OSError."""
-    return with_state_file(read(), os.environ)
+    return store.filled_in(read())
 
 
 def _local_array(kind: str, length: int) -> "array[int]":

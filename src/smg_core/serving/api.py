@@ -83,7 +83,7 @@ class Api(Generic[D]):
     `decode` makes a request of the API's own type `D`; `stream` and `whole` make the encoder of one answer to it, given the
     time of the answer in seconds since the epoch. `flow` is what is done for a request, from its history to the end of its
     answer. `parts` is for an API whose request may be several; the performers of steps that only this API's flow asks for are
-    given to `Runtime.perform`. A failure of a stream with one of the statuses `told_in_stream` is told inside of it even where
+    given to `Gateway.perform`. A failure of a stream with one of the statuses `told_in_stream` is told inside of it even where
     nothing has gone out: clients try again less often then. `status` is the HTTP status of an error;
     `id_header` a further header that names the request, for SDKs that read that alone. `memory` is what an API with history has.
     `takes_media`: its bodies may be as large as those with media, whatever models are served.

@@ -59,7 +59,7 @@ def agreement(copy: Shadowed, answered: RequestFinished) -> bool | None:
 
 
 class Shadows:
-    """The copies of one gateway's requests. Runs beside its requests (`Runtime.beside`)."""
+    """The copies of one gateway's requests. Runs beside its requests (`SideTasks`)."""
 
     def __init__(self, services: Services) -> None:
         self._services = services

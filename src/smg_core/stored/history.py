@@ -1,16 +1,12 @@
 """The gateway's history while it runs (edge): opened at the start, swept at intervals, closed at the end.
 
-Also where `smg-gateway serve` keeps it when nobody said: one file in the user's state folder. Above: `gateway.assembly`,
-`processes.serve`. Below: the room `history`.
+Above: `gateway.assembly`, `operation.control`. Below: the room `history`, `default_store`.
 """
 
 import asyncio
-import contextlib
 import logging
-import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import attrs
 
@@ -24,8 +20,9 @@ from smg_core.history.settings import HistoryConfig
 from smg_core.hooks import Observer
 from smg_core.plugins.registry import Plugins
 from smg_core.plugins.storage import PluginStorage
+from smg_core.stored.default_store import is_default_store
 
-__all__ = ["keeping", "with_state_file"]
+__all__ = ["keeping", "with_filled_in"]
 
 log = logging.getLogger("smg.gateway")
 
@@ -70,29 +67,12 @@ async def _sweep(store: GuardedStore, seconds: float) -> None:
             log.warning("what has expired stays in the history for now: %s", error)
 
 
-def with_state_file(config: Config, environ: Mapping[str, str]) -> Config:
-    """The configuration with a place for the history, where it names none: a file that is this user's alone. Raises OSError where
-    it cannot be made."""
-    if config.history.url is not None:
-        return config
-    file = _state_file(environ)
-    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with contextlib.suppress(FileExistsError):
-        os.close(os.open(file, os.O_CREAT | os.O_EXCL, 0o600))
-    return attrs.evolve(config, history=attrs.evolve(config.history, url=f"sqlite:///{file}"))
-
-
 def with_filled_in(config: Config, before: Config, environ: Mapping[str, str]) -> Config:
     """Settings that were read again, with what the start fills in where they say nothing, as `before` has it: the file of the
     history, and the secret that the processes share."""
     history, sealing = config.history, config.sealing
-    if history.url is None and before.history.url == f"sqlite:///{_state_file(environ)}":
+    if history.url is None and is_default_store(before.history.url, environ):
         history = attrs.evolve(history, url=before.history.url)
     if sealing.cache_secret is None:
         sealing = attrs.evolve(sealing, cache_secret=before.sealing.cache_secret)
     return attrs.evolve(config, history=history, sealing=sealing)
-
-
-def _state_file(environ: Mapping[str, str]) -> Path:
-    state = Path(environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
-    return state / "smg-gateway" / "history.db"
