@@ -199,4 +199,4 @@ def test_an_entry_that_cannot_be_read_stops_the_start(entry: str, why: str) -> N
 )
 def test_certificates_that_cannot_be_asked_for_are_refused_by_name(fields: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=r"tls\.client"):
-        check(Config(tls=TlsConfig(**fields)))
+        check(Config(tls=TlsConfig(**fields)), PERMISSIONS)

@@ -17,6 +17,7 @@ from tests.gateway.test_serve import Served, begun, read, ready, start
 from tests.shared import PATIENCE
 
 from smg_core import Config, Gateway
+from smg_core.apis import PERMISSIONS
 from smg_core.config.check import check
 from smg_core.history.settings import HistoryConfig
 from smg_core.http.settings import ServerConfig
@@ -288,7 +289,7 @@ async def test_who_has_a_file_of_its_own_does_not_take_over_an_old_one(state: Pa
 
 @pytest.mark.parametrize("name", ["..", "../../etc", "a/b", "a%2Fb", "127.0.0.1:8000", "with space", "?x=1", "."])
 async def test_every_name_has_a_file_of_its_own_in_the_folder_of_all(state: Path, store, name: str) -> None:
-    check(Config(history=HistoryConfig(gateway=name)))
+    check(Config(history=HistoryConfig(gateway=name)), PERMISSIONS)
     named, other = str(store(name).filled_in(Config()).history.url), url_of(store("a-b"))
     file = Path(unquote(named.removeprefix("sqlite:///")))
     assert named != other
@@ -301,7 +302,7 @@ async def test_every_name_has_a_file_of_its_own_in_the_folder_of_all(state: Path
 @pytest.mark.parametrize("name", ["", "ü", "a\nb", "x" * 65])
 async def test_a_name_that_cannot_be_one_is_refused(name: str) -> None:
     with pytest.raises(ConfigError, match=r"history\.gateway: expected 1 to 64"):
-        check(Config(history=HistoryConfig(gateway=name)))
+        check(Config(history=HistoryConfig(gateway=name)), PERMISSIONS)
 
 
 async def test_the_name_is_the_one_that_is_set_or_else_the_address() -> None:

@@ -14,6 +14,7 @@ import trustme
 from tests.core.discovery.api_server import ApiServer, api_server, pod
 from tests.shared import PATIENCE
 
+from smg_core.apis import PERMISSIONS
 from smg_core.config.check import check
 from smg_core.config.config import Config
 from smg_core.discovery.base import Missed, SourceAnswer, WorkersSeen
@@ -312,7 +313,7 @@ async def test_the_server_is_checked_against_the_clusters_authority(tmp_path: Pa
 )
 def test_settings_that_cannot_be_kept_stop_the_start(settings: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
-        check(Config(discovery=DiscoveryConfig(**settings)))
+        check(Config(discovery=DiscoveryConfig(**settings)), PERMISSIONS)
 
 
 def test_the_server_and_the_namespace_are_those_of_the_pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from smg_core.apis import PERMISSIONS
 from smg_core.config.check import check
 from smg_core.config.config import Config
 from smg_core.http.forwarded import Forwarding, Seen, forwarding_of
@@ -120,7 +121,7 @@ def test_the_scope_of_a_web_socket_gets_its_own_scheme() -> None:
 )
 def test_settings_that_trust_nobody_or_what_is_no_network_are_refused(config, why: str) -> None:
     with pytest.raises(ConfigError, match=why):
-        check(Config(proxies=ProxiesConfig(**config)))
+        check(Config(proxies=ProxiesConfig(**config)), PERMISSIONS)
 
 
 def test_nobody_is_believed_by_default() -> None:
