@@ -24,8 +24,8 @@ from pathlib import Path
 
 import stand
 
-from smg_core.engines.dialects import DIALECTS
-from smg_core.engines.http.dialects import HTTP_DIALECTS
+from smg_core.engines.kinds.grpc import DIALECTS
+from smg_core.engines.kinds.http import HTTP_DIALECTS
 
 PROMPT = "Most of what a port does is waiting for water. " * 8
 AT_ONCE = 8

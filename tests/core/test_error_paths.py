@@ -38,13 +38,13 @@ SRC = Path(__file__).parents[2] / "src" / "smg_core"
 BELOW = ("errors.py", "pipeline/**/*.py", "routing/**/*.py", "server/media.py", "tokenizer/**/*.py", "workers/**/*.py")
 BELOW += (
     "engines/*.py",
-    "engines/h2/*.py",
-    "engines/neutral/*.py",
-    "engines/vllm/*.py",
-    "engines/mlx/*.py",
-    "engines/sglang/*.py",
-    "engines/trtllm/*.py",
-    "engines/tokenspeed/*.py",
+    "engines/grpc/h2/*.py",
+    "engines/codecs/neutral/*.py",
+    "engines/codecs/vllm/*.py",
+    "engines/codecs/mlx/*.py",
+    "engines/codecs/sglang/*.py",
+    "engines/codecs/trtllm/*.py",
+    "engines/codecs/tokenspeed/*.py",
 )  # `openai` builds its paths from tables
 ANY = "*"
 """Stands in a path for what is only known at run time: the name of a field or of an entry, not an index."""

@@ -21,7 +21,7 @@ from smg_core.auth.base import Head
 from smg_core.channel.base import Channel
 from smg_core.channel.local import LocalChannel
 from smg_core.cli import main
-from smg_core.engines.dialects import DIALECTS
+from smg_core.engines.kinds.grpc import DIALECTS
 from smg_core.errors import Overloaded
 from smg_core.grants import Grants
 from smg_core.http.settings import ModelConfig

@@ -18,8 +18,8 @@ from tests.gateway.test_metrics import meter_of
 from tests.shared import PATIENCE
 
 from smg_core import Config, Gateway
-from smg_core.engines.dialects import DIALECTS
-from smg_core.engines.http.dialects import HTTP_DIALECTS
+from smg_core.engines.kinds.grpc import DIALECTS
+from smg_core.engines.kinds.http import HTTP_DIALECTS
 from smg_core.observability.logs import AccessLog, configure
 from smg_core.observability.settings import ObservabilityConfig, TracesConfig
 from smg_core.routing.settings import RoutingConfig

@@ -17,8 +17,8 @@ from smg_core.admin.settings import AdminConfig
 from smg_core.cli import main
 from smg_core.config.config import Config
 from smg_core.engines.base import EngineRequest
-from smg_core.engines.dialects import DIALECTS
-from smg_core.engines.http.dialects import HTTP_DIALECTS
+from smg_core.engines.kinds.grpc import DIALECTS
+from smg_core.engines.kinds.http import HTTP_DIALECTS
 from smg_core.errors import SmgError
 from smg_core.gateway.gateway import Gateway
 from smg_core.request import Sampling

@@ -12,7 +12,7 @@ import pytest
 from tests.gateway.conftest import JSON, House, body, eventually
 
 from smg_core import Config, Gateway
-from smg_core.engines.http.dialects import HTTP_DIALECTS
+from smg_core.engines.kinds.http import HTTP_DIALECTS
 from smg_core.hooks import Retrying
 from smg_core.routing.settings import RoutingConfig
 from smg_core.settings import ConfigError

@@ -23,7 +23,7 @@ from websockets.asyncio.client import connect
 from smg_core import Config
 from smg_core.app.app import App
 from smg_core.auth.base import Head
-from smg_core.engines.dialects import DIALECTS
+from smg_core.engines.kinds.grpc import DIALECTS
 from smg_core.hooks import ExchangeEnded
 from smg_core.http.routes import WEBSOCKET
 from smg_core.http.settings import BatchesConfig, ResponsesConfig

@@ -145,7 +145,7 @@ def _simulate(args: argparse.Namespace) -> int:
     if "model_folder" in own and not Path(own["model_folder"]).expanduser().is_dir():
         raise ConfigError(f"--model-folder: there is no folder {own['model_folder']}")
 
-    from smg_core.engines.http.dialects import HTTP_DIALECTS
+    from smg_core.engines.kinds.http import HTTP_DIALECTS
 
     def tell(engine: SimulatedEngine) -> None:
         if engine.http_target:

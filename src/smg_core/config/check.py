@@ -15,10 +15,10 @@ from smg_core.config.config import Config
 from smg_core.discovery.names import dns_name, server_address
 from smg_core.discovery.pods import model_reader
 from smg_core.discovery.settings import DiscoveryConfig
-from smg_core.engines.dialects import AUTO, UnknownDialect, dialect
+from smg_core.engines.connections.target import Target, door
 from smg_core.engines.http.address import HttpAddress
-from smg_core.engines.http.dialects import CHAT_DIALECTS, HTTP_DIALECTS
-from smg_core.engines.target import Target, door
+from smg_core.engines.kinds.grpc import AUTO, UnknownDialect, dialect
+from smg_core.engines.kinds.http import CHAT_DIALECTS, HTTP_DIALECTS
 from smg_core.history.settings import EXTRAS, HistoryConfig
 from smg_core.http.proxies.settings import ProxiesConfig
 from smg_core.http.settings import MediaConfig

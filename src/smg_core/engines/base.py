@@ -2,9 +2,9 @@
 
 An engine has one of two doors. Through "ids" it takes token ids and gives token ids back (`IdsEngine`): a *codec* (pure) turns
 an `EngineRequest` into the bytes of one dialect, and that dialect's messages into `EngineOutput`s; a *transport* (an edge)
-carries bytes to one engine and pushes what comes back into a `Receiver`; `engines.client` joins one codec and one transport.
-Through "chat" it takes a whole `GenerationRequest` and gives events back (`ChatEngine`). `EngineFacts` says what an engine can
-do. Above: pipeline and workers. This module knows no protobuf, no socket and no API.
+carries bytes to one engine and pushes what comes back into a `Receiver`; `engines.token_ids.client` joins one codec and one
+transport. Through "chat" it takes a whole `GenerationRequest` and gives events back (`ChatEngine`). `EngineFacts` says what an
+engine can do. Above: pipeline and workers. This module knows no protobuf, no socket and no API.
 
 Tokens are pushed. A transport calls `Receiver.messages` with all messages of one call that one read of the socket brought, in
 order, and an engine calls `EngineSink.push` with what they mean; each calls `closed` exactly once,
@@ -508,7 +508,7 @@ class ItemizedMedia(RequestMedia, Protocol):
 
 
 class MediaPacking(Protocol):
-    """Packs media for one dialect; its row in `engines.dialects` names it beside the codec."""
+    """Packs media for one dialect; its row in `engines.kinds.grpc` names it beside the codec."""
 
     def pack(self, prepared: "Prepared", facts: EngineFacts) -> RequestMedia:
         """What `smg_multimodal` prepared for one request, as this dialect sends it to an engine of these facts: where it

@@ -13,13 +13,13 @@ from smg_core.config.check import check_url
 from smg_core.config.config import Config, parse_file
 from smg_core.discovery.file import FileReading, text_of
 from smg_core.engines.base import Engine, Transport
-from smg_core.engines.client import EngineClient
-from smg_core.engines.credentials import WithHeaders
-from smg_core.engines.dialects import AUTO, dialect, dialect_names
-from smg_core.engines.h2.transport import H2Transport
-from smg_core.engines.http.opening import check_http_dialect, open_engine
-from smg_core.engines.kv_subscriber import KvAddress
-from smg_core.engines.target import Target, Tls, door
+from smg_core.engines.connections.target import Target, Tls, door
+from smg_core.engines.grpc.credentials import WithHeaders
+from smg_core.engines.grpc.h2.transport import H2Transport
+from smg_core.engines.kinds.grpc import AUTO, dialect, dialect_names
+from smg_core.engines.kinds.opening import check_http_dialect, open_engine
+from smg_core.engines.kv_zmq.subscriber import KvAddress
+from smg_core.engines.token_ids.client import EngineClient
 from smg_core.errors import SmgError, WorkerGone
 from smg_core.settings import ConfigError
 from smg_core.workers.settings import WorkersConfig
@@ -173,7 +173,7 @@ class Reaching:
         target = Target.parse(spec.url, tls=self._tls(spec))
         transport: Transport
         if self._settings.transport == "grpcio":
-            from smg_core.engines.grpc_transport import GrpcioTransport
+            from smg_core.engines.grpc.grpcio import GrpcioTransport
 
             transport = GrpcioTransport(target, limits=self._limits, connect_timeout=self._connect_timeout)
         else:

@@ -15,7 +15,7 @@ from typing import Literal, TypeVar
 import attrs
 
 from smg_core.engines.base import EngineFacts, Pixels, RequestMedia
-from smg_core.engines.dialects import dialect
+from smg_core.engines.kinds.grpc import dialect
 from smg_core.errors import InvalidRequest
 from smg_core.models.media_errors import of_the_request
 from smg_core.models.shm_tensors import TensorSharing

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smg_core.engines.dialects import DIALECTS, dialect
+from smg_core.engines.kinds.grpc import DIALECTS, dialect
 from smg_core.engines.pooling import vector_of
 from smg_core.errors import EngineGarbled
 from smg_core.simulator.all_codecs import server_codecs

@@ -17,7 +17,7 @@ from tests.gateway.vision_models import llava, picture, qwen2_audio, qwen2_vl
 from tests.shared import PATIENCE
 
 from smg_core.engines.base import EngineFacts, Pixels
-from smg_core.engines.dialects import DIALECTS
+from smg_core.engines.kinds.grpc import DIALECTS
 from smg_core.errors import Overloaded, UnsupportedParameter
 from smg_core.http.settings import MediaConfig
 from smg_core.models.media_service import GatewayMedia

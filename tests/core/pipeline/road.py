@@ -12,9 +12,9 @@ from tests.core.pipeline.prompt.test_prepare import HELLO, model
 from tests.shared import PATIENCE
 
 from smg_core.clock import SystemClock
-from smg_core.engines.client import EngineClient
-from smg_core.engines.dialects import dialect
-from smg_core.engines.h2.transport import H2Transport
+from smg_core.engines.grpc.h2.transport import H2Transport
+from smg_core.engines.kinds.grpc import dialect
+from smg_core.engines.token_ids.client import EngineClient
 from smg_core.errors import SmgError
 from smg_core.pipeline.answer.answer import Answer, StreamedAnswer, WholeAnswer
 from smg_core.pipeline.answer.trace import Trace

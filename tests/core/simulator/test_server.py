@@ -19,7 +19,7 @@ from tests.shared import PATIENCE
 
 from smg_core.engines._pb import engine_pb2 as neutral
 from smg_core.engines.constraint import Constraint
-from smg_core.engines.dialects import DIALECTS
+from smg_core.engines.kinds.grpc import DIALECTS
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.replies import Reply

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from smg_core.engines.base import ChatEngine, Engine, EngineRequest, IdsEngine, RequestMedia
 from smg_core.engines.calls import AnswerCall
-from smg_core.engines.fan_out import FanOut, requests_of
+from smg_core.engines.token_ids.fan_out import FanOut, requests_of
 from smg_core.errors import InternalError, SmgError
 from smg_core.hooks import FirstToken
 from smg_core.pipeline.answer.attempt import Attempt, EventReceiver

@@ -13,8 +13,8 @@ from tests.shared import PATIENCE
 
 from smg_core.engines.base import EngineRequest
 from smg_core.engines.calls import AnswerCall
-from smg_core.engines.http.dialects import CHAT, HTTP_DIALECTS
-from smg_core.engines.http.opening import open_engine
+from smg_core.engines.kinds.http import CHAT, HTTP_DIALECTS
+from smg_core.engines.kinds.opening import open_engine
 from smg_core.engines.settings import EnginesConfig
 from smg_core.errors import SmgError
 from smg_core.request import GenerationRequest, Message, Sampling, Text

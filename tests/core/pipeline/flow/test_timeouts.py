@@ -13,11 +13,11 @@ from tests.core.pipeline.road import REQUEST, Road, eventually, road
 
 from smg_core.clock import Handle
 from smg_core.engines.base import EngineFacts
-from smg_core.engines.client import EngineClient
-from smg_core.engines.dialects import dialect
-from smg_core.engines.grpc_transport import GrpcioTransport
-from smg_core.engines.h2.transport import H2Transport, UnaryReceiver
+from smg_core.engines.grpc.grpcio import GrpcioTransport
+from smg_core.engines.grpc.h2.transport import H2Transport, UnaryReceiver
+from smg_core.engines.kinds.grpc import dialect
 from smg_core.engines.openai.engine import OpenAiEngine
+from smg_core.engines.token_ids.client import EngineClient
 from smg_core.errors import ClientGone, DeadlineExceeded, Draining, EngineStalled, SmgError, WorkerGone
 from smg_core.pipeline.calls.streaming import Streaming
 from smg_core.pipeline.flow.driver import Driver, Run
