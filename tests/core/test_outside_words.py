@@ -171,7 +171,11 @@ OURS: dict[str, tuple[str, ...]] = {
         "engines/connections/call_queue.py: self._room",
     ),
     "the system's words about a connection, or about a file of the settings": (
-        *("engines/grpc/grpcio.py: error", "engines/grpc/h2/transport.py: error", "engines/grpc/h2/transport.py: reason"),
+        *(
+            "engines/grpc/grpcio.py: error",
+            "engines/grpc/h2/transport.py: error",
+            "engines/grpc/h2/transport.py: reason",
+        ),
         *("engines/http/client.py: detail", "engines/http/client.py: error", "server/admin/auditing.py: str(error)"),
         *("server/fetching.py: ca", "server/fetching.py: error", "server/loading.py: str(error)"),
         *(

@@ -1,44 +1,26 @@
-"""What a worker's URL means: which kind of engine it names, its address, and the TLS settings.
+"""The address of an engine that speaks gRPC, read from a worker's URL, and the TLS settings of any engine.
 
-Decides which door of the engine it leads to (`door`), and for gRPC host, port, socket path and TLS material. Pure: resolves no
-name and opens no file. Above: the transports, the worker registry, configuration.
+Decides host, port, socket path and TLS material. Pure: resolves no name and opens no file. Above: the transports, the worker
+registry, configuration. `http.address` reads the URLs of engines that speak HTTP.
 
-    grpc://host:port            gRPC, plain HTTP/2       door "ids"
-    grpcs://host:port           gRPC over TLS            door "ids"
-    unix:///run/engine.sock     gRPC over a unix socket  door "ids"
-    http://host:port            an HTTP server           door "chat"; read by `http.address`, not by `Target`
-    https://host                an HTTP server over TLS  door "chat"
-    http+unix:///run/http.sock  an HTTP server           door "chat"
+    grpc://host:port            gRPC, plain HTTP/2
+    grpcs://host:port           gRPC over TLS
+    unix:///run/engine.sock     gRPC over a unix socket
 """
 
 from pathlib import Path
-from typing import Literal
 from urllib.parse import SplitResult, urlsplit
 
 import attrs
 
-__all__ = ["Target", "Tls", "door"]
+__all__ = ["GRPC_SCHEMES", "Target", "Tls"]
 
 _GRPC = {"grpc": False, "grpcs": True}
 """Schemes of gRPC over TCP, and whether they mean TLS."""
+GRPC_SCHEMES = (*_GRPC, "unix")
+"""The schemes of URLs of engines that speak gRPC."""
 _HTTP = frozenset({"http", "https", "http+unix"})
-_IDS = "grpc://, grpcs:// or unix://"
 _PEM_MARK = "-----BEGIN"
-
-
-def door(url: str) -> Literal["ids", "chat"]:
-    """The door of an engine that a worker URL names: "ids" is gRPC, "chat" an HTTP server with a chat API.
-
-    Raises ValueError for an unknown scheme.
-    """
-    scheme, mark, _ = url.partition("://")
-    scheme = scheme.lower()
-    if mark and (scheme in _GRPC or scheme == "unix"):
-        return "ids"
-    if mark and scheme in _HTTP:
-        return "chat"
-    known = ", ".join(f"{each}://" for each in (*_GRPC, "unix", *sorted(_HTTP)))
-    raise ValueError(f"{_named(url)} has no known scheme; use one of {known}")
 
 
 def _material(value: "str | bytes | Path | None") -> "bytes | Path | None":
@@ -95,8 +77,8 @@ class Target:
             raise ValueError(f"{_named(url)}: {error}") from None
         if parts.scheme == "unix":
             return cls(path=_socket_path(url, parts, tls))
-        if door(url) == "chat":
-            raise ValueError(f"{_named(url)} names an HTTP server; an engine that speaks gRPC is named by {_IDS}")
+        if parts.scheme not in _GRPC or "://" not in url:
+            raise ValueError(f"{_named(url)} {_no_grpc(parts.scheme)}")
         _refuse_extras(url, parts)
         secure = _GRPC[parts.scheme]
         if not port:
@@ -126,6 +108,13 @@ class Target:
 def _named(url: str) -> str:
     """A URL for an error message; one that may hold a password is not shown."""
     return "a worker URL with a user name or password" if "@" in url else f"worker URL {url!r}"
+
+
+def _no_grpc(scheme: str) -> str:
+    """What is wrong with a URL of that scheme."""
+    if scheme in _HTTP:
+        return "names an HTTP server; an engine that speaks gRPC is named by grpc://, grpcs:// or unix://"
+    return f"has no known scheme; use one of {', '.join(f'{each}://' for each in GRPC_SCHEMES)}"
 
 
 def _socket_path(url: str, parts: SplitResult, tls: Tls | None) -> str:

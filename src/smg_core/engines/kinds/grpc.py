@@ -1,34 +1,49 @@
-"""The table of engine dialects, each loaded when it is first used.
+"""The kinds of engines that take token ids over gRPC: one row a dialect.
 
-A row has factories, so that naming a dialect imports no protobuf and no numpy. An installed package can add a row (`Dialect`)
-through the entry point group `smg.engines`. Pure. Above: fleet.connect, which tries the dialects on an engine.
+A row has factories, so that reading the table imports no protobuf, no numpy and no transport. An installed package makes its row
+by `grpc_kind`. Pure. Above: table.
 """
 
-import sys
-from collections.abc import Callable, Mapping
-from functools import lru_cache
-from importlib.metadata import EntryPoint, entry_points
+from collections.abc import Callable
 
-import attrs
+from smg_core.engines.base import Codec, MediaPacking, Transport
+from smg_core.engines.connections.target import GRPC_SCHEMES, Target
+from smg_core.engines.kinds.kind import EngineKind, EnginePlace
 
-from smg_core.engines.base import Codec, MediaPacking
-
-__all__ = ["AUTO", "DIALECTS", "Dialect", "UnknownDialect", "dialect", "dialect_names"]
-
-AUTO = "auto"
-"""The setting that means: ask each engine when it joins, in the order of `dialect_names()`."""
+__all__ = ["GRPC_KINDS", "grpc_kind"]
 
 
-@attrs.frozen
-class Dialect:
-    """One row: `codec` makes the dialect's `Codec`, `packing` its `MediaPacking` (None: the dialect carries no media)."""
+def grpc_kind(name: str, codec: Callable[[], Codec], packing: Callable[[], MediaPacking] | None = None) -> EngineKind:
+    """The row of a dialect over gRPC. An engine that names no kind is asked whether it speaks it."""
+    return EngineKind(
+        name, GRPC_SCHEMES, codec=codec, transport=_transport, check=_check, packing=packing, unnamed="asked"
+    )
 
-    codec: Callable[[], Codec]
-    packing: Callable[[], MediaPacking] | None = None
+
+def _target(place: EnginePlace) -> Target:
+    return Target.parse(place.url, tls=place.tls or place.usual_tls)
 
 
-class UnknownDialect(LookupError):
-    """No dialect has that name; the message lists those that exist."""
+def _check(place: EnginePlace) -> None:
+    _target(place)
+
+
+def _transport(place: EnginePlace) -> Transport:
+    target = _target(place)
+    transport: Transport
+    if place.library == "grpcio":
+        from smg_core.engines.grpc.grpcio import GrpcioTransport
+
+        transport = GrpcioTransport(target, limits=place.limits, connect_timeout=place.connect_timeout)
+    else:
+        from smg_core.engines.grpc.h2.transport import H2Transport
+
+        transport = H2Transport(target, limits=place.limits, connect_timeout=place.connect_timeout)
+    if not place.headers:
+        return transport
+    from smg_core.engines.grpc.credentials import WithHeaders
+
+    return WithHeaders(transport, place.headers)
 
 
 def _vllm() -> Codec:
@@ -91,42 +106,12 @@ def _tokenspeed_packing() -> MediaPacking:
     return TokenSpeedPacking()
 
 
-DIALECTS: dict[str, Dialect] = {
-    "vllm": Dialect(_vllm, _vllm_packing),
-    "neutral": Dialect(_neutral, _neutral_packing),
-    "mlx": Dialect(_mlx),
-    "sglang": Dialect(_sglang, _sglang_packing),
-    "trtllm": Dialect(_trtllm),
-    "tokenspeed": Dialect(_tokenspeed, _tokenspeed_packing),
-}
-"""The built-in dialects, in the order in which an engine of unknown dialect is asked."""
-
-
-def dialect_names() -> tuple[str, ...]:
-    """The names of all dialects, in the order in which an engine of unknown dialect is asked: the built-in ones, then the
-    installed ones by name."""
-    return (*DIALECTS, *sorted(set(_installed()) - set(DIALECTS)))
-
-
-def dialect(name: str) -> Dialect:
-    """The row called `name`; built-in ones cannot be replaced. Raises UnknownDialect."""
-    if name in DIALECTS:
-        return DIALECTS[name]
-    installed = _installed()
-    if name not in installed:
-        raise UnknownDialect(f"no engine dialect {name!r}; there are {', '.join((AUTO, *dialect_names()))}")
-    row = installed[name].load()
-    if not isinstance(row, Dialect):
-        raise UnknownDialect(f"the entry point {name!r} of smg.engines is no smg_core.engines.kinds.grpc.Dialect")
-    return row
-
-
-def _installed() -> Mapping[str, EntryPoint]:
-    return _found_on(tuple(sys.path))
-
-
-@lru_cache(maxsize=1)
-def _found_on(path: tuple[str, ...]) -> Mapping[str, EntryPoint]:
-    """The entry points of the packages on `path` (`sys.path`). Looked up once for a path: it reads a file of every package that
-    is installed, which takes tens of milliseconds, and a connection to an engine must not wait for that."""
-    return {entry.name: entry for entry in entry_points(group="smg.engines")}
+GRPC_KINDS: tuple[EngineKind, ...] = (
+    grpc_kind("vllm", _vllm, _vllm_packing),
+    grpc_kind("neutral", _neutral, _neutral_packing),
+    grpc_kind("mlx", _mlx),
+    grpc_kind("sglang", _sglang, _sglang_packing),
+    grpc_kind("trtllm", _trtllm),
+    grpc_kind("tokenspeed", _tokenspeed, _tokenspeed_packing),
+)
+"""The built-in dialects over gRPC, in the order in which an engine that names no kind is asked."""

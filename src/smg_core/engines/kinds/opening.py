@@ -1,51 +1,46 @@
-"""Makes the client of an engine that speaks HTTP (edge). Above: fleet.connect. Below: dialects, transport."""
+"""Opens the client of a worker's engine, of the kind that it is (edge). Above: fleet.connect. Below: table, token_ids."""
 
 from collections.abc import Sequence
 
-from smg_core.engines.base import Engine
-from smg_core.engines.connections.target import Tls
-from smg_core.engines.http.address import HttpAddress
-from smg_core.engines.http.client import HttpClient
-from smg_core.engines.kinds.grpc import AUTO, UnknownDialect
-from smg_core.engines.kinds.http import CHAT_DIALECTS, HTTP_DIALECTS, takes_extras
-from smg_core.engines.openai.engine import OpenAiEngine
-from smg_core.engines.settings import EnginesConfig
+from smg_core.engines.base import Engine, Transport
+from smg_core.engines.kinds.kind import EngineKind, EnginePlace
+from smg_core.engines.kinds.table import kinds_at
 from smg_core.engines.token_ids.client import EngineClient
-from smg_core.engines.token_ids.http_transport import HttpTransport
+from smg_core.errors import SmgError, WorkerGone
 
-__all__ = ["check_http_dialect", "open_engine"]
-
-
-def check_http_dialect(name: str) -> None:
-    """Raise UnknownDialect where no HTTP server speaks the dialect that a worker names."""
-    known = (AUTO, *CHAT_DIALECTS, *HTTP_DIALECTS)
-    if name not in known:
-        raise UnknownDialect(f"no dialect {name!r} of an HTTP server; there are {', '.join(known)}")
+__all__ = ["open_engine"]
 
 
-def open_engine(
-    dialect: str,
-    url: str,
-    *,
-    model: str,
-    headers: Sequence[tuple[str, str]],
-    tls: Tls | None,
-    limits: EnginesConfig,
-    connect_timeout: float,
-) -> Engine:
-    """A client of the engine at `url`: one that takes token ids where the dialect is of that kind, else one that speaks Chat
-    Completions. `model` is what the operator calls its model, "" where he does not: of a server of several it is the one of that
-    name. It connects when it is first asked."""
-    codec = HTTP_DIALECTS.get(dialect)
-    if codec is None:
-        return OpenAiEngine(
-            url,
-            preferred=model,
-            extras=takes_extras(dialect, HttpAddress.parse(url).host),
-            headers=headers,
-            tls=tls,
-            limits=limits,
-            connect_timeout=connect_timeout,
-        )
-    http = HttpClient(url, headers=headers, tls=tls, limits=limits, connect_timeout=connect_timeout)
-    return EngineClient(codec(), HttpTransport(http), limits)
+async def open_engine(place: EnginePlace) -> Engine:
+    """A client of the engine at `place`, which has answered where it was asked what it speaks. Raises SmgError if it does not
+    answer then, UnknownDialect and ValueError as `kinds_at` does."""
+    kinds = kinds_at(place)
+    first = kinds[0]
+    if first.open is not None:
+        return first.open(place)
+    transport = next(each.transport(place) for each in kinds if each.transport is not None)
+    try:
+        return await _speaking(transport, kinds, place)
+    except BaseException:
+        await transport.close()
+        raise
+
+
+async def _speaking(transport: Transport, kinds: Sequence[EngineKind], place: EnginePlace) -> EngineClient:
+    """A client in the first of the codecs that the engine answers in; a single one is used without asking."""
+    codecs = [(each.name, each.codec) for each in kinds if each.codec is not None]
+    failure: SmgError | None = None
+    if len(codecs) == 1:
+        return EngineClient(codecs[0][1](), transport, place.limits)
+    for at, (_, codec) in enumerate(codecs):
+        before = ", ".join(name for name, _ in codecs[:at]) or "none"
+        client = EngineClient(codec(), transport, place.limits, f"it answered; asked before: {before}")
+        try:
+            await client.health()
+        except WorkerGone:
+            raise
+        except SmgError as error:
+            failure = error
+        else:
+            return client
+    raise WorkerGone("The engine speaks no dialect that is known here.", detail=str(failure))

@@ -147,7 +147,8 @@ class OpenAiEngine:
     def _facts(self, context_length: int) -> EngineFacts:
         return EngineFacts(
             dialect="openai",
-            door="chat",
+            takes_ids=False,
+            transport="http",
             constraints=_CONSTRAINTS if self._extras else _OPENAI_CONSTRAINTS,
             prompt_logprobs=False,
             cache_salt=self._extras,

@@ -21,6 +21,7 @@ from smg_core.engines.base import (
     EngineOutput,
     EngineRequest,
     EngineSink,
+    FreesConnections,
     ModelInfo,
     OutputDecoder,
     Transport,
@@ -58,8 +59,7 @@ class EngineClient:
         self._counting = transport if isinstance(transport, CountsConnections) else None
         self.found = found
         self._limits = limits
-        # The end of a stream of HTTP frees a connection, of which there are few.
-        self._end_s = limits.http_end_s if codec.facts.wire == "http" else limits.question_timeout_s
+        self._end_s = transport.end_s if isinstance(transport, FreesConnections) else limits.question_timeout_s
         self._telling: set[asyncio.Future[None]] = set()  # what is being told beside the requests
         self._fanned: dict[str, tuple[str, ...]] = {}  # the ids of the calls that a request in flight was made into
 

@@ -31,6 +31,11 @@ class HttpTransport:
         """How many connections to the engine were made so far."""
         return self._client.connections
 
+    @property
+    def end_s(self) -> float:
+        """Seconds that a whole answer is waited for until its call ends."""
+        return self._client.limits.http_end_s
+
     async def start(
         self,
         path: str,

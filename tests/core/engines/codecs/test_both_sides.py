@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import asdict, replace
+from tests.engine_kinds import DIALECTS
 
 from smg_core.engines.base import Codec, EngineLogprob, EngineOutput, EngineRequest
 from smg_core.engines.constraint import Constraint
-from smg_core.engines.kinds.grpc import DIALECTS
 from smg_core.errors import EngineGarbled, UnsupportedParameter
 from smg_core.request import Sampling
 from smg_core.simulator.all_codecs import server_codecs

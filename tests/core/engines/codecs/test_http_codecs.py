@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from msgspec.structs import asdict
 from tests.core.engines.codecs.captures import FOLDER
 from tests.core.engines.codecs.test_both_sides import DEFAULTS, Scored, ids_of_a_text, joined, no_text
+from tests.engine_kinds import HTTP_DIALECTS
 
 from smg_core.engines.base import Codec, EngineOutput, EngineRequest
 from smg_core.engines.constraint import Constraint
-from smg_core.engines.kinds.http import HTTP_DIALECTS
 from smg_core.engines.upkeep import FlushCache, LoadAdapter, StartProfile
 from smg_core.errors import EngineFailed, EngineGarbled, EngineRejected, SmgError, UnsupportedParameter, WorkerBusy
 from smg_core.request import Sampling
@@ -31,12 +31,15 @@ from smg_core.sse import DataReader
 from smg_core.tokens import TokenIds
 
 SIDES: dict[str, tuple[Codec, Callable[[], Any]]] = {
-    "vllm-http": (HTTP_DIALECTS["vllm-http"](), lambda: VllmHttpServerCodec("sim")),
-    "vllm-tokens-http": (HTTP_DIALECTS["vllm-tokens-http"](), lambda: VllmTokensServerCodec("sim")),
-    "sglang-http": (HTTP_DIALECTS["sglang-http"](), lambda: SglangHttpServerCodec(incremental=False)),
-    "sglang-http, new ids only": (HTTP_DIALECTS["sglang-http"](), lambda: SglangHttpServerCodec(incremental=True)),
+    "vllm-http": (HTTP_DIALECTS["vllm-http"].codec(), lambda: VllmHttpServerCodec("sim")),
+    "vllm-tokens-http": (HTTP_DIALECTS["vllm-tokens-http"].codec(), lambda: VllmTokensServerCodec("sim")),
+    "sglang-http": (HTTP_DIALECTS["sglang-http"].codec(), lambda: SglangHttpServerCodec(incremental=False)),
+    "sglang-http, new ids only": (
+        HTTP_DIALECTS["sglang-http"].codec(),
+        lambda: SglangHttpServerCodec(incremental=True),
+    ),
     "llamacpp-http": (
-        HTTP_DIALECTS["llamacpp-http"](),
+        HTTP_DIALECTS["llamacpp-http"].codec(),
         lambda: LlamaCppServerCodec("task", lambda ids: "x" * len(ids)),
     ),
 }
@@ -285,12 +288,12 @@ def sglang(*metas: tuple[list[int], dict[str, Any]], **sampling: Any) -> list[En
 
 
 def test_sglang_with_a_parser_for_reasoning_holds_its_output_from_where_it_is_told() -> None:
-    codec = HTTP_DIALECTS["sglang-http"]()
+    codec = HTTP_DIALECTS["sglang-http"].codec()
     for told, found in (({"reasoning_parser": "qwen3"}, "as_told"), ({"reasoning_parser": None}, "first_token")):
         assert codec.describes.parse(json.dumps(told).encode()).holds_from == found
     asked = EngineRequest("r", TokenIds([5]), Sampling(), constraint=Constraint("json_object"), after_reasoning=True)
     assert json.loads(codec.generate(asked))["require_reasoning"] is True
-    assert HTTP_DIALECTS["vllm-http"]().facts.holds_from == "unknown"
+    assert HTTP_DIALECTS["vllm-http"].codec().facts.holds_from == "unknown"
 
 
 def test_sglangs_end_token_is_no_stop_token_that_was_asked_for() -> None:

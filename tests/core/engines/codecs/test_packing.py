@@ -9,10 +9,11 @@ from typing import Literal
 import pytest
 from PIL import Image
 from smg_grpc_proto.generated import vllm_engine_pb2 as vllm
+from tests.engine_kinds import DIALECTS
 
 from smg_core.engines._pb import engine_pb2 as neutral
 from smg_core.engines.base import EngineFacts, EngineRequest
-from smg_core.engines.kinds.grpc import DIALECTS, dialect
+from smg_core.engines.kinds.table import kind
 from smg_core.errors import UnsupportedParameter
 from smg_core.request import Sampling
 from smg_core.tokens import TokenIds
@@ -45,7 +46,7 @@ def prepared(*, normalizes: bool) -> Prepared:
 
 def sent(name: str, media: object) -> bytes:
     request = EngineRequest("r", TokenIds([1, 2]), Sampling(), multimodal=media)
-    return dialect(name).codec().generate(request)
+    return kind(name).codec().generate(request)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +62,7 @@ def test_vllm_is_sent_pixels_as_bytes_where_it_normalises_and_floats_as_wide_as_
     normalizes: bool, floats: Literal["float32", "bfloat16", "float16"], dtype: str
 ) -> None:
     facts = EngineFacts("vllm", normalizes=normalizes, floats=floats)
-    media = dialect("vllm").packing().pack(prepared(normalizes=normalizes), facts)
+    media = kind("vllm").packing().pack(prepared(normalizes=normalizes), facts)
     got = vllm.GenerateRequest.FromString(sent("vllm", media)).mm_inputs
 
     assert got.pixel_values.dtype == dtype
@@ -72,7 +73,7 @@ def test_vllm_is_sent_pixels_as_bytes_where_it_normalises_and_floats_as_wide_as_
 
 
 def test_the_neutral_contract_is_sent_each_item_and_lends_nothing() -> None:
-    media = dialect("neutral").packing().pack(prepared(normalizes=False), EngineFacts("any"))
+    media = kind("neutral").packing().pack(prepared(normalizes=False), EngineFacts("any"))
     (got,) = neutral.GenerateRequest.FromString(sent("neutral", media)).media
 
     assert {tensor.name: tensor.dtype for tensor in got.tensors} == {
@@ -88,7 +89,7 @@ PAIRS = [(name, other) for name, other in permutations(DIALECTS, 2) if DIALECTS[
 
 @pytest.mark.parametrize(("name", "other"), PAIRS)
 def test_media_packed_for_another_dialect_are_refused(name: str, other: str) -> None:
-    media = dialect(other).packing().pack(prepared(normalizes=False), EngineFacts("any"))
+    media = kind(other).packing().pack(prepared(normalizes=False), EngineFacts("any"))
 
     with pytest.raises(UnsupportedParameter) as caught:
         sent(name, media)

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 from msgspec.structs import fields, replace
+from tests.engine_kinds import DIALECTS
 
 from smg_core.engines.base import Bootstrap, Codec, ContextPhase, Encoded, EngineRequest
 from smg_core.engines.codecs.refusals import OPTIONAL, refusing
 from smg_core.engines.constraint import Constraint
 from smg_core.engines.handover import can_encode
-from smg_core.engines.kinds.grpc import DIALECTS
 from smg_core.errors import UnsupportedParameter
 from smg_core.request import Sampling
 from smg_core.tokens import TokenIds

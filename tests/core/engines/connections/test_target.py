@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from smg_core.engines.connections.target import Target, Tls, door
+from smg_core.engines.connections.target import Target, Tls
 
 PEM = b"-----BEGIN PRIVATE KEY-----\nsecretsecret\n-----END PRIVATE KEY-----\n"
 
@@ -54,29 +54,6 @@ def test_urls_and_their_targets(url: str, target: Target, address: str, shown: s
 def test_a_wrong_url_is_told_what_is_wrong_with_it(url: str, says: str) -> None:
     with pytest.raises(ValueError, match=says):
         Target.parse(url)
-
-
-@pytest.mark.parametrize(
-    ("url", "meant"),
-    [
-        ("grpc://gpu-0:50051", "ids"),
-        ("grpcs://gpu-0:50051", "ids"),
-        ("unix:///run/e.sock", "ids"),
-        ("GRPC://gpu-0:1", "ids"),
-        ("http://gpu-0:8000", "chat"),
-        ("https://api.example/v1", "chat"),
-        ("http+unix:///run/http.sock", "chat"),
-        ("Https://api.example", "chat"),
-    ],
-)
-def test_a_scheme_says_which_door_is_meant(url: str, meant: str) -> None:
-    assert door(url) == meant
-
-
-@pytest.mark.parametrize("url", ["", "gpu-0", "gpu-0:50051", "ftp://x:1", "grpc:x:1", "unix+http:///x"])
-def test_a_scheme_that_is_none_of_ours_means_no_door(url: str) -> None:
-    with pytest.raises(ValueError, match=r"no known scheme; use one of grpc://, grpcs://, unix://, http://"):
-        door(url)
 
 
 @pytest.mark.parametrize("url", ["grpc://{}gpu-0:1", "http://{}gpu-0", "ftp://{}gpu-0", "grpc://{}gpu-0:abc"])

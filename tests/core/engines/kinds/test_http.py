@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from smg_core.engines.kinds.http import CHAT_DIALECTS, HTTP_DIALECTS, takes_extras
+from smg_core.engines.kinds.http import HTTP_KINDS, takes_extras
+from smg_core.engines.kinds.kind import EnginePlace
 from smg_core.engines.kinds.opening import open_engine
-from smg_core.engines.settings import EnginesConfig
 from smg_core.errors import SmgError
 
 pytestmark = pytest.mark.anyio
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.anyio
 BELOW = "/behind/a%20proxy"
 
 
-@pytest.mark.parametrize("dialect", [*HTTP_DIALECTS, *CHAT_DIALECTS])
+@pytest.mark.parametrize("dialect", [each.name for each in HTTP_KINDS])
 @pytest.mark.parametrize("path", [BELOW, f"{BELOW}/v1"])
 async def test_every_question_is_asked_below_the_path_of_the_workers_url(dialect: str, path: str) -> None:
     asked: list[str] = []
@@ -26,7 +26,7 @@ async def test_every_question_is_asked_below_the_path_of_the_workers_url(dialect
 
     async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}{path}"
-        engine = open_engine(dialect, url, model="", headers=(), tls=None, limits=EnginesConfig(), connect_timeout=60)
+        engine = await open_engine(EnginePlace(url, dialect, connect_timeout=60))
         assert await engine.health()
         with pytest.raises(SmgError):  # an empty object describes no model
             await engine.describe()

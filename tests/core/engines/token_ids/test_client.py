@@ -6,12 +6,13 @@ from collections.abc import AsyncIterator, Sequence
 import attrs
 import grpc.aio
 import pytest
+from tests.engine_kinds import DIALECTS
 from tests.shared import PATIENCE
 
 from smg_core.engines.base import EngineOutput, EngineRequest, Receiver
 from smg_core.engines.connections.target import Target
 from smg_core.engines.grpc.h2.transport import H2Transport
-from smg_core.engines.kinds.grpc import DIALECTS, dialect
+from smg_core.engines.kinds.table import kind
 from smg_core.engines.pooling import PoolCall
 from smg_core.engines.settings import EnginesConfig
 from smg_core.engines.token_ids.client import EngineClient, Reader
@@ -75,7 +76,7 @@ def request(engine: SimulatedEngine | None = None, **sampling) -> EngineRequest:
 
 
 def client_of(target: str, name: str, limits: EnginesConfig | None = None) -> EngineClient:
-    return EngineClient(dialect(name).codec(), H2Transport(Target.parse(target)), limits or EnginesConfig())
+    return EngineClient(kind(name).codec(), H2Transport(Target.parse(target)), limits or EnginesConfig())
 
 
 @pytest.fixture(params=DIALECTS)
@@ -100,7 +101,7 @@ async def test_an_engine_describes_itself_in_its_own_words(engine: SimulatedEngi
 
     assert (info.model, info.context_length) == ("mini", 32768)
     block = 0 if name in ("mlx", "trtllm") else BLOCK
-    assert (facts.dialect, facts.door, facts.block_size, facts.ranks) == (name, "ids", block, 1)
+    assert (facts.dialect, facts.takes_ids, facts.block_size, facts.ranks) == (name, True, block, 1)
     assert facts.context_length == 32768
     # what one dialect has no word for is the dialect's table
     assert (facts.max_logprobs, facts.max_n) == {"neutral": (7, 4), "vllm": (20, None)}.get(name, (None, None))
@@ -110,7 +111,7 @@ async def test_an_engine_describes_itself_in_its_own_words(engine: SimulatedEngi
 
 
 async def test_an_engine_without_a_call_for_it_has_its_dialects_table() -> None:
-    codec = dialect("vllm").codec()
+    codec = kind("vllm").codec()
 
     async def model(message: bytes, context) -> bytes:
         return b""
@@ -130,7 +131,7 @@ async def test_an_engine_without_a_call_for_it_has_its_dialects_table() -> None:
 
 
 async def test_a_fault_is_not_taken_for_a_call_that_is_not_there() -> None:
-    codec = dialect("vllm").codec()
+    codec = kind("vllm").codec()
 
     async def model(message: bytes, context) -> bytes:
         return b""
@@ -175,7 +176,7 @@ async def test_health_loads_and_tokenizer_are_asked_for(engine: SimulatedEngine,
 
 
 async def test_what_a_dialect_lacks_is_none_and_asks_nobody() -> None:
-    class Bare(type(dialect("neutral").codec())):
+    class Bare(type(kind("neutral").codec())):
         loads = tokenizer = describes = None
 
         def abort(self, request_id):
@@ -220,7 +221,7 @@ async def test_garbage_of_an_engine_closes_the_sink_once_and_resets_the_stream(n
 
 async def test_after_an_end_nothing_is_pushed(name: str) -> None:
     wire, sink = Wire(), Sink()
-    await EngineClient(dialect(name).codec(), wire).generate(request(), sink)
+    await EngineClient(kind(name).codec(), wire).generate(request(), sink)
     wire.receiver.messages([b"\xff\xff"])
     wire.receiver.messages([b"\xff\xff"])
     wire.receiver.closed(WorkerGone("gone"))
@@ -231,7 +232,7 @@ async def test_after_an_end_nothing_is_pushed(name: str) -> None:
 
 async def test_a_call_that_fails_before_it_is_known_is_cancelled_when_it_is(name: str) -> None:
     wire, sink = Wire(early=[b"\xff\xff"]), Sink()
-    await EngineClient(dialect(name).codec(), wire).generate(request(), sink)
+    await EngineClient(kind(name).codec(), wire).generate(request(), sink)
 
     assert [type(end) for end in sink.ends] == [EngineGarbled]
     assert wire.asked == ["cancel"]
@@ -239,7 +240,7 @@ async def test_a_call_that_fails_before_it_is_known_is_cancelled_when_it_is(name
 
 async def test_a_cancelled_call_pushes_no_more(name: str) -> None:
     wire, sink = Wire(), Sink()
-    call = await EngineClient(dialect(name).codec(), wire).generate(request(), sink)
+    call = await EngineClient(kind(name).codec(), wire).generate(request(), sink)
     call.pause()
     call.resume()
     call.cancel()

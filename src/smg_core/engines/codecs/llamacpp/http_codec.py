@@ -41,7 +41,7 @@ __all__ = ["LlamaCppCodec"]
 
 FACTS = EngineFacts(
     dialect="llamacpp-http",
-    wire="http",
+    transport="http",
     fans_out=True,
     min_tokens=False,
     stop_token_ids=False,

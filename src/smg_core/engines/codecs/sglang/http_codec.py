@@ -49,7 +49,7 @@ __all__ = ["SglangHttpCodec"]
 
 FACTS = EngineFacts(
     dialect="sglang-http",
-    wire="http",
+    transport="http",
     fans_out=True,
     greedy_n=False,
     constraints=frozenset({"json_schema", "json_object", "regex", "grammar", "structural_tag", "choice"}),

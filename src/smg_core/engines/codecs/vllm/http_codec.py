@@ -49,7 +49,7 @@ __all__ = ["VllmHttpCodec", "VllmTokensCodec"]
 
 FACTS = EngineFacts(
     dialect="vllm-http",
-    wire="http",
+    transport="http",
     greedy_n=False,
     constraints=frozenset({"json_schema", "json_object", "regex", "grammar", "structural_tag", "choice"}),
     holds_from="unknown",
