@@ -220,7 +220,9 @@ async def test_a_dialect_of_the_other_kind_is_refused_by_name() -> None:
     with pytest.raises((ConfigError, LookupError), match="vllm-http"):
         async with Gateway(["grpc://127.0.0.1:1"], config=Config(workers=WorkersConfig(dialect="vllm-http"))):
             pass
-    with pytest.raises((ConfigError, LookupError), match="no dialect 'trtllm' of an HTTP server"):
+    with pytest.raises(
+        (ConfigError, LookupError), match="no dialect 'trtllm' at http:// URLs; there are auto, vllm-http"
+    ):
         async with Gateway([WorkerSpec("http://127.0.0.1:1", dialect="trtllm")]):
             pass
 

@@ -47,20 +47,25 @@ def kind(name: str) -> EngineKind:
 def kinds_at(place: EnginePlace) -> tuple[EngineKind, ...]:
     """The kinds that the engine at `place` may be of, in the order in which it is asked; one alone is taken without asking.
     Raises UnknownDialect, and ValueError for a scheme that no kind has."""
-    if place.kind != AUTO:
-        row = kind(place.kind)
-        if place.scheme in row.schemes:
+    for name in (each for each in (place.kind, place.usual_kind) if each != AUTO):
+        if place.scheme in (row := kind(name)).schemes:
             return (row,)
-        known = (AUTO, *(each.name for each in _kinds_of(place)))
-        raise UnknownDialect(f"no dialect {place.kind!r} at {place.scheme}:// URLs; there are {', '.join(known)}")
-    if place.usual_kind != AUTO and place.scheme in (row := kind(place.usual_kind)).schemes:
-        return (row,)
+        if name == place.kind:
+            raise _elsewhere(name, place)
     possible = _kinds_of(place)
-    found = tuple(each for each in possible if each.unnamed == "asked")
-    found = found or tuple(each for each in possible if each.unnamed == "assumed")[:1]
-    if not found:
-        raise UnknownDialect(f"which of {', '.join(each.name for each in possible)} is the dialect of {place.label!r}?")
-    return found
+    if asked := tuple(each for each in possible if each.unnamed == "asked"):
+        if place.usual_kind != AUTO:  # which says that engines are not asked
+            raise _elsewhere(place.usual_kind, place)
+        return asked
+    if assumed := tuple(each for each in possible if each.unnamed == "assumed"):
+        return assumed[:1]
+    raise UnknownDialect(f"which of {', '.join(each.name for each in possible)} is the dialect of {place.label!r}?")
+
+
+def _elsewhere(name: str, place: EnginePlace) -> UnknownDialect:
+    """That the kind called `name` has other URLs than that of `place`."""
+    known = ", ".join((AUTO, *(each.name for each in _kinds_of(place))))
+    return UnknownDialect(f"no dialect {name!r} at {place.scheme}:// URLs; there are {known}")
 
 
 def check_place(place: EnginePlace) -> None:

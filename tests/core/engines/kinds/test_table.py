@@ -103,7 +103,6 @@ def test_an_entry_point_that_cannot_be_used_is_logged_and_keeps_no_other_kind_aw
         ("unix:///run/e.sock", "auto", "auto", ASKED),
         ("GRPC://gpu-0:1", "mlx", "vllm", ("mlx",)),
         ("grpc://gpu-0:1", "auto", "vllm", ("vllm",)),
-        ("grpc://gpu-0:1", "auto", "vllm-http", ASKED),
         ("http://gpu-0:8000", "auto", "auto", ("openai",)),
         ("https://api.example/v1", "auto", "vllm", ("openai",)),
         ("http+unix:///run/http.sock", "auto", "sglang-http", ("sglang-http",)),
@@ -114,6 +113,16 @@ def test_the_name_of_a_worker_goes_before_that_of_the_settings_which_is_for_urls
     url: str, dialect: str, usual: str, meant: tuple[str, ...]
 ) -> None:
     assert named(url, dialect=dialect, usual=usual) == meant
+
+
+def test_settings_that_name_a_dialect_say_that_engines_are_not_asked_and_leave_alone_what_is_not_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(ENGINE_KINDS, "ara", EngineKind("ara", ("ara",), open=lambda place: None))
+
+    assert named("ara://x", usual="vllm") == ("ara",)
+    with pytest.raises(UnknownDialect, match="no dialect 'vllm-http' at grpc:// URLs; there are auto, vllm, neutral"):
+        named("grpc://gpu-0:1", usual="vllm-http")
 
 
 @pytest.mark.parametrize("url", ["", "gpu-0", "gpu-0:50051", "ftp://x:1", "grpc:x:1", "unix+http:///x"])
