@@ -1,4 +1,4 @@
-"""The reference transport: grpcio's own client, carrying bytes.
+"""The reference transport: the client of the grpcio library, carrying bytes (edge).
 
 An edge: grpcio opens the sockets, resolves names and reads its environment variables. Above: `engines.token_ids.client`.
 grpcio is the reference implementation of gRPC: the default transport passes the same tests as this one, and an operator who

@@ -1,4 +1,4 @@
-"""The fast transport: `connection.Connection` on an asyncio socket, plain, TLS or unix.
+"""The fast transport: `connection.Connection` on an asyncio socket, plain, TLS or unix (edge).
 
 An edge: it opens sockets, keeps the deadline and keep-alive timers, and moves bytes between socket and connection. Above:
 `engines.token_ids.client`. It knows nothing of frames. Works on asyncio's own loop and on uvloop.
