@@ -24,9 +24,11 @@ from pathlib import Path
 
 import stand
 
-from smg_core.engines.dialects import DIALECTS
-from smg_core.engines.http.dialects import HTTP_DIALECTS
+from smg_core.engines.kinds.grpc import GRPC_KINDS
+from smg_core.engines.kinds.http import HTTP_KINDS
 
+DIALECTS = [each.name for each in GRPC_KINDS]
+HTTP_DIALECTS = [each.name for each in HTTP_KINDS if each.codec is not None]
 PROMPT = "Most of what a port does is waiting for water. " * 8
 AT_ONCE = 8
 PAIRS = {"vllm-pair": "NixlConnector", "sglang-pair": "MooncakeConnector", "tokenspeed-pair": "MooncakeConnector"}

@@ -28,9 +28,9 @@ from collections.abc import Callable, Sequence
 
 from smg_core.engines._pb import engine_pb2 as pb
 from smg_core.engines.base import EngineFacts
-from smg_core.engines.client import KvReader
+from smg_core.engines.codecs.neutral.kv_events import kv_events
 from smg_core.engines.kv_events import KvBlocksStored, KvCursor, KvEventBatch
-from smg_core.engines.neutral.kv_events import kv_events
+from smg_core.engines.token_ids.client import KvReader
 from smg_core.errors import SmgError
 from smg_core.routing import RoutingContext
 from smg_core.routing.block_keys import TextKeys

@@ -138,10 +138,10 @@ def test_apis_share_names_with_one_another_and_with_the_vocabulary_and_with_nobo
 
 
 def test_dialects_write_the_same_calls_and_every_program_has_a_start() -> None:
-    calls, other = "smg_core.engines.vllm.calls", "smg_core.engines.mlx.calls"
+    calls, other = "smg_core.engines.codecs.vllm.calls", "smg_core.engines.codecs.mlx.calls"
 
     assert one_meaning({calls, other})
-    assert not one_meaning({calls, "smg_core.engines.mlx.codec"})
+    assert not one_meaning({calls, "smg_core.engines.codecs.mlx.codec"})
     assert not one_meaning({calls, "smg_core.pipeline.calls"})
     assert one_meaning({"smg_core.cli", "smg_parsers.__main__"})
     assert not one_meaning({"smg_core.cli", "smg_core.commands.demo"})

@@ -190,14 +190,15 @@ async def passed(loader: Any, pictures: list[bytes]) -> tuple[float, float]:
 
 def together(rounds: int) -> list[dict[str, Any]]:
     """Eight pictures of one request, none seen before, by one thread and by the default number of them."""
-    from smg_core.models.media_service import cores, decoder_threads
+    from smg_core.machine.cpus import usable_cpus
+    from smg_core.models.media_service import decoder_threads
     from smg_multimodal.decoders import Decoders
     from smg_multimodal.fetch import Fetcher, MediaLoader
 
     name, sizes, count = _TOGETHER
     family = FAMILIES[name]
     files = ModelFiles(family.model, family.preprocessor, family.processor)
-    threads = decoder_threads(cores(), 1)
+    threads = decoder_threads(usable_cpus(), 1)
     made = []
     for size, container in [(size, container) for size in sizes for container in ("JPEG", "PNG")]:
         data = photograph(size, container)

@@ -20,8 +20,8 @@ import grpc
 import grpc.aio
 
 from smg_core.engines.base import Transport
-from smg_core.engines.grpc_transport import GrpcioTransport
-from smg_core.engines.h2.transport import H2Transport
+from smg_core.engines.grpc.grpcio import GrpcioTransport
+from smg_core.engines.grpc.h2.transport import H2Transport
 from smg_core.errors import SmgError
 
 MESSAGE = b"x" * 36

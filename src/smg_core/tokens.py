@@ -1,8 +1,8 @@
 """An immutable sequence of token ids, which can keep its packed varints once they were made.
 
-A prompt seen before is not encoded again: the tokenizer cache keeps `TokenIds`, and `engines.wire.varints_of` keeps in it the
-packed varints that every protobuf dialect sends. Decides nothing; knows the standard library only. Level 0: the tokenizer
-makes these, the engines send them, and neither room knows the other.
+A prompt seen before is not encoded again: the tokenizer cache keeps `TokenIds`, and `engines.codecs.protobuf.varints_of` keeps
+in it the packed varints that every protobuf dialect sends. Decides nothing; knows the standard library only. Level 0: the
+tokenizer makes these, the engines send them, and neither room knows the other.
 """
 
 from array import array
@@ -24,7 +24,7 @@ class TokenIds(Sequence[int]):
     """Immutable token ids, 4 bytes each.
 
     `packed_varints` is the payload of a protobuf field `repeated uint32` that holds them, None until it is made. Read it with
-    `engines.wire.varints_of`, which makes it.
+    `engines.codecs.protobuf.varints_of`, which makes it.
     """
 
     __slots__ = ("_ids", "packed_varints")

@@ -35,16 +35,19 @@ from smg_core.wire.base import Incoming
 from smg_core.wire.errors import anthropic_error, gemini_error, openai_error
 
 SRC = Path(__file__).parents[2] / "src" / "smg_core"
-BELOW = ("errors.py", "pipeline/**/*.py", "routing/**/*.py", "server/media.py", "tokenizer/**/*.py", "workers/**/*.py")
+BELOW = ("errors.py", "pipeline/**/*.py", "routing/**/*.py", "models/media_service.py", "tokenizer/**/*.py", "workers/**/*.py")
 BELOW += (
     "engines/*.py",
-    "engines/h2/*.py",
-    "engines/neutral/*.py",
-    "engines/vllm/*.py",
-    "engines/mlx/*.py",
-    "engines/sglang/*.py",
-    "engines/trtllm/*.py",
-    "engines/tokenspeed/*.py",
+    "engines/codecs/*.py",
+    "engines/token_ids/*.py",
+    "engines/grpc/*.py",
+    "engines/grpc/h2/*.py",
+    "engines/codecs/neutral/*.py",
+    "engines/codecs/vllm/*.py",
+    "engines/codecs/mlx/*.py",
+    "engines/codecs/sglang/*.py",
+    "engines/codecs/trtllm/*.py",
+    "engines/codecs/tokenspeed/*.py",
 )  # `openai` builds its paths from tables
 ANY = "*"
 """Stands in a path for what is only known at run time: the name of a field or of an entry, not an index."""
@@ -132,7 +135,7 @@ def leads_to(kind: Any, path: Sequence[str | int]) -> bool:
 
 
 FILES = [file for pattern in BELOW for file in sorted(SRC.glob(pattern))]
-POOLED = [file for file in FILES if file.stem in ("pool_inputs", "pair_inputs", "pooling", "pool_gathering")]
+POOLED = [file for file in FILES if file.parent.name == "pooled"]
 """Modules whose paths are into `PoolRequest`."""
 FILES = [file for file in FILES if file not in POOLED]
 POSITIONS = dict(found for file in FILES for found in functions_that_take_it(file))

@@ -162,16 +162,20 @@ def test_the_vocabulary_is_of_plain_lower_case_words() -> None:
 
 OURS: dict[str, tuple[str, ...]] = {
     "an address of the settings": (
-        *("engines/grpc_transport.py: self.target", "engines/grpc_transport.py: str(self.target)"),
-        *("engines/grpc_transport.py: str(self._transport.target)", "engines/h2/transport.py: self._target"),
-        *("engines/h2/transport.py: self.target", "engines/h2/transport.py: str(self.target)"),
-        *("engines/h2/transport.py: target", "engines/http/client.py: self._client.address"),
+        *("engines/grpc/grpcio.py: self.target", "engines/grpc/grpcio.py: str(self.target)"),
+        *("engines/grpc/grpcio.py: str(self._transport.target)", "engines/grpc/h2/transport.py: self._target"),
+        *("engines/grpc/h2/transport.py: self.target", "engines/grpc/h2/transport.py: str(self.target)"),
+        *("engines/grpc/h2/transport.py: target", "engines/http/client.py: self._client.address"),
         *("engines/http/client.py: self.address", "engines/openai/engine.py: self._address"),
         *("engines/openai/engine.py: self.address", "engines/openai/engine.py: self.address.as_grpc"),
-        "engines/call_queue.py: self._room",
+        "engines/connections/call_queue.py: self._room",
     ),
     "the system's words about a connection, or about a file of the settings": (
-        *("engines/grpc_transport.py: error", "engines/h2/transport.py: error", "engines/h2/transport.py: reason"),
+        *(
+            "engines/grpc/grpcio.py: error",
+            "engines/grpc/h2/transport.py: error",
+            "engines/grpc/h2/transport.py: reason",
+        ),
         *("engines/http/client.py: detail", "engines/http/client.py: error", "server/admin/auditing.py: str(error)"),
         *("server/fetching.py: ca", "server/fetching.py: error", "server/loading.py: str(error)"),
         *(
@@ -182,11 +186,11 @@ OURS: dict[str, tuple[str, ...]] = {
         ),
     ),
     "a number": (
-        *("engines/grpc_transport.py: connect_timeout", "engines/grpc_transport.py: len(messages)"),
-        *("engines/h2/connection.py: code", "engines/h2/headers.py: max_bytes"),
-        "engines/h2/transport.py: len(self._messages)",
+        *("engines/grpc/grpcio.py: connect_timeout", "engines/grpc/grpcio.py: len(messages)"),
+        *("engines/grpc/h2/connection.py: code", "engines/grpc/h2/headers.py: max_bytes"),
+        "engines/grpc/h2/transport.py: len(self._messages)",
         *("engines/http/client.py: status", "engines/openai/answers.py: status", "engines/pooling.py: dimensions"),
-        *("engines/pooling.py: len(found)", "engines/published_kv_events.py: len(events)"),
+        *("engines/pooling.py: len(found)", "engines/kv_zmq/messages.py: len(events)"),
         *("engines/status.py: status", "history/memory_room.py: self._most_bytes", "history/redis.py: _TRIES"),
         *(
             "pipeline/patience.py: self._between",
@@ -224,7 +228,7 @@ OURS: dict[str, tuple[str, ...]] = {
             "server/onboarding.py: role",
             "server/onboarding.py: role_of(facts.kv)",
         ),
-        *("workers/worker.py: self.state", "engines/openai/events.py: how", "engines/h2/stream.py: what"),
+        *("workers/worker.py: self.state", "engines/openai/events.py: how", "engines/grpc/h2/stream.py: what"),
         *("history/sql_failures.py: what", "history/group_commit.py: why"),
     ),
     "a sentence of ours that has known words alone already": (
@@ -234,11 +238,11 @@ OURS: dict[str, tuple[str, ...]] = {
         *("server/reaching.py: str(failure)", "server/channel/frames.py: error"),
     ),
     "the name of a class": (
-        *("engines/published_kv_events.py: type(error).__name__", "tokenizer/chat_template.py: type(fault).__name__"),
-        "engines/kv_subscriber.py: type(next(iter(_leaves(errors)))).__name__",
+        *("engines/kv_zmq/messages.py: type(error).__name__", "tokenizer/chat_template.py: type(fault).__name__"),
+        "engines/kv_zmq/subscriber.py: type(next(iter(_leaves(errors)))).__name__",
     ),
     "the name of a header, or a path, of the gateway's own request": (
-        *("engines/h2/headers.py: key", "engines/h2/headers.py: key[:64]", "engines/http/request.py: name"),
+        *("engines/grpc/h2/headers.py: key", "engines/grpc/h2/headers.py: key[:64]", "engines/http/request.py: name"),
         *("engines/http/request.py: name[:64]", "engines/http/request.py: path[:64]"),
     ),
 }

@@ -7,7 +7,7 @@ import sys
 import pytest
 from tests.core.simulator.peer import peer
 
-from smg_core.engines.vllm.codec import VllmCodec
+from smg_core.engines.codecs.vllm.codec import VllmCodec
 from smg_core.hooks import Retrying, WorkerStateChanged
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.testing import FakeClock, Fault, MemoryObserver, Reply, ScriptedEngine, counting_ids, tool_call

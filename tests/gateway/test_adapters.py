@@ -9,6 +9,7 @@ from typing import Any
 import attrs
 import httpx
 import pytest
+from tests.engine_kinds import DIALECTS
 from tests.gateway.conftest import CHAT, House, body, eventually, over_http
 from tests.gateway.test_admin import table
 from tests.shared import PATIENCE
@@ -21,7 +22,6 @@ from smg_core.auth.base import Head
 from smg_core.channel.base import Channel
 from smg_core.channel.local import LocalChannel
 from smg_core.cli import main
-from smg_core.engines.dialects import DIALECTS
 from smg_core.errors import Overloaded
 from smg_core.grants import Grants
 from smg_core.http.settings import ModelConfig

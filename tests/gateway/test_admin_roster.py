@@ -17,7 +17,7 @@ from tests.shared import PATIENCE
 from smg_core.admin.roster import changed_spec
 from smg_core.admin.roster_types import AddWorkerBody, ChangeWorkerBody
 from smg_core.cli import main
-from smg_core.engines.target import Tls
+from smg_core.engines.connections.target import Tls
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.server import SimulatedEngine

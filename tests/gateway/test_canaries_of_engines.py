@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 import attrs
 import httpx
 import pytest
+from tests.engine_kinds import DIALECTS, HTTP_DIALECTS
 from tests.gateway.collector import collecting
 from tests.gateway.conftest import CHAT, JSON, House, body
 from tests.gateway.fleet import Member, fleet
@@ -18,8 +19,6 @@ from tests.gateway.test_metrics import meter_of
 from tests.shared import PATIENCE
 
 from smg_core import Config, Gateway
-from smg_core.engines.dialects import DIALECTS
-from smg_core.engines.http.dialects import HTTP_DIALECTS
 from smg_core.observability.logs import AccessLog, configure
 from smg_core.observability.settings import ObservabilityConfig, TracesConfig
 from smg_core.routing.settings import RoutingConfig

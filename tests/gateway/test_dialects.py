@@ -8,14 +8,13 @@ from typing import Any
 
 import attrs
 import pytest
+from tests.engine_kinds import DIALECTS, HTTP_DIALECTS
 from tests.gateway.conftest import eventually, settled
 from tests.gateway.fleet import ALERT, CALM, Member, Prefer, fleet
 from tests.gateway.test_failures import taken_apart
 from tests.shared import PATIENCE
 
 from smg_core import Gateway
-from smg_core.engines.dialects import DIALECTS
-from smg_core.engines.http.dialects import HTTP_DIALECTS
 from smg_core.engines.settings import EnginesConfig
 from smg_core.http.settings import ModelConfig
 from smg_core.routing.settings import RoutingConfig

@@ -17,8 +17,8 @@ from tests.peers import listening
 from tests.shared import PATIENCE
 
 from smg_core import Config, Gateway
-from smg_core.engines.client import EngineClient
-from smg_core.engines.h2.transport import H2Transport
+from smg_core.engines.grpc.h2.transport import H2Transport
+from smg_core.engines.token_ids.client import EngineClient
 from smg_core.hooks import RequestFinished
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig

@@ -9,6 +9,7 @@ from typing import Any
 import attrs
 import httpx
 import pytest
+from tests.engine_kinds import DIALECTS, HTTP_DIALECTS
 from tests.gateway.conftest import eventually, over_http
 from tests.gateway.test_admin import ADMIN, KEYS, USER, bearer, table
 from tests.shared import PATIENCE
@@ -17,8 +18,6 @@ from smg_core.admin.settings import AdminConfig
 from smg_core.cli import main
 from smg_core.config.config import Config
 from smg_core.engines.base import EngineRequest
-from smg_core.engines.dialects import DIALECTS
-from smg_core.engines.http.dialects import HTTP_DIALECTS
 from smg_core.errors import SmgError
 from smg_core.gateway.gateway import Gateway
 from smg_core.request import Sampling

@@ -9,10 +9,10 @@ from typing import Any
 import attrs
 import httpx
 import pytest
+from tests.engine_kinds import HTTP_DIALECTS
 from tests.gateway.conftest import JSON, House, body, eventually
 
 from smg_core import Config, Gateway
-from smg_core.engines.http.dialects import HTTP_DIALECTS
 from smg_core.hooks import Retrying
 from smg_core.routing.settings import RoutingConfig
 from smg_core.settings import ConfigError
@@ -59,7 +59,7 @@ async def house_of(
 async def test_it_joins_with_what_its_server_says_and_answers_as_over_grpc(dialect: str) -> None:
     async with house_of(dialect) as house:
         (worker,) = house.gateway.registry
-        assert (worker.facts.dialect, worker.facts.door, worker.facts.transport) == (dialect, "ids", "http")
+        assert (worker.facts.dialect, worker.facts.takes_ids, worker.facts.transport) == (dialect, True, "http")
         assert worker.facts.context_length == house.engine.engine.context_length
         over_http = (await house.chat("Hello", max_tokens=20, logprobs=True, top_logprobs=2)).json()
         direct = SimulatedEngine(SimulatorConfig())
@@ -220,7 +220,9 @@ async def test_a_dialect_of_the_other_kind_is_refused_by_name() -> None:
     with pytest.raises((ConfigError, LookupError), match="vllm-http"):
         async with Gateway(["grpc://127.0.0.1:1"], config=Config(workers=WorkersConfig(dialect="vllm-http"))):
             pass
-    with pytest.raises((ConfigError, LookupError), match="no dialect 'trtllm' of an HTTP server"):
+    with pytest.raises(
+        (ConfigError, LookupError), match="no dialect 'trtllm' at http:// URLs; there are auto, vllm-http"
+    ):
         async with Gateway([WorkerSpec("http://127.0.0.1:1", dialect="trtllm")]):
             pass
 

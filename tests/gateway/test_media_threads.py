@@ -25,9 +25,9 @@ import smg_multimodal.fetch
 import smg_multimodal.packaging
 import smg_multimodal.sounds
 from smg_core import Config
-from smg_core.engines.neutral.codec import NeutralCodec
-from smg_core.engines.sglang.codec import SglangCodec
-from smg_core.engines.vllm.codec import VllmCodec
+from smg_core.engines.codecs.neutral.codec import NeutralCodec
+from smg_core.engines.codecs.sglang.codec import SglangCodec
+from smg_core.engines.codecs.vllm.codec import VllmCodec
 from smg_core.http.settings import MediaConfig
 from smg_core.models import model_media
 from smg_core.pipeline.prompt.media import MediaItem

@@ -14,9 +14,9 @@ from tests.gateway.test_kv_listening import LONG, Heard, asked, asked_elsewhere
 from tests.shared import PATIENCE
 
 from smg_core import Config
-from smg_core.engines import kv_subscriber
-from smg_core.engines.kv_subscriber import KvAddress, KvSubscriber
-from smg_core.engines.published_kv_events import END_OF_REPLAY
+from smg_core.engines.kv_zmq import subscriber
+from smg_core.engines.kv_zmq.messages import END_OF_REPLAY
+from smg_core.engines.kv_zmq.subscriber import KvAddress, KvSubscriber
 from smg_core.engines.settings import EnginesConfig
 from smg_core.errors import SmgError
 from smg_core.fleet.connect import Reaching
@@ -224,7 +224,7 @@ def test_an_address_that_cannot_be_one_stops_the_start_and_names_the_setting(add
 
 
 def test_a_worker_that_publishes_is_refused_where_the_extra_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kv_subscriber, "find_spec", lambda name: None)
+    monkeypatch.setattr(subscriber, "find_spec", lambda name: None)
     Reaching(Config()).check(WorkerSpec("grpc://gpu-0:50051"))
     with pytest.raises(ValueError, match="install the extra 'kv-events'"):
         Reaching(Config()).check(WorkerSpec("grpc://gpu-0:50051", kv_events="tcp://gpu-0:5557"))
@@ -278,8 +278,8 @@ async def test_messages_that_wait_are_read_with_turns_of_the_event_loop_between_
                 await asyncio.sleep(0)
                 turns.append(read - before)
 
-    message = kv_subscriber._message
-    monkeypatch.setattr(kv_subscriber, "_message", counted)
+    message = subscriber._message
+    monkeypatch.setattr(subscriber, "_message", counted)
     known = 199 if told == "before what was asked for" else None
     async with (KvPublisher if known is None else Repeating)(KvFeed(10)) as publisher:
         publisher.late = set(range(200))

@@ -13,6 +13,7 @@ from typing import Any
 import attrs
 import httpx
 import pytest
+from tests.engine_kinds import DIALECTS, HTTP_DIALECTS
 from tests.gateway.conftest import House, in_process, over_http, settled
 from tests.gateway.fleet import CALM, Member, Prefer, fleet, joined
 from tests.gateway.test_failures import taken_apart
@@ -24,8 +25,6 @@ from tests.peers import listening
 
 from smg_core import Config, Gateway
 from smg_core.config import BreakerConfig, ObservabilityConfig
-from smg_core.engines.dialects import DIALECTS
-from smg_core.engines.http.dialects import HTTP_DIALECTS
 from smg_core.engines.openai.events import ChatDecoder
 from smg_core.hooks import AttemptEnded, BreakerChanged, RequestFinished, Retrying, WorkerStateChanged
 from smg_core.pipeline.output.chat_reader import ChatReader

@@ -15,6 +15,7 @@ from typing import Any
 import attrs
 import httpx
 import pytest
+from tests.engine_kinds import DIALECTS
 from tests.gateway.conftest import CHAT, House, over_http
 from tests.gateway.fleet import Member, fleet
 from tests.shared import PATIENCE
@@ -23,7 +24,6 @@ from websockets.asyncio.client import connect
 from smg_core import Config
 from smg_core.app.app import App
 from smg_core.auth.base import Head
-from smg_core.engines.dialects import DIALECTS
 from smg_core.hooks import ExchangeEnded
 from smg_core.http.routes import WEBSOCKET
 from smg_core.http.settings import BatchesConfig, ResponsesConfig

@@ -15,7 +15,7 @@ from tests.gateway.conftest import CHAT, body, eventually, over_http
 from tests.gateway.fleet import CALM
 
 from smg_core import Config, Gateway
-from smg_core.engines.target import Tls
+from smg_core.engines.connections.target import Tls
 from smg_core.observability.logs import configure
 from smg_core.observability.settings import ObservabilityConfig
 from smg_core.simulator.engine import SimulatorConfig

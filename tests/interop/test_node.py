@@ -14,9 +14,9 @@ import pytest
 import trustme
 
 from smg_core.engines.base import Transport
-from smg_core.engines.grpc_transport import GrpcioTransport
-from smg_core.engines.h2.transport import H2Transport
-from smg_core.engines.target import Target, Tls
+from smg_core.engines.connections.target import Target, Tls
+from smg_core.engines.grpc.grpcio import GrpcioTransport
+from smg_core.engines.grpc.h2.transport import H2Transport
 from smg_core.errors import EngineFailed, EngineRejected, EngineTimeout, SmgError, WorkerBusy, WorkerGone
 
 pytestmark = pytest.mark.anyio

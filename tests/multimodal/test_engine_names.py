@@ -12,7 +12,7 @@ from recordings import clip, recording
 from smg_grpc_proto.generated import vllm_engine_pb2 as pb
 from vocabulary import TestVocabulary
 
-from smg_core.engines.vllm.media import vllm_media
+from smg_core.engines.codecs.vllm.media import vllm_media
 from smg_core.simulator.media import SeenMedia, read_media
 from smg_core.simulator.refusal import Refused
 from smg_core.simulator.tensor_names import TAKEN, check_names

@@ -145,11 +145,12 @@ def _simulate(args: argparse.Namespace) -> int:
     if "model_folder" in own and not Path(own["model_folder"]).expanduser().is_dir():
         raise ConfigError(f"--model-folder: there is no folder {own['model_folder']}")
 
-    from smg_core.engines.http.dialects import HTTP_DIALECTS
+    from smg_core.engines.kinds.http import HTTP_KINDS
 
     def tell(engine: SimulatedEngine) -> None:
         if engine.http_target:
-            print(f"over HTTP at {engine.http_target}, with the dialects {', '.join(HTTP_DIALECTS)}", flush=True)
+            dialects = ", ".join(each.name for each in HTTP_KINDS if each.codec is not None)
+            print(f"over HTTP at {engine.http_target}, with the dialects {dialects}", flush=True)
         print(f"listening on {engine.target}; a gateway for it: smg-gateway serve --worker {engine.target}", flush=True)
 
     try:

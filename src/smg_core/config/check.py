@@ -15,10 +15,8 @@ from smg_core.config.config import Config
 from smg_core.discovery.names import dns_name, server_address
 from smg_core.discovery.pods import model_reader
 from smg_core.discovery.settings import DiscoveryConfig
-from smg_core.engines.dialects import AUTO, UnknownDialect, dialect
-from smg_core.engines.http.address import HttpAddress
-from smg_core.engines.http.dialects import CHAT_DIALECTS, HTTP_DIALECTS
-from smg_core.engines.target import Target, door
+from smg_core.engines.kinds.kind import AUTO, EnginePlace
+from smg_core.engines.kinds.table import UnknownDialect, check_place, kind
 from smg_core.history.settings import EXTRAS, HistoryConfig
 from smg_core.http.proxies.settings import ProxiesConfig
 from smg_core.http.settings import MediaConfig
@@ -29,7 +27,7 @@ from smg_core.settings import ConfigError, nearest
 from smg_parsers import UnknownModelFamily
 from smg_parsers.models import family
 
-__all__ = ["check", "check_url", "named_parsers", "processor_kwargs"]
+__all__ = ["check", "named_parsers", "processor_kwargs"]
 
 OWN_PARSERS = ("auto", "none")
 _LONGEST_NAME = 64  # it becomes the name of a folder, with three characters for one
@@ -118,14 +116,6 @@ def named_parsers(config: Config) -> dict[str, str]:
     return dict(each.partition("=")[::2] for each in config.model.parsers)
 
 
-def check_url(url: str) -> None:
-    """Raise ValueError for an invalid worker URL."""
-    if door(url) == "chat":
-        HttpAddress.parse(url)
-    else:
-        Target.parse(url)
-
-
 def _policies(config: Config) -> Iterator[str]:
     rows: list[tuple[str, str]] = [("routing.policy", config.routing.policy)]
     try:
@@ -140,10 +130,10 @@ def _policies(config: Config) -> Iterator[str]:
 
 
 def _dialects(config: Config) -> Iterator[str]:
-    if config.workers.dialect in (AUTO, *CHAT_DIALECTS, *HTTP_DIALECTS):
+    if config.workers.dialect == AUTO:
         return
     try:
-        dialect(config.workers.dialect)
+        kind(config.workers.dialect)
     except UnknownDialect as error:
         yield f"workers.dialect: {error}"
 
@@ -168,6 +158,6 @@ def _urls(config: Config) -> Iterator[str]:
     for name in ("urls", "prefill_urls", "decode_urls", "encode_urls"):
         for url in getattr(config.workers, name):
             try:
-                check_url(url)
+                check_place(EnginePlace(url))
             except ValueError as error:
                 yield f"workers.{name}: {error}"

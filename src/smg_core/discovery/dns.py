@@ -15,7 +15,7 @@ from smg_core.discovery.base import Missed, SourceAnswer, WorkersSeen
 from smg_core.discovery.names import DnsName, Host, Records, Service, interval, usable_records, workers_of_records
 from smg_core.discovery.settings import DiscoveryConfig
 from smg_core.discovery.waiting import Pause
-from smg_core.engines.target import Tls
+from smg_core.engines.connections.target import Tls
 
 __all__ = ["Ask", "DnsSource", "NoRecords", "RecordKind"]
 

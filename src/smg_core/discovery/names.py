@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, urlsplit
 import attrs
 
 from smg_core.discovery.base import Wanted
-from smg_core.engines.target import Tls
+from smg_core.engines.connections.target import Tls
 from smg_core.workers.worker import WorkerRole, WorkerSpec
 
 __all__ = [

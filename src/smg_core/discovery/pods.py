@@ -14,7 +14,7 @@ import attrs
 from msgspec import Struct, field
 
 from smg_core.discovery.base import Condition, Wanted
-from smg_core.engines.target import Tls
+from smg_core.engines.connections.target import Tls
 from smg_core.workers.worker import WorkerRole, WorkerSpec
 
 __all__ = ["Pod", "PodMeta", "PodRules", "model_reader", "workers_of_pod"]

@@ -1,10 +1,10 @@
 """The records and roles between the gateway and its engines. Nothing here belongs to one dialect.
 
-An engine has one of two doors. Through "ids" it takes token ids and gives token ids back (`IdsEngine`): a *codec* (pure) turns
-an `EngineRequest` into the bytes of one dialect, and that dialect's messages into `EngineOutput`s; a *transport* (an edge)
-carries bytes to one engine and pushes what comes back into a `Receiver`; `engines.client` joins one codec and one transport.
-Through "chat" it takes a whole `GenerationRequest` and gives events back (`ChatEngine`). `EngineFacts` says what an engine can
-do. Above: pipeline and workers. This module knows no protobuf, no socket and no API.
+There are two roles of engines. An `IdsEngine` takes token ids and gives token ids back: a *codec* (pure) turns an
+`EngineRequest` into the bytes of one dialect, and that dialect's messages into `EngineOutput`s; a *transport* (an edge) carries
+bytes to one engine and pushes what comes back into a `Receiver`; `engines.token_ids.client` joins one codec and one transport.
+A `ChatEngine` takes a whole `GenerationRequest` and gives events back. `EngineFacts` says what an engine can do. Above: pipeline
+and workers. This module knows no protobuf, no socket and no API.
 
 Tokens are pushed. A transport calls `Receiver.messages` with all messages of one call that one read of the socket brought, in
 order, and an engine calls `EngineSink.push` with what they mean; each calls `closed` exactly once,
@@ -47,6 +47,7 @@ __all__ = [
     "EngineOutput",
     "EngineRequest",
     "EngineSink",
+    "FreesConnections",
     "IdsEngine",
     "ItemizedMedia",
     "KvFacts",
@@ -206,28 +207,29 @@ class EngineFacts:
     """What one engine is and can do: as the engine itself reports it, or by the dialect's table for facts that the dialect
     cannot report. What an engine cannot do is refused with a 400 that names the parameter. Hashable, so that it can be a key.
 
-    `wire` says how an engine that takes ids is called. `n`: whether a request may have more than one choice, `max_n` how many
-    (None: no limit known), `greedy_n` whether also at temperature 0; `fans_out`: it gives one choice a call, so each is asked
-    for in a call of its own. `min_tokens`: whether it can be kept from ending early. `seed`, `logit_bias`, `stop_token_ids`:
-    whether its protocol carries them. `stop_strings`: whether it looks for them itself. `constraints`: kinds of `Constraint` it
-    holds its output to; `holds_from`: from where on. `logprobs`: whether it gives any, and then at most `max_logprobs`
-    alternatives (None: no limit known). `media`: the kinds ("image", "video", "audio") it says it takes; None: it cannot say,
-    the model's files decide. `media_together`: the kinds that one request may mix; any one kind may always come alone.
-    `normalizes`: it rescales and normalises pixels itself, so it wants their bytes; `resizes`: whose arithmetic its own
-    processor of pictures uses. `floats`: how wide tensors of floats are best sent; a narrower type than float32 is one that it
-    rounds them to anyway. `shared_memory`: id of the shared memory that it can open, "" for none. `kv` is of this engine alone:
-    two engines are of one kind whatever it says, and a worker has it apart (`Worker.kv`). `process` is of this engine alone,
-    too. `custom_tools`: it takes tools of free text as such, which only an engine that speaks chat can. `context_length` and
-    `block_size` are tokens, 0 where it did not say; `ranks` its ranks. `loads`, `kv_events`: whether it answers these.
-    `generates`: whether its model writes text. `pools`: the kinds of pooled work it does, empty for none; `pool_inputs`: how
-    many inputs one such call may have. `hands_over`: the field of `EngineRequest` in which its dialect tells a prefill/decode
-    hand-over; "" for none. `lora`: whether a request may name an adapter. `speech`: whether it has a call for recordings.
-    `reported`: names and values that it told of itself beside these (its parsers, its version), for people, which are not
-    compared."""
+    `takes_ids`: it is sent token ids and answers with token ids (`IdsEngine`); else it is sent the request itself, and answers
+    with events (`ChatEngine`). `transport` is how it is called, "grpc" or "http", for metrics and traces. `n`: whether a request
+    may have more than one choice, `max_n` how many (None: no limit known), `greedy_n` whether also at temperature 0; `fans_out`:
+    it gives one choice a call, so each is asked for in a call of its own. `min_tokens`: whether it can be kept from ending early.
+    `seed`, `logit_bias`, `stop_token_ids`: whether its protocol carries them. `stop_strings`: whether it looks for them itself.
+    `constraints`: kinds of `Constraint` it holds its output to; `holds_from`: from where on. `logprobs`: whether it gives any,
+    and then at most `max_logprobs` alternatives (None: no limit known). `media`: the kinds ("image", "video", "audio") it says it
+    takes; None: it cannot say, the model's files decide. `media_together`: the kinds that one request may mix; any one kind may
+    always come alone. `normalizes`: it rescales and normalises pixels itself, so it wants their bytes; `resizes`: whose
+    arithmetic its own processor of pictures uses. `floats`: how wide tensors of floats are best sent; a narrower type than
+    float32 is one that it rounds them to anyway. `shared_memory`: id of the shared memory that it can open, "" for none. `kv` is
+    of this engine alone: two engines are of one kind whatever it says, and a worker has it apart (`Worker.kv`). `process` is of
+    this engine alone, too. `custom_tools`: it takes tools of free text as such, which only an engine that speaks chat can.
+    `context_length` and `block_size` are tokens, 0 where it did not say; `ranks` its ranks. `loads`, `kv_events`: whether it
+    answers these. `generates`: whether its model writes text. `pools`: the kinds of pooled work it does, empty for none;
+    `pool_inputs`: how many inputs one such call may have. `hands_over`: the field of `EngineRequest` in which its dialect tells a
+    prefill/decode hand-over; "" for none. `lora`: whether a request may name an adapter. `speech`: whether it has a call for
+    recordings. `reported`: names and values that it told of itself beside these (its parsers, its version), for people, which are
+    not compared."""
 
     dialect: str
-    door: Literal["ids", "chat"] = "ids"
-    wire: Literal["grpc", "http"] = "grpc"
+    takes_ids: bool = True
+    transport: str = "grpc"
     n: bool = True
     max_n: int | None = None
     greedy_n: bool = True
@@ -264,11 +266,6 @@ class EngineFacts:
     lora: bool = False
     speech: bool = False
     reported: tuple[tuple[str, str], ...] = attrs.field(default=(), eq=False)
-
-    @property
-    def transport(self) -> Literal["grpc", "http"]:
-        """How it is called."""
-        return "http" if self.door == "chat" else self.wire
 
 
 # ------------------------------------------------------------------------------------------------- what an engine is
@@ -508,7 +505,7 @@ class ItemizedMedia(RequestMedia, Protocol):
 
 
 class MediaPacking(Protocol):
-    """Packs media for one dialect; its row in `engines.dialects` names it beside the codec."""
+    """Packs media for one dialect; its row in the table of kinds names it beside the codec."""
 
     def pack(self, prepared: "Prepared", facts: EngineFacts) -> RequestMedia:
         """What `smg_multimodal` prepared for one request, as this dialect sends it to an engine of these facts: where it
@@ -539,6 +536,15 @@ class CountsConnections(Protocol):
 
     @property
     def connections(self) -> int | None: ...
+
+
+@runtime_checkable
+class FreesConnections(Protocol):
+    """A transport on which the end of a call frees a connection, of which there are few: an answer that is whole is waited for
+    `end_s` seconds, until its call ends by itself."""
+
+    @property
+    def end_s(self) -> float: ...
 
 
 class Transport(Protocol):

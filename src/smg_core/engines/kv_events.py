@@ -1,8 +1,8 @@
 """What an engine says of its KV cache while it works: blocks stored, removed and cleared, numbered, and the state as a whole.
 
 The records that every dialect's KV events are read into (`Codec.kv_events`), and `KvCursor`, which tells from the numbers whether
-anything is missing. Pure. Above: engines.client pushes the batches into a sink; routing keeps an index of them. Below: each
-dialect's `calls`. This module knows no protobuf and no index.
+anything is missing. Pure. Above: engines.token_ids.client pushes the batches into a sink; routing keeps an index of them.
+Below: each dialect's `calls`. This module knows no protobuf and no index.
 
 A block is a run of tokens that the cache holds or drops as a whole. Its hash covers its tokens and all before them, so a hash
 names a prefix of a prompt. What else a prefix depends on (adapter, salt, media) is said beside the tokens: blocks of equal tokens

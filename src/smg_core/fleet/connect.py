@@ -1,26 +1,20 @@
 """Makes the client of a worker's engine from its URL and the settings (edge).
 
-The URL's scheme decides the kind of engine: gRPC for engines that take ids, HTTP for engines that speak chat. A gRPC engine
-without a configured dialect is asked in each dialect, in the order of the table. Above: gateway.assembly passes `connect` to the
-monitor. Below: engines.
+The scheme of the URL and the dialect decide the kind of engine, by the table of `engines.kinds`. Above: gateway.assembly passes
+`connect` to the monitor. Below: engines.
 """
 
 import asyncio
-from collections.abc import Sequence
 from pathlib import Path
 
-from smg_core.config.check import check_url
 from smg_core.config.config import Config, parse_file
 from smg_core.discovery.file import FileReading, text_of
-from smg_core.engines.base import Engine, Transport
-from smg_core.engines.client import EngineClient
-from smg_core.engines.credentials import WithHeaders
-from smg_core.engines.dialects import AUTO, dialect, dialect_names
-from smg_core.engines.h2.transport import H2Transport
-from smg_core.engines.http.opening import check_http_dialect, open_engine
-from smg_core.engines.kv_subscriber import KvAddress
-from smg_core.engines.target import Target, Tls, door
-from smg_core.errors import SmgError, WorkerGone
+from smg_core.engines.base import Engine
+from smg_core.engines.connections.target import Tls
+from smg_core.engines.kinds.kind import EnginePlace
+from smg_core.engines.kinds.opening import open_engine
+from smg_core.engines.kinds.table import check_place
+from smg_core.engines.kv_zmq.subscriber import KvAddress
 from smg_core.settings import ConfigError
 from smg_core.workers.settings import WorkersConfig
 from smg_core.workers.worker import Worker, WorkerSpec
@@ -99,83 +93,31 @@ class Reaching:
 
     def check(self, spec: WorkerSpec) -> None:
         """Raise ValueError for an invalid URL, and UnknownDialect for an unknown dialect."""
-        check_url(spec.url)
+        check_place(self._place(spec))
         if not spec.name.isprintable():
             raise ValueError("the name of a worker has printable characters alone")
         KvAddress(spec.kv_events, spec.kv_events_replay, spec.kv_events_topic).check()
-        if door(spec.url) == "chat" and spec.role not in (None, "regular"):
-            raise ValueError(f"worker {spec.label!r} is an HTTP server, which cannot be a {spec.role} worker")
         check_headers(spec.headers, self._limits.metadata_bytes)
-        if door(spec.url) == "ids":
-            Target.parse(spec.url, tls=self._tls(spec))
-        elif self._tls(spec) is not None and not spec.url.startswith("https:"):
-            raise ValueError(f"worker {spec.label!r} is spoken to without TLS, yet has TLS settings; use https://")
-        if door(spec.url) == "chat":
-            check_http_dialect(spec.dialect)
-        if door(spec.url) == "ids" and (wanted := self._dialect(spec)) != AUTO:
-            dialect(wanted)
-
-    def _dialect(self, spec: WorkerSpec) -> str:
-        return spec.dialect if spec.dialect != AUTO else self._settings.dialect
 
     async def connect(self, worker: Worker) -> Engine:
         """A client for the worker's engine, which has answered in its dialect. Raises SmgError if it does not answer."""
-        if door(worker.spec.url) == "chat":
-            return self._over_http(worker.spec)
-        transport = self._transport(worker.spec)
-        wanted = self._dialect(worker.spec)
-        try:
-            return await self._speaking(transport, dialect_names() if wanted == AUTO else (wanted,))
-        except BaseException:
-            await transport.close()
-            raise
+        return await open_engine(self._place(worker.spec))
 
-    def _over_http(self, spec: WorkerSpec) -> Engine:
-        return open_engine(
-            self._dialect(spec),
+    def _place(self, spec: WorkerSpec) -> EnginePlace:
+        """Where the engine is, and what the worker and the settings say of it."""
+        settings = self._settings
+        tls = Tls(ca=settings.tls_ca, cert=settings.tls_cert, key=settings.tls_key)
+        return EnginePlace(
             spec.url,
+            kind=spec.dialect,
+            usual_kind=settings.dialect,
+            label=spec.label,
+            role=spec.role,
             model=spec.model or self._model or "",
             headers=spec.headers,
-            tls=self._tls(spec),
+            tls=spec.tls,
+            usual_tls=tls if tls != Tls() else None,
             limits=self._limits,
             connect_timeout=self._connect_timeout,
+            library=settings.transport,
         )
-
-    async def _speaking(self, transport: Transport, wanted: Sequence[str]) -> EngineClient:
-        """A client in the first of the dialects `wanted` that the engine answers in; a single one is used without asking."""
-        failure: SmgError | None = None
-        if len(wanted) == 1:
-            return EngineClient(dialect(wanted[0]).codec(), transport, self._limits)
-        for at, name in enumerate(wanted):
-            found = f"it answered; asked before: {', '.join(wanted[:at]) or 'none'}"
-            client = EngineClient(dialect(name).codec(), transport, self._limits, found)
-            try:
-                await client.health()
-            except WorkerGone:
-                raise
-            except SmgError as error:
-                failure = error
-            else:
-                return client
-        raise WorkerGone("The engine speaks no dialect that is known here.", detail=str(failure))
-
-    def _tls(self, spec: WorkerSpec) -> Tls | None:
-        """The worker's own certificates, else those of the settings; None where neither names any."""
-        settings = self._settings
-        if spec.tls is not None:
-            return spec.tls
-        if spec.url.startswith(("http:", "http+unix:")):
-            return None  # the settings speak of engines that are spoken to with TLS
-        tls = Tls(ca=settings.tls_ca, cert=settings.tls_cert, key=settings.tls_key)
-        return tls if tls != Tls() else None
-
-    def _transport(self, spec: WorkerSpec) -> Transport:
-        target = Target.parse(spec.url, tls=self._tls(spec))
-        transport: Transport
-        if self._settings.transport == "grpcio":
-            from smg_core.engines.grpc_transport import GrpcioTransport
-
-            transport = GrpcioTransport(target, limits=self._limits, connect_timeout=self._connect_timeout)
-        else:
-            transport = H2Transport(target, limits=self._limits, connect_timeout=self._connect_timeout)
-        return WithHeaders(transport, spec.headers) if spec.headers else transport

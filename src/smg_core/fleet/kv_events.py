@@ -19,7 +19,7 @@ from smg_core.config.config import Config
 from smg_core.engines.base import Engine, EngineSink
 from smg_core.engines.calls import Call
 from smg_core.engines.kv_events import FIRST_BATCH, KvBlocksStored, KvCursor, KvEvent, KvEventBatch
-from smg_core.engines.kv_subscriber import KvAddress, KvSubscriber
+from smg_core.engines.kv_zmq.subscriber import KvAddress, KvSubscriber
 from smg_core.engines.settings import EnginesConfig
 from smg_core.engines.status import cursor_refused, not_offered
 from smg_core.errors import SmgError
@@ -36,7 +36,7 @@ _LIMITS = EnginesConfig()
 
 @runtime_checkable
 class KvTelling(Protocol):
-    """An engine that may tell of its KV cache (`engines.client`)."""
+    """An engine that may tell of its KV cache (`engines.token_ids.client`)."""
 
     async def subscribe_kv_events(
         self, sink: EngineSink[KvEventBatch], *, after: int | None = None, connect_timeout: float | None = None

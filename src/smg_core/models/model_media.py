@@ -15,7 +15,7 @@ from typing import Literal, TypeVar
 import attrs
 
 from smg_core.engines.base import EngineFacts, Pixels, RequestMedia
-from smg_core.engines.dialects import dialect
+from smg_core.engines.kinds.table import kind
 from smg_core.errors import InvalidRequest
 from smg_core.models.media_errors import of_the_request
 from smg_core.models.shm_tensors import TensorSharing
@@ -249,7 +249,7 @@ class ModelMedia:
 
     @staticmethod
     def _packed(prepared: Prepared, facts: EngineFacts) -> RequestMedia:
-        packing = dialect(facts.dialect).packing
+        packing = kind(facts.dialect).packing
         if packing is None:
             raise UnsupportedModel(f"engines of the dialect {facts.dialect} take no media")
         return packing().pack(prepared, facts)

@@ -195,7 +195,7 @@ class Onboarding:
         for name in names:
             for each in self._reachable_others(name, worker):
                 another = each.models[0] != names[0]
-                if not another and facts.door == each.facts.door == "ids" and each.info is not None:
+                if not another and facts.takes_ids and each.facts.takes_ids and each.info is not None:
                     another = each.info.model != info.model and not (worker.spec.model or each.spec.model)
                 if another:
                     raise WorkerGone(
@@ -246,7 +246,7 @@ class Onboarding:
         """Workers that cannot be reached serve none of `names` any more, under which there is another model now: they join
         anew, or stay out, when they come back."""
         for each in {each for name in names for each in self._others(name, worker)}:
-            if is_away(each) and (each.facts.door == "ids" or each.models[0] != names[0]):
+            if is_away(each) and (each.facts.takes_ids or each.models[0] != names[0]):
                 before, each.models = each.serves, ()
                 each.adapters, each.adapter_names = {}, ()
                 self._policies.worker_left(each.name, before)
@@ -295,7 +295,7 @@ class Onboarding:
 
     def _speaks_chat(self, facts: EngineFacts) -> bool:
         """Whether the engine's tokenizer is no concern of the gateway."""
-        return facts.door == "chat" and not self._loader.has_folder
+        return not facts.takes_ids and not self._loader.has_folder
 
     def _joins_its_like(self, worker: Worker, name: str, info: ModelInfo, facts: EngineFacts) -> bool:
         """Whether the model is served already as the worker will serve it, by others too. Where one of these is sent ids and can
@@ -306,7 +306,7 @@ class Onboarding:
         if self._speaks_chat(facts):
             return True
         new = name not in worker.models and known.root == info.model
-        needed = any(each.facts.door == "ids" for each in self._reachable_others(name, worker))
+        needed = any(each.facts.takes_ids for each in self._reachable_others(name, worker))
         return known.tokenizer is not None and (new or needed)
 
     def _comparable(self, worker: Worker, name: str, info: ModelInfo, facts: EngineFacts) -> TokenizerSource | None:

@@ -18,7 +18,7 @@ from smg_core.discovery.pods import PodRules, model_reader
 from smg_core.discovery.resolver import DnsResolver
 from smg_core.discovery.running import Discovery
 from smg_core.discovery.waiting import pauses
-from smg_core.engines.target import Tls
+from smg_core.engines.connections.target import Tls
 from smg_core.fleet.connect import worker_file
 from smg_core.serving.services import Services
 from smg_core.settings import ConfigError

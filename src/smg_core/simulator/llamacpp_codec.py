@@ -1,9 +1,9 @@
 """llama.cpp's HTTP server as the embedded engine speaks it: bodies are read into our records, messages written as that server
 writes them.
 
-Decides how each message is put; pure. Above: simulator.http_server. The other side of engines.http.llamacpp: the two share no
-code, so that a fault of one shows at the other. A codec of this kind is made for each request. Like the real server, a stream
-names one id a message and leaves out those of a character that is not complete; a whole answer names all.
+Decides how each message is put; pure. Above: simulator.http_server. The other side of engines.codecs.llamacpp.http_codec: the
+two share no code, so that a fault of one shows at the other. A codec of this kind is made for each request. Like the real
+server, a stream names one id a message and leaves out those of a character that is not complete; a whole answer names all.
 """
 
 import json

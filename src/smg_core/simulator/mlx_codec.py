@@ -1,6 +1,6 @@
 """The MLX dialect as an engine speaks it: requests are read into our records, answers written as the dialect's messages.
 
-Decides how each message is put; pure. Above: simulator.server. The other side of engines.mlx: the two share the vendor's
+Decides how each message is put; pure. Above: simulator.server. The other side of engines.codecs.mlx: the two share the vendor's
 messages and no code, so that a fault of one shows at the other. Captures of a real server (mlx-lm 0.31 behind smg-grpc-servicer
 0.14) are what the tests hold it to.
 """

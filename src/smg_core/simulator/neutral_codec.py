@@ -1,6 +1,6 @@
 """The neutral contract, `smg.engine.v1`, as an engine speaks it: an example for authors of engines.
 
-Decides how each message is put; pure. Above: simulator.server. The other side of engines.neutral.codec.
+Decides how each message is put; pure. Above: simulator.server. The other side of engines.codecs.neutral.codec.
 """
 
 import json

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import grpc
 
-from smg_core.engines.target import Target
+from smg_core.engines.connections.target import Target
 from smg_core.simulator._pb import control_pb2 as pb
 from smg_core.simulator.control import SERVICE, faults_request
 from smg_core.simulator.faults import Fault

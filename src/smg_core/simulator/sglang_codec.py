@@ -1,8 +1,8 @@
 """The SGLang dialect as an engine speaks it: requests are read into our records, answers written as the dialect's messages.
 
-Decides how each message is put; pure. Above: simulator.server. The other side of engines.sglang: the two share the vendor's
-messages and no code, so that a fault of one shows at the other. Captures of a real server (SGLang 0.5.23 behind smg-grpc-servicer
-0.14) are what the tests hold it to.
+Decides how each message is put; pure. Above: simulator.server. The other side of engines.codecs.sglang: the two share the
+vendor's messages and no code, so that a fault of one shows at the other. Captures of a real server (SGLang 0.5.23 behind
+smg-grpc-servicer 0.14) are what the tests hold it to.
 """
 
 import json

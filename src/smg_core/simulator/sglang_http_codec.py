@@ -1,8 +1,8 @@
 """SGLang's HTTP server as the embedded engine speaks it: bodies are read into our records, chunks written as SGLang writes them.
 
-Decides how each message is put; pure. Above: simulator.http_server. The other side of engines.http.sglang: the two share no code,
-so that a fault of one shows at the other. A codec of this kind is made for each request, since a chunk holds all ids so far,
-unless the server was started to send new ones only.
+Decides how each message is put; pure. Above: simulator.http_server. The other side of engines.codecs.sglang.http_codec: the
+two share no code, so that a fault of one shows at the other. A codec of this kind is made for each request, since a chunk
+holds all ids so far, unless the server was started to send new ones only.
 """
 
 import json

@@ -1,8 +1,8 @@
 """The TokenSpeed dialect as an engine speaks it: requests are read into our records, answers written as the dialect's messages.
 
-Decides how each message is put; pure. Above: simulator.server. The other side of engines.tokenspeed: the two share the vendor's
-messages and no code, so that a fault of one shows at the other. Written after the source of its servicer; no real server was at
-hand.
+Decides how each message is put; pure. Above: simulator.server. The other side of engines.codecs.tokenspeed: the two share the
+vendor's messages and no code, so that a fault of one shows at the other. Written after the source of its servicer; no real
+server was at hand.
 """
 
 import json

@@ -1,7 +1,7 @@
 """The service of TokenSpeed's encode workers as such a worker speaks it: what it is asked, and its answer.
 
-Decides how each message is read and put; pure. Above: simulator.server. The other side of engines.tokenspeed's Encode; written
-after the source of its servicer, which takes one item and one room in a call.
+Decides how each message is read and put; pure. Above: simulator.server. The other side of engines.codecs.tokenspeed's Encode;
+written after the source of its servicer, which takes one item and one room in a call.
 """
 
 from smg_grpc_proto.generated import tokenspeed_encoder_pb2 as pb

@@ -1,8 +1,8 @@
 """The TensorRT-LLM dialect as an engine speaks it: requests are read into our records, answers written as the dialect's messages.
 
-Decides how each message is put; pure. Above: simulator.server. The other side of engines.trtllm: the two share the vendor's
-messages and no code, so that a fault of one shows at the other. Written after the source of TensorRT-LLM's servicer; no real
-server was at hand.
+Decides how each message is put; pure. Above: simulator.server. The other side of engines.codecs.trtllm: the two share the
+vendor's messages and no code, so that a fault of one shows at the other. Written after the source of TensorRT-LLM's servicer;
+no real server was at hand.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,6 +1,6 @@
 """The vLLM dialect as an engine speaks it: requests are read into our records, answers written as the dialect's messages.
 
-Decides how each message is put; pure. Above: simulator.server. The other side of engines.vllm: the two share the vendor's
+Decides how each message is put; pure. Above: simulator.server. The other side of engines.codecs.vllm: the two share the vendor's
 messages and no code, so that a fault of one shows at the other.
 """
 

@@ -1,7 +1,8 @@
 """vLLM's HTTP server as the embedded engine speaks it: bodies are read into our records, chunks written as vLLM writes them.
 
-Decides how each message is put; pure. Above: simulator.http_server. The other side of engines.http.vllm: the two share no code,
-so that a fault of one shows at the other. A codec of this kind is made for each request, since the usage counts what came before.
+Decides how each message is put; pure. Above: simulator.http_server. The other side of engines.codecs.vllm.http_codec: the two
+share no code, so that a fault of one shows at the other. A codec of this kind is made for each request, since the usage counts
+what came before.
 """
 
 import json

@@ -205,7 +205,7 @@ class Registry:
             for model in worker.models if worker.role == "encode" else ():
                 encoders.setdefault(model, []).append(worker)
         self._encoders = {model: tuple(workers) for model, workers in encoders.items() if model in self._known}
-        self._any_chat = any(worker.facts.door == "chat" for worker in serving)
+        self._any_chat = any(not worker.facts.takes_ids for worker in serving)
         self._kinds_of = {}
         for (model, role), found in self._kinds.items():
             if role != "encode":

@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 import msgspec
 
-from smg_core.engines.target import Tls
+from smg_core.engines.connections.target import Tls
 from smg_core.workers.worker import WorkerSpec
 
 __all__ = ["RosterEntry", "read_entry", "written_entry"]

@@ -13,9 +13,9 @@ import attrs
 
 from smg_core.cards import card
 from smg_core.engines.base import Engine, EngineFacts, KvFacts, ModelInfo
+from smg_core.engines.connections.target import Tls
 from smg_core.engines.handover import role_of
 from smg_core.engines.loads import Loads, RankLoad
-from smg_core.engines.target import Tls
 from smg_core.errors import WorkerGone
 from smg_core.workers.breaker_table import BreakerTable
 from smg_core.workers.candidate import LEAST_WEIGHT, MOST_RANK, MOST_WEIGHT, CandidateRecord

@@ -23,8 +23,8 @@ from typing import Any
 import attrs
 import msgspec
 
-from smg_core.engines.h2.headers import check_metadata
-from smg_core.engines.target import Tls
+from smg_core.engines.connections.target import Tls
+from smg_core.engines.grpc.h2.headers import check_metadata
 from smg_core.errors import InternalError
 from smg_core.settings import ConfigError, nearest
 from smg_core.workers.candidate import LEAST_WEIGHT, MOST_RANK, MOST_WEIGHT

@@ -10,7 +10,7 @@ from smg_core.config.check import check
 from smg_core.config.config import Config
 from smg_core.discovery.names import DnsName, Host, Service, dns_name, interval, server_address, workers_of_records
 from smg_core.discovery.settings import DiscoveryConfig
-from smg_core.engines.target import Tls
+from smg_core.engines.connections.target import Tls
 from smg_core.settings import ConfigError
 
 GOOD: dict[str, DnsName] = {

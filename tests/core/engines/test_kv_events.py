@@ -13,14 +13,16 @@ from google.protobuf import text_format
 from hypothesis import given
 from hypothesis import strategies as st
 from smg_grpc_proto.generated import common_pb2 as common
+from tests.engine_kinds import DIALECTS
 from tests.shared import PATIENCE
 
 from smg_core.engines.base import Codec, EngineRequest, Transport
 from smg_core.engines.calls import Call
-from smg_core.engines.client import EngineClient, KvReader
-from smg_core.engines.dialects import DIALECTS, dialect
-from smg_core.engines.grpc_transport import GrpcioTransport
-from smg_core.engines.h2.transport import H2Transport
+from smg_core.engines.codecs.shared_kv_events import kv_events_call
+from smg_core.engines.connections.target import Target
+from smg_core.engines.grpc.grpcio import GrpcioTransport
+from smg_core.engines.grpc.h2.transport import H2Transport
+from smg_core.engines.kinds.table import kind
 from smg_core.engines.kv_events import (
     PART,
     KvBlocksRemoved,
@@ -33,9 +35,8 @@ from smg_core.engines.kv_events import (
     cut,
     size,
 )
-from smg_core.engines.shared_kv_events import kv_events_call
 from smg_core.engines.status import cursor_refused, not_offered
-from smg_core.engines.target import Target
+from smg_core.engines.token_ids.client import EngineClient, KvReader
 from smg_core.errors import EngineGarbled, SmgError, WorkerGone
 from smg_core.request import Sampling
 from smg_core.simulator.all_codecs import server_codecs
@@ -128,7 +129,7 @@ def way(request: pytest.FixtureRequest) -> Callable[[Target], Transport]:
 
 
 def client_of(engine: SimulatedEngine, name: str, way: Callable[[Target], Transport] = H2Transport) -> EngineClient:
-    return EngineClient(dialect(name).codec(), way(Target.parse(engine.target)))
+    return EngineClient(kind(name).codec(), way(Target.parse(engine.target)))
 
 
 async def subscribed(client: EngineClient, mirror: Mirror, engine: SimulatedEngine, after: int | None = None) -> Call:

@@ -7,8 +7,9 @@ from math import inf, nan
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.engine_kinds import DIALECTS
 
-from smg_core.engines.dialects import DIALECTS, dialect
+from smg_core.engines.kinds.table import kind
 from smg_core.engines.pooling import vector_of
 from smg_core.errors import EngineGarbled
 from smg_core.simulator.all_codecs import server_codecs
@@ -21,7 +22,7 @@ SERVERS = {each.service: each for each in server_codecs(rust=False, shared=lambd
 
 def test_the_dialects_that_make_vectors_say_so_and_no_others():
     for name in DIALECTS:
-        codec = dialect(name).codec()
+        codec = kind(name).codec()
         call = codec.embed("r", TokenIds([1]))
         assert (call is None) == (name in MAKES_NONE)
         carried = {"embed"} if name == "vllm" else {"embed", "classify", "score"}
@@ -34,7 +35,7 @@ def test_the_dialects_that_make_vectors_say_so_and_no_others():
     values=st.lists(NUMBERS, min_size=1, max_size=50),
 )
 def test_ids_and_vectors_pass_the_wire_unchanged(name, ids, values):
-    call = dialect(name).codec().embed("r-1", TokenIds(ids))
+    call = kind(name).codec().embed("r-1", TokenIds(ids))
     assert call is not None
     _, service, method = call.path.split("/")
     server = SERVERS[service]
@@ -47,7 +48,7 @@ def test_ids_and_vectors_pass_the_wire_unchanged(name, ids, values):
 @pytest.mark.parametrize("name", sorted(set(DIALECTS) - MAKES_NONE))
 @given(message=st.binary(max_size=60))
 def test_a_message_of_any_bytes_is_a_vector_or_is_refused(name, message):
-    call = dialect(name).codec().embed("r-1", TokenIds([1]))
+    call = kind(name).codec().embed("r-1", TokenIds([1]))
     with suppress(EngineGarbled):
         assert len(call.parse(message).values) > 0
 

@@ -17,7 +17,7 @@ from tests.gateway.vision_models import llava, picture, qwen2_audio, qwen2_vl
 from tests.shared import PATIENCE
 
 from smg_core.engines.base import EngineFacts, Pixels
-from smg_core.engines.dialects import DIALECTS
+from smg_core.engines.kinds.table import ENGINE_KINDS
 from smg_core.errors import Overloaded, UnsupportedParameter
 from smg_core.http.settings import MediaConfig
 from smg_core.models.media_service import GatewayMedia
@@ -92,7 +92,7 @@ async def test_an_engine_that_says_what_it_takes_is_sent_nothing_else(
             refuse_unless_taken([item("red")], "m", model.kinds & said)
     refuse_unless_taken([item("red")], "m", model.kinds & {"image"})
 
-    monkeypatch.setitem(DIALECTS, "bare", attrs.evolve(DIALECTS["vllm"], packing=None))
+    monkeypatch.setitem(ENGINE_KINDS, "bare", attrs.evolve(ENGINE_KINDS["vllm"], packing=None))
     loaded = await model.load([item("red")], pixels=Pixels())
     (anchor,) = {rule.anchor for rule in model._preparer.rules if rule.modality == "image"}
     placed = await model.place(TokenIds([1, anchor]), loaded)

@@ -20,7 +20,7 @@ from tokenizers import AddedToken, Tokenizer
 
 from smg_core import Config, Gateway
 from smg_core.engines.base import EngineFacts
-from smg_core.engines.client import EngineClient
+from smg_core.engines.token_ids.client import EngineClient
 from smg_core.errors import WorkerGone
 from smg_core.http.settings import MediaConfig, ModelConfig
 from smg_core.models import loading

@@ -12,9 +12,9 @@ from tests.core.pipeline.prompt.test_prepare import HELLO, model
 from tests.shared import PATIENCE
 
 from smg_core.clock import SystemClock
-from smg_core.engines.client import EngineClient
-from smg_core.engines.dialects import dialect
-from smg_core.engines.h2.transport import H2Transport
+from smg_core.engines.grpc.h2.transport import H2Transport
+from smg_core.engines.kinds.table import kind
+from smg_core.engines.token_ids.client import EngineClient
 from smg_core.errors import SmgError
 from smg_core.pipeline.answer.answer import Answer, StreamedAnswer, WholeAnswer
 from smg_core.pipeline.answer.trace import Trace
@@ -119,7 +119,7 @@ async def road(
             worker = registry.add(WorkerSpec(engine.target, name=f"w{number}"))
             transport = H2Transport(engine.target)
             stack.push_async_callback(transport.close)
-            codec = dialect("vllm").codec()
+            codec = kind("vllm").codec()
             worker.engine, worker.facts = EngineClient(codec, transport), codec.facts
             registry.serve(worker, ("m",))
             registry.signal(worker, "joined")

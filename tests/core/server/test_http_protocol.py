@@ -14,20 +14,19 @@ import uvicorn
 from tests.shared import PATIENCE
 
 from smg_core.apis import ALL
-from smg_core.serving.spec import table_of
 from smg_core.hooks import ExchangeEnded, Observer
 from smg_core.http.bodies import Pace
 from smg_core.http.exchange import DISCONNECT
 from smg_core.http.framing import path_of_target
 from smg_core.server.http_protocol import PIECE, PIECES_AT_ONCE, BoundedHttpProtocol, Refusals, protocol_class
+from smg_core.serving.spec import table_of
+
+ENVELOPES = table_of(ALL).envelopes
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-ENVELOPES = table_of(ALL).envelopes
-
-
 def anyio_backend() -> str:
     return "asyncio"
 
@@ -122,7 +121,13 @@ async def serving(
     *, body_rate: float = 0.0, ws: Any = "none", keep_alive: int = 3600, **bounds: Any
 ) -> AsyncIterator[Running]:
     app, told = Echo(), Told()
-    made = protocol_class(2048, 10.0, Pace(10.0, 60.0, body_rate), **bounds, refusals=Refusals(cast("Observer", told), envelopes=ENVELOPES))
+    made = protocol_class(
+        2048,
+        10.0,
+        Pace(10.0, 60.0, body_rate),
+        **bounds,
+        refusals=Refusals(cast("Observer", told), envelopes=ENVELOPES),
+    )
     config = uvicorn.Config(
         app, port=0, http=made, ws=ws, lifespan="off", log_config=None, timeout_keep_alive=keep_alive
     )

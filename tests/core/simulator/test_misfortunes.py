@@ -10,9 +10,9 @@ import grpc
 import pytest
 import trustme
 from tests.core.simulator.peer import Answer, peer
+from tests.engine_kinds import DIALECTS
 from tests.shared import PATIENCE
 
-from smg_core.engines.dialects import DIALECTS
 from smg_core.errors import EngineFailed, EngineGarbled
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig

@@ -15,11 +15,11 @@ from smg_grpc_proto.generated import mlx_engine_pb2 as mlx
 from smg_grpc_proto.generated import sglang_scheduler_pb2 as sglang
 from smg_grpc_proto.generated import vllm_engine_pb2 as vllm
 from tests.core.simulator.peer import Peer, peer
+from tests.engine_kinds import DIALECTS
 from tests.shared import PATIENCE
 
 from smg_core.engines._pb import engine_pb2 as neutral
 from smg_core.engines.constraint import Constraint
-from smg_core.engines.dialects import DIALECTS
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.replies import Reply

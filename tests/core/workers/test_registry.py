@@ -245,6 +245,6 @@ def test_whether_a_worker_takes_requests_is_known_with_and_without_workers() -> 
 
     worker = registry.add(WorkerSpec("http://127.0.0.1:1", name="chat"))
     assert not registry.any_chat
-    worker.facts = EngineFacts("openai", door="chat")
+    worker.facts = EngineFacts("openai", takes_ids=False, transport="http")
     registry.serve(worker, ("m",))
     assert registry.any_chat

@@ -5,7 +5,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smg_core.engines.target import Tls
+from smg_core.engines.connections.target import Tls
 from smg_core.workers.roster_entry import RosterEntry, read_entry, written_entry
 from smg_core.workers.worker import WorkerSpec
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from smg_core.config.config import parse_file
-from smg_core.engines.target import Tls
+from smg_core.engines.connections.target import Tls
 from smg_core.settings import ConfigError
 from smg_core.workers.worker import WorkerSpec
 from smg_core.workers.worker_file import workers_of

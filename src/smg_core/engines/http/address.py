@@ -12,7 +12,10 @@ from urllib.parse import urlsplit
 
 import attrs
 
-__all__ = ["HTTP2_PREFACE", "HttpAddress", "is_http2"]
+__all__ = ["HTTP2_PREFACE", "HTTP_SCHEMES", "HttpAddress", "is_http2"]
+
+HTTP_SCHEMES = ("http", "http+unix", "https")
+"""The schemes of URLs of servers over HTTP."""
 
 HTTP2_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
 """How a client of HTTP/2 begins: the preface and an empty SETTINGS frame."""

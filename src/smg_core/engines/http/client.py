@@ -14,15 +14,15 @@ import math
 from collections.abc import Sequence
 from typing import cast
 
-from smg_core.engines.certificates import TlsContexts
+from smg_core.engines.connections.certificates import TlsContexts
+from smg_core.engines.connections.secrets import SecretHeaders
+from smg_core.engines.connections.target import Tls
 from smg_core.engines.http.address import HttpAddress
 from smg_core.engines.http.answer import AnswerReader, HttpReceiver, HttpReply
 from smg_core.engines.http.gathering import GatheredReply
 from smg_core.engines.http.places import ConnectionPlaces, PlaceKind
 from smg_core.engines.http.request import request_head
-from smg_core.engines.secrets import SecretHeaders
 from smg_core.engines.settings import EnginesConfig
-from smg_core.engines.target import Tls
 from smg_core.errors import EngineFailed, EngineGarbled, EngineStalled, EngineTimeout, SmgError, WorkerBusy, WorkerGone
 
 __all__ = ["HttpCall", "HttpClient"]

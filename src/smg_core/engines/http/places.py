@@ -7,7 +7,7 @@ that waits, and else to the oldest call, unless it is one of those kept for ques
 from enum import Enum, auto
 from typing import Generic, Protocol, TypeVar
 
-from smg_core.engines.call_queue import CallQueue, QueuedCall
+from smg_core.engines.connections.call_queue import CallQueue, QueuedCall
 from smg_core.engines.settings import EnginesConfig
 
 __all__ = ["ConnectionPlaces", "PlaceKind", "PlaceTaker"]

@@ -1,10 +1,9 @@
-"""Engines that speak chat: servers of the Chat Completions API behind the gateway. A request goes in, events come out.
+"""Engines that take whole requests: servers of the Chat Completions API. A request goes in, events come out.
 
-engine              `OpenAiEngine`: the HTTP client (edge); all other modules are pure
-body, messages      write a `GenerationRequest` as the body of a request
-fields              which fields of a request are written, and the refusal of all others
-chunks              the wire types that are read
-events              reads the stream
-answers             reads HTTP errors, errors in the stream, and the list of models
-address             reads the server's URL
+engine                      `OpenAiEngine`: the client (edge)
+asking                      which route a generation is asked at, and who reads the answer; pure, like all below but `pooled`
+body, messages, as_written  write a `GenerationRequest` as the body of a request; fields: which of its fields are written
+events, chunks              read the stream; answers: read HTTP errors, errors in the stream and the list of models
+pooled, pooled_routes       pooled work: what the server can do, and having it done; embeddings, scoring: what is sent and read
+speech                      recordings, at OpenAI's routes for them
 """

@@ -14,6 +14,8 @@ import attrs
 
 from smg_core.engines.base import EngineFacts, EngineSink, ModelInfo
 from smg_core.engines.calls import AnswerCall
+from smg_core.engines.connections.secrets import SecretHeaders
+from smg_core.engines.connections.target import Tls
 from smg_core.engines.elsewhere import Elsewhere
 from smg_core.engines.http.address import HTTP2_PREFACE, is_http2
 from smg_core.engines.http.answer import HttpReply
@@ -29,9 +31,7 @@ from smg_core.engines.openai.answers import (
 from smg_core.engines.openai.asking import Asking, asking
 from smg_core.engines.openai.pooled import PooledWork
 from smg_core.engines.pooling import PoolCall, Vector
-from smg_core.engines.secrets import SecretHeaders
 from smg_core.engines.settings import EnginesConfig
-from smg_core.engines.target import Tls
 from smg_core.engines.upkeep import Adapter, EngineReply, EngineTask
 from smg_core.errors import EngineGarbled, ReadingFailed, SmgError, WorkerGone
 from smg_core.events import Event
@@ -147,7 +147,8 @@ class OpenAiEngine:
     def _facts(self, context_length: int) -> EngineFacts:
         return EngineFacts(
             dialect="openai",
-            door="chat",
+            takes_ids=False,
+            transport="http",
             constraints=_CONSTRAINTS if self._extras else _OPENAI_CONSTRAINTS,
             prompt_logprobs=False,
             cache_salt=self._extras,

@@ -1,6 +1,6 @@
 """One call of one engine: turns what the engine pushes into events, and keeps how the call ended.
 
-An engine pushes into an `Attempt`, through either door: outputs of token ids, which an `OutputProcessor` reads, or events of an
+An engine of either role pushes into an `Attempt`: outputs of token ids, which an `OutputProcessor` reads, or events of an
 engine that speaks chat, which a `ChatReader` reads. The attempt pushes the resulting events into its `EventReceiver` (the
 `Answer`). All of this happens in one plain call on the event loop's thread.
 

@@ -1,7 +1,7 @@
 """Calls of engines that take the request itself (edge).
 
 Decides where the request is written for such an engine: a long one in a thread. Above: engine_call. Below: weight, prepare,
-the executor, the engines of the chat door.
+the executor, the engines that take requests.
 """
 
 from collections.abc import Callable, Sequence

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from smg_core.engines.base import ChatEngine, Engine, EngineRequest, IdsEngine, RequestMedia
 from smg_core.engines.calls import AnswerCall
-from smg_core.engines.fan_out import FanOut, requests_of
+from smg_core.engines.token_ids.fan_out import FanOut, requests_of
 from smg_core.errors import InternalError, SmgError
 from smg_core.hooks import FirstToken
 from smg_core.pipeline.answer.attempt import Attempt, EventReceiver
@@ -137,7 +137,7 @@ class EngineCall:
     async def _open(self, connect_timeout: float | None) -> AnswerCall | None:
         fit = self._fit
         if isinstance(fit, FitForChat):
-            chat: ChatEngine = self.engine  # type: ignore[assignment]  # facts.door says which of the two it is
+            chat: ChatEngine = self.engine  # type: ignore[assignment]  # `takes_ids` says which of the two it is
             asked, lora = replace(fit.request, id=self.id), lora_at(self.step.chosen, self.step.prompted.model.adapter)
             metadata = self.outgoing.metadata
             return await self._chat.begin(

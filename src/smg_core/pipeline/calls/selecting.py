@@ -338,7 +338,7 @@ class Selecting:
         model = self._models.get(prompted.request.model)
         if model is prompted.model or model is None or model.tokenizer is prompted.model.tokenizer:
             return
-        if prompted.model.tokenizer is not None and any(each.facts.door == "ids" for each in candidates):
+        if prompted.model.tokenizer is not None and any(each.facts.takes_ids for each in candidates):
             raise NoWorker(f"The model '{prompted.model.name}' was replaced meanwhile.", retry_after=1.0)
 
     def _refuse_for_now(self, prompted: Prompted, role: WorkerRole) -> None:
@@ -379,7 +379,7 @@ def understand_each_other(prefill: Worker, decode: Worker) -> bool:
 def can_go_on(prompted: Prompted, received: int, worker: Worker) -> bool:
     """Whether a worker's engine takes ids, and has room for `received` tokens and one more behind the prompt."""
     context = worker.facts.context_length
-    return worker.facts.door == "ids" and (not context or len(prompted.ids) + received < context)
+    return worker.facts.takes_ids and (not context or len(prompted.ids) + received < context)
 
 
 def able(prompted: Prompted, candidates: tuple[Worker, ...]) -> tuple[Worker, ...]:

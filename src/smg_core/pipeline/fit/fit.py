@@ -84,7 +84,7 @@ def fit(prompted: Prompted, facts: EngineFacts) -> Fit:
             f"The model '{prompted.model.name}' writes no text: it makes embeddings.", param="model"
         )
     _refuse_unsupported(prompted, facts)
-    if facts.door == "chat":
+    if not facts.takes_ids:
         return _for_chat(prompted, facts)
     tokenizer = prompted.model.tokenizer
     if tokenizer is None:
@@ -238,9 +238,9 @@ def _refuse_unsupported(prompted: Prompted, facts: EngineFacts) -> None:
     asked = request.sampling
     if facts.context_length != prompted.model.context_length and prompted.ids:
         refuse_too_long(request, len(prompted.ids), facts.context_length)
-    if request.prompt is not None and facts.door == "chat":
+    if request.prompt is not None and not facts.takes_ids:
         raise UnsupportedParameter("This model's engine takes messages, and no prompt as it stands.", param="prompt")
-    if asked.token_ids and facts.door == "chat":
+    if asked.token_ids and not facts.takes_ids:
         raise UnsupportedParameter("This model's engine tells no token ids.", param="sampling.token_ids")
     _refuse_sampling(asked, facts)
     if request.transcription is not None and request.transcription.timed and not facts.speech:

@@ -251,7 +251,7 @@ def _go_on(prompted: Prompted, tries: Tries, placement: Placement, terms: Terms)
         return
     reasons = tries.differs(prompted, placement)
     trusted = within_vocabulary(going_on.reader, prompted.model.vocab_size)
-    if not terms.answer.committed and (reasons or not trusted or placement.last.worker.facts.door != "ids"):
+    if not terms.answer.committed and (reasons or not trusted or not placement.last.worker.facts.takes_ids):
         tries.going_on = None
         return
     if not trusted or not tries.may_differ(reasons):

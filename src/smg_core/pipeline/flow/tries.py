@@ -136,7 +136,7 @@ class Tries:
     def differs(self, prompted: Prompted, placement: Placement) -> tuple[Inexact, ...]:
         """Why the turn that goes on at `placement` could differ from the one that was begun."""
         facts = placement.last.worker.facts
-        if self.going_on is None or facts.door != "ids":
+        if self.going_on is None or not facts.takes_ids:
             return ()
         fit, reader = fitted(prompted, facts), self.going_on.reader
         return inexact(request_for(fit, reader), facts, reader) if isinstance(fit, FitForIds) else ()

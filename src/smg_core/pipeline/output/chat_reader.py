@@ -3,7 +3,7 @@
 The engine's own `Started` and `Usage` are kept for the counts; `Done` is dropped; `Failed` becomes the turn's error. What
 holds for answers of engines that take ids is held here too: tool calls are numbered on from those of earlier turns, and only
 those that may be made are passed on; white space alone beside anything else is no content; a text is checked against its
-format. The counterpart of `OutputProcessor` for the second door. Pure. Above: pipeline.answer.attempt. Below: events.
+format. The counterpart of `OutputProcessor` for engines that take requests. Pure. Above: pipeline.answer.attempt. Below: events.
 """
 
 from collections.abc import Callable, Sequence

@@ -28,8 +28,8 @@ class Echo:
 
 
 class EchoReader:
-    """The echo of one turn. The prompt's logprobs may come in several outputs, as `engines.slices` cuts them; their text is cut
-    accordingly. They are made readable once for all `choices`."""
+    """The echo of one turn. The prompt's logprobs may come in several outputs, as `engines.token_ids.slices` cuts them; their
+    text is cut accordingly. They are made readable once for all `choices`."""
 
     def __init__(self, echo: Echo, choices: int, tokenizer: Tokenizer) -> None:
         self.echo = echo

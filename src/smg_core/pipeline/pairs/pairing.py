@@ -15,7 +15,6 @@ from msgspec.structs import replace
 from smg_core.clock import CallLater, Clock, Handle
 from smg_core.engines.base import Encoded, Engine, EngineOutput, EngineRequest, EngineSink, IdsEngine, ItemizedMedia
 from smg_core.engines.calls import AnswerCall
-from smg_core.engines.fan_out import FanOut
 from smg_core.engines.handover import (
     KvEnd,
     decode_request,
@@ -24,6 +23,7 @@ from smg_core.engines.handover import (
     not_handed_over,
     prefill_request,
 )
+from smg_core.engines.token_ids.fan_out import FanOut
 from smg_core.errors import (
     ClientGone,
     DeadlineExceeded,

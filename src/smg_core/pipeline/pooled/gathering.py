@@ -296,7 +296,7 @@ class Gathering:
     def _asked(self, call_id: str, group: tuple[int, ...], worker: Worker) -> PoolCall:
         """What a worker is sent for these inputs."""
         items, request = [self._items[place] for place in group], self._request
-        if worker.facts.door == "ids":
+        if worker.facts.takes_ids:
             if request.kind == "embed" and request.activation is False:
                 raise UnsupportedParameter("This engine's protocol cannot ask for raw vectors.", param="activation")
             return PoolCall(

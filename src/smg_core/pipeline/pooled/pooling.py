@@ -92,7 +92,7 @@ class Pooling:
         known = self._registry.candidates(name, exclude)
         found = tuple(each for each in known if can_do(each.facts, request, has_ids=item.ids is not None))
         if not found and request.kind == "score":  # the operator says that servers can which do not say it themselves
-            found = tuple(each for each in known if each.facts.door == "chat")
+            found = tuple(each for each in known if not each.facts.takes_ids)
         if not found:
             raise no_such_work(name, request, [each.facts for each in known])
         return found

@@ -50,12 +50,12 @@ def can_do(facts: EngineFacts, request: PoolRequest, *, has_ids: bool) -> bool:
     """Whether an engine of these facts can do this pooled work. `has_ids`: the gateway has made the ids of the inputs."""
     if request.kind == "next_token":
         return has_ids and gives_next_tokens(facts)
-    return request.kind in facts.pools and (has_ids or facts.door == "chat")
+    return request.kind in facts.pools and (has_ids or not facts.takes_ids)
 
 
 def gives_next_tokens(facts: EngineFacts) -> bool:
     """Whether an engine can be asked how likely tokens are to come next."""
-    return facts.generates and facts.door == "ids" and facts.logprobs
+    return facts.generates and facts.takes_ids and facts.logprobs
 
 
 def judged(

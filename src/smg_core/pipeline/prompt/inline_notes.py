@@ -12,7 +12,7 @@ __all__ = ["told_in_words"]
 
 
 def told_in_words(request: GenerationRequest) -> GenerationRequest:
-    """The request in words that every door knows; the same object for most."""
+    """The request in words that every engine knows; the same object for most."""
     if any(message.role == "tool" and any(map(_failed, message.parts)) for message in request.messages):
         request = replace(request, messages=tuple([_with_errors(message) for message in request.messages]))
     if request.reasoning.between_tools:

@@ -9,9 +9,9 @@ import pytest
 from tests.shared import PATIENCE
 
 from smg_core.engines.base import Transport
+from smg_core.engines.connections.target import Target
 from smg_core.engines.settings import EnginesConfig
 from smg_core.engines.status import error_from_status
-from smg_core.engines.target import Target
 from smg_core.errors import (
     EngineFailed,
     EngineGarbled,

@@ -12,9 +12,9 @@ import trustme
 from tests.peers import stop
 
 from smg_core.engines.base import Transport
-from smg_core.engines.grpc_transport import GrpcioTransport
+from smg_core.engines.connections.target import Target, Tls
+from smg_core.engines.grpc.grpcio import GrpcioTransport
 from smg_core.engines.settings import EnginesConfig
-from smg_core.engines.target import Target, Tls
 from smg_core.errors import EngineTimeout, SmgError, WorkerGone
 
 from .conftest import Bench, Certificates

@@ -14,9 +14,9 @@ from tests.gateway.conftest import eventually
 from tests.peers import listening
 from tests.shared import PATIENCE
 
+from smg_core.engines.connections.target import Tls
 from smg_core.engines.http.client import HttpClient
 from smg_core.engines.settings import EnginesConfig
-from smg_core.engines.target import Tls
 from smg_core.errors import (
     EngineFailed,
     EngineGarbled,

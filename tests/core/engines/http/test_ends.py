@@ -8,13 +8,15 @@ from typing import Any
 import attrs
 import pytest
 from tests.core.engines.http.test_client import Peer, Say, say
+from tests.engine_kinds import HTTP_DIALECTS
 from tests.peers import listening
 from tests.shared import PATIENCE
 
 from smg_core.engines.base import EngineRequest
 from smg_core.engines.calls import AnswerCall
-from smg_core.engines.http.dialects import CHAT, HTTP_DIALECTS
-from smg_core.engines.http.opening import open_engine
+from smg_core.engines.kinds.http import CHAT
+from smg_core.engines.kinds.kind import EnginePlace
+from smg_core.engines.kinds.opening import open_engine
 from smg_core.engines.settings import EnginesConfig
 from smg_core.errors import SmgError
 from smg_core.request import GenerationRequest, Message, Sampling, Text
@@ -83,7 +85,8 @@ async def talking(dialect: str, *answers: Say, **bounds: Any) -> AsyncIterator[T
     async with listening(peer.take) as port:
         limits = EnginesConfig(**bounds)
         url = f"http://127.0.0.1:{port}"
-        engine = open_engine(dialect, url, model="m", headers=(), tls=None, limits=limits, connect_timeout=PATIENCE)
+        place = EnginePlace(url, dialect, model="m", limits=limits, connect_timeout=PATIENCE)
+        engine = await open_engine(place)
         try:
             yield Talk(engine, peer)
         finally:

@@ -166,7 +166,7 @@ async def test_the_server_is_asked_by_its_own_name_and_says_what_it_is() -> None
         sink = await heard(engine, asked(model="an alias of ours"))
 
     assert (info.model, info.context_length, facts.context_length) == ("sim", facts.context_length, info.context_length)
-    assert (facts.door, facts.dialect, facts.loads, facts.prompt_logprobs) == ("chat", "openai", False, False)
+    assert (facts.takes_ids, facts.dialect, facts.loads, facts.prompt_logprobs) == (False, "openai", False, False)
     assert sink.text() == "Yes."
 
 

@@ -316,7 +316,7 @@ async def test_each_choice_of_a_turn_is_gone_on_with_in_a_call_of_its_own() -> N
 
 async def test_an_engine_that_speaks_chat_cannot_go_on_with_ids() -> None:
     async with road(engines=dies_after(1)) as here:
-        here.workers[1].facts = EngineFacts("chat", door="chat")
+        here.workers[1].facts = EngineFacts("chat", takes_ids=False, transport="http")
         with pytest.raises(WorkerGone):
             await here.drive(taking_over(REQUEST, *map(Chosen, here.workers)))
 
@@ -463,7 +463,7 @@ async def test_an_engine_that_speaks_chat_is_asked_at_its_own_door() -> None:
     async with road() as here:
         engine = Chatting(said)
         here.worker.engine = engine  # type: ignore[assignment]
-        here.worker.facts = EngineFacts("chat", door="chat")
+        here.worker.facts = EngineFacts("chat", takes_ids=False, transport="http")
         await here.drive(two_turns(here))
 
         assert here.client.text == "<theirstheirs>"
@@ -514,7 +514,7 @@ async def test_a_long_request_is_written_for_its_engine_off_the_event_loop(
     said: list[Event] = [TextDelta(0, "theirs"), TextEnd(0), Finished(0, "stop"), Usage(9, 5)]
     async with road() as here:
         here.worker.engine = Writing(said)  # type: ignore[assignment]
-        here.worker.facts = EngineFacts("chat", door="chat")
+        here.worker.facts = EngineFacts("chat", takes_ids=False, transport="http")
         await here.drive(here.respond(replace(REQUEST, messages=(Message("user", tuple(messages)),), size=size)))
 
     assert threads == ([True] if away else [])

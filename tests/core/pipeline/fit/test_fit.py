@@ -33,7 +33,7 @@ from smg_core.tokenizer.base import EncodeReport
 from smg_core.tokens import TokenIds
 
 ABLE = EngineFacts("test", constraints=frozenset({"json_schema", "json_object", "structural_tag"}))
-CHAT = EngineFacts("test", door="chat")
+CHAT = EngineFacts("test", takes_ids=False, transport="http")
 
 
 def made(**fields: Any) -> Prompted:

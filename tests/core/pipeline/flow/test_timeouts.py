@@ -13,11 +13,11 @@ from tests.core.pipeline.road import REQUEST, Road, eventually, road
 
 from smg_core.clock import Handle
 from smg_core.engines.base import EngineFacts
-from smg_core.engines.client import EngineClient
-from smg_core.engines.dialects import dialect
-from smg_core.engines.grpc_transport import GrpcioTransport
-from smg_core.engines.h2.transport import H2Transport, UnaryReceiver
+from smg_core.engines.grpc.grpcio import GrpcioTransport
+from smg_core.engines.grpc.h2.transport import H2Transport, UnaryReceiver
+from smg_core.engines.kinds.table import kind
 from smg_core.engines.openai.engine import OpenAiEngine
+from smg_core.engines.token_ids.client import EngineClient
 from smg_core.errors import ClientGone, DeadlineExceeded, Draining, EngineStalled, SmgError, WorkerGone
 from smg_core.pipeline.calls.streaming import Streaming
 from smg_core.pipeline.flow.driver import Driver, Run
@@ -279,11 +279,11 @@ async def test_a_request_whose_engine_cannot_be_connected_to_in_its_own_time_mov
             stuck: Any
             if way == "http":
                 stuck = OpenAiEngine(f"http://127.0.0.1:{port}", model="m", connect_timeout=3600.0)
-                here.worker.facts = EngineFacts("openai", door="chat")
+                here.worker.facts = EngineFacts("openai", takes_ids=False, transport="http")
             else:
                 transport = {"h2": H2Transport, "grpcio": GrpcioTransport}[way]
                 stuck = EngineClient(
-                    dialect("vllm").codec(), transport(f"grpc://127.0.0.1:{port}", connect_timeout=3600.0)
+                    kind("vllm").codec(), transport(f"grpc://127.0.0.1:{port}", connect_timeout=3600.0)
                 )
             here.worker.engine = stuck
             try:

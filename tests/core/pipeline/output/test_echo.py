@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import smg_core.simulator
 from smg_core.engines.base import EngineLogprob, EngineOutput
-from smg_core.engines.slices import slices
+from smg_core.engines.token_ids.slices import slices
 from smg_core.events import Event, Finished, TextDelta, TokenLogprob
 from smg_core.pipeline.output.echo import Echo
 from smg_core.pipeline.output.plan import OutputPlan

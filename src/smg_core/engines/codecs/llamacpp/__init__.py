@@ -1,0 +1,1 @@
+"""The dialect of llama.cpp's own HTTP server: `http_codec`."""

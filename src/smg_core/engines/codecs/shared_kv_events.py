@@ -1,0 +1,231 @@
+"""SubscribeKvEvents as vLLM, SGLang, TensorRT-LLM and TokenSpeed have it: one request and one reply for all of them.
+
+Decides what their messages mean in the records of `kv_events`; pure. Above: the modules `calls` of these dialects. The messages
+come from the package smg-grpc-proto.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from msgspec.structs import replace
+from smg_grpc_proto.generated import common_pb2 as common
+
+from smg_core.engines.base import Unary
+from smg_core.engines.codecs.answers import parse
+from smg_core.engines.kv_events import (
+    PART,
+    KvBlockMedium,
+    KvBlocksRemoved,
+    KvBlocksStored,
+    KvCacheCleared,
+    KvEvent,
+    KvEventBatch,
+    KvSnapshot,
+    KvTier,
+    cut,
+)
+from smg_core.engines.loads import RankLoad
+
+__all__ = ["kv_events_call"]
+
+_TIERS: dict[int, KvTier] = {
+    common.KV_CACHE_TIER_DEVICE: "device",
+    common.KV_CACHE_TIER_HOST: "host",
+    common.KV_CACHE_TIER_DISK: "disk",
+    common.KV_CACHE_TIER_EXTERNAL: "external",
+}
+_LEVELS: dict[int, KvTier] = {0: "device", 1: "host", 2: "disk", 3: "external"}
+"""The same by the number that older servicers send in place of a tier."""
+
+
+def kv_events_call(service: str, after: int | None) -> Unary[Iterator[KvEventBatch]]:
+    """SubscribeKvEvents of `service`. The protocol has no word for "after batch 0": 0 asks for what the engine holds, or, of
+    servicers that keep no record of it, for what happens from now on."""
+    request = common.SubscribeKvEventsRequest(
+        start_sequence_number=after or 0, load_records_before_first_batch=True
+    ).SerializeToString()
+    return Unary(f"/{service}/SubscribeKvEvents", request, _batches)
+
+
+def _batches(message: bytes) -> Iterator[KvEventBatch]:
+    told = parse(common.KvEventBatch, message)
+    rank = max(0, told.dp_rank)
+    batch = KvEventBatch(
+        sequence=told.sequence_number,
+        rank=rank,
+        moment=told.timestamp,
+        snapshot=_snapshot(told.snapshot) if told.HasField("snapshot") else None,
+        load=_load(told.load, rank) if told.HasField("load") else None,
+        load_only=told.load.load_only,
+    )
+    return cut(batch, _events(told.events))
+
+
+def _snapshot(told: common.KvSnapshotChunk) -> KvSnapshot:
+    return KvSnapshot(index=told.index, count=told.count, blocks=told.blocks, missed=told.unknown_before)
+
+
+def _load(told: common.EngineLoad, rank: int) -> RankLoad:
+    return RankLoad(
+        rank=rank,
+        running=told.running_requests,
+        waiting=told.waiting_requests,
+        used_tokens=told.num_used_tokens,
+        max_tokens=told.max_total_num_tokens,
+        token_usage=told.token_usage,
+        tokens_per_second=told.gen_throughput,
+        cache_hit_rate=told.cache_hit_rate,
+        max_running=told.max_running_requests,
+    )
+
+
+def _events(told: Sequence[common.KvCacheEvent]) -> Iterator[KvEvent]:
+    """The events in order, none of more than `PART` blocks. An event of a kind that is not known yet is left out. An engine whose
+    blocks are one token long tells of each by itself: of a chain of such blocks one event is made, for a third of the time."""
+    chain: _Chain | None = None
+    for event in told:
+        kind = event.WhichOneof("data")
+        if chain is not None:
+            if kind == "stored" and chain.goes_on(event.stored):
+                continue
+            yield chain.made()
+            chain = None
+        if kind == "stored":
+            chain = _Chain.begun(event.stored)
+            if chain is None:
+                yield from _stored(event.stored)
+        elif kind == "removed":
+            yield from _removed(event.removed)
+        elif kind == "cleared":
+            yield KvCacheCleared(event.cleared.ownership)
+    if chain is not None:
+        yield chain.made()
+
+
+class _Chain:
+    """Events of one block each, every one behind the block of the one before, and otherwise alike."""
+
+    __slots__ = ("_first", "_hashes", "_shape", "_tokens")
+
+    def __init__(self, first: common.KvBlocksStored, shape: tuple[object, ...]) -> None:
+        (block,) = first.blocks
+        self._first, self._shape = first, shape
+        self._hashes: list[int] = [block.block_hash]
+        self._tokens: list[int] = list(block.token_ids)
+
+    @classmethod
+    def begun(cls, told: common.KvBlocksStored) -> "_Chain | None":
+        """The chain that begins with an event; None where no chain does."""
+        shape = _shape_alone(told)
+        return None if shape is None else cls(told, shape)
+
+    def goes_on(self, told: common.KvBlocksStored) -> bool:
+        """Whether this event is the next of the chain, which has it then."""
+        hashes = self._hashes
+        if told.parent_block_hash != hashes[-1] or not told.HasField("parent_block_hash"):
+            return False
+        if len(hashes) == PART or _shape_alone(told) != self._shape:
+            return False
+        (block,) = told.blocks
+        hashes.append(block.block_hash)
+        self._tokens += block.token_ids
+        return True
+
+    def made(self) -> KvBlocksStored:
+        """All of it as one event."""
+        (event,) = _stored(self._first)
+        return replace(event, hashes=self._hashes, token_ids=self._tokens) if len(self._hashes) > 1 else event
+
+
+def _shape_alone(told: common.KvBlocksStored) -> tuple[object, ...] | None:
+    """What is equal in all events of a chain; None for an event that is in none."""
+    blocks = told.blocks
+    if len(blocks) != 1:
+        return None
+    block = blocks[0]
+    size = block.block_size
+    if block.extra_keys or len(block.token_ids) != size:
+        return None
+    return (
+        size,
+        block.lora_id,
+        block.cache_level,
+        told.lora_name,
+        told.cache_salt,
+        told.tier,
+        told.locality,
+        told.group_idx,
+        told.kv_cache_spec_kind,
+        told.ownership,
+    )
+
+
+def _stored(told: common.KvBlocksStored) -> Iterator[KvBlocksStored]:
+    """Blocks that are as many tokens long stay together, as do those that the engine names without their tokens."""
+    parent = told.parent_block_hash if told.HasField("parent_block_hash") else None
+    blocks = told.blocks
+    for at in range(0, len(blocks), PART):
+        for (size, spelled), run in groupby(blocks[at : at + PART], _shape):
+            piece = _piece(told, list(run), size if spelled else 0, parent)
+            yield piece
+            parent = piece.hashes[-1]
+
+
+def _shape(block: common.KvBlock) -> tuple[int, bool]:
+    return block.block_size, len(block.token_ids) == block.block_size
+
+
+def _piece(
+    told: common.KvBlocksStored, blocks: list[common.KvBlock], spelled: int, parent: int | None
+) -> KvBlocksStored:
+    """One event of blocks that have `spelled` tokens each (0: they are not told)."""
+    first = blocks[0]
+    lora = told.lora_name or (str(first.lora_id) if first.HasField("lora_id") else "")
+    media, other_keys = _keys(blocks, {lora, told.cache_salt})
+    return KvBlocksStored(
+        hashes=[block.block_hash for block in blocks],
+        token_ids=[token for block in blocks for token in block.token_ids] if spelled else (),
+        block_size=first.block_size,
+        parent=parent,
+        media=media,
+        other_keys=other_keys,
+        lora=lora,
+        salt=told.cache_salt,
+        tier=_TIERS.get(told.tier, "") or (_LEVELS.get(first.cache_level, "") if first.HasField("cache_level") else ""),
+        remote=told.locality == common.KV_CACHE_LOCALITY_REMOTE,
+        group=told.group_idx,
+        attention=told.kv_cache_spec_kind,
+        owner=told.ownership,
+    )
+
+
+def _keys(
+    blocks: list[common.KvBlock], told: set[str]
+) -> tuple[tuple[KvBlockMedium, ...], tuple[tuple[int, str], ...]]:
+    """What the blocks' hashes cover beside tokens: media, and other keys than those that are `told` elsewhere."""
+    media: list[KvBlockMedium] = []
+    others: list[tuple[int, str]] = []
+    for at, block in enumerate(blocks):
+        for key in block.extra_keys:
+            kind = key.WhichOneof("key")
+            if kind == "multimodal":
+                media.append(KvBlockMedium(at, key.multimodal.identifier, key.multimodal.offset))
+            elif kind == "text" and key.text not in told:
+                others.append((at, key.text))
+            elif kind == "blob":
+                others.append((at, key.blob.hex()))
+            elif kind == "number":
+                others.append((at, str(key.number)))
+    return tuple(media), tuple(others)
+
+
+def _removed(told: common.KvBlocksRemoved) -> Iterator[KvBlocksRemoved]:
+    tier = _TIERS.get(told.tier, "") or (_LEVELS.get(told.cache_level, "") if told.HasField("cache_level") else "")
+    for at in range(0, len(told.block_hashes), PART):
+        yield KvBlocksRemoved(
+            hashes=told.block_hashes[at : at + PART],
+            tier=tier,
+            remote=told.locality == common.KV_CACHE_LOCALITY_REMOTE,
+            group=told.group_idx,
+            owner=told.ownership,
+        )

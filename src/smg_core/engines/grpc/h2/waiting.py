@@ -1,0 +1,35 @@
+"""The calls of one HTTP/2 connection that wait for a free stream, and which streams are kept for questions about the engine.
+
+Questions go before all other calls (`engines.connections.call_queue`), and the last few streams are theirs:
+`EnginesConfig.question_calls`, and at most an eighth of what the engine takes. Pure. Above: `connection`.
+"""
+
+from smg_core.engines.connections.call_queue import CallQueue
+from smg_core.engines.grpc.h2.stream import H2Stream
+from smg_core.engines.settings import EnginesConfig
+
+__all__ = ["WaitingCalls"]
+
+_FEW = 8
+
+
+class WaitingCalls(CallQueue[H2Stream]):
+    """The queue of one connection, with what the streams are for."""
+
+    __slots__ = ()
+
+    def __init__(self, limits: EnginesConfig) -> None:
+        super().__init__(limits, "for a free stream")
+
+    def sends_now(self, call: H2Stream, used: int, most: int) -> bool:
+        """Whether a new call need not wait, with `used` streams in use of `most`."""
+        return self._has_stream(call, used, most) and not (self.questions if call.question else len(self))
+
+    def next(self, used: int, most: int) -> H2Stream | None:
+        """Remove the call that is to be sent now, with `used` streams in use of `most`; None where there is none."""
+        call = self.first()
+        return self.take() if call is not None and self._has_stream(call, used, most) else None
+
+    def _has_stream(self, call: H2Stream, used: int, most: int) -> bool:
+        kept = 0 if call.question else min(self._limits.question_calls, most // _FEW)
+        return used < most - kept
