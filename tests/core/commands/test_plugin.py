@@ -17,9 +17,9 @@ from smg_core.middleware.entries import parse_entries
 from smg_core.settings import ConfigError
 from smg_core.wasm.loading import WasmPlugins
 
-GUESTS = Path(__file__).parent.parent / "guests"
-EXAMPLES = Path(__file__).parents[2] / "examples" / "plugins"
-SERVICES = Path(__file__).parent.parent.parent / "build" / "services"
+GUESTS = Path(__file__).parent.parent.parent / "guests"
+EXAMPLES = Path(__file__).parents[3] / "examples" / "plugins"
+SERVICES = Path(__file__).parent.parent.parent.parent / "build" / "services"
 NEEDED = ("clang", "wasm-ld", "node")
 
 
@@ -169,7 +169,7 @@ def test_the_first_plugin_builds_and_the_guests_of_the_tests_are_what_is_shipped
 @pytest.mark.services
 def test_the_adapter_is_what_is_shipped(tmp_path: Path) -> None:
     assert all(shutil.which(each) for each in NEEDED), "tools/services.sh installs them"
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[3]
     built, shipped = tmp_path / "adapter.wasm", root / "src" / "smg_core" / "wasm" / "adapter" / "adapter.wasm"
     subprocess.run(["sh", root / "tools" / "build_adapter.sh", built], check=True)
     assert built.read_bytes() == shipped.read_bytes()

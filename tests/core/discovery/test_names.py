@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from smg_core.apis import PERMISSIONS
 from smg_core.config.check import check
 from smg_core.config.config import Config
 from smg_core.discovery.names import DnsName, Host, Service, dns_name, interval, server_address, workers_of_records
@@ -57,7 +58,7 @@ def _fields(name: DnsName) -> dict[str, Any]:
 )
 def test_a_name_that_is_wrong_stops_the_start_with_a_sentence(text: str, said: str) -> None:
     with pytest.raises(ConfigError, match=r"^discovery\.dns: ") as caught:
-        check(Config(discovery=DiscoveryConfig(dns=(text,))))
+        check(Config(discovery=DiscoveryConfig(dns=(text,))), PERMISSIONS)
     assert said in str(caught.value)
 
 
@@ -77,7 +78,7 @@ def test_a_server_is_an_address_with_or_without_a_port(text: str, address: tuple
 @pytest.mark.parametrize("text", ["ns.example", "10.0.0.53:", "10.0.0.53:0", "10.0.0.53:dns", "10.0.0.53:70000"])
 def test_a_server_that_is_no_address_stops_the_start(text: str) -> None:
     with pytest.raises(ConfigError, match=r"^discovery\.dns_servers: "):
-        check(Config(discovery=DiscoveryConfig(dns_servers=(text,))))
+        check(Config(discovery=DiscoveryConfig(dns_servers=(text,))), PERMISSIONS)
 
 
 def test_each_address_is_a_worker() -> None:

@@ -31,7 +31,7 @@ from smg_core.wire.base import Incoming
 from smg_core.wire.compat import Compat
 from smg_core.wire.settings import LimitsConfig
 
-CAPTURES = Path(__file__).parents[2] / "captures"
+CAPTURES = Path(__file__).parents[4] / "captures"
 TOOL = {"type": "function", "name": "look", "parameters": {"type": "object"}}
 CALL = {"type": "function_call", "call_id": "call_1", "name": "look", "arguments": "{}", "id": "fc_1"}
 OUTPUT = {"type": "function_call_output", "call_id": "call_1", "output": "seen"}
@@ -238,7 +238,7 @@ def test_the_choice_of_a_subset() -> None:
 
 def test_a_schema_is_held_to() -> None:
     asked = decode(text={"format": {"type": "json_schema", "name": "p", "schema": {"type": "object"}}})
-    assert asked.generation.response_format == SchemaFormat({"type": "object"}, "p")
+    assert asked.generation.response_format == SchemaFormat({"type": "object"}, "p", told="wished")
 
 
 # ------------------------------------------------------------------------------------------------------------- captures
