@@ -624,6 +624,7 @@ LIBRARY_CONSTANTS: dict[str, str] = {
         smg_parsers.parser: HOLD_LIMIT _OWED_LIMIT
         smg_parsers.partial_json: MAX_DEPTH
         smg_parsers.tool_blocks: HEADER_LIMIT
+        smg_parsers.tool_messages: HEADER_LIMIT
         smg_parsers.tool_json: QUOTED_LIMIT
         smg_parsers.tool_xml: VALUE_LIMIT
         smg_parsers.tool_xml_ends: _CLOSING_TAGS _MISSPELLING
