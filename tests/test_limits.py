@@ -635,6 +635,7 @@ LIBRARY_CONSTANTS: dict[str, str] = {
         smg_parsers.constraint_arguments: MAX_NESTING MAX_REF_DEPTH MAX_UNION_DEPTH
         smg_parsers.lark: MOST_CHARACTERS MOST_DEFINITIONS MOST_NESTING MOST_REPEATS MOST_TOKENS _TRANSLATED
         smg_parsers.patterns: MOST_CHARACTERS MOST_NESTING MOST_REPEATS
+        smg_parsers.template_patterns: MOST_ALTERNATIVES MOST_CHARACTERS MOST_NESTING
     """,
     CHECK: """
         smg_parsers.lab: CONSERVATION_LIMIT NASTY_LIMIT
