@@ -125,7 +125,7 @@ _TABLE: Final = (
     Family("qwen3_coder", ("qwen3-coder", "qwen3_coder"), NONE, (QWEN_XML,), source=NOTES),
     Family(
         "qwen35",
-        ("qwen3.5", "qwen3.6", "qwen3-5", "qwen3_5"),
+        ("qwen3.5", "qwen3.6", "qwen3-5", "qwen3_5", "minicpm-v-4.6"),
         THINK_OPEN,
         (QWEN_XML,),
         templates=("<function=",),
