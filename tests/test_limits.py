@@ -629,6 +629,7 @@ LIBRARY_CONSTANTS: dict[str, str] = {
         smg_parsers.parser: HOLD_LIMIT _OWED_LIMIT
         smg_parsers.partial_json: MAX_DEPTH
         smg_parsers.tool_blocks: HEADER_LIMIT
+        smg_parsers.tool_messages: HEADER_LIMIT
         smg_parsers.tool_json: QUOTED_LIMIT
         smg_parsers.tool_xml: VALUE_LIMIT
         smg_parsers.tool_xml_ends: _CLOSING_TAGS _MISSPELLING
@@ -639,6 +640,7 @@ LIBRARY_CONSTANTS: dict[str, str] = {
         smg_parsers.constraint_arguments: MAX_NESTING MAX_REF_DEPTH MAX_UNION_DEPTH
         smg_parsers.lark: MOST_CHARACTERS MOST_DEFINITIONS MOST_NESTING MOST_REPEATS MOST_TOKENS _TRANSLATED
         smg_parsers.patterns: MOST_CHARACTERS MOST_NESTING MOST_REPEATS
+        smg_parsers.template_patterns: MOST_ALTERNATIVES MOST_CHARACTERS MOST_NESTING
     """,
     CHECK: """
         smg_parsers.lab: CONSERVATION_LIMIT NASTY_LIMIT

@@ -11,10 +11,11 @@ The modules, in the order of a reading:
     base                    the pieces, the errors, `Sink`, and what a grammar is
     parser                  `Parser`: splits one output into pieces
     models, model_ids       which family a model belongs to; how model ids are compared
-    family, table, formats  what a family is, the table of all families, and the formats in it
+    family, table, table_2026, formats  what a family is, the table of all families, and the formats in it
+    response_templates (with template_patterns)    a family made of what a model's own files say of its output
     checked                 what a field of a family may be
     reasoning, markers, channels, citations    the markers of reasoning, how markers are found, what else they mark
-    tool_json, tool_xml (with tool_xml_tags, tool_xml_ends), tool_pythonic, tool_blocks    one grammar per kind of call
+    tool_json, tool_xml (with tool_xml_tags, tool_xml_ends), tool_pythonic, tool_blocks, tool_messages    one grammar per kind
     partial_json, literals, coerce    JSON and other values, read as they arrive; text to JSON by a schema
     constraints (with constraint_shapes, patterns)    what an engine is told so that calls conform
     free_text, json_mending    tools that take free text; answers that must be JSON

@@ -55,6 +55,14 @@ def property_schema(schema: Schema, name: str) -> Schema:
     return extra if isinstance(extra, Mapping) else {}
 
 
+def unquoted(text: str) -> str:
+    """The string that a text writes as JSON, without its quotes; else the text as it is."""
+    written = text.strip()
+    if written[:1] != '"' or not is_json(written):
+        return text
+    return str(json.loads(written))
+
+
 def property_names(schema: Schema) -> frozenset[str] | None:
     """The names of a tool's arguments; None if its schema does not list them."""
     found = [part.get("properties") for part in _unfold(schema, schema)]

@@ -121,6 +121,11 @@ _M3 = "]<]minimax[>["
 _STEP3 = '<｜tool_call_begin｜>function<｜tool_sep｜><steptml:invoke name="{name}">'
 _STEP3_BODY = Body('<steptml:parameter name="{key}">', "</steptml:parameter>")
 
+_ATEM = Shape(
+    ' to={name}<|message|><atem:function_calls>\n<atem:invoke name="{name}">\n', "</atem:invoke>\n</atem:function_calls>", None,
+    Body('<atem:parameter name="{key}">', "</atem:parameter>\n"), between="<|eom|><|start|>assistant",
+    think=(" to=self<|message|>", "<|eom|><|start|>assistant"), answer=((" to=user<|message|>",), ()), headed=True,
+)  # fmt: skip
 _V31 = Shape("<｜tool▁call▁begin｜>{name}<｜tool▁sep｜>", "<｜tool▁call▁end｜>", _V3[0], outer=_V3, think=THINK)
 _MISTRAL_V11 = Shape("[TOOL_CALLS]{name}[ARGS]", "", "[TOOL_CALLS]")
 _PYTHONIC = Shape("{name}(", ")", None, PYTHON, ("[", "]"), ", ")
@@ -248,5 +253,26 @@ SHAPES: dict[str, Shape] = {
         think=("<|message_model|><|content_thinking|>", "<|end_message|>"),
         answer=(("<|message_model|>", "<|content_text|>"), ("<|end_message|>", "<|content_model_end_sampling|>")),
     ),
+    "muse_glimmer": _ATEM,
+    "muse_spark": _ATEM,
+    "beam": Shape(
+        " to={name}<|channel|>analysis <|constrain|>xml<|message|>", "<|call|>", None,
+        Body('<rfl:parameter name="{key}">\n', "\n</rfl:parameter>"), between="<|start|>assistant",
+        think=("<|channel|>analysis<|message|>", "<|end|><|start|>assistant"),
+        answer=(("<|channel|>final<|message|>",), ()), headed=True,
+    ),
+    **{family: _pairs("tool_call", PAIR_LINES, line="\n", between="\n") for family in ("laguna", "hyperclovax_think")},
+    "spark25": _pairs("tool_call", replace(PAIRS, close="</arg_value>\n"), line="\n", between="\n"),
+    "trinity": _hermes(think=THINK),
+    **{family: _coder(CODER, "\n", THINK) for family in ("trinity_thinking", "step5")},
+    "cohere_north": Shape(
+        _COHERE_CALL, "}", "<|START_ACTION|>", outer=_COHERE, between=",\n    ", think=("<|START_THINKING|>", "<|END_THINKING|>"),
+        answer=(("<|START_TEXT|>",), ("<|END_TEXT|>",)),
+    ),
+    "solar_open2": Shape(
+        "<|tool_call:start|>{name}\n", "<|tool_call:end|>", "<|tool_call:start|>",
+        Body("<|tool_arg:start|>{key}<|tool_arg:value|>", "<|tool_arg:end|>\n"), between="\n",
+        think=("<|think:start|>", "<|think:end|>"),
+    ),
 }  # fmt: skip
-"""How each family writes calls. Families without a row (kimi_vl, plain) are forced by JSON schema."""
+"""How each family writes calls. Families without a row (kimi_vl, plain, hyperclovax_think_14b) are forced by JSON schema."""

@@ -2,12 +2,13 @@
 
 Decides: from a model id, a chat template or a name, one row of the table. There is no default: if no row fits, an error says
 so. Others add rows through entry points in the group `smg.parsers`, or with `register`.
-Above: `families`, `parser`, the command line. Below: `table`, `model_ids`.
+Above: `families`, `parser`, the command line. Below: `table`, `model_ids`, `response_templates`.
 Does not know: how output is parsed, or how ids are spelled.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import entry_points
@@ -17,6 +18,7 @@ from smg_parsers import model_ids
 from smg_parsers.base import InvalidFamily, UnknownModelFamily
 from smg_parsers.family import Family
 from smg_parsers.reasoning import left_open
+from smg_parsers.response_templates import SOURCE, described_family
 from smg_parsers.table import FAMILIES, hunyuan_tagged
 
 ENTRY_POINTS: Final = "smg.parsers"
@@ -66,17 +68,22 @@ def register(row: Family, *, replace: bool = False) -> None:
     FAMILIES[row.name] = row
 
 
-def explain(model_id: str, chat_template: str | None = None) -> FamilyChoice:
+def explain(
+    model_id: str, chat_template: str | None = None, response_template: Mapping[str, object] | None = None
+) -> FamilyChoice:
     """The family that reads this model's output, and the reason.
 
     The chat template decides if it shows calls that the id's family does not write, or reasoning that the family does not
-    have. Otherwise the id decides. Raises `UnknownModelFamily` if neither identifies a family.
+    have. Otherwise the id decides. If neither identifies a family, the response template makes one: the description of its
+    output that a model may carry in its tokenizer_config.json. Raises `UnknownModelFamily` if all three leave it open.
     """
     by_id = _by_id(model_id)
     by_template = _by_template(chat_template) if chat_template else None
     chosen = by_id
     if by_template is not None and chat_template and (by_id is None or not _agrees(by_id, by_template, chat_template)):
         chosen = by_template
+    if chosen is None and response_template is not None:
+        return _described(model_id, response_template)
     if chosen is None:
         raise UnknownModelFamily(
             f"no parser family fits the model id {model_id!r}"
@@ -84,6 +91,21 @@ def explain(model_id: str, chat_template: str | None = None) -> FamilyChoice:
             + "; name a family, or register one"
         )
     return FamilyChoice(family_for_template(chosen.family, chat_template), chosen.reason)
+
+
+def is_described(row: Family) -> bool:
+    """Whether the row was made of the response template of a model, and is its alone."""
+    return row.source == SOURCE
+
+
+def _described(model_id: str, response_template: Mapping[str, object]) -> FamilyChoice:
+    try:
+        row = described_family(response_template)
+    except InvalidFamily as error:
+        raise UnknownModelFamily(
+            f"no parser family fits the model id {model_id!r}, and what the model says of its output is not read: {error}"
+        ) from error
+    return FamilyChoice(row, "no row fits, and the model's own response template describes it")
 
 
 def reasoning_open(rendered_prompt: str, row: Family | str) -> bool:

@@ -33,6 +33,8 @@ TURNS: Final = (
     "<|Assistant|>",
     "<|hy_Assistant|>",
     '<|open|>message role="assistant"<|sep|>',
+    "<assistant>",
+    "<|im:start|>assistant<|im:content|>",
 )
 """Texts that begin the assistant's turn in prompts. Text before the last one does not count: users wrote it."""
 

@@ -1,7 +1,7 @@
 """The table: one row per output format, and which model ids it is for.
 
 Decides: markers, grammars, ids and special tokens of every family.
-Above: `models`, `parser`. Below: `family`, the grammars.
+Above: `models`, `parser`. Below: `family`, the grammars, `table_2026` (the rows of that year).
 Does not know: how output is parsed, or how a model id finds its row.
 """
 
@@ -49,6 +49,7 @@ from smg_parsers.formats import (
     think,
 )
 from smg_parsers.reasoning import NONE, THINK, THINK_OPEN, Thinking
+from smg_parsers.table_2026 import ROWS
 from smg_parsers.tool_blocks import HarmonyCalls
 from smg_parsers.tool_json import JsonCalls
 from smg_parsers.tool_pythonic import PythonCalls, RecordCalls
@@ -124,7 +125,7 @@ _TABLE: Final = (
     Family("qwen3_coder", ("qwen3-coder", "qwen3_coder"), NONE, (QWEN_XML,), source=NOTES),
     Family(
         "qwen35",
-        ("qwen3.5", "qwen3.6", "qwen3-5", "qwen3_5"),
+        ("qwen3.5", "qwen3.6", "qwen3-5", "qwen3_5", "minicpm-v-4.6"),
         THINK_OPEN,
         (QWEN_XML,),
         templates=("<function=",),
@@ -213,7 +214,7 @@ _TABLE: Final = (
     ),
     Family(
         "magistral",
-        ("magistral", "ministral-3*reasoning", "mistral-small-4", "mistral-medium-3.5"),
+        ("magistral", "ministral-3*reasoning", "mistral-small-4", "mistral-medium-3.5", "mistral-large-4"),
         Thinking(opens=("[THINK]", "<think>"), closes=("[/THINK]", "</think>")),
         (MISTRAL,),
         ids="mistral",
@@ -249,7 +250,15 @@ _TABLE: Final = (
     ),
     Family(
         "nemotron_v3",
-        ("nemotron-3-nano", "nemotron-3-super", "nemotron-3-ultra", "nemotron*v3", "granite-4.2"),
+        (
+            "nemotron-3-nano",
+            "nemotron-3-super",
+            "nemotron-3-ultra",
+            "nemotron*v3",
+            "granite-4.2",
+            "nemotron-3.5-lightning",
+            "nemotron-3.5-super",
+        ),
         THINK_OPEN,
         (QWEN_XML,),
         source=NOTES,
@@ -530,5 +539,5 @@ _TABLE: Final = (
     Family("plain", (), source="convention"),
 )
 
-FAMILIES: Final[dict[str, Family]] = {family.name: family for family in _TABLE}
+FAMILIES: Final[dict[str, Family]] = {family.name: family for family in (*_TABLE, *ROWS)}
 """Every row by its name; `models.register` adds to it."""

@@ -35,7 +35,8 @@ class JsonCalls(Checked):
     `opens` are the markers that begin a region (a lone `{` or `[` is part of the JSON itself), `closes` those that end it.
     `strict` is for JSON without any marker: an object with a key that calls do not have is not a call, and the first name
     must be a known tool's. `keyed`: calls are written `{"name": arguments}`. `python`: calls are Python literals. `lines`:
-    every call is a line of its own; a line that is not a call is text, and the next line may be a call again.
+    every call is a line of its own; a line that is not a call is text, and the next line may be a call again. `arguments` are the
+    keys under which arguments may stand.
     """
 
     opens: tuple[str, ...]
@@ -45,6 +46,7 @@ class JsonCalls(Checked):
     keyed: bool = False
     python: bool = False
     lines: bool = False
+    arguments: tuple[str, ...] = ARGUMENTS
 
     @property
     def headers(self) -> bool:
@@ -270,7 +272,7 @@ class JsonEnvelope:
             self._nested += 1
             self._state = _KEY
             return pos + 1
-        elif self._key in ARGUMENTS and self._early is None:
+        elif self._key in self._spec.arguments and self._early is None:
             return self._arguments_begin(char, pos)
         elif self._key in IDS and char in _QUOTES:
             return self._string(_ID, char, pos)

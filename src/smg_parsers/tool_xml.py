@@ -16,12 +16,12 @@ from typing import Final
 
 from smg_parsers.base import DONE, FAIL, LOOKAHEAD, MORE, NAME_LIMIT, SPACE, Grammar, Schema, Sink, match, skip_space
 from smg_parsers.checked import Checked
-from smg_parsers.coerce import coerce, is_text, partial, property_names, property_schema, types_of
+from smg_parsers.coerce import coerce, is_text, partial, property_names, property_schema, types_of, unquoted
 from smg_parsers.lenient_json import LenientJsonReader, pass_arguments
 from smg_parsers.literals import escape, quote
 from smg_parsers.tool_json import JsonCalls
 from smg_parsers.tool_xml_ends import ENDS, MISSING, OPEN_QUESTION, QUOTED, YES, Bounds
-from smg_parsers.tool_xml_tags import SELF_CLOSED, Tag, elements_to_json, read_tag
+from smg_parsers.tool_xml_tags import SELF_CLOSED, Tag, elements_to_json, read_tag, written_once
 
 VALUE_LIMIT: Final = 1 << 20
 """Longest value that is held until it is whole, in characters; a longer one is taken for a string and streamed."""
@@ -37,7 +37,8 @@ class XmlCalls(Checked):
     wrapper; texts `behind` may follow a call. `newline`: one newline is removed from each side of a value. `cdata`: values may
     be wrapped in CDATA. `space` is MiniMax M3's prefix of every tag, with which values nest as elements. `body`: a call's body
     may be JSON between these two markers (which may be empty). `json`: a whole region or a whole call may be JSON. `words`: any
-    word may stand where a filler may. `inline`: parameters follow one another on one line.
+    word may stand where a filler may. `inline`: parameters follow one another on one line. `quoted`: a string may be written as
+    JSON. `doubled`: a name that is no tool's may be a tool's written twice (`f.f`).
     """
 
     opens: tuple[str, ...]
@@ -59,6 +60,8 @@ class XmlCalls(Checked):
     json: JsonCalls | None = None
     space: str = ""
     inline: bool = False
+    quoted: bool = False
+    doubled: bool = False
     bounds: Bounds = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -187,6 +190,11 @@ class XmlReader:
         elif self._state == _JSON:
             self._sink.arguments(rest)
 
+    @property
+    def whole(self) -> bool:
+        """Whether a call is open, and all of its parameters so far are complete."""
+        return self._state == _BODY
+
     def _partial(self, text: str) -> str:
         if self._kind == "string":
             return quote(text)[:-1]
@@ -254,6 +262,8 @@ class XmlReader:
         reached, name, attributes = read_tag(self._spec.call, buf, pos, final)
         if not name:
             return reached if reached < 0 else self._fail(reached)
+        if self._spec.doubled:
+            name = written_once(name, self._sink.schemas)
         if not self._sink.start(name):
             return self._fail(reached)
         self._root = self._sink.schema(name)
@@ -369,7 +379,8 @@ class XmlReader:
     def _value_begins(self) -> int:
         self._schema = property_schema(self._root, self._parameter)
         # A repeated value is read like one that is held, and left out.
-        self._buffered = self._repeated or (self._kind != "string" and not is_text(self._schema, self._root))
+        typed = self._kind != "string" and (self._spec.quoted or not is_text(self._schema, self._root))
+        self._buffered = self._repeated or typed
         self._started = False
         self._line = True
         self._nesting = 0
@@ -531,7 +542,7 @@ class XmlReader:
         elif self._kind:
             self._sink.arguments(coerce(text, {"type": _KINDS.get(self._kind, ["string"])}, {}))
         else:
-            self._sink.arguments(coerce(text, self._schema, self._root))
+            self._sink.arguments(coerce(unquoted(text) if self._spec.quoted else text, self._schema, self._root))
 
     def _json_body(self, buf: str, pos: int, final: bool) -> int:
         reader = self._json_reader

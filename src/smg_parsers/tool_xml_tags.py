@@ -8,6 +8,7 @@ Does not know: calls.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -66,6 +67,12 @@ def read_tag(tag: Tag, buf: str, pos: int, final: bool) -> tuple[int, str, dict[
     if tag.entities:
         attributes = {key: value.replace("&quot;", '"').replace("&amp;", "&") for key, value in attributes.items()}
     return pos + reached, "" if "" in attributes else attributes.get(tag.attribute, ""), attributes
+
+
+def written_once(name: str, tools: Mapping[str, Schema] | None) -> str:
+    """The name of a tool that a model has written twice, as in `get_weather.get_weather`; else the name as it is."""
+    head, _, tail = name.partition(".")
+    return head if head == tail and tools and name not in tools and head in tools else name
 
 
 def _named(tag: Tag, buf: str, pos: int, final: bool) -> tuple[int, str]:

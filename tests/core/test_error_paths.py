@@ -35,7 +35,14 @@ from smg_core.wire.base import Incoming
 from smg_core.wire.errors import anthropic_error, gemini_error, openai_error
 
 SRC = Path(__file__).parents[2] / "src" / "smg_core"
-BELOW = ("errors.py", "pipeline/**/*.py", "routing/**/*.py", "models/media_service.py", "tokenizer/**/*.py", "workers/**/*.py")
+BELOW = (
+    "errors.py",
+    "pipeline/**/*.py",
+    "routing/**/*.py",
+    "models/media_service.py",
+    "tokenizer/**/*.py",
+    "workers/**/*.py",
+)
 BELOW += (
     "engines/*.py",
     "engines/codecs/*.py",

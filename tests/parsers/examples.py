@@ -94,6 +94,20 @@ HORIZON = (
     "<ifm|arg_key>days</ifm|arg_key><ifm|arg_value>2</ifm|arg_value></ifm|tool_call></ifm|tool_calls>"
 )
 
+ATEM = (
+    '<atem:function_calls>\n<atem:invoke name="get_weather">\n<atem:parameter name="city">Paris</atem:parameter>\n'
+    '<atem:parameter name="days">2</atem:parameter>\n</atem:invoke>\n</atem:function_calls>'
+)
+BEAM = (
+    '<|start|>assistant to=get_weather<|channel|>analysis <|constrain|>xml<|message|><rfl:parameter name="city">\n'
+    'Paris\n</rfl:parameter>\n<rfl:parameter name="days">\n2\n</rfl:parameter><|call|>'
+)
+SOLAR_OPEN2 = (
+    "<|tool_call:start|>get_weather\n<|tool_arg:start|>city<|tool_arg:value|>Paris<|tool_arg:end|>\n"
+    "<|tool_arg:start|>days<|tool_arg:value|>2<|tool_arg:end|>\n<|tool_call:end|>"
+)
+MUSE = (" to=self<|message|>", "<|eom|><|start|>assistant to=user<|message|>")
+
 THINK = ("<think>", "</think>")
 NO_THOUGHTS = ("", "")
 
@@ -187,6 +201,24 @@ EXAMPLES: dict[str, tuple[tuple[str, str], str]] = {
     "plamo3": (("<|plamo:begin_think:plamo|>", "<|plamo:end_think:plamo|>"), PLAMO3),
     "k2_horizon": (("<ifm|think_fast>", "</ifm|think_fast>"), HORIZON),
     "iquest": (THINK, GLM.replace("tool_call>", "iquestcoder_tool_call>")),
+    "muse_glimmer": (MUSE, f"<|eom|><|start|>assistant to=get_weather<|message|>{ATEM}<|eom|>"),
+    "muse_spark": (MUSE, f"<|eom|><|start|>assistant to=get_weather<|message|>{ATEM}<|eom|>"),
+    "laguna": (THINK, GLM),
+    "spark25": (THINK, GLM.replace("</arg_key>\n", "</arg_key>")),
+    "trinity": (THINK, HERMES),
+    "trinity_thinking": (THINK, QWEN_XML),
+    "cohere_north": (("<|START_THINKING|>", "<|END_THINKING|>"), f"<|START_ACTION|>{COHERE}<|END_ACTION|>"),
+    "step5": (THINK, QWEN_XML),
+    "solar_open2": (("<|think:start|>", "<|think:end|>"), SOLAR_OPEN2),
+    "hyperclovax_think": (THINK, GLM.replace(">Paris<", '>"Paris"<')),
+    "hyperclovax_think_14b": (
+        ("/think\n", "<|im_end|>\n<|im_start|>assistant\n"),
+        f"<|im_end|>\n<|im_start|>assistant -> tool/function_call\n[{NAMED}]<|im_end|>",
+    ),
+    "beam": (
+        ("<|channel|>analysis<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>"),
+        f"<|end|>{BEAM}",
+    ),
     "json": (NO_THOUGHTS, NAMED),
     "pythonic": (NO_THOUGHTS, PYTHONIC),
 }

@@ -20,7 +20,7 @@ from smg_parsers.constraints import (
     constrain_response,
 )
 
-from .writers import WRITERS, Call, calls
+from .writers import WRITERS, Call, Format, calls
 
 WEATHER = {
     "type": "object",
@@ -168,7 +168,7 @@ def accepts(constraint: FamilyConstraint | None, output: str) -> bool:
 def written(family: str, *made: Any) -> str:
     """The calls as the family's writer lays them out, without anything around them."""
     form = WRITERS[family]
-    if family in ("harmony", "inkling"):
+    if type(form) is not Format:  # every call is a message of its own
         return str(form.render([calls(*made)]))
     body = str(form.block(made, 0))
     return f"[{body}]" if family == "json" and len(made) == 1 else body
@@ -222,7 +222,7 @@ def test_a_named_call_is_that_tool_and_only_once(family: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "family", [family for family in TAGGED if WRITERS[family].think and family not in ("harmony", "inkling")]
+    "family", [family for family in TAGGED if WRITERS[family].think and type(WRITERS[family]) is Format]
 )
 def test_reasoning_may_come_before_a_required_call(family: str) -> None:
     form = WRITERS[family]

@@ -9,6 +9,9 @@ from smg_parsers import FAMILIES, Parser
 from .examples import ARGUMENTS, EXAMPLES, WEATHER, WITHOUT_CALLS
 from .splits import cuts, fixed_ids, outline, run
 
+MESSAGES = ("muse_glimmer", "muse_spark", "beam", "hyperclovax_think_14b")
+"""Families whose calls are messages with headers, of which nothing stands between."""
+
 
 def test_every_row_of_the_table_has_an_example() -> None:
     assert set(FAMILIES) == {*EXAMPLES, *WITHOUT_CALLS}
@@ -33,7 +36,7 @@ def test_reasoning_text_and_a_call_come_in_order_however_they_are_cut(family: st
 @pytest.mark.parametrize("family", EXAMPLES)
 def test_a_second_call_is_counted_on_and_the_text_behind_it_kept(family: str) -> None:
     _, call = EXAMPLES[family]
-    between = {"harmony": "<|start|>assistant", "inkling": ""}.get(family, "\n")
+    between = {"harmony": "<|start|>assistant", "inkling": "", **dict.fromkeys(MESSAGES, "")}.get(family, "\n")
     text = call + between + call
     tail = "" if family in ("llama3", "harmony", "inkling") else " Done."
     for chunks in ([text + tail], list(text + tail)):

@@ -78,7 +78,9 @@ def sync_client(
     """The same as a synchronous Client, for threads other than the one that runs `loop`, the loop of `app`. A request that can
     never be answered is refused in its API's envelope, of `envelopes`."""
     module = _http_module(sdk)
-    return module.Client(transport=_sync_transport(module, app, loop, envelopes or Envelopes()), **{"timeout": None, **arguments})
+    return module.Client(
+        transport=_sync_transport(module, app, loop, envelopes or Envelopes()), **{"timeout": None, **arguments}
+    )
 
 
 def _http_module(sdk: ModuleType | None) -> ModuleType:

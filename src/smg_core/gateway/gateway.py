@@ -81,7 +81,9 @@ class Gateway(Assembly):
         """A synchronous client likewise, to be used from threads other than the one the gateway was started on. Raises
         RuntimeError before the start."""
         self._check_started()
-        return sync_client(self.asgi(), self.services.running.loop, sdk, envelopes=self.services.apis.envelopes, **arguments)
+        return sync_client(
+            self.asgi(), self.services.running.loop, sdk, envelopes=self.services.apis.envelopes, **arguments
+        )
 
     def __repr__(self) -> str:
         workers = list(self.registry)

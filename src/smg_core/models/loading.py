@@ -33,6 +33,7 @@ from smg_core.tokenizer.chat_template import ChatTemplate
 from smg_core.tokenizer.loader import TokenizerBundle, load_tokenizer, same_vocabulary, unpack_archive
 from smg_parsers import Family, UnknownModelFamily, explain
 from smg_parsers.models import family as family_named
+from smg_parsers.models import is_described
 
 if TYPE_CHECKING:
     from smg_core.models.media_service import GatewayMedia
@@ -258,21 +259,24 @@ class ModelLoader:
         if wanted != "auto":
             return family_named(wanted)
         source = bundle.template.sources.get("default") if bundle.template is not None else None
-        for each in (info.model, name, info.tokenizer_path):
+        ids = (info.model, name, info.tokenizer_path)
+        unread = ""
+        for each, described in (*((each, None) for each in ids), (info.model, bundle.response_template)):
             try:
-                found = explain(each, source)
-            except UnknownModelFamily:
+                found = explain(each, source, described)
+            except UnknownModelFamily as error:
+                unread = f" ({error})" if described is not None else ""
                 continue
             log.info("model %s: output is read as %s (%s)", name, found.family.name, found.reason)
             return found.family
-        log.warning("model %s: no parser family is known for it; its output is passed on as plain text", name)
+        log.warning("model %s: no parser family is known for it%s; its output is passed on as plain text", name, unread)
         return None
 
 
 def _thinks(family: Family | None, bundle: TokenizerBundle) -> bool:
     """Whether the model's chat template knows the family's reasoning: models that do not reason share families with some that
-    do."""
-    if family is None or bundle.template is None:
+    do. A family that the model's own files describe is its alone."""
+    if family is None or bundle.template is None or is_described(family):
         return True
     marks = [mark.strip() for mark in (*family.thinking.opens, *family.thinking.closes)]
     return any(mark in source for source in bundle.template.sources.values() for mark in marks)

@@ -48,7 +48,8 @@ class TokenizerFolderError(ValueError):
 class TokenizerBundle:
     """What a model folder holds: the tokenizer, the chat template if there is one, and the objects of config.json and
     generation_config.json. `pair` is how two texts are put together, None where the rule for that makes no sense. `sha256` is a
-    digest of the names and contents of the files read: equal folders have equal digests."""
+    digest of the names and contents of the files read: equal folders have equal digests. `response_template` is how the model
+    describes its own output, None where it does not."""
 
     tokenizer: Tokenizer
     template: ChatTemplate | None
@@ -57,6 +58,7 @@ class TokenizerBundle:
     folder: Path
     sha256: str
     pair: PairFrame | None = PAIR_OF_TEXTS
+    response_template: Mapping[str, object] | None = None
 
 
 class _Folder:
@@ -122,6 +124,7 @@ def load_tokenizer(
         **_named_specials(files.json_object("special_tokens_map.json")),
         **files.json_object("tokenizer_config.json"),
     }
+    described = config.get("response_template")
     model_config, generation_config = files.json_object("config.json"), files.json_object("generation_config.json")
     try:
         tokenizer = _tokenizer(
@@ -150,6 +153,7 @@ def load_tokenizer(
         folder=folder,
         sha256=files.digest(),
         pair=pair,
+        response_template=described if isinstance(described, dict) else None,
     )
 
 

@@ -106,6 +106,14 @@ def test_roles_missing_in_the_config_come_from_the_map(folder: Path) -> None:
     assert bundle.tokenizer.special.eos == "<|end|>"
 
 
+def test_how_a_model_describes_its_output_is_kept_as_it_is(folder: Path) -> None:
+    assert load_tokenizer(folder).response_template is None
+    described = {"start_anchor": "<|start|>", "fields": {"thinking": {"open": "<think>", "close": "</think>"}}}
+    for value, kept in ((described, described), ("no object", None)):
+        write(folder, "tokenizer_config.json", {"chat_template": TEMPLATE, "response_template": value})
+        assert load_tokenizer(folder).response_template == kept
+
+
 def test_a_tiktoken_folder_is_loaded(tmp_path: Path, tiktoken_file: bytes) -> None:
     (tmp_path / "vocabulary.tiktoken").write_bytes(tiktoken_file)
     write(tmp_path, "tokenizer_config.json", {"added_tokens_decoder": {"300": {"content": "<|end|>", "special": True}}})

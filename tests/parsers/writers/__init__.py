@@ -4,11 +4,14 @@ Written from chat templates and public documentation (``docs/parsers/formats.md`
 parser and not of itself.
 """
 
+from .formats_2026 import FORMATS_2026
 from .json_formats import JSON_FORMATS
 from .model import Call, Format, Piece, Segment, calls, dump, marker, reasoning, text
 from .other_formats import OTHER_FORMATS
 from .xml_formats import XML_FORMATS
 
-WRITERS: dict[str, Format] = {form.family: form for form in (*JSON_FORMATS, *XML_FORMATS, *OTHER_FORMATS)}
+WRITERS: dict[str, Format] = {
+    form.family: form for form in (*JSON_FORMATS, *XML_FORMATS, *OTHER_FORMATS, *FORMATS_2026)
+}
 
 __all__ = ["WRITERS", "Call", "Format", "Piece", "Segment", "calls", "dump", "marker", "reasoning", "text"]
