@@ -64,8 +64,9 @@ class Session:
 
     @property
     def open(self) -> bool:
-        """Whether there is a connection that has not ended."""
-        return self._connection is not None and not self._connection.streams.ended.is_set()
+        """Whether there is a connection that takes requests."""
+        connection = self._connection
+        return connection is not None and not connection.retired and not connection.streams.ended.is_set()
 
     @property
     def left_out(self) -> Mapping[str, str]:
@@ -114,7 +115,7 @@ class Session:
         """The tools, listed again when the server said that they changed, or after their time to live. All who ask meanwhile wait
         for one list, and get its error where there is none."""
         connection = self._connection
-        if connection is not None and connection is self._listed_of and not connection.streams.ended.is_set():
+        if connection is not None and connection is self._listed_of and self.open:
             aged = self._times.clock() - self._listed_at >= self._settings.inventory.tool_ttl
             if not aged and "tools" not in connection.streams.screen.changed:
                 return self._listed
@@ -161,7 +162,7 @@ class Session:
         """Whether an open connection answers, be it with a refusal; one that does not is closed. True where none is open.
         Called by the pool for a session that nobody used for a while."""
         connection = self._connection
-        if connection is None or connection.streams.ended.is_set():
+        if connection is None or not self.open:
             return True
         self.pinged_at = self._times.clock()
         try:
@@ -183,24 +184,38 @@ class Session:
             raise McpTimeout(f"the server did not answer within {timeout_s:g} s") from None
 
     async def _asked(self, ask: Callable[[McpConnection], Awaitable[T]], *, twice: bool) -> T:
-        """What the server answers. Only a lost connection is ended, since other calls may be under way over it; only after one is
-        the server asked again, and only where the request was `never_sent` or `twice` says that it does no harm."""
+        """What the server answers. Only after a lost connection is it asked again, once, and only where the request was
+        `never_sent` or `twice` says that it does no harm. Other requests that are under way over that connection find out by
+        themselves what became of them: of those that a server has forgotten with their session, each is asked again."""
         self.used_at = self._times.clock()
-        connection = await self._connected()
         try:
-            return await ask(connection)
-        except ConnectionLost as lost:
-            connection.streams.end()
-            if not (twice or lost.never_sent):
+            try:
+                return await self._asked_once(ask)
+            except ConnectionLost as lost:
+                if not (twice or lost.never_sent):
+                    raise
+                may_have_run = lost.may_have_run
+            try:
+                return await self._asked_once(ask)
+            except McpUnavailable as error:
+                error.may_have_run = error.may_have_run or may_have_run
                 raise
         finally:
             self.used_at = self._times.clock()
-        return await ask(await self._connected())
+
+    async def _asked_once(self, ask: Callable[[McpConnection], Awaitable[T]]) -> T:
+        connection = await self._connected()
+        with connection.used():
+            try:
+                return await ask(connection)
+            except ConnectionLost:
+                connection.retired = True
+                raise
 
     # ------------------------------------------------------------------------------------------------ how it is connected
 
     async def _connected(self) -> McpConnection:
-        if self._connection is not None and not self._connection.streams.ended.is_set():
+        if self._connection is not None and self.open:
             return self._connection
         if self._opening is None:
             self._opening = asyncio.ensure_future(self._opened())
