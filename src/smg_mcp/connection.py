@@ -56,6 +56,10 @@ for _name in _TALKERS:
     logging.getLogger(_name).addFilter(_quiet)
 
 
+_KEYS = {"tools": "name", "resources": "uri", "templates": "uriTemplate", "prompts": "name"}
+"""By what is listed: the field that no two of a list have alike."""
+
+
 class ConnectionLost(McpUnavailable):
     """The connection ended. `never_sent` says that the server cannot have seen the request."""
 
@@ -128,22 +132,28 @@ class McpConnection:
             return result.model_dump(by_alias=True, mode="json", exclude_none=True)
 
     async def listed(self, what: str, most: int, pages: int) -> list[dict[str, Any]]:
-        """All of "tools", "resources", "templates" or "prompts", page by page, at most `most`; none where the server has none."""
+        """All of "tools", "resources", "templates" or "prompts", page by page, at most `most`, each once; none where the server
+        has none. The walk ends at a cursor that was seen before."""
         capabilities = self._client.server_capabilities
         if getattr(capabilities, "resources" if what == "templates" else what) is None and what != "tools":
             return []
         ask = getattr(self._client, {"templates": "list_resource_templates"}.get(what, f"list_{what}"))
         field = {"templates": "resource_templates"}.get(what, what)
-        found: list[dict[str, Any]] = []
+        key = _KEYS[what]
+        found: dict[Any, dict[str, Any]] = {}
         cursor: str | None = None
+        seen: set[str | None] = {None}
         for _ in range(pages):
             with self._errors():
                 page = await ask(cursor=cursor)
-            found += [each.model_dump(by_alias=True, mode="json", exclude_none=True) for each in getattr(page, field)]
+            for each in getattr(page, field):
+                told = each.model_dump(by_alias=True, mode="json", exclude_none=True)
+                found.setdefault(told[key], told)
             cursor = page.next_cursor
-            if cursor is None or len(found) >= most:
+            if cursor in seen or len(found) >= most:
                 break
-        return found[:most]
+            seen.add(cursor)
+        return list(found.values())[:most]
 
     async def read(self, uri: str) -> list[dict[str, Any]]:
         """The contents of a resource."""

@@ -680,3 +680,71 @@ async def test_news_of_changed_tools_come_over_http_in_both_generations(generati
 async def eventually_async(holds: Callable[[], Awaitable[bool]]) -> None:
     while not await holds():
         await asyncio.sleep(0.01)
+
+
+# ------------------------------------------------------------------------------------------------------- lists of several pages
+
+LISTS = {
+    "tools": ("tools", {"name": "NAME", "inputSchema": {"type": "object"}}),
+    "resources": ("resources", {"uri": "x://NAME", "name": "NAME"}),
+    "templates": ("resourceTemplates", {"uriTemplate": "x://NAME/{a}", "name": "NAME"}),
+    "prompts": ("prompts", {"name": "NAME"}),
+}
+"""By what is listed: the field of a page, and an entry."""
+METHODS = {"templates": "resources/templates/list"}
+
+
+def entry(what: str, name: str) -> dict[str, Any]:
+    told = json.dumps(LISTS[what][1]).replace("NAME", name)
+    found: dict[str, Any] = json.loads(told)
+    return found
+
+
+@asynccontextmanager
+async def paged(what: str, pages: Callable[[str | None, int], dict[str, Any]]) -> AsyncIterator[tuple[Any, list[Any]]]:
+    """The session of a server whose list is what `pages` makes of a cursor and of how often it was asked; and the cursors."""
+    cursors: list[Any] = []
+
+    def reply(message: dict[str, Any]) -> tuple[int, Sequence[tuple[str, str]], bytes]:
+        method = message.get("method")
+        capabilities = {"tools": {}, "resources": {}, "prompts": {}}
+        if method == "initialize":
+            told = {
+                "protocolVersion": "2025-11-25",
+                "capabilities": capabilities,
+                "serverInfo": {"name": "p", "version": "1"},
+            }
+            return 200, [JSON], result(message, told)
+        if method == METHODS.get(what, f"{what}/list"):
+            cursors.append((message.get("params") or {}).get("cursor"))
+            return 200, [JSON], result(message, pages(cursors[-1], len(cursors)))
+        return 202, [], b""
+
+    async with (
+        wrong(reply, True, generation="legacy") as tools,
+        tools.for_request()._reachable["colours"].session() as session,
+    ):
+        yield session, cursors
+
+
+@pytest.mark.parametrize("what", list(LISTS))
+async def test_a_walk_over_pages_ends_at_a_cursor_that_was_seen_before(what: str) -> None:
+    following = {None: "a", "a": "b", "b": "a"}
+
+    def page(cursor: str | None, asked: int) -> dict[str, Any]:
+        return {LISTS[what][0]: [entry(what, f"n{cursor}")], "nextCursor": following[cursor]}
+
+    async with paged(what, page) as (session, cursors):
+        found = await session.listed(what)
+    assert cursors == [None, "a", "b"]
+    assert found == [entry(what, name) for name in ("nNone", "na", "nb")]
+
+
+@pytest.mark.parametrize("what", list(LISTS))
+async def test_a_list_whose_cursors_never_end_has_each_entry_once(what: str) -> None:
+    def page(cursor: str | None, asked: int) -> dict[str, Any]:
+        return {LISTS[what][0]: [entry(what, "same"), entry(what, "same")], "nextCursor": str(asked)}
+
+    async with paged(what, page) as (session, cursors):
+        assert await session.listed(what) == [entry(what, "same")]
+    assert len(cursors) == 100
