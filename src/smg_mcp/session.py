@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import attrs
 
-from smg_mcp.base import OnProgress, ToolOutcome
+from smg_mcp.base import ListFaults, OnProgress, ToolOutcome
 from smg_mcp.connection import ConnectionLost, McpConnection, ServerSaidNo
 from smg_mcp.errors import McpBadAnswer, McpBusy, McpError, McpTimeout, McpUnavailable
 from smg_mcp.inventory import ListedTool, tools_of
@@ -39,7 +39,8 @@ class SessionTimes:
 
 
 class Session:
-    """One server's session. `open_connection` opens a new connection each time."""
+    """One server's session. `open_connection` opens a new connection each time; `operators`: the server is one of the
+    configuration. `faults` are those of the last list of tools."""
 
     def __init__(
         self,
@@ -47,7 +48,10 @@ class Session:
         open_connection: Callable[[], AbstractAsyncContextManager[McpConnection]],
         settings: McpSettings,
         times: SessionTimes,
+        *,
+        operators: bool = True,
     ) -> None:
+        self._operators, self.faults = operators, ListFaults()
         self._name, self._open, self._settings, self._times = name, open_connection, settings, times
         self._connection: McpConnection | None = None
         self._opening: asyncio.Task[McpConnection] | None = None
@@ -67,11 +71,6 @@ class Session:
         """Whether there is a connection that takes requests."""
         connection = self._connection
         return connection is not None and not connection.retired and not connection.streams.ended.is_set()
-
-    @property
-    def left_out(self) -> Mapping[str, str]:
-        """Tools of the last list that cannot be offered, with what is wrong with them."""
-        return {} if self._listed_of is None else self._listed_of.streams.screen.left_out
 
     # ------------------------------------------------------------------------------------------------- what it is asked
 
@@ -135,11 +134,26 @@ class Session:
         screen.left_out.clear()
         raw = await self.listed("tools")
         connection = await self._connected()
-        schemas = connection.streams.screen.output_schemas
-        found = tools_of(raw, self._settings.inventory)
+        screen = connection.streams.screen
+        schemas, left_out = screen.output_schemas, dict(screen.left_out)
+        whole = [{**each, "inputSchema": screen.input_schemas.get(each["name"], {})} for each in raw]
+        found = await asyncio.to_thread(tools_of, whole, self._settings.inventory)
+        self._note(ListFaults(left_out, {each.tool: each.unconstrained for each in found if each.unconstrained}))
         self._listed = [attrs.evolve(each, output_schema=schemas.get(each.tool)) for each in found]
         self._listed_of, self._listed_at = connection, now
         return self._listed
+
+    def _note(self, faults: ListFaults) -> None:
+        """Keep what is wrong with the tools of a list, and write it to the log where it is news. A server that a request brought
+        is not the operator's to mend."""
+        if faults and faults != self.faults and self._operators:
+            log.warning(
+                "the MCP server %s lists tools that are not offered (%s) or without all of their schema (%s)",
+                self._name,
+                _shown(faults.left_out),
+                _shown(faults.unconstrained),
+            )
+        self.faults = faults
 
     async def listed(self, what: str) -> list[dict[str, Any]]:
         """All "tools", "resources", "templates" or "prompts" as the server describes them."""
@@ -303,6 +317,16 @@ class Session:
             owner.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.gather(*left, return_exceptions=True)
+
+
+_MOST_SHOWN = 20
+"""Tools whose faults a line of the log has."""
+
+
+def _shown(faults: Mapping[str, str]) -> str:
+    told = [f"{ascii(name)[1:-1]}: {ascii(why)[1:-1]}" for name, why in list(faults.items())[:_MOST_SHOWN]]
+    more = len(faults) - len(told)
+    return "; ".join(told + ([f"and {more} more"] if more else [])) or "none"
 
 
 def _first_of(group: BaseExceptionGroup[BaseException]) -> McpError | None:

@@ -22,6 +22,7 @@ from msgspec.structs import replace
 
 from smg_core.errors import InvalidRequest, PromptTooLong, UnsupportedParameter
 from smg_core.events import NO_USAGE, Event, Finished, FinishReason, HostedEnd, HostedStart, Usage
+from smg_core.json_types import JsonObject
 from smg_core.pipeline.flow import Terms, generate, respond
 from smg_core.pipeline.hosted import (
     Called,
@@ -365,7 +366,11 @@ def _listing(listed: ListedServer) -> tuple[Event, ...]:
     ]
     label = listed.server.label
     start = HostedStart(0, label, "mcp_list_tools", encode_object({"server": label}))
-    return start, HostedEnd(0, encode_object({"tools": tools}))
+    told: JsonObject = {"tools": tools}
+    for name, faults in (("left_out", listed.left_out), ("unconstrained", listed.unconstrained)):
+        if faults:
+            told[name] = [{"name": tool, "reason": reason} for tool, reason in faults.items()]
+    return start, HostedEnd(0, encode_object(told))
 
 
 # -------------------------------------------------------------------------------------------------------------------- calls
