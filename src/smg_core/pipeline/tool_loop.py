@@ -15,6 +15,7 @@ the APIs. Below: pipeline.flow, the steps of pipeline.hosted.
 
 import json
 from collections.abc import Callable, Container, Mapping, Sequence
+from functools import partial
 
 import msgspec
 from msgspec import Struct
@@ -35,6 +36,7 @@ from smg_core.pipeline.hosted import (
     ToolServer,
 )
 from smg_core.pipeline.steps import Finish, Flow, Prepare, Tell, ask
+from smg_core.pipeline.tool_places import naming_places_of
 from smg_core.pipeline.tool_search import search_tool, searched_servers
 from smg_core.pipeline.turn import CalledTool, Turn, TurnOutput
 from smg_core.protocols.json_text import encode_object
@@ -76,7 +78,8 @@ def respond_with_tools(
     """The response to `request`: of one turn, or of as many as its hosted tools take. `approved`, `refused` and `can_ask` as
     for `looped`."""
     if not has_hosted_tools(request) or not request.generate:
-        yield from respond(without_hosted_tools(request), terms)
+        with naming_places_of(request):
+            yield from respond(without_hosted_tools(request), terms)
         return
 
     def turn(asked: GenerationRequest, hosted: Container[str]) -> Flow[Turn]:
@@ -183,11 +186,13 @@ def looped(
     if approved or refused:
         calls = [_approved_call(call, offers, current) for call in approved]
         refusals = [_refused_call(call, server) for call in refused for server in servers if server.label == call.label]
-        current = yield from _with_answers(request, current, calls, refusals, terms)
+        with naming_places_of(request, partial(_server_place, current, offers)):
+            current = yield from _with_answers(request, current, calls, refusals, terms)
         spent.calls += len(calls)
     names = _hosted(request, servers, offers)
     while True:
-        turn = yield from make_turn(current, names)
+        with naming_places_of(request, partial(_server_place, current, offers)):
+            turn = yield from make_turn(current, names)
         spent.usage += turn.usage
         if not turn.output.calls or turn.finishes[0].reason not in _ENDS:
             return turn
@@ -320,6 +325,12 @@ def _free(server: ToolServer, tool: ServerTool, taken: set[str]) -> str:
 
 def _function(name: str, offer: _Offer) -> FunctionTool:
     return FunctionTool(name, offer.tool.description, offer.tool.schema)
+
+
+def _server_place(current: GenerationRequest, offers: Mapping[str, _Offer], place: int) -> str:
+    """The place in the client's request of the server that offers the tool in `place` of `current`."""
+    tool = current.tools[place]
+    return offers[tool.name].server.at if isinstance(tool, FunctionTool) and tool.name in offers else "tools"
 
 
 def _with_found(

@@ -11,6 +11,7 @@ import attrs
 from smg_core.errors import InvalidRequest, Overloaded, PromptTooLong, RateLimited
 from smg_core.history.base import AppendEvents, PutResponse, StoredEvent, StoreOperation
 from smg_core.hooks import SilentObserver
+from smg_core.pipeline.tool_places import naming_places_of
 from smg_core.pipeline.trace import Trace
 from smg_core.protocols.base import Decoded
 from smg_core.protocols.json_text import encode_body
@@ -46,7 +47,8 @@ async def _kept(gateway: Runtime, api: BackgroundApi[D], exchange: Exchange, dec
     generation, settings, words = decoded.generation, gateway.config.responses, api.words
     id = generation.id
     await _check_queue(gateway, exchange.caller.tenant)
-    await _check(gateway, api.prompt(decoded), may_shorten=generation.truncation == "auto")
+    with naming_places_of(generation):
+        await _check(gateway, api.prompt(decoded), may_shorten=generation.truncation == "auto")
     now = gateway.clock.time()
     encoder = api.stream(decoded, int(now))
     opening = words.events(encoder.queued())

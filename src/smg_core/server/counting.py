@@ -6,6 +6,7 @@ Above: server.generating puts the route into its table. Below: the decoder, `ser
 from msgspec.structs import replace
 
 from smg_core.pipeline.tool_loop import without_hosted_tools
+from smg_core.pipeline.tool_places import naming_places_of
 from smg_core.protocols.base import Incoming, Locate
 from smg_core.protocols.errors import anthropic_error, anthropic_status
 from smg_core.protocols.json_text import encode_object
@@ -24,7 +25,8 @@ def token_count(gateway: Runtime) -> Handler:
     async def count(incoming: Incoming, located: list[Locate]) -> bytes:
         decoded = await decoded_body(gateway, replace(incoming, hosted=gateway.hosted), decode_count)
         located.append(decoded.locate)
-        counted = await prompt_count(gateway, without_hosted_tools(decoded.generation))
+        with naming_places_of(decoded.generation):
+            counted = await prompt_count(gateway, without_hosted_tools(decoded.generation))
         found: dict[str, object] = {"input_tokens": counted.tokens}
         if decoded.edited:
             found["context_management"] = {"original_input_tokens": counted.tokens + counted.cleared}

@@ -5,6 +5,7 @@ Above: server.generating puts the route into the table. Below: the decoder, what
 
 from msgspec.structs import replace
 
+from smg_core.pipeline.tool_places import naming_places_of
 from smg_core.protocols.base import Incoming, Locate
 from smg_core.protocols.errors import responses_error
 from smg_core.protocols.json_text import encode_body
@@ -27,7 +28,8 @@ def input_tokens(gateway: Runtime, memory: ResponseMemory) -> Handler:
         unkept = replace(decoded.generation, history=replace(decoded.history, store=False))
         decoded = await memory.recall(replace(decoded, generation=unkept))
         may_shorten = decoded.generation.truncation == "auto"
-        counted = await prompt_count(gateway, prompted_as(decoded), shortened if may_shorten else None)
+        with naming_places_of(decoded.generation):
+            counted = await prompt_count(gateway, prompted_as(decoded), shortened if may_shorten else None)
         return encode_body({"object": "response.input_tokens", "input_tokens": counted.tokens})
 
     return json_handler(gateway, "resp_", responses_error, count)
