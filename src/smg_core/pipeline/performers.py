@@ -14,9 +14,9 @@ from smg_core.pipeline.executor import FairExecutor
 from smg_core.pipeline.hedging import Hedging
 from smg_core.pipeline.pairing import OnHandover, Pairs, untold
 from smg_core.pipeline.parted import PerformTogether
+from smg_core.pipeline.passing_media import ContentServices, brings_content
 from smg_core.pipeline.pooling import Pooling
 from smg_core.pipeline.preparing import Preparing
-from smg_core.pipeline.reading_documents import DocumentService, reads_documents
 from smg_core.pipeline.selecting import Selecting
 from smg_core.pipeline.served import ServedAs, ServedModel, SharedOut, as_named, unshared
 from smg_core.pipeline.settings import DisaggregationConfig
@@ -27,6 +27,7 @@ from smg_core.workers.registry import Registry
 
 __all__ = ["Chosen", "Performers", "Rows", "loop_call_later", "performers"]
 
+_NO_CONTENT = ContentServices()
 _APART = DisaggregationConfig()
 
 Rows = Mapping[type[Step[Any]], Performer]
@@ -77,12 +78,12 @@ def performers(
     prefix_tokens: int,
     served_as: ServedAs = as_named,
     shared_out: SharedOut = unshared,
-    documents: DocumentService | None = None,
+    content: ContentServices = _NO_CONTENT,
     disaggregation: DisaggregationConfig = _APART,
     decisions: Decisions | None = None,
     on_handover: OnHandover = untold,
 ) -> Performers:
-    """The performers of one gateway. `documents` reads those of requests, where they are read; other arguments as of `Preparing`,
+    """The performers of one gateway. `content` has what reads documents and fetches media; other arguments as of `Preparing`,
     `Selecting` and `Streaming`."""
     pairs = Pairs(
         clock=clock, on_outcome=on_outcome, call_later=call_later, settings=disaggregation, on_handover=on_handover
@@ -94,7 +95,7 @@ def performers(
         executor=executor,
         served_as=served_as,
         shared_out=shared_out,
-        documents=reads_documents(documents, executor) if documents is not None else None,
+        content=brings_content(content, executor),
     )
     selecting = Selecting(
         registry=registry,

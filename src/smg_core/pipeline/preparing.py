@@ -59,8 +59,8 @@ class Preparing:
     """The performer of `Prepare`. `render_inline` is how many characters of messages may be rendered on the event loop (about a
     millisecond), as each model's `encode_inline` is for encoding; longer work goes to `executor`, where tenants take turns.
     `served_as` returns the model for a name that is not a model's, and the tenant who uses it.
-    `shared_out` returns the model of a request whose name several share; `documents` a request with the texts of its documents,
-    and without it they are files, which models refuse."""
+    `shared_out` returns the model of a request whose name several share; `content` a request with the texts of
+    its documents, and with its media where they are passed on to engines that read prompts themselves."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class Preparing:
         render_inline: int = 200_000,
         served_as: ServedAs = as_named,
         shared_out: SharedOut = unshared,
-        documents: Callable[[GenerationRequest, Trace], Awaitable[GenerationRequest]] | None = None,
+        content: Callable[[GenerationRequest, Trace, bool], Awaitable[GenerationRequest]] | None = None,
     ) -> None:
         self._registry = registry
         self._models = models
@@ -81,7 +81,7 @@ class Preparing:
         self._render_inline = render_inline
         self._served_as = served_as
         self._shared_out = shared_out
-        self._documents = documents
+        self._content = content
 
     async def __call__(self, step: Prepare, run: Run) -> Prompted:
         prompted = await self.prepare(step.request, run.trace, step.model)
@@ -110,8 +110,9 @@ class Preparing:
             raise PermissionDenied("This key has no permission 'priority', which 'priority' needs.", param="priority")
         if model is None:
             self._registry.refuse(request.model)
-        if self._documents is not None:
-            request = await self._documents(request, trace)
+        if self._content is not None:
+            passed = model.tokenizer is None and request.transcription is None
+            request = await self._content(request, trace, passed)
         opened = await self._unsealed(request, model, trace)
         request, dropped, salt = opened.request, opened.dropped, salt_of(request)
         edits: tuple[EditedContext, ...] = ()

@@ -248,7 +248,7 @@ class Runtime:
             call_later=self.call_later,
             served_as=self._served_as,
             shared_out=lambda request: self.choice.model(request),
-            documents=loader.documents,
+            content=loader.content,
             disaggregation=self.config.disaggregation,
             prefix_tokens=self.config.routing.prefix_tokens,
             decisions=self.decisions,
@@ -496,7 +496,7 @@ class Runtime:
     def _media_of(self, name: str, tenant: str) -> frozenset[str]:
         """The kinds of media that a model takes."""
         model = self.served(name, Caller(tenant))
-        return model.media.kinds if model is not None and model.media is not None else frozenset()
+        return model.media_kinds if model is not None else frozenset()
 
     def hosted_for(self, api: str) -> frozenset[str]:
         """The kinds of tools that run here for requests of the API of this name."""
@@ -531,8 +531,8 @@ class Runtime:
 
     @property
     def body_bytes(self) -> int:
-        """The largest body that is taken now, in bytes: more if a served model takes media."""
-        if any(model.media is not None for model in self.models.values()):
+        """The largest body that is taken now, in bytes: more if a served model takes media, or may take some."""
+        if any(model.media_kinds for model in self.models.values()):
             return self.limits.media_body_bytes
         return self.limits.body_bytes
 
