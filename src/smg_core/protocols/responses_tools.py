@@ -99,7 +99,7 @@ def read_tools(
             continue
         if kind == "namespace":
             group = explained(tool, wire.NamespaceTool, at)
-            members = [(f"{at}.tools[{order}]", each, group.name) for order, each in enumerate(group.tools)]
+            members = [(f"{at}.tools[{order}]", each, group.name) for order, each in enumerate(group.tools or ())]
         else:
             members = [(at, tool, "")]
         for where, each, namespace in members:

@@ -5,7 +5,7 @@ Decides which kind of answer it is (streamed or whole, one or in parts) and what
 """
 
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from msgspec.structs import replace
@@ -28,7 +28,8 @@ __all__ = ["answer_to", "names_of", "with_generations"]
 
 D = TypeVar("D", bound=Decoded)
 
-NO_CACHE: Header = (b"cache-control", b"no-cache")
+STREAM_HEADERS: Sequence[Header] = ((b"cache-control", b"no-cache"), (b"x-accel-buffering", b"no"))
+"""Headers that keep proxies from holding a stream back: the second is nginx's own."""
 EXPLAIN = "x-smg-explain"
 MIGRATED = b"x-smg-migrated"
 """How often a whole answer went on with another worker, and why it may differ from what one would have said."""
@@ -65,7 +66,7 @@ def answer_to(
             if not exchange.started:
                 if explained:
                     head.append(_explained(gateway, trace, prompts))
-                await exchange.start(200, [_content_type(streamed.content_type), NO_CACHE, *head])
+                await exchange.start(200, [_content_type(streamed.content_type), *STREAM_HEADERS, *head])
             if last and api.memory is not None:
                 await api.memory.keep(decoded, streamed.encoder)
             if last:

@@ -8,6 +8,7 @@ Below: the history.
 import asyncio
 
 from smg_core.errors import NotFound
+from smg_core.server.answering import STREAM_HEADERS
 from smg_core.server.background_api import StoredWords
 from smg_core.server.background_states import RUNNING
 from smg_core.server.exchange import Exchange
@@ -23,7 +24,7 @@ _PAGE = 500
 
 async def follow(gateway: Runtime, news: News, words: StoredWords, exchange: Exchange, key: Key, after: int) -> None:
     """Send the events of a response behind the number `after`, to its end."""
-    head = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache")]
+    head = [(b"content-type", b"text/event-stream; charset=utf-8"), *STREAM_HEADERS]
     exchange.watch(gateway.config.timeouts.write_s)
     try:
         await exchange.start(200, [*head, gateway.id_header(exchange.name)])
