@@ -128,7 +128,7 @@ def decode_count(incoming: Incoming) -> GeminiRequest:
 def _decoded(wire: GenerateBody, incoming: Incoming, *, stream: bool) -> GeminiRequest:
     limits, config = incoming.limits, wire.generation_config or _NO_CONFIG
     size = len(incoming.body)
-    model = incoming.path_values["model"]
+    model = _model(incoming)
     alt = incoming.query.get("alt", ("",))[-1]
     _refuse_unsupported(wire, config, model)
     conversation = _contents(wire, limits)
@@ -153,6 +153,14 @@ def _decoded(wire: GenerateBody, incoming: Incoming, *, stream: bool) -> GeminiR
     return GeminiRequest(
         generation, array, conversation.places, offered.places, schema_field(config), shows_tools=shows_tools
     )
+
+
+def _model(incoming: Incoming) -> str:
+    """The model that the path names. At the paths of Vertex AI the SDK splits a name with a slash, and makes what stands before
+    it the publisher; a name without one is Google's."""
+    values = incoming.path_values
+    publisher = values.get("publisher", "google")
+    return values["model"] if publisher == "google" else f"{publisher}/{values['model']}"
 
 
 def _contents(wire: GenerateBody, limits: LimitsConfig) -> GeminiConversation:

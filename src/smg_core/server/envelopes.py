@@ -19,6 +19,7 @@ _PREFIXES: Mapping[str, ErrorEncoder] = {
     "/v1beta1": gemini_error,
     "/v1/interactions": gemini_error,
     "/v1/projects": gemini_error,
+    "/v1/publishers": gemini_error,
     "/v1/batches": openai_error,
     "/v1/chat": openai_error,
     "/v1/completions": openai_error,
@@ -32,6 +33,7 @@ _PREFIXES: Mapping[str, ErrorEncoder] = {
 """The paths, and all below them, that belong to one API."""
 _VERBS = (":generateContent", ":streamGenerateContent", ":countTokens", ":embedContent", ":batchEmbedContents")
 _MODELS = ("/v1beta/models/", "/v1alpha/models/")
+_VERTEX = ("/v1/projects/", "/v1/publishers/", "/v1beta1/projects/", "/v1beta1/publishers/")
 _MODELS_OF_ALL = "/v1/models"
 _NO_HEADERS: Mapping[str, str] = {}
 
@@ -61,5 +63,6 @@ def unknown_google_method(method: str, path: str) -> str:
     """The method of Google's API that a POST at `path` names behind the last colon (`/v1beta/models/m:embedContent`); ""
     where it names none. Called for a request that no route takes."""
     below, _, verb = path.rpartition(":")
-    named = method == "POST" and below.startswith(_MODELS) and "/" not in verb
+    published = below.startswith(_VERTEX) and "/models/" in below
+    named = method == "POST" and (published or below.startswith(_MODELS)) and "/" not in verb
     return verb if named else ""

@@ -1,7 +1,8 @@
 """The routes of Google's API: generateContent, streamGenerateContent, countTokens and the models (edge).
 
-The same routes stand under `/v1`, `/v1beta` and `/v1alpha`, since SDKs differ in which they call. Under `/v1` the models are
-shared with other APIs, and `server.status` answers there. Above: server.generating. Below: the handler of APIs, the decoders.
+The same routes stand under `/v1`, `/v1beta` and `/v1alpha`, since SDKs differ in which they call; and those that generate at the
+paths of Vertex AI, with a project and a location or without. Under `/v1` the models are shared with other APIs, and
+`server.status` answers there. Above: server.generating. Below: the handler of APIs, the decoders.
 """
 
 import attrs
@@ -26,6 +27,10 @@ __all__ = ["GeminiModelRoutes", "gemini_routes"]
 
 JSON_TYPE: Header = (b"content-type", b"application/json")
 VERSIONS = ("v1", "v1beta", "v1alpha")
+_VERTEX = ("v1", "v1beta1")
+"""The versions of Vertex AI, whose paths name who publishes a model, and may name a project and a location."""
+_PUBLISHED = "publishers/{publisher}/models/{model:path}"
+_WITHIN = ("", "projects/{project}/locations/{location}/")
 
 
 def gemini_routes(gateway: Runtime) -> list[Route[Endpoint]]:
@@ -34,16 +39,23 @@ def gemini_routes(gateway: Runtime) -> list[Route[Endpoint]]:
     counting = _counting(gateway)
     models = GeminiModelRoutes(gateway)
     found: list[Route[Endpoint]] = []
-    for version in VERSIONS:
-        verbs = (
-            ("generateContent", whole, descriptions.GENERATE_CONTENT),
-            ("streamGenerateContent", streamed, descriptions.STREAM_GENERATE_CONTENT),
-            ("countTokens", counting, descriptions.COUNT_CONTENT_TOKENS),
-        )
+    verbs = (
+        ("generateContent", whole, descriptions.GENERATE_CONTENT),
+        ("streamGenerateContent", streamed, descriptions.STREAM_GENERATE_CONTENT),
+        ("countTokens", counting, descriptions.COUNT_CONTENT_TOKENS),
+    )
+    places = [(version, "models/{model:path}", version) for version in VERSIONS]
+    places += [
+        (f"{version}_vertex{number or ''}", f"{within}{_PUBLISHED}", version)
+        for version in _VERTEX
+        for number, within in enumerate(_WITHIN)
+    ]
+    for name, place, version in places:
         for verb, handler, about in verbs:
-            own = attrs.evolve(about, name=f"{about.name}_{version}")
-            pattern = f"/{version}/models/{{model:path}}:{verb}"
+            own = attrs.evolve(about, name=f"{about.name}_{name}")
+            pattern = f"/{version}/{place}:{verb}"
             found.append(Route("POST", pattern, Endpoint(handler, "generate_content", reads_json=True, about=own)))
+    for version in VERSIONS:
         if version != "v1":
             listed = attrs.evolve(descriptions.GEMINI_MODELS, name=f"{descriptions.GEMINI_MODELS.name}_{version}")
             single = attrs.evolve(descriptions.GEMINI_MODEL, name=f"{descriptions.GEMINI_MODEL.name}_{version}")
