@@ -658,6 +658,7 @@ LIBRARY_CONSTANTS: dict[str, str] = {
         smg_mcp.origin: _HELD_BYTES
         smg_mcp.request_tools: _MADE_HERE
         smg_mcp.search: FOUND MOST_FOUND _QUERY_WORDS
+        smg_mcp.session: _MOST_SHOWN
         smg_mcp.stdio: _ELSEWHERE
         smg_multimodal.documents: _HASHED_HERE
         smg_mcp.wire: _ELSEWHERE

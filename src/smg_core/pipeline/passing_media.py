@@ -11,8 +11,10 @@ from typing import Protocol
 import attrs
 from msgspec.structs import replace
 
+from smg_core.errors import SmgError
 from smg_core.pipeline.executor import FairExecutor
 from smg_core.pipeline.media import MediaItem, media_of
+from smg_core.pipeline.media_notes import noted_earlier
 from smg_core.pipeline.reading_documents import DocumentService, reads_documents
 from smg_core.pipeline.trace import Trace
 from smg_core.request import Audio, File, GenerationRequest, Image, MediaSource, Part, ToolResult, Video
@@ -36,10 +38,16 @@ class MediaFetching(Protocol):
 
 @attrs.frozen
 class ContentServices:
-    """What reads documents and fetches media; None where that is not done here: then documents are files, which models refuse."""
+    """What reads documents and fetches media; None where that is not done here: then documents are files, which models refuse.
+    `notes`: a medium or document of an earlier turn that cannot be used has a note put in its place."""
 
     documents: DocumentService | None = None
     media: MediaFetching | None = None
+    notes: bool = False
+
+    def noted(self, request: GenerationRequest, error: SmgError) -> GenerationRequest | None:
+        """The request with which to go on after `error`; None where it stands."""
+        return noted_earlier(request, error) if self.notes else None
 
 
 def brings_content(services: ContentServices, executor: FairExecutor) -> BringContent:

@@ -96,6 +96,7 @@ def performers(
         served_as=served_as,
         shared_out=shared_out,
         content=brings_content(content, executor),
+        noted=content.noted,
     )
     selecting = Selecting(
         registry=registry,

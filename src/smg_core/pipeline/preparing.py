@@ -12,7 +12,14 @@ import attrs
 from msgspec.structs import replace
 
 from smg_core.clock import Clock
-from smg_core.errors import ClientGone, PermissionDenied, PromptTooLong
+from smg_core.errors import (
+    ClientGone,
+    InvalidRequest,
+    PermissionDenied,
+    PromptTooLong,
+    SmgError,
+    UnsupportedParameter,
+)
 from smg_core.hooks import EncodeDone, MediaLoaded, ReasoningLeftOut, Rendered
 from smg_core.pipeline.context_edits import EditedContext, change_of, check_countable, edited_context
 from smg_core.pipeline.driver import Run
@@ -59,8 +66,9 @@ class Preparing:
     """The performer of `Prepare`. `render_inline` is how many characters of messages may be rendered on the event loop (about a
     millisecond), as each model's `encode_inline` is for encoding; longer work goes to `executor`, where tenants take turns.
     `served_as` returns the model for a name that is not a model's, and the tenant who uses it.
-    `shared_out` returns the model of a request whose name several share; `content` a request with the texts of
-    its documents, and with its media where they are passed on to engines that read prompts themselves."""
+    `shared_out` returns the model of a request whose name several share; `content` a request with the texts of its documents,
+    and with its media where they are passed on to engines that read prompts themselves. `noted` returns the request with which
+    to go on after an error, None where it stands."""
 
     def __init__(
         self,
@@ -73,6 +81,7 @@ class Preparing:
         served_as: ServedAs = as_named,
         shared_out: SharedOut = unshared,
         content: Callable[[GenerationRequest, Trace, bool], Awaitable[GenerationRequest]] | None = None,
+        noted: Callable[[GenerationRequest, SmgError], GenerationRequest | None] = lambda request, error: None,
     ) -> None:
         self._registry = registry
         self._models = models
@@ -82,6 +91,7 @@ class Preparing:
         self._served_as = served_as
         self._shared_out = shared_out
         self._content = content
+        self._noted = noted
 
     async def __call__(self, step: Prepare, run: Run) -> Prompted:
         prompted = await self.prepare(step.request, run.trace, step.model)
@@ -99,6 +109,16 @@ class Preparing:
     async def prepare(self, request: GenerationRequest, trace: Trace, instead: str = "") -> Prompted:
         """The request, ready for any engine of its model, or of the model `instead`. Raises ModelNotFound, NoWorker, and
         InvalidRequest."""
+        while True:
+            try:
+                return await self._prepared(request, trace, instead)
+            except (InvalidRequest, UnsupportedParameter) as error:
+                noted = self._noted(request, error)
+                if noted is None:
+                    raise
+                request = noted
+
+    async def _prepared(self, request: GenerationRequest, trace: Trace, instead: str) -> Prompted:
         asked, granted = request.model, request.caller.grants
         name = self._name(request, instead)
         model = self._models.get(name)

@@ -29,7 +29,8 @@ _FETCHING = ("httpx", "PIL", "numpy")
 def content_services(config: Config, pool: Executor) -> "tuple[ContentServices, DocumentReading | None]":
     """What brings content into requests; and of that what is to be closed."""
     documents = document_reading(config, pool)
-    return ContentServices(documents, MediaFetchingHere(config.media, pool)), documents
+    media = MediaFetchingHere(config.media, pool)
+    return ContentServices(documents, media, notes=config.media.earlier == "note"), documents
 
 
 def document_reading(config: Config, pool: Executor) -> "DocumentReading | None":
