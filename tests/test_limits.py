@@ -326,6 +326,7 @@ CONSTANTS: dict[str, str] = {
     "history.redis._TRIES": PACE,
     "history.rules.LONGEST_NAME": FORMAT,
     "protocols.item_ids.LONGEST_ID": FORMAT,
+    "protocols.named_elsewhere._DEEPEST": "twice the levels at which any API has a name of a thing in a tool",
     "history.sealing._KEY": FORMAT,
     "history.sealing._LONGEST_NAME": FORMAT,
     "history.sealing._NONCE": FORMAT,

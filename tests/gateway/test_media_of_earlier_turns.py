@@ -108,14 +108,14 @@ def prompt(house: House) -> str:
 @pytest.fixture(scope="module")
 async def sees(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[House]:
     folder = str(llava(tmp_path_factory.mktemp("llava") / "model"))
-    config = Config(workers=WorkersConfig(dialect="vllm"), media=MediaConfig(earlier="note"))
+    config = Config(workers=WorkersConfig(dialect="vllm"), media=MediaConfig(note_earlier=True))
     async with in_process(SimulatorConfig(model_folder=folder), config=config) as house:
         yield house
 
 
 @pytest.fixture(scope="module")
 async def reads() -> AsyncIterator[House]:
-    async with in_process(SimulatorConfig(seed=1), config=Config(media=MediaConfig(earlier="note"))) as house:
+    async with in_process(SimulatorConfig(seed=1), config=Config(media=MediaConfig(note_earlier=True))) as house:
         yield house
 
 

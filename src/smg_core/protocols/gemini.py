@@ -40,7 +40,7 @@ _UNSUPPORTED = ("speech_config", "image_config", "audio_transcription_config", "
 class GeminiRequest(Struct, frozen=True):
     """One decoded request. `array`: a stream is one JSON array and no server-sent events. `places` has the field of the body for
     each part of each message, `tool_places` for each tool, `schema_place` that of the answer's schema. `shows_tools`: the answer
-    has the calls of tools that run here in it."""
+    has the calls of tools that run here in it. `not_offered` are the kinds of tools that the model is not offered."""
 
     generation: GenerationRequest
     array: bool = False
@@ -48,6 +48,7 @@ class GeminiRequest(Struct, frozen=True):
     tool_places: tuple[str, ...] = ()
     schema_place: str = "generationConfig.responseSchema"
     shows_tools: bool = False
+    not_offered: tuple[str, ...] = ()
 
     @property
     def shows_thoughts(self) -> bool:
@@ -151,7 +152,9 @@ def _decoded(wire: GenerateBody, incoming: Incoming, *, stream: bool) -> GeminiR
     array = stream and alt != "sse"
     shows_tools = wire.tool_config is not None and wire.tool_config.include_server_side_tool_invocations is True
     return GeminiRequest(
-        generation, array, conversation.places, offered.places, schema_field(config), shows_tools=shows_tools
+        *(generation, array, conversation.places, offered.places, schema_field(config)),
+        shows_tools=shows_tools,
+        not_offered=offered.not_offered,
     )
 
 

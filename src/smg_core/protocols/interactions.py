@@ -21,7 +21,7 @@ from smg_core.protocols.base import Incoming
 from smg_core.protocols.google_places import part_place, tool_place
 from smg_core.protocols.interactions_formats import read_interaction_format
 from smg_core.protocols.interactions_steps import PREVIOUS, PlacedStep, placed_steps, read_steps
-from smg_core.protocols.interactions_tools import read_interaction_choice, read_interaction_tools
+from smg_core.protocols.interactions_tools import read_interaction_choice, read_interaction_tools, tools_not_offered
 from smg_core.protocols.interactions_types import InteractionBody, InteractionConfig
 from smg_core.protocols.proto_json import ProtoJsonDecoder
 from smg_core.protocols.sampling import read_stop, read_top_p
@@ -59,7 +59,8 @@ _UNSUPPORTED_CONFIG = ("speech_config", "image_config", "video_config", "transcr
 
 class InteractionRequest(Struct, frozen=True):
     """One decoded request. `steps` are its own as they are stored, `placed` the same with their fields of the body. `places` has
-    the field for each part of each message, `tool_places` for each tool."""
+    the field for each part of each message, `tool_places` for each tool; `not_offered` are the kinds of tools that the model is
+    not offered."""
 
     generation: GenerationRequest
     body: InteractionBody
@@ -67,6 +68,7 @@ class InteractionRequest(Struct, frozen=True):
     places: tuple[tuple[str, ...], ...] = ()
     tool_places: tuple[str, ...] = ()
     limits: LimitsConfig = LimitsConfig()
+    not_offered: tuple[str, ...] = ()
 
     @property
     def revision(self) -> Revision:
@@ -170,6 +172,7 @@ def _decoded(incoming: Incoming, usual: Revision) -> InteractionRequest:
         tuple(placed),
         tool_places=tool_places,
         limits=limits,
+        not_offered=tools_not_offered(wire.tools or (), incoming.hosted),
     )
     return request if wire.previous_interaction_id is not None else continued_interaction(request, ())
 

@@ -15,6 +15,7 @@ from smg_core.errors import InvalidRequest, UnsupportedParameter
 from smg_core.json_types import JsonObject
 from smg_core.protocols import responses_types as wire
 from smg_core.protocols.decoding import brief, check_depth, explained, too_many
+from smg_core.protocols.named_elsewhere import refuse_named
 from smg_core.protocols.responses_mcp import read_server
 from smg_core.protocols.responses_names import OfferedTool, ToolNames
 from smg_core.protocols.settings import LimitsConfig
@@ -95,6 +96,8 @@ def read_tools(
                 names.add_server(at)
             continue
         if kind in HOSTED:
+            if kind != "mcp":
+                refuse_named(tool, at)
             left[kind] = None
             continue
         if kind == "namespace":

@@ -34,6 +34,8 @@ EXPLAIN = "x-smg-explain"
 MIGRATED = b"x-smg-migrated"
 """How often a whole answer went on with another worker, and why it may differ from what one would have said."""
 VIOLATION = b"x-smg-format-violation"
+NOT_OFFERED = b"x-smg-not-offered"
+"""The types of the request's tools that the model was not offered, since a server would have to run them and none here does."""
 LONGEST_VIOLATION = 200
 
 
@@ -56,7 +58,7 @@ def answer_to(
     request = decoded.generation
     created = int(gateway.clock.time())
     trace.report(_started(request, api.name, trace, gateway))
-    head = names_of(exchange, gateway, api)
+    head = [*names_of(exchange, gateway, api), *_left_out(decoded)]
     prompts = 1 if api.parts is None else api.parts.count(decoded)
     explained = gateway.explains and exchange.headers.get(EXPLAIN, "0") not in ("0", "false", "")
 
@@ -93,6 +95,12 @@ def answer_to(
 
     whole = _whole(exchange, decoded, created, api, write_whole)
     return whole
+
+
+def _left_out(decoded: D) -> list[Header]:
+    """The header of the tools that the model is not offered, if there are any."""
+    kinds: tuple[str, ...] = getattr(decoded, "not_offered", ())
+    return [(NOT_OFFERED, _in_a_header(", ".join(kinds)))] if kinds else []
 
 
 def _started(request: GenerationRequest, api: str, trace: Trace, gateway: Runtime) -> RequestStarted:

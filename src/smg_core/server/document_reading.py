@@ -30,7 +30,7 @@ def content_services(config: Config, pool: Executor) -> "tuple[ContentServices, 
     """What brings content into requests; and of that what is to be closed."""
     documents = document_reading(config, pool)
     media = MediaFetchingHere(config.media, pool)
-    return ContentServices(documents, media, notes=config.media.earlier == "note"), documents
+    return ContentServices(documents, media, notes=config.media.note_earlier), documents
 
 
 def document_reading(config: Config, pool: Executor) -> "DocumentReading | None":

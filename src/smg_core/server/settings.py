@@ -236,11 +236,7 @@ MediaFormat = Literal["jpeg", "png", "webp", "gif", "bmp", "tiff", "avif", "heic
 class MediaConfig:
     """Pictures, clips and recordings in requests: from where they may be fetched, and what they may take."""
 
-    earlier: Literal["refuse", "note"] = option(
-        "refuse",
-        "A picture, a clip, a recording or a document of an earlier turn that is damaged or that the model does not take: refuse "
-        "the request, or put a note in its place, so that the conversation goes on.",
-    )
+    note_earlier: bool = option(False, "Put a note in place of media of earlier turns that cannot be used.")
     allow_hosts: tuple[str, ...] = option(
         (), "Hosts that media may be fetched from, a name or .suffix; without any, every public host; may be repeated."
     )
