@@ -160,6 +160,7 @@ EDGES: dict[str, frozenset[str]] = {
     "pipeline.next_token": frozenset(),
     "pipeline.pooling": frozenset({"server.pooling", "server.explain"}),
     "pipeline.preparing": frozenset(),
+    "pipeline.passing_media": frozenset({"server.document_reading", "server.loading"}),
     "pipeline.reading_documents": frozenset(),
     "pipeline.selecting": frozenset(),
     "pipeline.shown": frozenset({"server.answering", "server.background_plugins"}),
@@ -249,6 +250,7 @@ EDGES: dict[str, frozenset[str]] = {
     "server.deployment": frozenset(),
     "server.describing": frozenset(),
     "server.document_reading": frozenset(),
+    "server.passed_media": frozenset({"server.document_reading"}),
     "server.discovering": frozenset(),
     "server.documents": frozenset(),
     "server.exchange": frozenset(),
@@ -339,7 +341,9 @@ EDGES: dict[str, frozenset[str]] = {
     "smg_multimodal.decoders": frozenset({"server.media", "server.model_media"}),
     "smg_multimodal.documents": frozenset({"server.documents"}),
     "smg_multimodal.guarded": frozenset({"auth.issuer"}),
-    "smg_multimodal.fetch": frozenset({"server.documents", "server.media", "server.model_media"}),
+    "smg_multimodal.fetch": frozenset(
+        {"server.documents", "server.media", "server.model_media", "server.passed_media"}
+    ),
     "smg_multimodal.places": frozenset(),
     "smg_multimodal.shm": frozenset({"server.sharing"}),
     "smg_multimodal.worker_process": frozenset(),

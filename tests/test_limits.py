@@ -331,6 +331,7 @@ CONSTANTS: dict[str, str] = {
     "history.redis._TRIES": PACE,
     "history.rules.LONGEST_NAME": FORMAT,
     "protocols.item_ids.LONGEST_ID": FORMAT,
+    "protocols.named_elsewhere._DEEPEST": "twice the levels at which any API has a name of a thing in a tool",
     "history.sealing._KEY": FORMAT,
     "history.sealing._LONGEST_NAME": FORMAT,
     "history.sealing._NONCE": FORMAT,
@@ -665,6 +666,7 @@ LIBRARY_CONSTANTS: dict[str, str] = {
         smg_mcp.origin: _HELD_BYTES
         smg_mcp.request_tools: _MADE_HERE
         smg_mcp.search: FOUND MOST_FOUND _QUERY_WORDS
+        smg_mcp.session: _MOST_SHOWN
         smg_mcp.stdio: _ELSEWHERE
         smg_multimodal.documents: _HASHED_HERE
         smg_mcp.wire: _ELSEWHERE

@@ -6,17 +6,18 @@ set -eu
 # command:package
 wanted='promtool:prometheus dnsmasq:dnsmasq-base chromium:chromium stress-ng:stress-ng ip:iproute2 tc:iproute2 node:nodejs npm:npm clang:clang wasm-ld:lld pgbouncer:pgbouncer'
 
-# From npm, into build/services: program:package
-servers='mcp-server-everything:@modelcontextprotocol/server-everything@2026.8.31
-mcp-server-filesystem:@modelcontextprotocol/server-filesystem@2026.8.31
-mcp-server-memory:@modelcontextprotocol/server-memory@2026.8.31
-jco:@bytecodealliance/jco@1.35.0'
+# From npm, into build/services: a file of the folder node_modules, and the package that has it
+servers='.bin/mcp-server-everything:@modelcontextprotocol/server-everything@2026.8.31
+.bin/mcp-server-filesystem:@modelcontextprotocol/server-filesystem@2026.8.31
+.bin/mcp-server-memory:@modelcontextprotocol/server-memory@2026.8.31
+.bin/jco:@bytecodealliance/jco@1.35.0
+@modelcontextprotocol/sdk/package.json:@modelcontextprotocol/sdk@1.32.2'
 folder=$(dirname "$0")/../build/services
 
 install_servers() {
     absent=''
     for each in $servers; do
-        [ -x "$folder/node_modules/.bin/${each%%:*}" ] || absent="$absent ${each#*:}"
+        [ -e "$folder/node_modules/${each%%:*}" ] || absent="$absent ${each#*:}"
     done
     [ -n "$absent" ] || { echo "services: the servers from npm are here"; return 0; }
     mkdir -p "$folder"

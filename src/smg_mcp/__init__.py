@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from smg_mcp.base import AskUser as AskUser
     from smg_mcp.base import CallFacts as CallFacts
     from smg_mcp.base import Decision as Decision
+    from smg_mcp.base import ListFaults as ListFaults
     from smg_mcp.base import McpTool as McpTool
     from smg_mcp.base import RequestServer as RequestServer
     from smg_mcp.base import SampleModel as SampleModel
@@ -57,7 +58,16 @@ _PLACES = {
     "approval": ("Approval", "stricter"),
     "audit": ("AuditEntry", "AuditTrail"),
     "base": (
-        *("AskUser", "CallFacts", "Decision", "McpTool", "RequestServer", "SampleModel", "ServerInventory"),
+        *(
+            "AskUser",
+            "CallFacts",
+            "Decision",
+            "ListFaults",
+            "McpTool",
+            "RequestServer",
+            "SampleModel",
+            "ServerInventory",
+        ),
         *("ToolAudio", "ToolHints", "ToolImage", "ToolIndex", "ToolLink", "ToolOutcome", "ToolProgress"),
         *("ToolResource", "ToolText"),
     ),

@@ -15,6 +15,7 @@ __all__ = [
     "CallFacts",
     "CallVerdict",
     "Decision",
+    "ListFaults",
     "McpTool",
     "OnProgress",
     "RequestServer",
@@ -104,6 +105,20 @@ class ServerInventory:
     protocol: str = ""
     left_out: Mapping[str, str] = attrs.field(factory=dict)
     """Tools that are not offered, by name, with the reason: what is wrong with them, or that they are hidden."""
+    unconstrained: Mapping[str, str] = attrs.field(factory=dict)
+    """Tools that are offered without all of their schema, by name, with what is wrong with it."""
+
+
+@attrs.frozen
+class ListFaults:
+    """What is wrong with the tools of a server's list, by name: those that are `left_out`, and those that are offered
+    `unconstrained`, without all of their schema."""
+
+    left_out: Mapping[str, str] = attrs.field(factory=dict)
+    unconstrained: Mapping[str, str] = attrs.field(factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.left_out or self.unconstrained)
 
 
 @attrs.frozen

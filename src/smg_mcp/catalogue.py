@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 
-from smg_mcp.base import McpTool
+from smg_mcp.base import ListFaults, McpTool
 from smg_mcp.errors import McpError
 from smg_mcp.inventory import ListedTool, offered_tools
 from smg_mcp.search import Bm25Index
@@ -45,7 +45,8 @@ class LazyIndex:
 
 @attrs.frozen
 class Catalogue:
-    """The tools, and the servers that could not be asked, with the reason. `listed` has the tools as their servers list them."""
+    """The tools, and the servers that could not be asked, with the reason. `listed` has the tools as their servers list them;
+    `faults` what is wrong with tools of a server's list."""
 
     tools: Sequence[McpTool]
     listed: Mapping[str, Mapping[str, ListedTool]] = attrs.field(repr=False)
@@ -53,6 +54,7 @@ class Catalogue:
     index: LazyIndex = attrs.field(repr=False)
     names: Mapping[str, McpTool] = attrs.field(repr=False)
     failed: Mapping[str, McpError] = attrs.field(factory=dict)
+    faults: Mapping[str, ListFaults] = attrs.field(factory=dict)
 
     def found(self, name: str) -> McpTool | None:
         """The tool of a name: as it is offered, or "server.tool"."""

@@ -69,6 +69,7 @@ def _shown(inventory: ServerInventory) -> str:
     lines += [f"  resource  {each.get('uriTemplate')}" for each in inventory.templates]
     lines += [f"  prompt  {each.get('name')}" for each in inventory.prompts]
     lines += [f"  left out  {name}: {reason}" for name, reason in inventory.left_out.items()]
+    lines += [f"  unconstrained  {name}: {reason}" for name, reason in inventory.unconstrained.items()]
     return "\n".join(lines)
 
 

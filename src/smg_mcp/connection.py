@@ -8,7 +8,7 @@ import contextlib
 import logging
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from typing import Any
 
 import attrs
@@ -56,6 +56,10 @@ for _name in _TALKERS:
     logging.getLogger(_name).addFilter(_quiet)
 
 
+_KEYS = {"tools": "name", "resources": "uri", "templates": "uriTemplate", "prompts": "name"}
+"""By what is listed: the field that no two of a list have alike."""
+
+
 class ConnectionLost(McpUnavailable):
     """The connection ended. `never_sent` says that the server cannot have seen the request."""
 
@@ -85,10 +89,24 @@ class Peers:
 
 
 class McpConnection:
-    """An open connection. `streams.ended` is set when it has ended."""
+    """An open connection. `streams.ended` is set when it has ended. One that is `retired` takes no new requests, and ends when
+    none is `under_way` over it any more."""
 
     def __init__(self, server: McpServer, client: Client, streams: ScreenedStreams, mark: str) -> None:
         self.server, self.streams, self._client, self._mark = server, streams, client, mark
+        self.under_way = 0
+        self.retired = False
+
+    @contextlib.contextmanager
+    def used(self) -> Iterator[None]:
+        """Have a request under way for as long as the block runs."""
+        self.under_way += 1
+        try:
+            yield
+        finally:
+            self.under_way -= 1
+            if self.retired and not self.under_way:
+                self.streams.end()
 
     @property
     def modern(self) -> bool:
@@ -114,22 +132,28 @@ class McpConnection:
             return result.model_dump(by_alias=True, mode="json", exclude_none=True)
 
     async def listed(self, what: str, most: int, pages: int) -> list[dict[str, Any]]:
-        """All of "tools", "resources", "templates" or "prompts", page by page, at most `most`; none where the server has none."""
+        """All of "tools", "resources", "templates" or "prompts", page by page, at most `most`, each once; none where the server
+        has none. The walk ends at a cursor that was seen before."""
         capabilities = self._client.server_capabilities
         if getattr(capabilities, "resources" if what == "templates" else what) is None and what != "tools":
             return []
         ask = getattr(self._client, {"templates": "list_resource_templates"}.get(what, f"list_{what}"))
         field = {"templates": "resource_templates"}.get(what, what)
-        found: list[dict[str, Any]] = []
+        key = _KEYS[what]
+        found: dict[Any, dict[str, Any]] = {}
         cursor: str | None = None
+        seen: set[str | None] = {None}
         for _ in range(pages):
             with self._errors():
                 page = await ask(cursor=cursor)
-            found += [each.model_dump(by_alias=True, mode="json", exclude_none=True) for each in getattr(page, field)]
+            for each in getattr(page, field):
+                told = each.model_dump(by_alias=True, mode="json", exclude_none=True)
+                found.setdefault(told[key], told)
             cursor = page.next_cursor
-            if cursor is None or len(found) >= most:
+            if cursor in seen or len(found) >= most:
                 break
-        return found[:most]
+            seen.add(cursor)
+        return list(found.values())[:most]
 
     async def read(self, uri: str) -> list[dict[str, Any]]:
         """The contents of a resource."""
@@ -195,13 +219,15 @@ class McpConnection:
         fault = data.get(self._mark) if isinstance(data, dict) else None
         if isinstance(fault, dict):
             return _of_fault(fault)
-        if error.error.code == types.CONNECTION_CLOSED:
+        code, said = error.error.code, str(error.error.message)
+        # Servers use these codes as well: only the package's own words, or an end that was seen, say what it means by them.
+        if code == types.CONNECTION_CLOSED and (self.streams.ended.is_set() or said.startswith("SSE stream")):
             return self._ended()
-        if error.error.code == types.REQUEST_TIMEOUT:
+        if code == types.REQUEST_TIMEOUT and said.endswith(" timed out"):
             return ConnectionLost("the server did not answer")
-        if error.error.code == types.PARSE_ERROR:
+        if code == types.PARSE_ERROR and said.startswith("Failed to parse"):
             return McpBadAnswer("the server's answer is no JSON-RPC message")
-        return ServerSaidNo(str(error.error.message)[:2000], error.error.code)
+        return ServerSaidNo(said[:2000], code)
 
 
 _FOREIGN = (MCPError, ValidationError, RuntimeError, KeyError)
@@ -221,18 +247,16 @@ def _of_fault(fault: Mapping[str, Any]) -> McpError:
     kind, message, status = fault["kind"], str(fault["message"]), int(fault["status"])
     if kind == "forbidden":
         return McpForbidden(message)
-    if kind == "unreachable":
+    if kind in ("unreachable", "forgotten"):
         return ConnectionLost(message, never_sent=True)
     if kind == "lost":
         return ConnectionLost(message)
     if kind == "unauthorized" or status in (401, 403):
         return McpRefused(message, status or 401, fault.get("challenge"))
-    if kind == "status" and status == 404:
-        return ConnectionLost(message, never_sent=True)  # the server has forgotten the session
     if kind == "status":
-        # An answer to one request: the connection, and what else is asked over it, goes on. A server that says 429 or 503 took
-        # nothing on.
-        return McpUnavailable(message, may_have_run=status not in (429, 503))
+        # An answer to one request: the connection, and what else is asked over it, goes on. A server that says 404, 429 or 503
+        # took nothing on.
+        return McpUnavailable(message, may_have_run=status not in (404, 429, 503))
     return McpBadAnswer(message)
 
 
@@ -300,6 +324,7 @@ async def _streams(
         proxy=server.proxy or settings.proxy,
         # A caller's own token is sent as it is: the operator's authorization is not for this caller.
         tokens=None if "authorization" in headers else tokens_for(server, peers.authorize, wall, settings.pool.backoff),
+        session_in_url=server.protocol == "sse",
     )
     longest = settings.limits.message_bytes
     async with httpx2.AsyncClient(transport=transport, headers=dict(headers), trust_env=False) as client:

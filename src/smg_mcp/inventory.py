@@ -12,16 +12,18 @@ import attrs
 from smg_mcp.arguments import schema_for
 from smg_mcp.base import McpTool, ToolHints
 from smg_mcp.naming import unique_names
+from smg_mcp.schemas import readable_schema
 from smg_mcp.settings import InventorySettings, McpServer, ToolSettings
 
-__all__ = ["ListedTool", "fault_of_tool", "offered_tools", "server_serves", "tools_of"]
+__all__ = ["ListedTool", "fault_of_tool", "offered_tools", "plain_tool", "server_serves", "tools_of"]
 
 _PLAIN = ToolSettings()
 
 
 @attrs.frozen
 class ListedTool:
-    """A tool as its server lists it. `schema` is the server's own."""
+    """A tool as its server lists it. `schema` is the server's own where it can be read; `unconstrained` says what is wrong with
+    one that cannot."""
 
     tool: str
     description: str
@@ -29,6 +31,7 @@ class ListedTool:
     title: str | None = None
     output_schema: Mapping[str, Any] | None = None
     hints: ToolHints = attrs.field(factory=ToolHints)
+    unconstrained: str | None = None
 
 
 def fault_of_tool(raw: Any, settings: InventorySettings) -> str | None:
@@ -37,6 +40,8 @@ def fault_of_tool(raw: Any, settings: InventorySettings) -> str | None:
         return "it has no name"
     if len(raw["name"]) > settings.name_chars:
         return f"its name has more than {settings.name_chars} characters"
+    if not _is_text(raw["name"]):
+        return "its name is no text"
     schema = raw.get("inputSchema")
     if not isinstance(schema, Mapping):
         return "its inputSchema is no object"
@@ -45,37 +50,65 @@ def fault_of_tool(raw: Any, settings: InventorySettings) -> str | None:
     for key in ("properties", "$defs", "definitions"):
         if not isinstance(schema.get(key, {}), Mapping):
             return f"{key} of its inputSchema is no object"
-    for value in (schema, raw.get("outputSchema")):
-        try:
-            size = len(json.dumps(value))
-        except (ValueError, RecursionError):
-            return "its schema is nested too deeply"
-        if size > settings.schema_bytes:
-            return f"its schema has more than {settings.schema_bytes} bytes"
-        if _deeper_than(value, settings.schema_depth):
-            return f"its schema is nested more than {settings.schema_depth} deep"
-        if _refers_elsewhere(value):
-            return "its schema refers to another document"
-    return None
+    return _fault_of_schema(schema, settings) or _fault_of_schema(raw.get("outputSchema"), settings)
+
+
+def _fault_of_schema(schema: Any, settings: InventorySettings) -> str | None:
+    try:
+        size, text = len(json.dumps(schema)), json.dumps(schema, ensure_ascii=False)
+    except (ValueError, RecursionError):
+        return "its schema is nested too deeply"
+    if size > settings.schema_bytes:
+        return f"its schema has more than {settings.schema_bytes} bytes"
+    if _deeper_than(schema, settings.schema_depth):
+        return f"its schema is nested more than {settings.schema_depth} deep"
+    if not _is_text(text):
+        return "its schema has what is no text"
+    return "its schema refers to another document" if _refers_elsewhere(schema) else None
 
 
 def tools_of(raw: Iterable[Mapping[str, Any]], settings: InventorySettings) -> list[ListedTool]:
-    """The records of a list without faults (`fault_of_tool`)."""
+    """The records of a list without faults (`fault_of_tool`). A thousand take some 50 ms, so this belongs in a thread."""
     found = []
     for each in raw:
+        schema, fault = readable_schema({"type": "object", **each["inputSchema"]})
         said = each.get("annotations")
         annotations: Mapping[str, Any] = said if isinstance(said, Mapping) else {}
         found.append(
             ListedTool(
                 each["name"],
                 str(each.get("description") or "")[: settings.description_chars],
-                {"type": "object", **each["inputSchema"]},
+                schema,
                 each.get("title") if isinstance(each.get("title"), str) else None,
                 each.get("outputSchema") if isinstance(each.get("outputSchema"), Mapping) else None,
                 ToolHints(*(_said(annotations, f"{name}Hint") for name in _HINTS)),
+                fault,
             )
         )
     return found
+
+
+def plain_tool(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """A tool without faults as it is handed on: what it says beside its name and its schema is left out where it is of the wrong
+    type, and characters that are none are replaced."""
+    found: dict[str, Any] = {"name": raw["name"], "inputSchema": {"type": "object", **raw["inputSchema"]}}
+    for key in ("title", "description"):
+        if isinstance(raw.get(key), str):
+            found[key] = _as_text(raw[key])
+    said = raw.get("annotations")
+    if isinstance(said, Mapping):
+        hints = {f"{name}Hint": _said(said, f"{name}Hint") for name in _HINTS}
+        found["annotations"] = {key: value for key, value in hints.items() if value is not None}
+    return found
+
+
+def _is_text(value: str) -> bool:
+    """Whether a string has no half of a character, which no answer could carry."""
+    return value.isascii() or _as_text(value) == value
+
+
+def _as_text(value: str) -> str:
+    return value.encode("utf-8", "replace").decode()
 
 
 _HINTS = ("readOnly", "destructive", "idempotent", "openWorld")

@@ -14,7 +14,7 @@ import attrs
 from smg_mcp.approval import Approval, stricter
 from smg_mcp.arguments import arguments_for
 from smg_mcp.audit import AuditEntry, AuditTrail
-from smg_mcp.base import CallFacts, Decision, McpTool, OnProgress, ServerInventory, ToolOutcome
+from smg_mcp.base import CallFacts, Decision, ListFaults, McpTool, OnProgress, ServerInventory, ToolOutcome
 from smg_mcp.catalogue import Catalogue, CatalogueCache, Listed, made_catalogue
 from smg_mcp.errors import McpBadArguments, McpDenied, McpError, McpNeedsApproval, McpUnknownTool
 from smg_mcp.inventory import ListedTool
@@ -154,9 +154,12 @@ class RequestTools:
                 await session.listed(each) for each in ("resources", "templates", "prompts")
             ]
             title, instructions, protocol = await session.facts()
-            reasons = {**catalogue.left_out[server], **session.left_out}
+            faults = session.faults
+            reasons = {**catalogue.left_out[server], **faults.left_out}
         return ServerInventory(
-            server, catalogue.tools, resources, templates, prompts, title, instructions, protocol, left_out=reasons
+            *(server, catalogue.tools, resources, templates, prompts, title, instructions, protocol),
+            left_out=reasons,
+            unconstrained=faults.unconstrained,
         )
 
     async def read(self, server: str, uri: str) -> Sequence[Mapping[str, Any]]:
@@ -202,12 +205,14 @@ class RequestTools:
         )
         listed: list[tuple[McpServer, Sequence[ListedTool]]] = []
         failed: dict[str, McpError] = {}
+        faults: dict[str, ListFaults] = {}
         for each, answer in zip(reachable, answers, strict=True):
             if isinstance(answer, McpError):
                 failed[each.server.name] = answer
             else:
-                listed.append((each.server, answer))
-        return attrs.evolve(await self._catalogue_of(listed), failed=failed)
+                found, faults[each.server.name] = answer
+                listed.append((each.server, found))
+        return attrs.evolve(await self._catalogue_of(listed), failed=failed, faults=faults)
 
     async def _catalogue_of(self, listed: Listed) -> Catalogue:
         """The catalogue of these lists, made in a thread where they are long."""
@@ -219,9 +224,9 @@ class RequestTools:
         return found
 
 
-async def _listed(reachable: Reachable) -> Sequence[ListedTool] | McpError:
+async def _listed(reachable: Reachable) -> tuple[Sequence[ListedTool], ListFaults] | McpError:
     try:
         async with reachable.session() as session:
-            return await session.tools()
+            return await session.tools(), session.faults
     except McpError as error:
         return error

@@ -1,20 +1,30 @@
 """What may pass between a server and the mcp package: every message is looked at before the package acts on it.
 
 Above: `stdio`, which reads bytes; `streams`, which passes messages. Below: `inventory`, `settings`. Pure: time is an argument.
-A breach ends the connection; a tool with a fault is taken out of its list, so that one bad tool does not hide the others; output
-schemas are taken out and kept here, since a validator that ran on a server's pattern could run for ever.
+A breach ends the connection; an entry with a fault is taken out of its list, so that one bad tool does not hide the others.
+Schemas are kept here. Those of outputs are taken out, since a validator that ran on a server's pattern could run for ever;
+those of arguments are where the package would refuse the whole list for them.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
-from smg_mcp.inventory import fault_of_tool
+import mcp_types as types
+from pydantic import BaseModel, ValidationError
+
+from smg_mcp.inventory import fault_of_tool, plain_tool
 from smg_mcp.settings import InventorySettings, McpLimits
 
 __all__ = ["ProtocolBreach", "Screen"]
 
 
 _LISTS = frozenset({"tools", "resources", "prompts"})
+_ENTRIES: Mapping[str, tuple[str, type[BaseModel]]] = {
+    "resources/list": ("resources", types.Resource),
+    "resources/templates/list": ("resourceTemplates", types.ResourceTemplate),
+    "prompts/list": ("prompts", types.Prompt),
+}
+"""By the method that lists: the field of its result, and what an entry of it is."""
 
 
 class ProtocolBreach(ValueError):
@@ -31,6 +41,7 @@ class Screen:
         self._credit = float(limits.notifications_burst)
         self._filled_at: float | None = None
         self.left_out: dict[str, str] = {}
+        self.input_schemas: dict[str, Mapping[str, Any]] = {}
         self.output_schemas: dict[str, Mapping[str, Any]] = {}
         self.changed: set[str] = set()
         """Kinds of lists ("tools", "resources", "prompts") that the server said have changed."""
@@ -46,8 +57,16 @@ class Screen:
         method = self._asked.get(_id(request_id))
         if method is None:
             raise ProtocolBreach("the server answered a request that it was not sent")
-        if method == "tools/list" and result is not None:
+        if result is None:
+            return
+        if method == "tools/list":
             self._screen_tools(result)
+        elif method in _ENTRIES:
+            field, kind = _ENTRIES[method]
+            if isinstance(entries := result.get(field), list):
+                result[field] = [each for each in entries if _is_a(kind, each)]
+        if method.endswith("/list") and not isinstance(result.get("nextCursor"), str):
+            result.pop("nextCursor", None)
 
     def notified(self, method: str, now: float) -> None:
         """A notification (or a request of the server) comes in at `now`. Raises ProtocolBreach when there are too many."""
@@ -77,19 +96,38 @@ class Screen:
                     self.left_out[_shown(tool)] = fault
                 continue
             names.add(tool["name"])
-            schema = tool.pop("outputSchema", None)
-            tool["inputSchema"].setdefault("type", "object")
+            schema = tool.get("outputSchema")
             if isinstance(schema, Mapping):
                 self.output_schemas[tool["name"]] = schema
             else:
                 self.output_schemas.pop(tool["name"], None)
-            kept.append(tool)
+            plain = plain_tool(tool)
+            self.input_schemas[tool["name"]] = plain["inputSchema"]
+            if not _is_passed_on(plain["inputSchema"]):
+                plain["inputSchema"] = {"type": "object"}
+            kept.append(plain)
         result["tools"] = kept
+
+
+def _is_a(kind: type[BaseModel], entry: Any) -> bool:
+    try:
+        kind.model_validate(entry, by_name=False)
+    except ValidationError:
+        return False
+    return True
+
+
+def _is_passed_on(schema: Mapping[str, Any]) -> bool:
+    """Whether the package takes the schema of a tool's arguments, whatever the version of the protocol."""
+    properties, required = schema.get("properties", {}), schema.get("required", [])
+    named = isinstance(properties, Mapping) and all(isinstance(each, Mapping) for each in properties.values())
+    listed = isinstance(required, list) and all(isinstance(each, str) for each in required)
+    return named and listed and isinstance(schema.get("$schema", ""), str)
 
 
 def _shown(tool: Any) -> str:
     name = tool.get("name") if isinstance(tool, Mapping) else None
-    return name[:128] if isinstance(name, str) else "(no name)"
+    return name[:128].encode("utf-8", "replace").decode() if isinstance(name, str) and name else "(no name)"
 
 
 def _id(request_id: object) -> object:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import attrs
 
-from smg_mcp.base import OnProgress, ToolOutcome
+from smg_mcp.base import ListFaults, OnProgress, ToolOutcome
 from smg_mcp.connection import ConnectionLost, McpConnection, ServerSaidNo
 from smg_mcp.errors import McpBadAnswer, McpBusy, McpError, McpTimeout, McpUnavailable
 from smg_mcp.inventory import ListedTool, tools_of
@@ -39,7 +39,8 @@ class SessionTimes:
 
 
 class Session:
-    """One server's session. `open_connection` opens a new connection each time."""
+    """One server's session. `open_connection` opens a new connection each time; `operators`: the server is one of the
+    configuration. `faults` are those of the last list of tools."""
 
     def __init__(
         self,
@@ -47,7 +48,10 @@ class Session:
         open_connection: Callable[[], AbstractAsyncContextManager[McpConnection]],
         settings: McpSettings,
         times: SessionTimes,
+        *,
+        operators: bool = True,
     ) -> None:
+        self._operators, self.faults = operators, ListFaults()
         self._name, self._open, self._settings, self._times = name, open_connection, settings, times
         self._connection: McpConnection | None = None
         self._opening: asyncio.Task[McpConnection] | None = None
@@ -64,13 +68,9 @@ class Session:
 
     @property
     def open(self) -> bool:
-        """Whether there is a connection that has not ended."""
-        return self._connection is not None and not self._connection.streams.ended.is_set()
-
-    @property
-    def left_out(self) -> Mapping[str, str]:
-        """Tools of the last list that cannot be offered, with what is wrong with them."""
-        return {} if self._listed_of is None else self._listed_of.streams.screen.left_out
+        """Whether there is a connection that takes requests."""
+        connection = self._connection
+        return connection is not None and not connection.retired and not connection.streams.ended.is_set()
 
     # ------------------------------------------------------------------------------------------------- what it is asked
 
@@ -114,7 +114,7 @@ class Session:
         """The tools, listed again when the server said that they changed, or after their time to live. All who ask meanwhile wait
         for one list, and get its error where there is none."""
         connection = self._connection
-        if connection is not None and connection is self._listed_of and not connection.streams.ended.is_set():
+        if connection is not None and connection is self._listed_of and self.open:
             aged = self._times.clock() - self._listed_at >= self._settings.inventory.tool_ttl
             if not aged and "tools" not in connection.streams.screen.changed:
                 return self._listed
@@ -134,11 +134,26 @@ class Session:
         screen.left_out.clear()
         raw = await self.listed("tools")
         connection = await self._connected()
-        schemas = connection.streams.screen.output_schemas
-        found = tools_of(raw, self._settings.inventory)
+        screen = connection.streams.screen
+        schemas, left_out = screen.output_schemas, dict(screen.left_out)
+        whole = [{**each, "inputSchema": screen.input_schemas.get(each["name"], {})} for each in raw]
+        found = await asyncio.to_thread(tools_of, whole, self._settings.inventory)
+        self._note(ListFaults(left_out, {each.tool: each.unconstrained for each in found if each.unconstrained}))
         self._listed = [attrs.evolve(each, output_schema=schemas.get(each.tool)) for each in found]
         self._listed_of, self._listed_at = connection, now
         return self._listed
+
+    def _note(self, faults: ListFaults) -> None:
+        """Keep what is wrong with the tools of a list, and write it to the log where it is news. A server that a request brought
+        is not the operator's to mend."""
+        if faults and faults != self.faults and self._operators:
+            log.warning(
+                "the MCP server %s lists tools that are not offered (%s) or without all of their schema (%s)",
+                self._name,
+                _shown(faults.left_out),
+                _shown(faults.unconstrained),
+            )
+        self.faults = faults
 
     async def listed(self, what: str) -> list[dict[str, Any]]:
         """All "tools", "resources", "templates" or "prompts" as the server describes them."""
@@ -161,7 +176,7 @@ class Session:
         """Whether an open connection answers, be it with a refusal; one that does not is closed. True where none is open.
         Called by the pool for a session that nobody used for a while."""
         connection = self._connection
-        if connection is None or connection.streams.ended.is_set():
+        if connection is None or not self.open:
             return True
         self.pinged_at = self._times.clock()
         try:
@@ -183,24 +198,38 @@ class Session:
             raise McpTimeout(f"the server did not answer within {timeout_s:g} s") from None
 
     async def _asked(self, ask: Callable[[McpConnection], Awaitable[T]], *, twice: bool) -> T:
-        """What the server answers. Only a lost connection is ended, since other calls may be under way over it; only after one is
-        the server asked again, and only where the request was `never_sent` or `twice` says that it does no harm."""
+        """What the server answers. Only after a lost connection is it asked again, once, and only where the request was
+        `never_sent` or `twice` says that it does no harm. Other requests that are under way over that connection find out by
+        themselves what became of them: of those that a server has forgotten with their session, each is asked again."""
         self.used_at = self._times.clock()
-        connection = await self._connected()
         try:
-            return await ask(connection)
-        except ConnectionLost as lost:
-            connection.streams.end()
-            if not (twice or lost.never_sent):
+            try:
+                return await self._asked_once(ask)
+            except ConnectionLost as lost:
+                if not (twice or lost.never_sent):
+                    raise
+                may_have_run = lost.may_have_run
+            try:
+                return await self._asked_once(ask)
+            except McpUnavailable as error:
+                error.may_have_run = error.may_have_run or may_have_run
                 raise
         finally:
             self.used_at = self._times.clock()
-        return await ask(await self._connected())
+
+    async def _asked_once(self, ask: Callable[[McpConnection], Awaitable[T]]) -> T:
+        connection = await self._connected()
+        with connection.used():
+            try:
+                return await ask(connection)
+            except ConnectionLost:
+                connection.retired = True
+                raise
 
     # ------------------------------------------------------------------------------------------------ how it is connected
 
     async def _connected(self) -> McpConnection:
-        if self._connection is not None and not self._connection.streams.ended.is_set():
+        if self._connection is not None and self.open:
             return self._connection
         if self._opening is None:
             self._opening = asyncio.ensure_future(self._opened())
@@ -288,6 +317,16 @@ class Session:
             owner.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.gather(*left, return_exceptions=True)
+
+
+_MOST_SHOWN = 20
+"""Tools whose faults a line of the log has."""
+
+
+def _shown(faults: Mapping[str, str]) -> str:
+    told = [f"{ascii(name)[1:-1]}: {ascii(why)[1:-1]}" for name, why in list(faults.items())[:_MOST_SHOWN]]
+    more = len(faults) - len(told)
+    return "; ".join(told + ([f"and {more} more"] if more else [])) or "none"
 
 
 def _first_of(group: BaseExceptionGroup[BaseException]) -> McpError | None:

@@ -137,7 +137,9 @@ class InventorySettings(_Record, frozen=True, kw_only=True):
 
 class McpLimits(_Record, frozen=True, kw_only=True):
     """Bounds of a call. What is longer than `message_bytes` ends the session; what is longer than `result_bytes` is cut.
-    `exit_grace` is how long a child process may take to end by itself, and again once it was asked to."""
+    `noise_bytes` is how much a child process may write to its stdout that is no message, between two messages; `stderr_bytes`
+    how much of that and of its stderr is kept in a log. `exit_grace` is how long a child process may take to end by itself, and
+    again once it was asked to."""
 
     call_timeout: _Seconds = 60.0
     message_bytes: _Bytes = 16 * 1024 * 1024
@@ -150,6 +152,7 @@ class McpLimits(_Record, frozen=True, kw_only=True):
     requests_remembered: _Count = 4096
     audit_entries: _Count = 10_000
     stderr_bytes: _Bytes = 64 * 1024
+    noise_bytes: _Bytes = 64 * 1024
     exit_grace: _Seconds = 2.0
 
 

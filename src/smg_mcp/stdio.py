@@ -10,7 +10,7 @@ import contextlib
 import logging
 import os
 import signal
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 import anyio
@@ -22,7 +22,7 @@ from pydantic import ValidationError
 from smg_mcp.errors import McpUnavailable
 from smg_mcp.screening import ProtocolBreach
 from smg_mcp.settings import McpLimits, McpServer
-from smg_mcp.strict_json import AmbiguousJson, strict_object
+from smg_mcp.strict_json import AmbiguousJson, NoObject, strict_object
 
 __all__ = ["stdio_streams"]
 
@@ -55,10 +55,11 @@ async def stdio_streams(server: McpServer, limits: McpLimits) -> AsyncIterator[t
     process = asyncio.subprocess.Process(transport, protocol, loop)
     read_in, read_out = anyio.create_memory_object_stream[Any](0)
     write_in, write_out = anyio.create_memory_object_stream[Any](0)
+    told = _Words(server.name, limits)
     tasks = [
-        asyncio.ensure_future(_read(process, read_in, limits)),
+        asyncio.ensure_future(_read(process, read_in, limits, lambda line: told.tell(line, "stdout as noise"))),
         asyncio.ensure_future(_write(process, write_out, read_in)),
-        asyncio.ensure_future(_log_stderr(process, server.name, limits)),
+        asyncio.ensure_future(_log_stderr(process, told)),
     ]
     try:
         yield read_out, write_in
@@ -71,10 +72,15 @@ async def stdio_streams(server: McpServer, limits: McpLimits) -> AsyncIterator[t
             stream.close()
 
 
-async def _read(process: asyncio.subprocess.Process, into: Any, limits: McpLimits) -> None:
+async def _read(
+    process: asyncio.subprocess.Process, into: Any, limits: McpLimits, tell: Callable[[bytes], None]
+) -> None:
+    """Pass on the messages of the server's stdout. A line that is none is noise, of a program that forgets what that is for:
+    it goes to the server's log, and only much of it between two messages ends the connection."""
     stdout = process.stdout
     if stdout is None:
         return
+    noise = 0
     with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
         async with into:
             while True:
@@ -87,12 +93,22 @@ async def _read(process: asyncio.subprocess.Process, into: Any, limits: McpLimit
                     return
                 except OSError:
                     return
-                if line.strip():
-                    await into.send(await _message(line, limits))
+                if not line.strip():
+                    continue
+                message = await _message(line, limits)
+                noise = 0 if message is not None else noise + len(line)
+                if message is None:
+                    tell(line)
+                    if noise <= limits.noise_bytes:
+                        continue
+                    message = ProtocolBreach(
+                        f"the server wrote more than {limits.noise_bytes} bytes that are no message"
+                    )
+                await into.send(message)
 
 
 async def _message(line: bytes, limits: McpLimits) -> Any:
-    """The message of a line, or what is wrong with it. Long lines are read in a thread."""
+    """The message of a line, or what is wrong with it; None for a line that is noise. Long lines are read in a thread."""
     if len(line) > _ELSEWHERE:
         return await asyncio.to_thread(_parsed, line, limits)
     return _parsed(line, limits)
@@ -100,7 +116,12 @@ async def _message(line: bytes, limits: McpLimits) -> Any:
 
 def _parsed(line: bytes, limits: McpLimits) -> Any:
     try:
-        return SessionMessage(jsonrpc_message_adapter.validate_python(strict_object(line, limits.depth), by_name=False))
+        message = strict_object(line, limits.depth)
+        if "jsonrpc" not in message and "id" not in message:
+            return None  # a line of a log that is written as JSON
+        return SessionMessage(jsonrpc_message_adapter.validate_python(message, by_name=False))
+    except NoObject:
+        return None
     except AmbiguousJson as error:
         return ProtocolBreach(str(error))
     except ValidationError:
@@ -121,18 +142,27 @@ async def _write(process: asyncio.subprocess.Process, out_of: Any, into: Any) ->
         into.close()  # the reader's side ends as well, so that nobody waits for a server that has gone
 
 
-async def _log_stderr(process: asyncio.subprocess.Process, name: str, limits: McpLimits) -> None:
-    """What the server writes to stderr goes to a log of its own at debug level, the first bytes of it; the rest is thrown away.
-    Our own log says how much it is."""
-    stderr, left = process.stderr, limits.stderr_bytes
+class _Words:
+    """What a server writes that is no message goes to a log of its own at debug level, the first bytes of it; the rest is thrown
+    away. Our own log says how much it is."""
+
+    def __init__(self, name: str, limits: McpLimits) -> None:
+        self._name, self._left = name, limits.stderr_bytes
+
+    def tell(self, chunk: bytes, where: str = "stderr") -> None:
+        log.debug("the MCP server %s wrote %d bytes to %s", self._name, len(chunk), where)
+        if self._left > 0:
+            words.debug("%s: %s", self._name, chunk[: self._left].decode("utf-8", "replace").rstrip())
+            self._left -= len(chunk)
+
+
+async def _log_stderr(process: asyncio.subprocess.Process, told: _Words) -> None:
+    stderr = process.stderr
     if stderr is None:
         return
     with contextlib.suppress(OSError):
         while chunk := await stderr.read(_ELSEWHERE):
-            log.debug("the MCP server %s wrote %d bytes to stderr", name, len(chunk))
-            if left > 0:
-                words.debug("%s: %s", name, chunk[:left].decode("utf-8", "replace").rstrip())
-                left -= len(chunk)
+            told.tell(chunk)
 
 
 async def _end(process: asyncio.subprocess.Process, tasks: Sequence["asyncio.Future[None]"], grace_s: float) -> None:

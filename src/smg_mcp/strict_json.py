@@ -7,11 +7,15 @@ takes the first of two keys and one that takes the last would see two different 
 import json
 from typing import Any
 
-__all__ = ["AmbiguousJson", "strict_object"]
+__all__ = ["AmbiguousJson", "NoObject", "strict_object"]
 
 
 class AmbiguousJson(ValueError):
     """A text that is no JSON object, is nested too deeply, or has a key twice."""
+
+
+class NoObject(AmbiguousJson):
+    """A text that is no JSON, or none of an object."""
 
 
 def strict_object(text: str | bytes, depth: int) -> dict[str, Any]:
@@ -21,10 +25,12 @@ def strict_object(text: str | bytes, depth: int) -> dict[str, Any]:
         value = json.loads(text, object_pairs_hook=_pairs, parse_constant=_constant)
     except AmbiguousJson:
         raise
-    except (ValueError, RecursionError) as error:
-        raise AmbiguousJson("the message is no JSON") from error
+    except ValueError as error:
+        raise NoObject("the message is no JSON") from error
+    except RecursionError as error:
+        raise AmbiguousJson("the message is no JSON that can be read") from error
     if not isinstance(value, dict):
-        raise AmbiguousJson("the message is no object")
+        raise NoObject("the message is no object")
     _check_envelope(value)
     if _depth(value, depth) > depth:
         raise AmbiguousJson(f"the message is nested more than {depth} deep")

@@ -234,7 +234,7 @@ class McpTools:
             return open_connection(server, self.settings, rules, headers, peers, self._times.clock, self._wall)
 
         def make() -> Session:
-            return Session(server.name, connect, self.settings, self._times)
+            return Session(server.name, connect, self.settings, self._times, operators=known_as == server.name)
 
         def session() -> AbstractAsyncContextManager[Session]:
             return self.pool.session(session_key, make)

@@ -32,7 +32,8 @@ _ELSEWHERE = 64 * 1024
 @attrs.frozen
 class WireFault:
     """What went wrong with one HTTP request. `kind`: "forbidden" (egress), "unreachable" (was never sent), "lost" (may have been
-    done), "status" (the server's HTTP status), "unauthorized" (no token could be had), "broken" (the protocol or a bound)."""
+    done), "status" (the server's HTTP status), "forgotten" (it has no such session), "unauthorized" (no token could be had),
+    "broken" (the protocol or a bound)."""
 
     kind: str
     message: str
@@ -55,7 +56,8 @@ class TokenGiver(Protocol):
 class GuardedTransport(httpx2.AsyncBaseTransport):
     """Sends requests by the rules. `mark` is a word that no server knows: a JSON-RPC error whose data has it comes from here.
 
-    `tokens` is handed each request (OAuth). `clock` gives seconds, by which a resolved name is forgotten."""
+    `tokens` is handed each request (OAuth). `clock` gives seconds, by which a resolved name is forgotten. `session_in_url` says
+    that the URL which is posted to names the session, as that of legacy SSE does."""
 
     def __init__(
         self,
@@ -70,11 +72,13 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         tokens: TokenGiver | None = None,
         resolver: Resolver = resolve_host,
         tls: ssl.SSLContext | None = None,
+        session_in_url: bool = False,
     ) -> None:
         self._rules, self._limits, self._mark, self._clock = rules, limits, mark, clock
         self._egress, self._connect_s = egress, connect_s
         self._proxy, self._tokens, self._resolver = proxy, tokens, resolver
         self._tls = tls or ssl.create_default_context()
+        self._session_in_url = session_in_url
         self._ways: dict[tuple[str, str, int], _Way] = {}
         self._targets: dict[str, FetchTarget] = {}
 
@@ -178,6 +182,10 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
 
     async def _screened(self, request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
         """The response, whole and looked at; a stream of events is looked at as it comes."""
+        rpc_id = _rpc_id(request)
+        in_session = rpc_id is not None and (self._session_in_url or "mcp-session-id" in request.headers)
+        if in_session and response.status_code == 404:
+            raise _Unusable(_FORGOTTEN)  # whatever the body says
         if response.headers.get("content-encoding", "identity").lower() != "identity":
             raise _Unusable(WireFault("broken", "the server compressed its answer without being asked to"))
         location = response.headers.get("location")
@@ -185,12 +193,17 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
             self._judge_redirect(request, location)
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind == "text/event-stream" and response.status_code < 400:
-            events = _Events(self, response, _rpc_id(request))
+            events = _Events(self, response, rpc_id)
             return httpx2.Response(response.status_code, headers=response.headers, stream=events, request=request)
         content = await self._body(response)
         await response.aclose()
-        rpc_id = _rpc_id(request)
-        if response.status_code >= 400 and rpc_id is not None and not _is_rpc_error(kind, content):
+        if in_session and response.status_code in (400, 410) and _speaks_of_the_session(content, rpc_id):
+            raise _Unusable(_FORGOTTEN)
+        if (
+            response.status_code >= 400
+            and rpc_id is not None
+            and not (kind == "application/json" and _rpc_error(content, rpc_id) is not None)
+        ):
             raise _Unusable(_status_fault(response))
         if response.status_code in (401, 403) and rpc_id is not None:
             raise _Unusable(_status_fault(response))
@@ -275,6 +288,12 @@ class _Unusable(Exception):
         self.fault = fault
 
 
+_FORGOTTEN = WireFault("forgotten", "the server has forgotten the session", 404)
+_SESSION_WORDS = ("session", "not initialized")
+"""What a body says, in small letters, that refuses a request for its session: the second is said by a server that was restarted
+and has one session alone."""
+_LOOKED_AT = (-32601, -32602)
+"""The codes of JSON-RPC for a method that is not there and for arguments that are wrong."""
 _LENGTHS = (b"content-length", b"transfer-encoding", b"content-encoding")
 
 
@@ -352,14 +371,28 @@ def _rpc_id(request: httpx2.Request) -> Any:
     return message.get("id") if isinstance(message, dict) and "method" in message else None
 
 
-def _is_rpc_error(kind: str, content: bytes) -> bool:
-    if kind != "application/json":
+def _speaks_of_the_session(content: bytes, rpc_id: object) -> bool:
+    """Whether a body refuses a request for its session. A request whose method or arguments are refused by name was looked at."""
+    error = _rpc_error(content, rpc_id)
+    if error is not None and error.get("code") in _LOOKED_AT:
         return False
+    said = str(error.get("message")) if error is not None else content[:_ELSEWHERE].decode("utf-8", "replace")
+    return any(words in said.lower() for words in _SESSION_WORDS)
+
+
+def _rpc_error(content: bytes, rpc_id: object) -> dict[str, Any] | None:
+    """The JSON-RPC error of this request that a body is; None for one with another id, which speaks of the HTTP request alone,
+    and for a body that is too long to be read here."""
+    if len(content) > _ELSEWHERE:
+        return None
     try:
         message = json.loads(content)
     except (ValueError, RecursionError):
-        return False
-    return isinstance(message, dict) and isinstance(message.get("error"), dict) and "jsonrpc" in message
+        return None
+    if not isinstance(message, dict) or "jsonrpc" not in message:
+        return None
+    error, told = message.get("error"), message.get("id")
+    return error if isinstance(error, dict) and (told is None or str(told) == str(rpc_id)) else None
 
 
 def _status_fault(response: httpx2.Response) -> WireFault:

@@ -34,10 +34,10 @@ REFUSAL = "text/html", b"<html>the proxy says so</html>"
 
 @attrs.define
 class Lister:
-    """A server that lists `models` and answers every request for a chat with `status`; `asked` are the bodies of these,
-    `lists` how often it was asked for its models. Where it never `ends` its streams, it says no [DONE] and `left` counts those
-    that were closed on it. `routes` are those that it describes, with `routes_status` ("": it hangs up instead), and `described`
-    is how often it was asked for that."""
+    """A server that lists `models` and answers every request for a chat with `status`, and with `answer` of the type `kind` where
+    that is good; `asked` are the bodies of these, `lists` how often it was asked for its models. Where it never `ends` its
+    streams, it says no [DONE] and `left` counts those that were closed on it. `routes` are those that it describes, with
+    `routes_status` ("": it hangs up instead), and `described` is how often it was asked for that."""
 
     models: list[str]
     status: str = "200 OK"
@@ -47,6 +47,8 @@ class Lister:
     routes: tuple[str, ...] = ()
     routes_status: str = "200 OK"
     described: int = 0
+    answer: bytes = ANSWER
+    kind: str = "text/event-stream"
     asked: list[dict[str, Any]] = attrs.field(factory=list)
 
     async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -70,7 +72,7 @@ class Lister:
                 self.left += 1
                 writer.close()
                 return
-            self.say(writer, self.status, *(("text/event-stream", ANSWER) if self.status == "200 OK" else REFUSAL))
+            self.say(writer, self.status, *((self.kind, self.answer) if self.status == "200 OK" else REFUSAL))
         else:
             self.say(writer, "404 Not Found", "text/plain", b"")
         await writer.drain()

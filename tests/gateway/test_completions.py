@@ -253,7 +253,6 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"prompt_logprobs": 1}, "prompt_logprobs"),
     ({"priority": 1}, "priority"),
     ({"stream_options": {"include_usage": True}}, "stream_options"),
-    ({"stream": True, "stream_options": {"continuous_usage_stats": True}}, "stream_options.continuous_usage_stats"),
     ({"stop": ["a"] * 100}, "stop"),
     ({"logit_bias": {"1000000000": 1}}, "logit_bias"),
     (

@@ -75,3 +75,38 @@ async def test_a_tool_that_came_later_is_offered_in_the_next_response(house: Hou
     assert change["output"] == "changed"
     (added,) = await outcomes(house, calls("added"))
     assert added["output"] == "I am new"
+
+
+@pytest.mark.parametrize("tool", ["ahead", "numbered"])
+@pytest.mark.parametrize("mode", ["auto", "required", "named"])
+async def test_a_tool_whose_schema_cannot_be_read_costs_no_request(house: House, tool: str, mode: str) -> None:
+    choice = {"type": "mcp", "server_label": "bad", "name": tool} if mode == "named" else mode
+    house.engine.say(calls(tool, text="xy"), Reply("It is done."))
+    asked = {"model": "sim", "input": "Go!", "tools": [BAD], "tool_choice": choice}
+    told = (await house.http.post("/v1/responses", json=asked)).json()
+    listed, call, _ = told["output"]
+    assert json.loads(call["output"]) == {"text": "xy"}
+    assert {each["name"] for each in listed["unconstrained"]} == {"ahead", "numbered"}
+    assert {each["name"] for each in listed["left_out"]} == {"no_schema", "far", "vast"}
+    assert all(each["reason"] for each in listed["left_out"])
+
+
+async def test_faults_of_tools_that_a_request_does_not_want_are_not_told(house: House) -> None:
+    house.engine.say(Reply("It is done."))
+    asked = {"model": "sim", "input": "Go!", "tools": [{**BAD, "allowed_tools": ["ahead", "say", "far"]}]}
+    listed = (await house.http.post("/v1/responses", json=asked)).json()["output"][0]
+    assert [each["name"] for each in listed["unconstrained"]] == ["ahead"]
+    assert [each["name"] for each in listed["left_out"]] == ["far"]
+
+
+async def test_a_stream_tells_of_the_tools_that_are_left_out_in_the_item_of_its_list(house: House) -> None:
+    house.engine.say(Reply("It is done."))
+    asked = {"model": "sim", "input": "Go!", "tools": [BAD], "stream": True}
+    text = (await house.http.post("/v1/responses", json=asked)).text
+    events = [json.loads(line[6:]) for line in text.splitlines() if line.startswith("data: {")]
+    (done,) = [
+        event["item"]
+        for event in events
+        if event["type"] == "response.output_item.done" and event["item"]["type"] == "mcp_list_tools"
+    ]
+    assert {each["name"] for each in done["left_out"]} == {"no_schema", "far", "vast"}

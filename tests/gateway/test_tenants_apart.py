@@ -282,10 +282,15 @@ QUERIES: dict[tuple[str, str], list[tuple[str, Mapping[str, str]]]] = {
 """The lists: each shows the tenant's own, and takes the place behind an object by its id."""
 
 SEALED = {"POST /v1/messages", "POST /v1/messages/count_tokens"}
+PUBLISHED = "publishers/{publisher}/models/{model:path}"
+MODELS = [f"/{version}/models/{{model:path}}" for version in VERSIONS]
+MODELS += [
+    f"/{version}/{within}{PUBLISHED}"
+    for version in ("v1", "v1beta1")
+    for within in ("", "projects/{project}/locations/{location}/")
+]
 SEALED |= {
-    f"POST /{version}/models/{{model:path}}:{verb}"
-    for version in VERSIONS
-    for verb in ("generateContent", "streamGenerateContent", "countTokens")
+    f"POST {model}:{verb}" for model in MODELS for verb in ("generateContent", "streamGenerateContent", "countTokens")
 }
 """The routes whose bodies name nothing that is kept, but may carry what was sealed: `test_sealed...` tries those."""
 

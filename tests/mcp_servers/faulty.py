@@ -29,12 +29,20 @@ TOOLS = {
         "faint",
         "grow",
         "Echo",
+        "chatter",
+        "babble",
     )
 }
 TOOLS["retried"] = {"name": "retried", "inputSchema": SCHEMA, "annotations": {"idempotentHint": True}}
 TOOLS["lie"]["outputSchema"] = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 TOOLS["no_schema"] = {"name": "no_schema", "inputSchema": "any"}
 TOOLS["far"] = {"name": "far", "inputSchema": {"type": "object", "$ref": "http://127.0.0.1:9/schema.json"}}
+TOOLS["ahead"] = {
+    "name": "ahead",
+    "description": 7,
+    "inputSchema": {"type": "object", "properties": {"text": {"type": "string", "pattern": "^(?!x)"}}},
+}
+TOOLS["numbered"] = {"name": "numbered", "inputSchema": {"type": "object", "properties": {"text": 5}}}
 TOOLS["vast"] = {"name": "vast", "inputSchema": {"type": "object", "description": "x" * 100_000}}
 
 
@@ -110,9 +118,32 @@ def progress(request: dict, arguments: dict) -> None:
     answer(request, text("done"))
 
 
+def chatter(request: dict, arguments: dict) -> None:
+    for line in (
+        "Listening on port 3000",
+        "[12:00] INFO ready",
+        "42",
+        '{"level": "info"}',
+        "\x1b[32mok\x1b[0m",
+        "{broken",
+    ):
+        say(line)
+    answer(request, text("heard"))
+
+
+def babble(request: dict, arguments: dict) -> None:
+    for _ in range(2000):
+        say("all work and no play " * 5)
+    answer(request, text("unheard"))
+
+
 CALLS = {
+    "chatter": chatter,
+    "babble": babble,
     "echo": echo,
     "Echo": echo,
+    "ahead": echo,
+    "numbered": echo,
     "hang": lambda request, arguments: None,
     "die": die,
     "retried": retried,

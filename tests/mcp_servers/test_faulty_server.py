@@ -1,6 +1,7 @@
 """A real server process that goes wrong: what the caller learns, and what it costs others."""
 
 import asyncio
+import logging
 import os
 import sys
 from contextlib import suppress
@@ -250,3 +251,27 @@ async def test_callers_that_leave_a_server_that_starts_leave_nothing_behind(faul
             call.cancel()
         await asyncio.gather(*calls, return_exceptions=True)
     await eventually(lambda: not any(alive(pid) for pid in faulty.pids))
+
+
+async def test_lines_of_stdout_that_are_no_messages_are_noise_and_go_to_the_server_s_log(
+    faulty: Faulty, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    async with faulty.tools() as tools:
+        for _ in range(2):
+            assert (await tools.call("bad.chatter", {})).text == "heard"
+    assert len(faulty.pids) == 1
+    told = [record.getMessage() for record in caplog.records if record.name == "mcp.stderr"]
+    assert "bad: Listening on port 3000" in told
+    assert 'bad: {"level": "info"}' in told
+    others = [record.getMessage() for record in caplog.records if record.name != "mcp.stderr"]
+    assert not [each for each in others if "Listening" in each]
+
+
+async def test_more_noise_than_the_bound_ends_the_session(faulty: Faulty) -> None:
+    async with faulty.tools() as tools:
+        with pytest.raises(McpBadAnswer, match="more than 65536 bytes that are no message"):
+            await tools.call("bad.babble", {})
+        assert (await tools.call("bad.echo", {})).text == "{}"
+    async with faulty.tools(limits={"noise_bytes": 1 << 20}) as tools:
+        assert (await tools.call("bad.babble", {})).text == "unheard"

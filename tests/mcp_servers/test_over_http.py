@@ -3,10 +3,12 @@
 import asyncio
 import json
 import logging
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Annotated, Any
 
+import attrs
 import pytest
 import uvicorn
 from mcp.server.elicitation import ElicitationResult
@@ -32,6 +34,7 @@ from smg_mcp import (
     ToolImage,
     ToolProgress,
 )
+from smg_mcp.schemas import fault_of_schema
 
 pytestmark = pytest.mark.anyio
 
@@ -216,7 +219,8 @@ def result(message: dict[str, Any], value: Any) -> bytes:
     return json.dumps({"jsonrpc": "2.0", "id": message.get("id"), "result": value}).encode()
 
 
-TOOL = {"name": "add", "inputSchema": {"type": "object"}}
+TOOL_SCHEMA = {"inputSchema": {"type": "object"}}
+TOOL = {"name": "add", **TOOL_SCHEMA}
 START = {
     "server/discover": {
         "supportedVersions": ["2026-07-28"],
@@ -680,3 +684,170 @@ async def test_news_of_changed_tools_come_over_http_in_both_generations(generati
 async def eventually_async(holds: Callable[[], Awaitable[bool]]) -> None:
     while not await holds():
         await asyncio.sleep(0.01)
+
+
+# ------------------------------------------------------------------------------------------------------- lists of several pages
+
+LISTS = {
+    "tools": ("tools", {"name": "NAME", "inputSchema": {"type": "object"}}),
+    "resources": ("resources", {"uri": "x://NAME", "name": "NAME"}),
+    "templates": ("resourceTemplates", {"uriTemplate": "x://NAME/{a}", "name": "NAME"}),
+    "prompts": ("prompts", {"name": "NAME"}),
+}
+"""By what is listed: the field of a page, and an entry."""
+METHODS = {"templates": "resources/templates/list"}
+
+
+def entry(what: str, name: str) -> dict[str, Any]:
+    told = json.dumps(LISTS[what][1]).replace("NAME", name)
+    found: dict[str, Any] = json.loads(told)
+    return found
+
+
+@asynccontextmanager
+async def paged(what: str, pages: Callable[[str | None, int], dict[str, Any]]) -> AsyncIterator[tuple[Any, list[Any]]]:
+    """The session of a server whose list is what `pages` makes of a cursor and of how often it was asked; and the cursors."""
+    cursors: list[Any] = []
+
+    def reply(message: dict[str, Any]) -> tuple[int, Sequence[tuple[str, str]], bytes]:
+        method = message.get("method")
+        capabilities = {"tools": {}, "resources": {}, "prompts": {}}
+        if method == "initialize":
+            told = {
+                "protocolVersion": "2025-11-25",
+                "capabilities": capabilities,
+                "serverInfo": {"name": "p", "version": "1"},
+            }
+            return 200, [JSON], result(message, told)
+        if method == METHODS.get(what, f"{what}/list"):
+            cursors.append((message.get("params") or {}).get("cursor"))
+            return 200, [JSON], result(message, pages(cursors[-1], len(cursors)))
+        return 202, [], b""
+
+    async with (
+        wrong(reply, True, generation="legacy") as tools,
+        tools.for_request()._reachable["colours"].session() as session,
+    ):
+        yield session, cursors
+
+
+@pytest.mark.parametrize("what", list(LISTS))
+async def test_a_walk_over_pages_ends_at_a_cursor_that_was_seen_before(what: str) -> None:
+    following = {None: "a", "a": "b", "b": "a"}
+
+    def page(cursor: str | None, asked: int) -> dict[str, Any]:
+        return {LISTS[what][0]: [entry(what, f"n{cursor}")], "nextCursor": following[cursor]}
+
+    async with paged(what, page) as (session, cursors):
+        found = await session.listed(what)
+    assert cursors == [None, "a", "b"]
+    assert found == [entry(what, name) for name in ("nNone", "na", "nb")]
+
+
+@pytest.mark.parametrize("what", list(LISTS))
+async def test_a_list_whose_cursors_never_end_has_each_entry_once(what: str) -> None:
+    def page(cursor: str | None, asked: int) -> dict[str, Any]:
+        return {LISTS[what][0]: [entry(what, "same"), entry(what, "same")], "nextCursor": str(asked)}
+
+    async with paged(what, page) as (session, cursors):
+        assert await session.listed(what) == [entry(what, "same")]
+    assert len(cursors) == 100
+
+
+WRONG_TOOLS: dict[str, dict[str, Any]] = {
+    "a name that is a number": {"name": 7},
+    "no name": {"name": ""},
+    "a long name": {"name": "n" * 300},
+    "half a character in the name": {"name": "a\ud800"},
+    "no schema": {"inputSchema": None},
+    "a schema that is a word": {"inputSchema": "any"},
+    "properties that are a list": {"inputSchema": {"type": "object", "properties": []}},
+    "a schema of a text": {"inputSchema": {"type": "string"}},
+    "a schema from elsewhere": {"inputSchema": {"type": "object", "$ref": "http://127.0.0.1:9/x"}},
+    "half a character in the schema": {"inputSchema": {"type": "object", "title": "\ud800"}},
+}
+"""What a tool may say that nothing can be made of."""
+ODD_TOOLS: dict[str, dict[str, Any]] = {
+    "a description that is a number": {"description": 5},
+    "half a character in the description": {"description": "\ud83d broken"},
+    "a title that is a list": {"title": []},
+    "annotations that are a word": {"annotations": "safe"},
+    "hints that are words": {"annotations": {"readOnlyHint": "yes", "destructiveHint": 3, "title": 4}},
+    "icons that are a number": {"icons": 3},
+    "_meta that is a list": {"_meta": []},
+    "execution that is a word": {"execution": "later"},
+    "a schema for its output that is a word": {"outputSchema": "any"},
+}
+"""What a tool may say wrongly and be offered all the same, with its schema."""
+UNREADABLE: dict[str, dict[str, Any]] = {
+    "a property that is a number": {"properties": {"a": 5}},
+    "a type that is not known": {"properties": {"a": {"type": "strin"}}},
+    "required that is a word": {"required": "a"},
+    "a reference to nothing": {"properties": {"a": {"$ref": "#/$defs/none"}}},
+    "a pattern that looks ahead": {"properties": {"a": {"type": "string", "pattern": "^(?!x)"}}},
+}
+"""Schemas that cannot be read."""
+
+
+@asynccontextmanager
+async def listing(tools: list[dict[str, Any]], **more: Any) -> AsyncIterator[McpTools]:
+    """A server whose list has these tools; over stdio, where a message is any JSON."""
+    program = (
+        "import json, sys\n"
+        "for line in sys.stdin:\n"
+        "    asked = json.loads(line)\n"
+        "    told = {'tools/list': {'tools': json.loads(sys.argv[1]), 'nextCursor': 5}}\n"
+        "    told['tools/call'] = {'content': [{'type': 'text', 'text': 'called'}]}\n"
+        "    info = {'name': 'odd', 'version': '1'}\n"
+        "    told['initialize'] = {'protocolVersion': '2025-11-25', 'capabilities': {'tools': {}}, 'serverInfo': info}\n"
+        "    if 'id' in asked:\n"
+        "        answer = {'jsonrpc': '2.0', 'id': asked['id'], 'result': told[asked['method']]}\n"
+        "        print(json.dumps(answer), flush=True)\n"
+    )
+    command = {"command": sys.executable, "args": ["-c", program, json.dumps(tools)]}
+    server = {"name": "odd", "protocol": "stdio", "generation": "legacy", **command}
+    async with McpTools.from_config({"servers": [server], **more}) as found:
+        yield found
+
+
+async def test_whatever_one_tool_says_of_itself_the_others_are_offered(caplog: pytest.LogCaptureFixture) -> None:
+    good = {"name": "good", "inputSchema": {"type": "object", "properties": {"a": {"type": "integer"}}}}
+    wrong_ones = [{"name": f"w{at}", **TOOL_SCHEMA, **told} for at, told in enumerate(WRONG_TOOLS.values())]
+    odd_ones = [{"name": f"o{at}", **TOOL_SCHEMA, **told} for at, told in enumerate(ODD_TOOLS.values())]
+    unread = [
+        {"name": f"u{at}", "inputSchema": {"type": "object", **told}} for at, told in enumerate(UNREADABLE.values())
+    ]
+    async with listing([*wrong_ones, *odd_ones, *unread, good, {**good, "description": "again"}, 7]) as tools:
+        inventory = await tools.list("odd")
+        offered = {tool.tool: tool for tool in inventory.tools}
+        assert set(offered) == {"good", *(tool["name"] for tool in (*odd_ones, *unread))}
+        assert set(inventory.unconstrained) == {tool["name"] for tool in unread}
+        assert set(inventory.left_out) == {"(no name)", "good", "n" * 128, "a?", "w4", "w5", "w6", "w7", "w8", "w9"}
+        for tool in offered.values():
+            json.dumps(attrs.asdict(tool), ensure_ascii=False).encode()
+            assert fault_of_schema(tool.schema) is None
+        assert (await tools.call("odd.good", {"a": 1})).text == "called"
+        assert (await tools.call("odd.u0", {"a": 1})).text == "called"
+        await tools.list("odd")
+    lines = [record.getMessage() for record in caplog.records if "lists tools" in record.getMessage()]
+    assert len(lines) == 1
+    assert "its patterns cannot be read" in lines[0]
+
+
+@pytest.mark.parametrize("more", [{}, {"$schema": "http://nowhere.example/draft"}])
+async def test_a_schema_of_an_older_draft_or_one_that_is_not_known_is_offered_whole(more: dict[str, Any]) -> None:
+    older = {"type": "object", "properties": {"a": {"type": "array", "items": [{"type": "string"}]}}, **more}
+    async with listing([{"name": "old", "inputSchema": older}]) as tools:
+        inventory = await tools.list("odd")
+    assert inventory.tools[0].schema["properties"] == older["properties"]
+    assert not inventory.unconstrained
+
+
+@pytest.mark.parametrize("what", ["resources", "templates", "prompts"])
+async def test_an_entry_that_is_none_is_left_out_of_a_list(what: str) -> None:
+    def page(cursor: str | None, asked: int) -> dict[str, Any]:
+        broken = [{**entry(what, "b"), "name": 4}, {}, {**entry(what, "c"), "description": []}]
+        return {LISTS[what][0]: [*broken, entry(what, "good")]}
+
+    async with paged(what, page) as (session, _):
+        assert await session.listed(what) == [entry(what, "good")]

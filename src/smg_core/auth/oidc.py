@@ -105,13 +105,22 @@ class OidcAuthenticator:
             return found
         token = read_token(credential.text, TAKEN, self._longest)
         await self._have_keys()
-        return await self._verified_by(await self._key_of(token), token, credential)
+        key = await self._key_of(token)
+        if not await _verifies(key, token):
+            key = await self._changed_key(key, token)
+        return self._verified_by(key, token, credential)
 
-    async def _verified_by(self, key: VerifyingKey, token: UnverifiedToken, credential: Credential) -> Caller:
-        """The caller of a token, which is remembered. Raises AuthenticationFailed."""
-        stated = token.algorithm, token.signed, token.signature
-        if not (await asyncio.to_thread(key.verifies, *stated) if token.algorithm in COSTLY else key.verifies(*stated)):
-            raise token_refusal("signature")
+    async def _changed_key(self, key: VerifyingKey, token: UnverifiedToken) -> VerifyingKey:
+        """The key that verifies a token which `key` of that name does not: an issuer may have changed the key under its name, so
+        the keys are fetched again, as for a name that is not known. Raises AuthenticationFailed."""
+        if await self._looked_again():
+            found = self._keys.find(token.kid, token.algorithm)
+            if found is not None and found.thumbprint != key.thumbprint and await _verifies(found, token):
+                return found
+        raise token_refusal("signature")
+
+    def _verified_by(self, key: VerifyingKey, token: UnverifiedToken, credential: Credential) -> Caller:
+        """The caller of a token that `key` has verified, which is remembered. Raises AuthenticationFailed."""
         left = self._keys.find(token.kid, token.algorithm)
         if left is None or left.thumbprint != key.thumbprint:  # withdrawn while a thread verified by it
             raise token_refusal("key")
@@ -124,8 +133,7 @@ class OidcAuthenticator:
         """The key that a token names. One that is not known may be new: the keys are fetched again, if the last time is long
         enough ago. Raises AuthenticationFailed."""
         key = self._keys.find(token.kid, token.algorithm)
-        if key is None and (self._under_way or self._keys.may_fetch(self._clock.monotonic())):
-            await self._fetch_once()
+        if key is None and await self._looked_again():
             key = self._keys.find(token.kid, token.algorithm)
         if key is None:
             raise token_refusal("key")
@@ -148,6 +156,13 @@ class OidcAuthenticator:
                 detail=self._failure,
                 said=self._failure,
             )
+
+    async def _looked_again(self) -> bool:
+        """Fetch the keys again, if the last time is long enough ago; whether they were."""
+        if not (self._under_way or self._keys.may_fetch(self._clock.monotonic())):
+            return False
+        await self._fetch_once()
+        return True
 
     @property
     def _under_way(self) -> bool:
@@ -176,3 +191,9 @@ class OidcAuthenticator:
         self._look_again = now + self._settings.fresh_s
         if self._keys.learn(keys, now):
             self._verified.forget()
+
+
+async def _verifies(key: VerifyingKey, token: UnverifiedToken) -> bool:
+    """Whether the key verifies the token's signature; in a thread where that takes long."""
+    stated = token.algorithm, token.signed, token.signature
+    return await asyncio.to_thread(key.verifies, *stated) if token.algorithm in COSTLY else key.verifies(*stated)

@@ -130,7 +130,7 @@ class OidcConfig:
     )
     pause_s: float = option(
         10.0,
-        "Least seconds between two fetches of the issuer's keys, however many tokens name unknown ones.",
+        "Least seconds between two fetches of the issuer's keys, however many tokens no known key has signed.",
         at_least=0.1,
         at_most=3600,
     )

@@ -16,6 +16,7 @@ from smg_core.history.base import AppendEvents, PutResponse, StoredEvent, StoreO
 from smg_core.hooks import SilentObserver
 from smg_core.http.exchange import Exchange
 from smg_core.pipeline.answer.trace import Trace
+from smg_core.pipeline.prompt.tool_places import naming_places_of
 from smg_core.request import GenerationRequest
 from smg_core.serving.services import Services
 from smg_core.stored.expiry import continued_kept
@@ -46,7 +47,8 @@ async def _kept(services: Services, api: BackgroundApi[D], exchange: Exchange, d
     generation, settings, words = decoded.generation, services.live.config.responses, api.words
     id = generation.id
     await _check_queue(services, exchange.caller.tenant)
-    await _check(services, api.prompt(decoded), may_shorten=generation.truncation == "auto")
+    with naming_places_of(generation):
+        await _check(services, api.prompt(decoded), may_shorten=generation.truncation == "auto")
     now = services.clock.time()
     encoder = api.stream(decoded, int(now))
     opening = words.events(encoder.queued())

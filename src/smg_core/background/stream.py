@@ -11,6 +11,7 @@ from smg_core.background.api import StoredWords
 from smg_core.background.states import RUNNING
 from smg_core.errors import NotFound
 from smg_core.http.exchange import Exchange
+from smg_core.serving.answering import STREAM_HEADERS
 from smg_core.serving.inference import take_back_cancellation
 from smg_core.serving.services import Services
 from smg_core.sse import COMMENT
@@ -23,7 +24,7 @@ _PAGE = 500
 
 async def follow(services: Services, news: News, words: StoredWords, exchange: Exchange, key: Key, after: int) -> None:
     """Send the events of a response behind the number `after`, to its end."""
-    head = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache")]
+    head = [(b"content-type", b"text/event-stream; charset=utf-8"), *STREAM_HEADERS]
     exchange.watch(services.live.config.timeouts.write_s)
     try:
         await exchange.start(200, [*head, services.request_ids.header(exchange.name)])

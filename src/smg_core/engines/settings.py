@@ -3,6 +3,8 @@
 A record of settings: `config` gathers it, with those of the other rooms. Below: `settings`.
 """
 
+from typing import Literal
+
 import attrs
 
 from smg_core.settings import MIB, option
@@ -135,6 +137,11 @@ class EnginesConfig:
         "Seconds that an engine that publishes its KV events may take to send what was missed.",
         at_least=0.05,
         at_most=600,
+    )
+    http_developer: Literal["auto", "system", "developer"] = option(
+        "auto",
+        "How servers of the Chat Completions API are told the role developer: as system, which all know, or as it is; auto: as "
+        "it is to OpenAI's own and to those of the dialect openai-strict, as system to all others.",
     )
     http_connections: int = option(
         1024, "Most connections to an http:// engine, each with one call; more calls wait.", at_least=1, at_most=1 << 20

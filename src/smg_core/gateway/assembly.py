@@ -296,7 +296,7 @@ class Assembly:
             call_later=services.call_later,
             served_as=services.live.served_as,
             shared_out=lambda request: live.choice.model(request),
-            documents=loader.documents,
+            content=loader.content,
             disaggregation=live.config.disaggregation,
             prefix_tokens=live.config.routing.prefix_tokens,
             decisions=services.decisions,
@@ -497,7 +497,7 @@ class Assembly:
         """The kinds of media that a model takes."""
         services = self.services
         model = services.lookup.served(name, Caller(tenant))
-        return model.media.kinds if model is not None and model.media is not None else frozenset()
+        return model.media_kinds if model is not None else frozenset()
 
     def adopt(self, config: Config) -> None:
         """Run by these settings from now on, which differ from the present ones in live settings alone

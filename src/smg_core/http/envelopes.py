@@ -63,8 +63,13 @@ class Envelopes:
         """The method of Google's API that a POST at `path` names behind the last colon (`/v1beta/models/m:embedContent`); ""
         where it names none. Called for a request that no route takes."""
         below, _, verb = path.rpartition(":")
-        version, _, rest = below.partition("/models/")
-        named = method == "POST" and self._owners.get(version) is gemini_error and bool(rest) and "/" not in verb
+        place, _, model = below.partition("/models/")
+        prefix = "/".join(place.split("/", 3)[:3])
+        googles = gemini_error in (
+            self._owners.get(place.split("/publishers/")[0].split("/projects/")[0]),
+            self._owners.get(prefix),
+        )
+        named = method == "POST" and googles and bool(model) and "/" not in verb
         return verb if named else ""
 
 

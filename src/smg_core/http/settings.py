@@ -236,6 +236,7 @@ MediaFormat = Literal["jpeg", "png", "webp", "gif", "bmp", "tiff", "avif", "heic
 class MediaConfig:
     """Pictures, clips and recordings in requests: from where they may be fetched, and what they may take."""
 
+    note_earlier: bool = option(False, "Put a note in place of media of earlier turns that cannot be used.")
     allow_hosts: tuple[str, ...] = option(
         (), "Hosts that media may be fetched from, a name or .suffix; without any, every public host; may be repeated."
     )

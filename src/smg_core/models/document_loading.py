@@ -1,6 +1,7 @@
-"""Whether documents are read here, and loading what reads them when the first one comes (edge).
+"""Whether documents are read and media fetched here, and loading what does it when the first one comes (edge).
 
-Above: models.loading. Below: models.document_service, which is imported in a thread, since it needs Pillow and others.
+Above: models.loading. Below: models.document_service and models.passed_media, which are imported in a thread, since they need
+Pillow and others.
 """
 
 import asyncio
@@ -9,16 +10,27 @@ from concurrent.futures import Executor
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from smg_core.config.config import Config
-from smg_core.http.settings import DocumentsConfig, MediaConfig
+from smg_core.config import Config, DocumentsConfig, MediaConfig
+from smg_core.errors import UnsupportedParameter
+from smg_core.pipeline.calls.passing_media import ContentServices
 from smg_core.pipeline.prompt.media import MediaItem
+from smg_core.request import MediaSource
 
 if TYPE_CHECKING:
     from smg_core.models.document_service import GatewayDocuments
+    from smg_core.models.passed_media import PassedMedia
 
-__all__ = ["DocumentReading", "document_reading"]
+__all__ = ["DocumentReading", "MediaFetchingHere", "content_services", "document_reading"]
 
 _NEEDED = ("pypdf", "PIL", "numpy")
+_FETCHING = ("httpx", "PIL", "numpy")
+
+
+def content_services(config: Config, pool: Executor) -> "tuple[ContentServices, DocumentReading | None]":
+    """What brings content into requests; and of that what is to be closed."""
+    documents = document_reading(config, pool)
+    media = MediaFetchingHere(config.media, pool)
+    return ContentServices(documents, media, notes=config.media.note_earlier), documents
 
 
 def document_reading(config: Config, pool: Executor) -> "DocumentReading | None":
@@ -54,3 +66,25 @@ class DocumentReading:
             (found,) = await asyncio.gather(opening, return_exceptions=True)
             if not isinstance(found, BaseException):
                 await found.close()
+
+
+class MediaFetchingHere:
+    """The pipeline's `MediaFetching`, which is loaded in `pool` when it is first needed."""
+
+    def __init__(self, config: MediaConfig, pool: Executor) -> None:
+        self._config, self._pool = config, pool
+        self._opening: asyncio.Future[PassedMedia] | None = None
+
+    async def fetched(self, items: Sequence[MediaItem], *, tenant: str) -> Sequence[MediaSource]:
+        """`PassedMedia.fetched`. Raises UnsupportedParameter where the packages that fetch are not installed."""
+        if any(find_spec(name) is None for name in _FETCHING):
+            raise UnsupportedParameter("Media at addresses are not fetched here; send the data.", param=items[0].param)
+        if self._opening is None:
+            self._opening = asyncio.get_running_loop().run_in_executor(self._pool, self._open)
+        service = await asyncio.shield(self._opening)  # a client that leaves must not end it for others
+        return await service.fetched(items, tenant=tenant)
+
+    def _open(self) -> "PassedMedia":
+        from smg_core.models.passed_media import PassedMedia
+
+        return PassedMedia(self._config, self._pool)

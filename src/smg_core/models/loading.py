@@ -24,7 +24,7 @@ from smg_core.engines.base import Engine, ModelInfo
 from smg_core.errors import InternalError, SmgError, WorkerGone
 from smg_core.machine.cpus import usable_cpus
 from smg_core.machine.memory import trim
-from smg_core.models.document_loading import document_reading
+from smg_core.models.document_loading import content_services
 from smg_core.models.sealing_keys import Sealing, cache_salts
 from smg_core.pipeline.prompt.media import suggests_media
 from smg_core.pipeline.prompt.served import ServedModel, names_of_classes
@@ -55,7 +55,8 @@ class TokenizerSource:
 class ModelLoader:
     """Makes models. `folder` is the operator's tokenizer, without which engines are asked for theirs, which are unpacked below
     `scratch`. `pool` runs what takes long; `stack` closes what was opened. `sealing` has the keys of what is
-    sealed, `documents` reads documents for all models, None where they are not read."""
+    sealed, `content` has what reads documents for all models, and what fetches media for
+    those whose engines read prompts themselves."""
 
     def __init__(
         self,
@@ -78,9 +79,9 @@ class ModelLoader:
         self._bundles: dict[TokenizerSource, TokenizerBundle] = {}
         self._unpacked: set[TokenizerSource] = set()  # in folders of ours
         self._media: GatewayMedia | None = None
-        self.documents = document_reading(config, pool)
-        if self.documents is not None:
-            stack.push_async_callback(self.documents.close)
+        self.content, documents = content_services(config, pool)
+        if documents is not None:
+            stack.push_async_callback(documents.close)
         stack.callback(lambda: self.keep(()))
 
     @property

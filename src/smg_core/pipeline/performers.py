@@ -9,9 +9,9 @@ from typing import Any
 import attrs
 
 from smg_core.clock import CallLater, Clock
-from smg_core.pipeline.calls.document_reading import reads_documents
 from smg_core.pipeline.calls.executor import FairExecutor
 from smg_core.pipeline.calls.hedging import Hedging
+from smg_core.pipeline.calls.passing_media import ContentServices, brings_content
 from smg_core.pipeline.calls.preparing import Preparing
 from smg_core.pipeline.calls.selecting import Selecting
 from smg_core.pipeline.calls.streaming import OnOutcome, Streaming
@@ -20,7 +20,6 @@ from smg_core.pipeline.flow.steps import Finish, Hedge, Prepare, Select, Step, S
 from smg_core.pipeline.flow.together import PerformTogether
 from smg_core.pipeline.pairs.pairing import OnHandover, Pairs, untold
 from smg_core.pipeline.pooled.pooling import Pooling
-from smg_core.pipeline.prompt.documents import DocumentService
 from smg_core.pipeline.prompt.served import ServedAs, ServedModel, SharedOut, as_named, unshared
 from smg_core.pipeline.settings import DisaggregationConfig
 from smg_core.routing import Decisions, Policies
@@ -28,6 +27,7 @@ from smg_core.workers.registry import Registry
 
 __all__ = ["Performers", "Rows", "performers"]
 
+_NO_CONTENT = ContentServices()
 _APART = DisaggregationConfig()
 
 Rows = Mapping[type[Step[Any]], Performer]
@@ -78,12 +78,12 @@ def performers(
     prefix_tokens: int,
     served_as: ServedAs = as_named,
     shared_out: SharedOut = unshared,
-    documents: DocumentService | None = None,
+    content: ContentServices = _NO_CONTENT,
     disaggregation: DisaggregationConfig = _APART,
     decisions: Decisions | None = None,
     on_handover: OnHandover = untold,
 ) -> Performers:
-    """The performers of one gateway. `documents` reads those of requests, where they are read; other arguments as of `Preparing`,
+    """The performers of one gateway. `content` has what reads documents and fetches media; other arguments as of `Preparing`,
     `Selecting` and `Streaming`."""
     pairs = Pairs(
         clock=clock, on_outcome=on_outcome, call_later=call_later, settings=disaggregation, on_handover=on_handover
@@ -95,7 +95,8 @@ def performers(
         executor=executor,
         served_as=served_as,
         shared_out=shared_out,
-        documents=reads_documents(documents, executor) if documents is not None else None,
+        content=brings_content(content, executor),
+        noted=content.noted,
     )
     selecting = Selecting(
         registry=registry,

@@ -5,7 +5,7 @@ Decides which kind of answer it is (streamed or whole, one or in parts) and what
 """
 
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from msgspec.structs import replace
@@ -28,11 +28,14 @@ __all__ = ["answer_to", "names_of", "with_generations"]
 
 D = TypeVar("D", bound=Decoded)
 
-NO_CACHE: Header = (b"cache-control", b"no-cache")
+STREAM_HEADERS: Sequence[Header] = ((b"cache-control", b"no-cache"), (b"x-accel-buffering", b"no"))
+"""Headers that keep proxies from holding a stream back: the second is nginx's own."""
 EXPLAIN = "x-smg-explain"
 MIGRATED = b"x-smg-migrated"
 """How often a whole answer went on with another worker, and why it may differ from what one would have said."""
 VIOLATION = b"x-smg-format-violation"
+NOT_OFFERED = b"x-smg-not-offered"
+"""The types of the request's tools that the model was not offered, since a server would have to run them and none here does."""
 LONGEST_VIOLATION = 200
 
 
@@ -55,7 +58,7 @@ def answer_to(
     request = decoded.generation
     created = int(services.clock.time())
     trace.report(_started(request, api.name, trace, services))
-    head = names_of(exchange, services, api)
+    head = [*names_of(exchange, services, api), *_left_out(decoded)]
     prompts = 1 if api.parts is None else api.parts.count(decoded)
     explained = services.live.explains and exchange.headers.get(EXPLAIN, "0") not in ("0", "false", "")
 
@@ -65,7 +68,7 @@ def answer_to(
             if not exchange.started:
                 if explained:
                     head.append(_explained(services, trace, prompts))
-                await exchange.start(200, [_content_type(streamed.content_type), NO_CACHE, *head])
+                await exchange.start(200, [_content_type(streamed.content_type), *STREAM_HEADERS, *head])
             if last and api.memory is not None:
                 await api.memory.keep(decoded, streamed.encoder)
             if last:
@@ -92,6 +95,12 @@ def answer_to(
 
     whole = _whole(exchange, decoded, created, api, write_whole)
     return whole
+
+
+def _left_out(decoded: D) -> list[Header]:
+    """The header of the tools that the model is not offered, if there are any."""
+    kinds: tuple[str, ...] = getattr(decoded, "not_offered", ())
+    return [(NOT_OFFERED, _in_a_header(", ".join(kinds)))] if kinds else []
 
 
 def _started(request: GenerationRequest, api: str, trace: Trace, services: Services) -> RequestStarted:

@@ -74,8 +74,8 @@ class ModelLookup:
 
     @property
     def body_bytes(self) -> int:
-        """The largest body that is taken now, in bytes: more if a served model takes media."""
+        """The largest body that is taken now, in bytes: more if a served model takes media, or may take some."""
         limits = self._live.limits
-        if any(model.media is not None for model in self._models.values()):
+        if any(model.media_kinds for model in self._models.values()):
             return limits.media_body_bytes
         return limits.body_bytes

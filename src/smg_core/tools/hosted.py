@@ -30,6 +30,7 @@ from smg_core.pipeline.tools.calls import Takes, ToolCalling, ToolListing
 from smg_core.pipeline.tools.hosted import (
     CallTools,
     HostedCall,
+    ListedServer,
     ListTools,
     NotMade,
     OnToolProgress,
@@ -42,6 +43,7 @@ from smg_core.settings import ConfigError
 from smg_core.tools.search import KnownTools, ToolSearches
 from smg_core.wire.json_text import encode_object
 from smg_mcp.base import (
+    ListFaults,
     RequestServer,
     ToolAudio,
     ToolImage,
@@ -125,10 +127,11 @@ class HostedTools:
         self._known = KnownTools(settings.lists)
         self._searches = ToolSearches(settings.search_indexes)
 
-    async def tools(self, server: ToolServer, caller: Caller, headers: Mapping[str, str]) -> tuple[ServerTool, ...]:
+    async def tools(self, server: ToolServer, caller: Caller, headers: Mapping[str, str]) -> ListedServer:
         try:
             request = self._of(server, caller, headers)
             listed = await request.tools()
+            faults = (await request.catalogue()).faults.get(server.label, ListFaults())
         except McpError as error:
             raise _refused(error, server) from error
         found = await self._known.of(listed, caller.tenant, request.decision)
@@ -139,7 +142,12 @@ class HostedTools:
             raise PermissionDenied(
                 f"This key may use none of the tools of the server '{server.label}'.", param=server.at
             )
-        return permitted
+
+        def named(found: Mapping[str, str]) -> Mapping[str, str]:
+            names = [name for name in found if _may_be_named(caller, server, name)]
+            return {name: found[name] for name in names[: self._settings.tools]}
+
+        return ListedServer(server, permitted, named(faults.left_out), named(faults.unconstrained))
 
     async def call(
         self,
@@ -226,6 +234,13 @@ def _permits(caller: Caller, server: ToolServer, tool: str) -> bool:
     """Whether the caller's grants have the tool. A server that the request brings is known by its URL, since the request
     chose its label."""
     return caller.grants.may_call(f"{server.label}.{tool}" if server.url is None else server.url)
+
+
+def _may_be_named(caller: Caller, server: ToolServer, tool: str) -> bool:
+    """Whether the client is told of a tool that its server offers and that is not offered here as it is."""
+    allowed = server.allowed
+    wanted = allowed is None or ((allowed.names is None or tool in allowed.names) and tool not in allowed.without)
+    return wanted and _permits(caller, server, tool)
 
 
 def _refused(error: McpError, server: ToolServer) -> SmgError:

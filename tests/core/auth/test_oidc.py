@@ -285,6 +285,45 @@ async def test_tokens_of_unknown_keys_have_the_keys_fetched_once_in_a_while() ->
         assert entered.times_asked() == 2
 
 
+def renamed(kind: str, number: int, kid: str | None) -> dict[str, Any]:
+    """A key as an issuer publishes it that gives it the name of another."""
+    found = {**key(kind, number).as_dict(private=False), "kid": kid}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+@pytest.mark.parametrize("algorithm", list(KINDS))
+@pytest.mark.parametrize("named", [True, False])
+async def test_a_key_that_is_changed_under_its_name_is_fetched_when_a_token_is_first_signed_by_it(
+    algorithm: str, named: bool
+) -> None:
+    kind = KINDS[algorithm]
+    kid = f"{kind}-0" if named else None
+    async with issuing() as issuer:
+        issuer.public = [renamed(kind, 0, kid)]
+        async with door(issuer) as entered:
+            old, new = (issuer.token(algorithm, number, head={"kid": kid}) for number in (0, 1))
+            assert await entered.caller(old) is not None
+            issuer.public = [renamed(kind, 1, kid)]
+            assert (await entered.refused(new)).status == 401  # the keys were fetched a moment ago
+            entered.clock.advance(10)
+
+            found = await asyncio.gather(*(entered.caller(new) for _ in range(20)))
+            assert all(each is not None for each in found)
+            assert entered.times_asked() == 2
+            assert (await entered.refused(old)).status == 401
+
+
+async def test_tokens_that_no_known_key_has_signed_have_the_keys_fetched_once_in_a_while() -> None:
+    async with issuing() as issuer, door(issuer) as entered:
+        forged = issuer.token(number=1, head={"kid": "P-256-0"})
+        for rounds in range(1, 4):
+            for _ in range(50):
+                await entered.refused(forged)
+            assert entered.times_asked() == rounds
+            entered.clock.advance(10)
+        assert await entered.caller(issuer.token()) is not None
+
+
 async def test_a_client_that_leaves_does_not_end_the_fetch_for_the_others() -> None:
     async with issuing() as issuer, door(issuer) as entered:
         issuer.publish(key("P-256", 1))

@@ -54,6 +54,7 @@ _BOUNDED = {
     (True, False): replace(ORIGIN, bounds=("max_completion_tokens",)),
     (True, True): replace(ORIGIN, bounds=("max_completion_tokens", "max_tokens")),
 }
+_COUNTS = "stream_options.continuous_usage_stats"
 _UNSUPPORTED = ("audio", "moderation", "prediction", "web_search_options", "prompt_logprobs")
 _SUPPORTED_AT_ONE_VALUE: tuple[tuple[str, object], ...] = (
     ("store", False),
@@ -75,7 +76,8 @@ _NOTHING_REFUSABLE = _read_refusable(ChatBody(model="", messages=[]))
 class ChatRequest(Struct, frozen=True):
     """One decoded request: what to generate, and what only the encoders of the answer need.
 
-    `include_usage` puts a usage chunk at the end of a stream. `obfuscate` pads stream chunks so that their sizes
+    `include_usage` puts a usage chunk at the end of a stream, `counts` the usage so far into each chunk. `hides_ids`: token
+    ids are asked for to be counted, and not told. `obfuscate` pads stream chunks so that their sizes
     reveal little about the text. `legacy_functions` answers with the older `function_call`. `include_reasoning` False hides the
     model's reasoning from the client. `written` maps a path in `GenerationRequest` to the field that the client used, where
     the API has several names for it. `approved` are calls of tools that run here which the user agrees to, `refused`
@@ -91,6 +93,8 @@ class ChatRequest(Struct, frozen=True):
     approved: tuple[AskedCall, ...] = ()
     refused: tuple[AskedCall, ...] = ()
     places: tuple[tuple[int, str], ...] = ()
+    counts: bool = False
+    hides_ids: bool = False
 
     def locate(self, path: str) -> str:
         """The field of the body that `path` in `generation` was read from."""
@@ -116,6 +120,8 @@ def decode_chat(incoming: Incoming) -> ChatRequest:
     conversation = _messages(wire, limits, tools, incoming.hosted)
     continues = wire.continue_final_message is True
     stream = wire.stream is True
+    options = wire.stream_options
+    counts = options is not None and options.continuous_usage_stats is True
     generation = GenerationRequest(
         id=incoming.request_id,
         model=wire.model,
@@ -123,7 +129,7 @@ def decode_chat(incoming: Incoming) -> ChatRequest:
         tools=tools,
         tool_choice=read_tool_choice(wire, tools),
         response_format=read_response_format(wire, limits, len(incoming.body)),
-        sampling=_sampling(wire, limits),
+        sampling=_sampling(wire, limits, counts=counts),
         reasoning=_reasoning(wire),
         stream=stream,
         template_arguments=read_template_arguments(wire.chat_template_kwargs, wire.verbosity, limits),
@@ -141,7 +147,6 @@ def decode_chat(incoming: Incoming) -> ChatRequest:
         size=len(incoming.body),
         written=incoming.body if incoming.keeps_body and len(incoming.body) <= limits.kept_body_bytes else b"",
     )
-    options = wire.stream_options
     if options is not None and not stream:
         raise InvalidRequest(
             "The 'stream_options' parameter is only allowed when 'stream' is enabled.", param="stream_options"
@@ -152,11 +157,19 @@ def decode_chat(incoming: Incoming) -> ChatRequest:
         obfuscate=options is not None and options.include_obfuscation is True,
         legacy_functions=bool(wire.functions),
         include_reasoning=wire.include_reasoning is not False,
-        written=_USUAL_NAMES if wire.max_completion_tokens is None else _NEW_NAMES,
+        written=_names(wire, counts=counts),
         approved=conversation.approved,
         refused=conversation.refused,
         places=conversation.places,
+        counts=counts,
+        hides_ids=counts and not wire.return_token_ids,
     )
+
+
+def _names(wire: ChatBody, *, counts: bool) -> Mapping[str, str]:
+    """The fields that the client used for what has several names."""
+    names = _USUAL_NAMES if wire.max_completion_tokens is None else _NEW_NAMES
+    return {**names, "sampling.token_ids": _COUNTS} if counts and not wire.return_token_ids else names
 
 
 def _messages(
@@ -188,8 +201,6 @@ def _refuse_unsupported(wire: ChatBody) -> None:
             raise _unsupported("prompt_cache_options.mode", " with the value 'explicit': prefixes are always cached")
         if options.ttl is not None:
             raise _unsupported("prompt_cache_options.ttl", ": engines evict as they need to")
-    if wire.stream_options is not None and wire.stream_options.continuous_usage_stats:
-        raise _unsupported("stream_options.continuous_usage_stats", " with the value true")
 
 
 def _unsupported(param: str, how: str = "") -> UnsupportedParameter:
@@ -199,9 +210,9 @@ def _unsupported(param: str, how: str = "") -> UnsupportedParameter:
 # ------------------------------------------------------------------------------------------------------------ sampling
 
 
-def _sampling(wire: ChatBody, limits: LimitsConfig) -> Sampling:
+def _sampling(wire: ChatBody, limits: LimitsConfig, *, counts: bool) -> Sampling:
     sampling = read_sampling(wire, limits, max_tokens=_max_tokens(wire), logprobs=_logprobs(wire, limits))
-    return msgspec.structs.replace(sampling, token_ids=True) if wire.return_token_ids else sampling
+    return msgspec.structs.replace(sampling, token_ids=True) if wire.return_token_ids or counts else sampling
 
 
 def _max_tokens(wire: ChatBody) -> int | None:

@@ -27,12 +27,14 @@ from typing import Any
 
 import attrs
 import msgspec
+from msgspec.structs import replace
 
 from smg_core.apis.chat.answer_types import AnswerFinishReason
 from smg_core.apis.chat.decode import ChatRequest
 from smg_core.apis.chat.mcp import HostedCalls
 from smg_core.errors import ClientGone, SmgError
 from smg_core.events import (
+    NO_USAGE,
     Annotation,
     Cancelled,
     Done,
@@ -127,8 +129,9 @@ class ChatStreamEncoder:
         self._text_suffix = b'},"logprobs":null,"finish_reason":null}' + self._close
         self._text_prefix: dict[int, bytes] = {}
         self._plain = not request.obfuscate
-        self._tells_ids = request.generation.sampling.token_ids
-        self._fast = self._plain and not self._tells_ids
+        self._tells_ids = request.generation.sampling.token_ids and not request.hides_ids
+        self._fast = self._plain and not self._tells_ids and not request.counts
+        self._usage_so_far = NO_USAGE
         self._prompt_ids = b""
         self._ids: dict[int, list[int]] = {}  # sampled, and not told yet
         self._custom_calls: set[tuple[int, int]] = set()
@@ -189,12 +192,28 @@ class ChatStreamEncoder:
         return b"" if ids is None else b',"token_ids":' + msgspec.json.encode(ids)
 
     def _started(self, event: Started, frames: list[bytes]) -> None:
+        if self._request.counts:
+            self._usage_so_far = Usage(event.prompt_tokens, 0, event.cached_tokens or 0)
+            self._count(0)
         if self._tells_ids:
             self._prompt_ids = b',"prompt_token_ids":' + msgspec.json.encode(event.prompt_ids)
 
-    def _sampled(self, event: SampledIds, frames: list[bytes]) -> None:
+    def _count(self, tokens: int) -> None:
+        """Have the chunks that follow tell the usage so far, with so many tokens more."""
+        so_far = self._usage_so_far
+        self._usage_so_far = so_far = replace(so_far, completion_tokens=so_far.completion_tokens + tokens)
+        self._close = b'%b,"usage":%b}\n\n' % (self._usage_close, encode_object(usage_object(so_far)))
+        self._text_suffix = b'},"logprobs":null,"finish_reason":null}' + self._close
+
+    def _note(self, index: int, ids: Sequence[int]) -> None:
+        """Take in the ids of tokens of choice `index`."""
+        if self._request.counts:
+            self._count(len(ids))
         if self._tells_ids:
-            self._ids.setdefault(event.index, []).extend(event.ids)
+            self._ids.setdefault(index, []).extend(ids)
+
+    def _sampled(self, event: SampledIds, frames: list[bytes]) -> None:
+        self._note(event.index, event.ids)
 
     def _chunk(self, index: int, delta: bytes, frames: list[bytes], logprobs: bytes = b"null") -> None:
         if index not in self._text_prefix:
@@ -219,8 +238,8 @@ class ChatStreamEncoder:
         return self._close[:-3] + b',"obfuscation":"' + filler + b'"}\n\n'
 
     def _text(self, event: TextDelta, frames: list[bytes]) -> None:
-        if event.ids and self._tells_ids:
-            self._ids.setdefault(event.index, []).extend(event.ids)
+        if event.ids:
+            self._note(event.index, event.ids)
         if not event.text and not event.logprobs:
             return
         logprobs = _logprobs_json(event.logprobs) if event.logprobs else b"null"

@@ -34,7 +34,8 @@ class CompletionRequest(Struct, frozen=True):
     """One decoded request: a `GenerationRequest` for each prompt, and what only the encoders of the answer need.
 
     `n` is how many choices a prompt has in the answer; with `best_of`, more are sampled. `logprobs` is how many alternatives the
-    answer lists, None for no logprobs. `include_usage` puts a usage chunk at the end of a stream. `several`: the body has a list
+    answer lists, None for no logprobs. `include_usage` puts a usage chunk at the end of a stream, `counts` into each chunk the
+    usage of its prompt so far. `hides_ids`: token ids are asked for to be counted, and not told. `several`: the body has a list
     of prompts. `at_once` is how many of them engines work on at the same time.
     """
 
@@ -44,6 +45,8 @@ class CompletionRequest(Struct, frozen=True):
     include_usage: bool = False
     several: bool = False
     at_once: int = 1
+    counts: bool = False
+    hides_ids: bool = False
 
     @property
     def generation(self) -> GenerationRequest:
@@ -60,6 +63,8 @@ class CompletionRequest(Struct, frozen=True):
             return "prompt"
         if path == "sampling.n":
             return "n" if self.generation.sampling.n == self.n else "best_of"
+        if path == "sampling.token_ids" and self.hides_ids:
+            return "stream_options.continuous_usage_stats"
         known = _FIELDS.get(path)
         if known is not None:
             return known
@@ -115,6 +120,8 @@ def decode_completion(incoming: Incoming) -> CompletionRequest:
         include_usage=wire.stream_options is not None and wire.stream_options.include_usage is True,
         at_once=limits.prompts_at_once,
         several=isinstance(wire.prompt, list) and not isinstance(wire.prompt[0], int),
+        counts=_counts(wire),
+        hides_ids=_counts(wire) and not wire.return_token_ids,
     )
 
 
@@ -183,7 +190,7 @@ def _sampling(wire: CompletionBody, limits: LimitsConfig) -> tuple[int, Sampling
         echo=echo,
         prompt_logprobs=wire.logprobs if echo else None,
         suffix=wire.suffix or None,
-        token_ids=wire.return_token_ids is True,
+        token_ids=wire.return_token_ids is True or _counts(wire),
         truncate_prompt=wire.truncate_prompt_tokens,
     )
 
@@ -200,13 +207,16 @@ def _refuse_large(sampling: Sampling, choices: int, limits: LimitsConfig, *, str
         )
 
 
+def _counts(wire: CompletionBody) -> bool:
+    """Whether each chunk of the stream is to have the usage so far."""
+    return wire.stream_options is not None and wire.stream_options.continuous_usage_stats is True
+
+
 def _refuse_unsupported(wire: CompletionBody) -> None:
     if wire.prompt_logprobs is not None:
         raise _unsupported("prompt_logprobs", "; 'echo' with 'logprobs' gives the same")
     if wire.priority:
         raise _unsupported("priority", " with anything but 0")
-    if wire.stream_options is not None and wire.stream_options.continuous_usage_stats:
-        raise _unsupported("stream_options.continuous_usage_stats", " with the value true")
 
 
 def _unsupported(param: str, how: str) -> UnsupportedParameter:

@@ -15,11 +15,13 @@ from array import array
 from collections.abc import Sequence
 
 import msgspec
+from msgspec.structs import replace
 
 from smg_core.apis.chat.encode import usage_object
 from smg_core.apis.completions.decode import CompletionRequest
 from smg_core.errors import ClientGone, SmgError
 from smg_core.events import (
+    NO_USAGE,
     Cancelled,
     Done,
     Event,
@@ -85,6 +87,7 @@ class CompletionPart:
         self._text_prefix: dict[int, bytes] = {}
         self._tokens: dict[int, _Tokens] = {}
         self._prompt_ids = b""  # the field that tells them, where they are asked for
+        self._usage_so_far = NO_USAGE
         self._ended = False
 
     def start(self) -> bytes:
@@ -106,13 +109,25 @@ class CompletionPart:
             elif type(event) is Finished:
                 self._finished(event, frames)
             elif type(event) is Started:
-                if self._request.generation.sampling.token_ids:
+                if self._request.counts:
+                    self._usage_so_far = Usage(event.prompt_tokens, 0, event.cached_tokens or 0)
+                    self._count(0)
+                if self._request.generation.sampling.token_ids and not self._request.hides_ids:
                     self._prompt_ids = b',"prompt_token_ids":' + msgspec.json.encode(event.prompt_ids)
             elif type(event) in (Usage, Done, Failed, Cancelled):
                 self._end(event, frames)
         return b"".join(frames)
 
+    def _count(self, tokens: int) -> None:
+        """Have the chunks that follow tell the usage so far, with so many tokens more."""
+        so_far = self._usage_so_far
+        self._usage_so_far = so_far = replace(so_far, completion_tokens=so_far.completion_tokens + tokens)
+        self._close = b'],"usage":%b}\n\n' % encode_object(usage_object(so_far))
+        self._text_suffix = b',"logprobs":null,"finish_reason":null}' + self._close
+
     def _text(self, event: TextDelta, frames: list[bytes]) -> None:
+        if self._request.counts and event.ids:
+            self._count(len(event.ids))
         prefix, ids = self._text_prefix.get(event.index), b""
         if prefix is None:
             number = self._part * self._request.n + event.index

@@ -40,7 +40,7 @@ _UNSUPPORTED = ("speech_config", "image_config", "audio_transcription_config", "
 class GeminiRequest(Struct, frozen=True):
     """One decoded request. `array`: a stream is one JSON array and no server-sent events. `places` has the field of the body for
     each part of each message, `tool_places` for each tool, `schema_place` that of the answer's schema. `shows_tools`: the answer
-    has the calls of tools that run here in it."""
+    has the calls of tools that run here in it. `not_offered` are the kinds of tools that the model is not offered."""
 
     generation: GenerationRequest
     array: bool = False
@@ -48,6 +48,7 @@ class GeminiRequest(Struct, frozen=True):
     tool_places: tuple[str, ...] = ()
     schema_place: str = "generationConfig.responseSchema"
     shows_tools: bool = False
+    not_offered: tuple[str, ...] = ()
 
     @property
     def shows_thoughts(self) -> bool:
@@ -128,7 +129,7 @@ def decode_count(incoming: Incoming) -> GeminiRequest:
 def _decoded(wire: GenerateBody, incoming: Incoming, *, stream: bool) -> GeminiRequest:
     limits, config = incoming.limits, wire.generation_config or _NO_CONFIG
     size = len(incoming.body)
-    model = incoming.path_values["model"]
+    model = _model(incoming)
     alt = incoming.query.get("alt", ("",))[-1]
     _refuse_unsupported(wire, config, model)
     conversation = _contents(wire, limits)
@@ -151,8 +152,18 @@ def _decoded(wire: GenerateBody, incoming: Incoming, *, stream: bool) -> GeminiR
     array = stream and alt != "sse"
     shows_tools = wire.tool_config is not None and wire.tool_config.include_server_side_tool_invocations is True
     return GeminiRequest(
-        generation, array, conversation.places, offered.places, schema_field(config), shows_tools=shows_tools
+        *(generation, array, conversation.places, offered.places, schema_field(config)),
+        shows_tools=shows_tools,
+        not_offered=offered.not_offered,
     )
+
+
+def _model(incoming: Incoming) -> str:
+    """The model that the path names. At the paths of Vertex AI the SDK splits a name with a slash, and makes what stands before
+    it the publisher; a name without one is Google's."""
+    values = incoming.path_values
+    publisher = values.get("publisher", "google")
+    return values["model"] if publisher == "google" else f"{publisher}/{values['model']}"
 
 
 def _contents(wire: GenerateBody, limits: LimitsConfig) -> GeminiConversation:

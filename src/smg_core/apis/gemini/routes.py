@@ -1,6 +1,7 @@
 """The routes of Google's API: generateContent, streamGenerateContent, countTokens and the models (edge).
 
-The same routes stand under `/v1`, `/v1beta` and `/v1alpha`, since SDKs differ in which they call. Under `/v1` the models are
+The same routes stand under `/v1`, `/v1beta` and `/v1alpha`, since SDKs differ in which they call; and those that generate at the
+paths of Vertex AI, with a project and a location or without. Under `/v1` the models are
 shared with other APIs, and `apis.status.routes` answers there. Above: app.generating_routes. Below: the handler of APIs, the
 decoders.
 """
@@ -43,6 +44,10 @@ __all__ = [
 
 JSON_TYPE: Header = (b"content-type", b"application/json")
 VERSIONS = ("v1", "v1beta", "v1alpha")
+_VERTEX = ("v1", "v1beta1")
+"""The versions of Vertex AI, whose paths name who publishes a model, and may name a project and a location."""
+_PUBLISHED = "publishers/{publisher}/models/{model:path}"
+_WITHIN = ("", "projects/{project}/locations/{location}/")
 
 
 _CONTENTS: JsonObject = {"contents": [{"role": "user", "parts": [{"text": "Hello"}]}]}
@@ -108,16 +113,23 @@ def gemini_routes(services: Services) -> list[Route[Endpoint]]:
     counting = _counting(services)
     models = GeminiModelRoutes(services)
     found: list[Route[Endpoint]] = []
-    for version in VERSIONS:
-        verbs = (
-            ("generateContent", whole, GENERATE_CONTENT_OPERATION),
-            ("streamGenerateContent", streamed, STREAM_GENERATE_CONTENT_OPERATION),
-            ("countTokens", counting, COUNT_CONTENT_TOKENS_OPERATION),
-        )
+    verbs = (
+        ("generateContent", whole, GENERATE_CONTENT_OPERATION),
+        ("streamGenerateContent", streamed, STREAM_GENERATE_CONTENT_OPERATION),
+        ("countTokens", counting, COUNT_CONTENT_TOKENS_OPERATION),
+    )
+    places = [(version, "models/{model:path}", version) for version in VERSIONS]
+    places += [
+        (f"{version}_vertex{number or ''}", f"{within}{_PUBLISHED}", version)
+        for version in _VERTEX
+        for number, within in enumerate(_WITHIN)
+    ]
+    for name, place, version in places:
         for verb, handler, about in verbs:
-            own = attrs.evolve(about, name=f"{about.name}_{version}")
-            pattern = f"/{version}/models/{{model:path}}:{verb}"
+            own = attrs.evolve(about, name=f"{about.name}_{name}")
+            pattern = f"/{version}/{place}:{verb}"
             found.append(Route("POST", pattern, Endpoint(handler, "generate_content", reads_json=True, about=own)))
+    for version in VERSIONS:
         if version != "v1":
             listed = attrs.evolve(GEMINI_MODELS_OPERATION, name=f"{GEMINI_MODELS_OPERATION.name}_{version}")
             single = attrs.evolve(GEMINI_MODEL_OPERATION, name=f"{GEMINI_MODEL_OPERATION.name}_{version}")
@@ -171,7 +183,10 @@ SPEC = ApiSpec(
     {"generate_content": "generateContent, streamGenerateContent and countTokens"},
     lambda context: gemini_routes(context.services),
     (
-        *(EnvelopeRule(prefix, gemini_error) for prefix in ("/v1alpha", "/v1beta", "/v1beta1", "/v1/projects")),
+        *(
+            EnvelopeRule(prefix, gemini_error)
+            for prefix in ("/v1alpha", "/v1beta", "/v1beta1", "/v1/projects", "/v1/publishers")
+        ),
         EnvelopeRule("/v1/models", gemini_error, _METHODS),
     ),
 )

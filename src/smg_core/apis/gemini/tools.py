@@ -23,6 +23,7 @@ from smg_core.request import (
     ToolChoice,
 )
 from smg_core.wire.decoding import brief, check_depth, too_many
+from smg_core.wire.named_elsewhere import refuse_named
 from smg_core.wire.settings import LimitsConfig
 
 __all__ = ["ReadTools", "read_function_choice", "read_functions", "read_mime_format"]
@@ -51,6 +52,11 @@ class ReadTools(msgspec.Struct, frozen=True):
     hosted: tuple[str, ...] = ()
     servers: tuple[HostedTool, ...] = ()
 
+    @property
+    def not_offered(self) -> tuple[str, ...]:
+        """The kinds of tools that are not offered, each once."""
+        return tuple(dict.fromkeys(place.rpartition(".")[2] for place in self.hosted))
+
 
 def read_functions(
     tools: Sequence[GeminiTool],
@@ -73,9 +79,11 @@ def read_functions(
                 servers[at] = server_of_tools(each, at, tuple(servers.values()))
             tool = msgspec.structs.replace(tool, mcp_servers=None)
         names = zip(tool.__struct_fields__, tool.__struct_encode_fields__, strict=True)
-        hosted += [
-            f"tools[{place}].{wire}" for name, wire in names if name in _HOSTED and getattr(tool, name) is not None
-        ]
+        for name, wire in names:
+            if name in _HOSTED and (asked := getattr(tool, name)) is not None:
+                hosted.append(f"tools[{place}].{wire}")
+                if name != "mcp_servers":
+                    refuse_named(asked, hosted[-1])
         for order, declared in enumerate(tool.function_declarations or ()):
             at = f"tools[{place}].functionDeclarations[{order}]"
             found.append(_function(declared, at, strict, limits))

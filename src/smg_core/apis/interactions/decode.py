@@ -19,7 +19,7 @@ from smg_core.apis.google.places import part_place, tool_place
 from smg_core.apis.google.proto_json import ProtoJsonDecoder
 from smg_core.apis.interactions.formats import read_interaction_format
 from smg_core.apis.interactions.steps import PREVIOUS, PlacedStep, placed_steps, read_steps
-from smg_core.apis.interactions.tools import read_interaction_choice, read_interaction_tools
+from smg_core.apis.interactions.tools import read_interaction_choice, read_interaction_tools, tools_not_offered
 from smg_core.apis.interactions.types import InteractionBody, InteractionConfig
 from smg_core.errors import InvalidRequest, NotFound, UnsupportedParameter
 from smg_core.json_types import JsonObject
@@ -61,7 +61,8 @@ _UNSUPPORTED_CONFIG = ("speech_config", "image_config", "video_config", "transcr
 
 class InteractionRequest(Struct, frozen=True):
     """One decoded request. `steps` are its own as they are stored, `placed` the same with their fields of the body. `places` has
-    the field for each part of each message, `tool_places` for each tool."""
+    the field for each part of each message, `tool_places` for each tool; `not_offered` are the kinds of tools that the model is
+    not offered."""
 
     generation: GenerationRequest
     body: InteractionBody
@@ -69,6 +70,7 @@ class InteractionRequest(Struct, frozen=True):
     places: tuple[tuple[str, ...], ...] = ()
     tool_places: tuple[str, ...] = ()
     limits: LimitsConfig = LimitsConfig()
+    not_offered: tuple[str, ...] = ()
 
     @property
     def revision(self) -> Revision:
@@ -172,6 +174,7 @@ def _decoded(incoming: Incoming, usual: Revision) -> InteractionRequest:
         tuple(placed),
         tool_places=tool_places,
         limits=limits,
+        not_offered=tools_not_offered(wire.tools or (), incoming.hosted),
     )
     return request if wire.previous_interaction_id is not None else continued_interaction(request, ())
 

@@ -19,9 +19,10 @@ from smg_core.errors import InvalidRequest
 from smg_core.json_types import JsonObject
 from smg_core.request import FunctionTool, HostedTool, Tool, ToolChoice
 from smg_core.wire.decoding import brief, check_depth, too_many
+from smg_core.wire.named_elsewhere import refuse_named
 from smg_core.wire.settings import LimitsConfig
 
-__all__ = ["read_interaction_choice", "read_interaction_tools"]
+__all__ = ["read_interaction_choice", "read_interaction_tools", "tools_not_offered"]
 
 _HOSTED = frozenset(
     {
@@ -58,6 +59,8 @@ def read_interaction_tools(
             servers[at] = interaction_server(tool, at, tuple(servers.values()))
             continue
         if isinstance(kind, str) and kind in _HOSTED:
+            if kind != "mcp_server":
+                refuse_named(tool, at)
             continue
         if kind != "function":
             known = ", ".join(map(repr, ("function", *sorted(_HOSTED))))
@@ -74,6 +77,12 @@ def read_interaction_tools(
     if found and size > limits.schema_bytes:
         _check_size([tool.parameters for tool in found], limits)
     return (*found, *servers.values()), (*places, *servers)
+
+
+def tools_not_offered(tools: Sequence[JsonObject], hosted: frozenset[str]) -> tuple[str, ...]:
+    """The kinds of tools that the model is not offered, each once; `hosted` as for `read_interaction_tools`."""
+    kinds = dict.fromkeys(str(tool.get("type")) for tool in tools)
+    return tuple(kind for kind in kinds if kind in _HOSTED and not (kind == "mcp_server" and MCP in hosted))
 
 
 def _mode(config: InteractionConfig) -> tuple[str, Sequence[str]]:

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from smg_core.apis.messages.api import MESSAGES
 from smg_core.apis.messages.decode import decode_count
 from smg_core.http.endpoint import Handler
+from smg_core.pipeline.prompt.tool_places import naming_places_of
 from smg_core.pipeline.tools.loop import without_hosted_tools
 from smg_core.serving.json_handler import decoded_body, json_handler
 from smg_core.serving.prompt_count import prompt_count
@@ -28,7 +29,8 @@ def token_count(services: Services) -> Handler:
             services, replace(incoming, hosted=hosted_kinds(services.live.config.mcp)), decode_count
         )
         located.append(decoded.locate)
-        counted = await prompt_count(services, without_hosted_tools(decoded.generation))
+        with naming_places_of(decoded.generation):
+            counted = await prompt_count(services, without_hosted_tools(decoded.generation))
         found: dict[str, object] = {"input_tokens": counted.tokens}
         if decoded.edited:
             found["context_management"] = {"original_input_tokens": counted.tokens + counted.cleared}

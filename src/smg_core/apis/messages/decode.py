@@ -67,13 +67,14 @@ _FIELDS = {
 class MessagesRequest(Struct, frozen=True):
     """One decoded request: what to generate, and what the encoders of the answer need. `places` says where each part of each
     message was read from, `tool_places` where each tool; `edited` that edits of the context were asked for, `pauses` that an
-    answer ends where its history has been compacted."""
+    answer ends where its history has been compacted. `not_offered` are the types of tools that the model is not offered."""
 
     generation: GenerationRequest
     places: tuple[tuple[Place, ...], ...] = ()
     tool_places: tuple[int, ...] = ()
     edited: bool = False
     pauses: bool = False
+    not_offered: tuple[str, ...] = ()
 
     def locate(self, path: str) -> str:
         """The field of the body that `path` in `generation` was read from."""
@@ -193,6 +194,7 @@ def _decoded(
         offered.places,
         bool(body.context_management is not None and body.context_management.edits),
         pauses,
+        offered.not_offered,
     )
 
 

@@ -17,6 +17,7 @@ from smg_core.events import OpaqueBlock
 from smg_core.pipeline.flow.flow import Terms, generate, respond
 from smg_core.pipeline.flow.steps import Finish, Flow, Tell, ask
 from smg_core.pipeline.flow.summaries import prompt_size, summarizing, was_cut
+from smg_core.pipeline.prompt.tool_places import naming_places_of
 from smg_core.pipeline.tools.loop import respond_with_tools, without_hosted_tools
 from smg_core.request import GenerationRequest, Message, Text
 from smg_core.wire.json_text import without_surrogates
@@ -30,14 +31,16 @@ def respond_to_messages(request: MessagesRequest, terms: Terms) -> Flow[None]:
     if generation.compact is None:
         return respond_with_tools(generation, terms)
     if not generation.generate:
-        return respond(without_hosted_tools(replace(generation, compact=None)), terms)
+        return respond_with_tools(replace(generation, compact=None), terms)
     return _compacting(request, terms)
 
 
 def _compacting(request: MessagesRequest, terms: Terms) -> Flow[None]:
     compact, asked = request.generation.compact, replace(request.generation, compact=None)
     over = compact.over_tokens if compact is not None else None
-    if over is not None and (_is_short(asked) or (yield from prompt_size(without_hosted_tools(asked))) <= over):
+    with naming_places_of(asked):
+        short = over is not None and (_is_short(asked) or (yield from prompt_size(without_hosted_tools(asked))) <= over)
+    if short:
         yield from respond_with_tools(asked, terms)
         return
     instructions = compact.instructions if compact is not None else None

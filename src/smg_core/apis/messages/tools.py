@@ -75,12 +75,18 @@ missed, more tools are offered than need be; where it is taken wrongly, deferred
 
 class OfferedTools(msgspec.Struct, frozen=True):
     """The tools of a request: those that are offered, the place of each in the body, and the names of those that a server
-    runs; `servers` are those whose tools run here."""
+    runs; `servers` are those whose tools run here; `kinds` the types of all that a server runs, each once."""
 
     tools: tuple[FunctionTool, ...] = ()
     places: tuple[int, ...] = ()
     hosted: frozenset[str] = frozenset()
     servers: tuple[HostedTool, ...] = ()
+    kinds: tuple[str, ...] = ()
+
+    @property
+    def not_offered(self) -> tuple[str, ...]:
+        """The types of tools that are not offered."""
+        return tuple(kind for kind in self.kinds if not (self.servers and kind == "mcp_toolset"))
 
 
 def with_servers(offered: OfferedTools, servers: Sequence[ServerOfTools]) -> OfferedTools:
@@ -109,11 +115,13 @@ def read_tools(
     tools: list[FunctionTool] = []
     places: list[int] = []
     hosted: set[str] = set()
+    kinds: dict[str, None] = {}
     names: set[str] = set()
     waits = bool(found) or _client_searches(listed)
     for place, tool in enumerate(listed):
         if tool.type is not None and tool.type.startswith(_HOSTED):
             hosted.add(tool.name or tool.type)
+            kinds[tool.type] = None
             continue
         made = _tool(tool, f"tools[{place}]")
         if made.name in names:
@@ -128,7 +136,7 @@ def read_tools(
         raise InvalidRequest(
             f"The schemas have {taken} bytes, and at most {limits.schema_bytes} are taken.", param="tools"
         )
-    return OfferedTools(tuple(tools), tuple(places), frozenset(hosted))
+    return OfferedTools(tuple(tools), tuple(places), frozenset(hosted), kinds=tuple(kinds))
 
 
 def _client_searches(listed: Sequence[wire.ToolWire]) -> bool:

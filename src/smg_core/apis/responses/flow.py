@@ -22,6 +22,7 @@ from smg_core.pipeline.answer.turn import Turn
 from smg_core.pipeline.flow.flow import Terms, generate, prefilling
 from smg_core.pipeline.flow.steps import Finish, Flow, Tell, ask
 from smg_core.pipeline.flow.summaries import prompt_size, summarizing, was_cut
+from smg_core.pipeline.prompt.tool_places import naming_places_of
 from smg_core.pipeline.tools.loop import has_hosted_tools, looped, without_hosted_tools
 from smg_core.request import GenerationRequest, Message, Text, ToolCall
 
@@ -38,7 +39,8 @@ def respond_to(request: ResponsesRequest, terms: Terms) -> Flow[None]:
     if has_hosted_tools(generation) and generation.generate:
         turn = yield from _with_tools(request, generation, terms)
     else:
-        turn = yield from _within_context(without_hosted_tools(generation), terms)
+        with naming_places_of(generation):
+            turn = yield from _within_context(without_hosted_tools(generation), terms)
     yield from ask(Finish(turn))
 
 
@@ -68,7 +70,8 @@ def _compacted(request: ResponsesRequest, terms: Terms) -> Flow[GenerationReques
     off replaces nothing: the turn is made on the whole prompt."""
     generation = request.generation
     over = generation.compact.over_tokens if generation.compact is not None else None
-    size = yield from prompt_size(prompted_as(request))
+    with naming_places_of(generation):
+        size = yield from prompt_size(prompted_as(request))
     leading, last = _kept(generation.messages)
     if over is None or size <= over or len(leading) + len(last) == len(generation.messages):
         return generation

@@ -9,6 +9,7 @@ from smg_core.apis.responses.flow import prompted_as, shortened
 from smg_core.apis.responses.memory import ResponseMemory
 from smg_core.apis.responses.wire.decode import decode_responses
 from smg_core.http.endpoint import Handler
+from smg_core.pipeline.prompt.tool_places import naming_places_of
 from smg_core.serving.json_handler import decoded_body, json_handler
 from smg_core.serving.prompt_count import prompt_count
 from smg_core.serving.services import Services
@@ -28,7 +29,8 @@ def input_tokens(services: Services, memory: ResponseMemory) -> Handler:
         unkept = replace(decoded.generation, history=replace(decoded.history, store=False))
         decoded = await memory.recall(replace(decoded, generation=unkept))
         may_shorten = decoded.generation.truncation == "auto"
-        counted = await prompt_count(services, prompted_as(decoded), shortened if may_shorten else None)
+        with naming_places_of(decoded.generation):
+            counted = await prompt_count(services, prompted_as(decoded), shortened if may_shorten else None)
         return encode_body({"object": "response.input_tokens", "input_tokens": counted.tokens})
 
     return json_handler(services, "resp_", responses_error, count)

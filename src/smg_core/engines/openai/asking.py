@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from smg_core.engines.openai.body import write_body
 from smg_core.engines.openai.events import ChatDecoder
+from smg_core.engines.openai.fields import REASONING_FIELDS, ServerWords
 from smg_core.engines.openai.speech import SpeechDecoder, write_form
 from smg_core.engines.settings import EnginesConfig
 from smg_core.errors import SmgError
@@ -60,12 +61,24 @@ class Asking(Struct, frozen=True):
     any_kind: bool = False
 
 
-def asking(request: GenerationRequest, model: str, limits: EnginesConfig, *, extras: bool, speech: bool) -> Asking:
-    """What a server is asked. `speech`: it has the routes for recordings. Raises `UnsupportedParameter` for what it has no word
+def asking(
+    request: GenerationRequest, model: str, limits: EnginesConfig, *, extras: bool, speech: bool, learnt: set[str]
+) -> Asking:
+    """What a server is asked. `speech`: it has the routes for recordings. `learnt` has the fields in which the server has written
+    reasoning so far; the reader of the answer adds to it. Raises `UnsupportedParameter` for what it has no word
     for."""
     asked = request.transcription
     if asked is not None and speech:
         form = write_form(request, asked, model)
         return Asking(form.path, form.body, form.content_type, "*/*", SpeechDecoder(asked, limits), any_kind=True)
-    body = write_body(request, model=model, extras=extras)
-    return Asking("/chat/completions", body, _JSON, _STREAM, ChatDecoder(request.id, request.sampling.n, limits))
+    words = ServerWords(developer_role(limits, extras=extras), tuple(sorted(learnt, reverse=True)) or REASONING_FIELDS)
+    body = write_body(request, model=model, extras=extras, words=words)
+    decoder = ChatDecoder(request.id, request.sampling.n, limits, learnt)
+    return Asking("/chat/completions", body, _JSON, _STREAM, decoder)
+
+
+def developer_role(limits: EnginesConfig, *, extras: bool) -> str:
+    """The role of a message of the developer: by the setting, else the one that all servers know but OpenAI's own."""
+    if limits.http_developer != "auto":
+        return limits.http_developer
+    return "system" if extras else "developer"

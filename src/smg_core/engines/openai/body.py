@@ -7,7 +7,7 @@ Whether the server takes the fields that engines add to OpenAI's is an argument.
 """
 
 from smg_core.engines.openai.as_written import as_written
-from smg_core.engines.openai.fields import ServerFields, Wire, refuse_unwritten, unsupported
+from smg_core.engines.openai.fields import ServerFields, ServerWords, Wire, refuse_unwritten, unsupported
 from smg_core.engines.openai.messages import write_messages
 from smg_core.request import (
     ChoiceFormat,
@@ -40,12 +40,16 @@ _SWITCHES = (
     ("skip_special_tokens", True, "skip_special_tokens"),
 )
 
+_WORDS = ServerWords()
 
-def write_body(request: GenerationRequest, *, model: str = "", extras: bool = True) -> bytes:
+
+def write_body(
+    request: GenerationRequest, *, model: str = "", extras: bool = True, words: ServerWords = _WORDS
+) -> bytes:
     """The JSON body. `model` is the server's own name for the model, where it differs from the request's; `extras` says
-    whether the server takes the fields that engines add to OpenAI's. What the client wrote in the same words keeps its bytes.
-    Raises `UnsupportedParameter` naming the field."""
-    server = ServerFields(extras)
+    whether the server takes the fields that engines add to OpenAI's, `words` what it reads where servers differ. What the client
+    wrote in the same words keeps its bytes. Raises `UnsupportedParameter` naming the field."""
+    server = ServerFields(extras, words)
     refuse_unwritten(request, "")
     if request.prompt is not None:
         raise unsupported("prompt")

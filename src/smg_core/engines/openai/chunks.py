@@ -71,19 +71,31 @@ class OpaqueWire(Struct, gc=False):
     encoding: str | None = None
 
 
-class DeltaPart(Struct, gc=False):
+class InnerPart(Struct, gc=False):
     text: str | None = None
+
+
+class DeltaPart(Struct, gc=False):
+    """A part of a content. `thinking` is text, or (Mistral) a list of parts."""
+
+    type: str | None = None
+    text: str | None = None
+    thinking: str | list[InnerPart] | None = None
+    refusal: str | None = None
 
 
 class DeltaWire(Struct, gc=False):
     """`reasoning_content` and `reasoning` are two names of one thing, and some servers write both. `content` is text, or a list
-    of parts, of which those that have a text are read."""
+    of parts. `function_call` is the older word for one call; pictures and recordings are not read, and refused."""
 
     content: str | list[DeltaPart] | None = None
     refusal: str | None = None
     reasoning_content: str | None = None
     reasoning: str | None = None
     tool_calls: list[CallWire] | None = None
+    function_call: FunctionWire | None = None
+    images: list[Any] | None = None
+    audio: dict[str, Any] | None = None
     opaque_blocks: list[OpaqueWire] | None = None
 
 

@@ -43,6 +43,10 @@ _OPENAI_CONSTRAINTS = frozenset({"json_schema", "json_object"})
 _CONSTRAINTS = _OPENAI_CONSTRAINTS | {"regex", "grammar", "structural_tag", "choice"}
 _DEFAULTS = EnginesConfig()
 _EVENT_STREAM, _JSON = "text/event-stream", "application/json"
+_LOOKED_AT = (_JSON, "text/plain")
+"""Types under which servers send an object, and some their events: which it is, is seen by the first byte."""
+_BLANK = b" \t\r\n\xef\xbb\xbf"
+"""Bytes that may stand before an object or the first event: spaces, and the mark of UTF-8."""
 
 
 class OpenAiEngine:
@@ -74,6 +78,7 @@ class OpenAiEngine:
         self._model = model  # what the server is asked for: its own word, where that is known
         self._extras = extras
         self._limits = limits
+        self._reasons_in: set[str] = set()  # the fields that it has written reasoning in
         self._pooled = PooledWork(self._http, self.address.api, limits, extras=extras)
 
     async def chat(
@@ -94,7 +99,12 @@ class OpenAiEngine:
 
         def written() -> Asking:
             speech = self._pooled.routes.speech
-            return asking(request, lora or self._model, self._limits, extras=self._extras, speech=speech)
+            return asking(
+                *(request, lora or self._model, self._limits),
+                extras=self._extras,
+                speech=speech,
+                learnt=self._reasons_in,
+            )
 
         asked = written() if elsewhere is None else await elsewhere(written)
         headers = [
@@ -250,6 +260,7 @@ class _ChatCall:
         self._refusal: HttpReply | None = None  # the head of an answer that is an error
         self._refused = bytearray()
         self._object: bytearray | None = None  # of an answer that is one object and no stream
+        self._unseen = False  # whether the answer is an object or events is seen by its first byte
         self._timer: asyncio.TimerHandle | None = None  # for the end of a stream whose answer is whole
         self._paused = False
 
@@ -293,8 +304,10 @@ class _ChatCall:
         kind = headers.get("content-type", "")
         if status != 200:
             self._refusal = HttpReply(status, headers, b"")
-        elif kind.lower().startswith(_JSON) or (self._any_kind and not kind.lower().startswith(_EVENT_STREAM)):
+        elif self._any_kind and not kind.lower().startswith(_EVENT_STREAM):
             self._object = bytearray()
+        elif not kind or kind.lower().startswith(_LOOKED_AT):
+            self._unseen = True
         elif not kind.lower().startswith(_EVENT_STREAM):
             said = repr(kind[:64])
             detail = f"{self._address}: content-type {said}"
@@ -306,6 +319,12 @@ class _ChatCall:
             if len(self._refused) >= self._limits.http_error_bytes:
                 self._stop(self._refusal_error(self._refusal))
             return
+        if self._unseen:
+            piece = piece.lstrip(_BLANK)
+            if not piece:
+                return
+            self._unseen = False
+            self._object = bytearray() if piece[:1] == b"{" else None
         if self._object is not None:
             self._object += piece
             if len(self._object) > self._limits.http_event_bytes:

@@ -28,6 +28,7 @@ from smg_core.engines.openai.chunks import (
     LogprobWire,
     UsageWire,
 )
+from smg_core.engines.openai.fields import REASONING_FIELDS
 from smg_core.engines.settings import EnginesConfig
 from smg_core.errors import EngineGarbled, SmgError
 from smg_core.events import (
@@ -69,6 +70,8 @@ _REASONS: dict[str, FinishReason] = {
     "max_tokens": "length",
     "model_length": "length",  # Mistral
 }
+_SAYING_NOTHING = frozenset({None, "text", "thinking", "refusal", "reference"})
+"""Types of parts that may be empty; a reference is a mark of Mistral's beside the text that it is of."""
 _CUTTING = frozenset({"length", "abort", "error", "content_filter"})
 _PIECE_COST = 100  # what holding one piece costs besides its text, in bytes, roughly
 
@@ -188,6 +191,7 @@ class _Choice:
         "_calls",
         "_held",
         "_index",
+        "_learnt",
         "_most_calls",
         "_open",
         "_refused",
@@ -196,8 +200,9 @@ class _Choice:
         "finished",
     )
 
-    def __init__(self, index: int, request_id: str, room: _HeldBudget, most_calls: int) -> None:
+    def __init__(self, index: int, request_id: str, room: _HeldBudget, most_calls: int, learnt: set[str]) -> None:
         self.finished = False
+        self._learnt = learnt
         self._refused = False
         self._index = index
         self._room = room
@@ -211,26 +216,32 @@ class _Choice:
         """Take in one chunk of this choice. Raises `EngineGarbled`."""
         delta = wire.delta or wire.message
         if delta is not None:
+            if delta.images or delta.audio:
+                raise EngineGarbled("The engine answered with a picture or a recording, which cannot be passed on.")
             self._delta(delta, wire, events)
         if wire.finish_reason and not self.finished:
             self._finish(wire, events)
 
     def _delta(self, delta: DeltaWire, wire: ChoiceWire, events: list[Event]) -> None:
         index = self._index
-        thought = delta.reasoning_content or delta.reasoning
+        said, thinking, refused = _parts_of(delta.content)
+        thought = delta.reasoning_content or delta.reasoning or thinking
+        refusal = delta.refusal or refused
         if thought:
+            self._learnt.update(name for name in REASONING_FIELDS if getattr(delta, name))
             self._take("reasoning", ReasoningDelta(index, thought), len(thought), events)
         logprobs: tuple[TokenLogprob, ...] = ()
         if wire.logprobs is not None and wire.logprobs.content and not thought and not delta.tool_calls:
             logprobs = tuple([_logprob(each) for each in wire.logprobs.content])
-        if delta.content or logprobs:
-            text = _text_of(delta.content)
-            self._take("text", TextDelta(index, text, logprobs), len(text) + _PIECE_COST * len(logprobs), events)
-        if delta.refusal:
+        if said or logprobs:
+            self._take("text", TextDelta(index, said, logprobs), len(said) + _PIECE_COST * len(logprobs), events)
+        if refusal:
             self._refused = True
-            self._take("refusal", RefusalDelta(index, delta.refusal), len(delta.refusal), events)
+            self._take("refusal", RefusalDelta(index, refusal), len(refusal), events)
         for call in delta.tool_calls or ():
             self._call(call, events)
+        if delta.function_call is not None:
+            self._call(CallWire(function=delta.function_call), events)
         for block in delta.opaque_blocks or ():
             payload = _payload(block.data, block.encoding)
             self._take("opaque", OpaqueBlock(index, block.type, payload), len(payload), events)
@@ -343,7 +354,8 @@ class ChatDecoder:
     wrong, after which nothing more is read.
 
     `request_id` is part of the ids of calls to which the server gave none. `limits` bounds one event of the stream, what
-    is held back of calls that alternate (about, in bytes) and the calls of a choice.
+    is held back of calls that alternate (about, in bytes) and the calls of a choice. `learnt` is told the fields in which the
+    server writes reasoning.
     """
 
     def __init__(
@@ -351,13 +363,15 @@ class ChatDecoder:
         request_id: str,
         choices: int = 1,
         limits: EnginesConfig = _DEFAULTS,
+        learnt: set[str] | None = None,
     ) -> None:
+        told = set[str]() if learnt is None else learnt
         self.done = False
         self.error: SmgError | None = None
         self._reader = DataReader(max_event_bytes=limits.http_event_bytes)
         self._decode = _CHUNKS.decode
         room = _HeldBudget(limits.http_held_bytes)
-        self._choices = [_Choice(index, request_id, room, limits.http_calls) for index in range(choices)]
+        self._choices = [_Choice(index, request_id, room, limits.http_calls, told) for index in range(choices)]
         self._usage: UsageWire | None = None
 
     def feed(self, data: bytes) -> list[Event]:
@@ -472,10 +486,23 @@ def _call_fields(wire: CallWire) -> tuple[str | None, str | None, bool]:
     return None, None, False
 
 
-def _text_of(content: str | list[DeltaPart] | None) -> str:
-    if isinstance(content, list):
-        return "".join([part.text or "" for part in content])
-    return content or ""
+def _parts_of(content: str | list[DeltaPart] | None) -> tuple[str, str, str]:
+    """The text, the reasoning and the refusal of a content. Raises EngineGarbled for a part that is none of these."""
+    if not isinstance(content, list):
+        return content or "", "", ""
+    texts, thoughts, refusals = [], [], []
+    for part in content:
+        if part.text is not None:
+            texts.append(part.text)
+        elif part.refusal is not None:
+            refusals.append(part.refusal)
+        elif part.thinking is not None:
+            inner = part.thinking
+            thoughts.append(inner if isinstance(inner, str) else "".join([each.text or "" for each in inner]))
+        elif part.type not in _SAYING_NOTHING:
+            said = repr(str(part.type)[:64])
+            raise EngineGarbled("The engine answered with a part that cannot be passed on.", detail=said, said=said)
+    return "".join(texts), "".join(thoughts), "".join(refusals)
 
 
 def _payload(data: str, encoding: str | None) -> bytes:

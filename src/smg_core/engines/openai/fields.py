@@ -32,10 +32,22 @@ from smg_core.request import (
     Video,
 )
 
-__all__ = ["NOT_SENT", "WRITTEN", "ServerFields", "Wire", "refuse_unwritten", "unsupported"]
+__all__ = [
+    "NOT_SENT",
+    "REASONING_FIELDS",
+    "WRITTEN",
+    "ServerFields",
+    "ServerWords",
+    "Wire",
+    "refuse_unwritten",
+    "unsupported",
+]
 
 Wire = dict[str, object]
 """A JSON object of the body that is being written."""
+
+REASONING_FIELDS = ("reasoning_content", "reasoning")
+"""The fields in which servers write reasoning, and read it. Each reads that in which it writes."""
 
 NOT_SENT: dict[type, frozenset[str]] = {
     GenerationRequest: frozenset({"id", "headers", "caller", "origin", "history", "stream", "background", "include"})
@@ -116,11 +128,21 @@ _UNWRITTEN = {kind: _unwritten(kind) for kind in WRITTEN}
 
 
 @attrs.frozen
+class ServerWords:
+    """The words that a server reads where servers differ: the role of a message of the `developer`, and the fields of an
+    assistant's message that its `reasoning` is read from."""
+
+    developer: str = "developer"
+    reasoning: tuple[str, ...] = REASONING_FIELDS[:1]
+
+
+@attrs.frozen
 class ServerFields:
     """The fields that a server takes. `extras`: also those that engines (vLLM, SGLang, our own gateway) add to OpenAI's API.
     A server without them may ignore them silently, so they are refused here."""
 
     extras: bool = True
+    words: ServerWords = ServerWords()
 
     def needs_extras(self, param: str) -> None:
         """Raise UnsupportedParameter where the server takes OpenAI's fields only. Called before any other is written for

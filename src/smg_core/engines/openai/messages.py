@@ -57,7 +57,8 @@ def write_messages(messages: Sequence[Message], server: ServerFields) -> list[Wi
 
 def _plain(message: Message, at: str, server: ServerFields) -> Wire:
     content = _content(tuple(enumerate(message.parts)), message, at, server)
-    return {"role": message.role, **_name(message), "content": content}
+    role = server.words.developer if message.role == "developer" else message.role
+    return {"role": role, **_name(message), "content": content}
 
 
 def _name(message: Message) -> Wire:
@@ -112,7 +113,7 @@ def _spoken(parts: Sequence[tuple[int, Part]], message: Message, at: str, server
         elif isinstance(part, Reasoning) and order == first and part.text:
             server.needs_extras(where)
             refuse_unwritten(part, where)
-            wire["reasoning_content"] = part.text
+            wire |= dict.fromkeys(server.words.reasoning, part.text)
         else:
             content.append((order, part))
     if content and (message.content_is_text or len(content) == 1):

@@ -12,7 +12,7 @@ import attrs
 from msgspec.structs import replace
 
 from smg_core.clock import Clock
-from smg_core.errors import ClientGone, PermissionDenied, PromptTooLong
+from smg_core.errors import ClientGone, InvalidRequest, PermissionDenied, PromptTooLong, SmgError, UnsupportedParameter
 from smg_core.events import EditedContext
 from smg_core.hooks import EncodeDone, MediaLoaded, ReasoningLeftOut, Rendered
 from smg_core.pipeline.answer.trace import Trace
@@ -60,8 +60,9 @@ class Preparing:
     """The performer of `Prepare`. `render_inline` is how many characters of messages may be rendered on the event loop (about a
     millisecond), as each model's `encode_inline` is for encoding; longer work goes to `executor`, where tenants take turns.
     `served_as` returns the model for a name that is not a model's, and the tenant who uses it.
-    `shared_out` returns the model of a request whose name several share; `documents` a request with the texts of its documents,
-    and without it they are files, which models refuse."""
+    `shared_out` returns the model of a request whose name several share; `content` a request with the texts of its documents,
+    and with its media where they are passed on to engines that read prompts themselves. `noted` returns the request with which
+    to go on after an error, None where it stands."""
 
     def __init__(
         self,
@@ -73,7 +74,8 @@ class Preparing:
         render_inline: int = 200_000,
         served_as: ServedAs = as_named,
         shared_out: SharedOut = unshared,
-        documents: Callable[[GenerationRequest, Trace], Awaitable[GenerationRequest]] | None = None,
+        content: Callable[[GenerationRequest, Trace, bool], Awaitable[GenerationRequest]] | None = None,
+        noted: Callable[[GenerationRequest, SmgError], GenerationRequest | None] = lambda request, error: None,
     ) -> None:
         self._registry = registry
         self._models = models
@@ -82,7 +84,8 @@ class Preparing:
         self._render_inline = render_inline
         self._served_as = served_as
         self._shared_out = shared_out
-        self._documents = documents
+        self._content = content
+        self._noted = noted
 
     async def __call__(self, step: Prepare, run: Run) -> Prompted:
         prompted = await self.prepare(step.request, run.trace, step.model)
@@ -100,6 +103,16 @@ class Preparing:
     async def prepare(self, request: GenerationRequest, trace: Trace, instead: str = "") -> Prompted:
         """The request, ready for any engine of its model, or of the model `instead`. Raises ModelNotFound, NoWorker, and
         InvalidRequest."""
+        while True:
+            try:
+                return await self._prepared(request, trace, instead)
+            except (InvalidRequest, UnsupportedParameter) as error:
+                noted = self._noted(request, error)
+                if noted is None:
+                    raise
+                request = noted
+
+    async def _prepared(self, request: GenerationRequest, trace: Trace, instead: str) -> Prompted:
         asked, granted = request.model, request.caller.grants
         name = self._name(request, instead)
         model = self._models.get(name)
@@ -111,8 +124,9 @@ class Preparing:
             raise PermissionDenied("This key has no permission 'priority', which 'priority' needs.", param="priority")
         if model is None:
             self._registry.refuse(request.model)
-        if self._documents is not None:
-            request = await self._documents(request, trace)
+        if self._content is not None:
+            passed = model.tokenizer is None and request.transcription is None
+            request = await self._content(request, trace, passed)
         opened = await self._unsealed(request, model, trace)
         request, dropped, salt = opened.request, opened.dropped, salt_of(request)
         edits: tuple[EditedContext, ...] = ()

@@ -17,6 +17,7 @@ from smg_core.request import Audio, File, Image, MediaSource, Message, Part, Too
 from smg_core.tokens import TokenIds
 
 __all__ = [
+    "MEDIA_KINDS",
     "MediaItem",
     "MediaService",
     "PlacedMedia",
@@ -30,6 +31,8 @@ __all__ = [
 ]
 
 _KINDS: Mapping[type, str] = {Image: "image", Audio: "audio", Video: "video", File: "file"}
+MEDIA_KINDS = frozenset(_KINDS.values())
+"""All kinds of media: what an engine that reads prompts itself may take, as far as the gateway knows."""
 _HOLDERS = frozenset({*_KINDS, ToolResult})
 _NAMES = {"image": "images", "audio": "audio", "video": "videos", "file": "files"}
 

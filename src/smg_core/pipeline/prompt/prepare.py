@@ -94,15 +94,15 @@ def unsealed(request: GenerationRequest, model: ServedModel) -> Unsealed:
 
 
 def take_media(request: GenerationRequest, model: ServedModel) -> list[MediaItem]:
-    """The request's media, in prompt order. Raises UnsupportedParameter naming one that the model does not take. A recording
-    whose words are asked for is no part of a prompt where the model's engines have a call for that, or read prompts
-    themselves."""
+    """The request's media that are processed here, in prompt order: none where the model's engines read prompts themselves, which
+    are sent the media as they are. Raises UnsupportedParameter naming one that the model does not take. A recording whose words
+    are asked for is no part of a prompt where the model's engines have a call for that."""
     if request.transcription is not None and model.tokenizer is None:
         return []
     items = media_of(request.messages)
     if items:
-        refuse_unless_taken(items, request.model, model.media.kinds if model.media is not None else frozenset())
-    return items
+        refuse_unless_taken(items, request.model, model.media_kinds)
+    return items if model.tokenizer is not None else []
 
 
 def salt_of(request: GenerationRequest) -> str:

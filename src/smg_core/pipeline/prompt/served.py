@@ -11,7 +11,7 @@ import attrs
 
 from smg_core.engines.pooling import class_names
 from smg_core.pipeline.prompt.conformance import OnViolation
-from smg_core.pipeline.prompt.media import MediaService
+from smg_core.pipeline.prompt.media import MEDIA_KINDS, MediaService
 from smg_core.request import GenerationRequest
 from smg_core.sealing.cache_salts import CacheSalts
 from smg_core.sealing.reasoning import ReasoningSeals
@@ -83,3 +83,10 @@ class ServedModel:
     adapter: str = ""
     pair: PairFrame | None = PAIR_OF_TEXTS
     labels: tuple[str, ...] = ()
+
+    @property
+    def media_kinds(self) -> frozenset[str]:
+        """The kinds of media that requests to it may have: all, as far as is known, where its engines read prompts themselves."""
+        if self.media is not None:
+            return self.media.kinds
+        return MEDIA_KINDS if self.tokenizer is None else frozenset()

@@ -51,7 +51,7 @@ class ToolListing:
             asyncio.ensure_future(self._service.tools(server, step.caller, step.headers)) for server in step.servers
         ]
         try:
-            return tuple([ListedServer(server, await task) for server, task in zip(step.servers, asked, strict=True)])
+            return tuple([await task for task in asked])
         finally:
             await _ended(asked)
 

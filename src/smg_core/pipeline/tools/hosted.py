@@ -100,10 +100,13 @@ class ServerTool(Struct, frozen=True):
 
 
 class ListedServer(Struct, frozen=True):
-    """What a server offers to this request."""
+    """What a server offers to this request. By name, with the reason: tools that are `left_out` for what is wrong with them, and
+    those that are offered `unconstrained`, without all of their schema."""
 
     server: ToolServer
     tools: tuple[ServerTool, ...]
+    left_out: Mapping[str, str] = {}
+    unconstrained: Mapping[str, str] = {}
 
 
 class HostedCall(Struct, frozen=True):
@@ -180,7 +183,7 @@ OnToolProgress = Callable[[JsonObject], None]
 class ToolService(Protocol):
     """Runs tools of servers. Each call names the caller, whose tenant owns the sessions that are opened for it."""
 
-    async def tools(self, server: ToolServer, caller: Caller, headers: Mapping[str, str]) -> tuple[ServerTool, ...]:
+    async def tools(self, server: ToolServer, caller: Caller, headers: Mapping[str, str]) -> ListedServer:
         """What `server` offers to `caller`. Raises ToolServerFailed, and InvalidRequest for a server that may not be asked."""
         ...
 

@@ -15,6 +15,7 @@ the APIs. Below: pipeline.flow.flow, the steps of pipeline.tools.hosted.
 
 import json
 from collections.abc import Callable, Container, Mapping, Sequence
+from functools import partial
 
 import msgspec
 from msgspec import Struct
@@ -22,9 +23,11 @@ from msgspec.structs import replace
 
 from smg_core.errors import InvalidRequest, PromptTooLong, UnsupportedParameter
 from smg_core.events import NO_USAGE, Event, Finished, FinishReason, HostedEnd, HostedStart, Usage
+from smg_core.json_types import JsonObject
 from smg_core.pipeline.answer.turn import CalledTool, Turn, TurnOutput
 from smg_core.pipeline.flow.flow import Terms, generate, respond
 from smg_core.pipeline.flow.steps import Finish, Flow, Prepare, Tell, ask
+from smg_core.pipeline.prompt.tool_places import naming_places_of
 from smg_core.pipeline.tools.hosted import (
     Called,
     CallTools,
@@ -75,7 +78,8 @@ def respond_with_tools(
     """The response to `request`: of one turn, or of as many as its hosted tools take. `approved`, `refused` and `can_ask` as
     for `looped`."""
     if not has_hosted_tools(request) or not request.generate:
-        yield from respond(without_hosted_tools(request), terms)
+        with naming_places_of(request):
+            yield from respond(without_hosted_tools(request), terms)
         return
 
     def turn(asked: GenerationRequest, hosted: Container[str]) -> Flow[Turn]:
@@ -182,11 +186,13 @@ def looped(
     if approved or refused:
         calls = [_approved_call(call, offers, current) for call in approved]
         refusals = [_refused_call(call, server) for call in refused for server in servers if server.label == call.label]
-        current = yield from _with_answers(request, current, calls, refusals, terms)
+        with naming_places_of(request, partial(_server_place, current, offers)):
+            current = yield from _with_answers(request, current, calls, refusals, terms)
         spent.calls += len(calls)
     names = _hosted(request, servers, offers)
     while True:
-        turn = yield from make_turn(current, names)
+        with naming_places_of(request, partial(_server_place, current, offers)):
+            turn = yield from make_turn(current, names)
         spent.usage += turn.usage
         ending = turn.finishes[0]
         if not turn.output.calls or ending.reason not in _ENDS or ending.stopped_by(request.sampling.stop):
@@ -322,6 +328,12 @@ def _function(name: str, offer: _Offer) -> FunctionTool:
     return FunctionTool(name, offer.tool.description, offer.tool.schema)
 
 
+def _server_place(current: GenerationRequest, offers: Mapping[str, _Offer], place: int) -> str:
+    """The place in the client's request of the server that offers the tool in `place` of `current`."""
+    tool = current.tools[place]
+    return offers[tool.name].server.at if isinstance(tool, FunctionTool) and tool.name in offers else "tools"
+
+
 def _with_found(
     current: GenerationRequest, results: Sequence[HostedResult], offers: Mapping[str, _Offer]
 ) -> GenerationRequest:
@@ -366,7 +378,11 @@ def _listing(listed: ListedServer) -> tuple[Event, ...]:
     ]
     label = listed.server.label
     start = HostedStart(0, label, "mcp_list_tools", encode_object({"server": label}))
-    return start, HostedEnd(0, encode_object({"tools": tools}))
+    told: JsonObject = {"tools": tools}
+    for name, faults in (("left_out", listed.left_out), ("unconstrained", listed.unconstrained)):
+        if faults:
+            told[name] = [{"name": tool, "reason": reason} for tool, reason in faults.items()]
+    return start, HostedEnd(0, encode_object(told))
 
 
 # -------------------------------------------------------------------------------------------------------------------- calls

@@ -227,7 +227,11 @@ def test_stream_options_belong_to_the_writer():
     assert (found.include_usage, found.obfuscate) == (True, True)
     assert refused(stream_options={"include_usage": True}).param == "stream_options"
     options = {"continuous_usage_stats": True}
-    assert refused(UnsupportedParameter, stream=True, stream_options=options).param.startswith("stream_options.")
+    found = decode(stream=True, stream_options=options)
+    assert (found.counts, found.hides_ids, found.generation.sampling.token_ids) == (True, True, True)
+    assert found.locate("sampling.token_ids") == "stream_options.continuous_usage_stats"
+    found = decode(stream=True, stream_options=options, return_token_ids=True)
+    assert (found.counts, found.hides_ids, found.locate("sampling.token_ids")) == (True, False, "return_token_ids")
 
 
 def test_the_newer_name_of_max_tokens_may_repeat_the_older_but_not_contradict_it():

@@ -94,7 +94,8 @@ def closed_item(item: JsonObject, event: HostedEnd) -> JsonObject:
     """What the end of a block adds to its item."""
     told = _object(event.payload)
     if item["type"] == "mcp_list_tools":
-        return {"tools": told.get("tools") or []}
+        faults = {name: told[name] for name in ("left_out", "unconstrained") if told.get(name)}
+        return {"tools": told.get("tools") or [], **faults}
     if item["type"] != "mcp_call":
         return {}
     text = str(told.get("text") or "")

@@ -29,6 +29,7 @@ from smg_core.request import (
     ToolKey,
 )
 from smg_core.wire.decoding import brief, check_depth, explained, too_many
+from smg_core.wire.named_elsewhere import refuse_named
 from smg_core.wire.settings import LimitsConfig
 
 __all__ = ["HOSTED", "ReadTools", "read_format", "read_tool_choice", "read_tools"]
@@ -95,11 +96,13 @@ def read_tools(
                 names.add_server(at)
             continue
         if kind in HOSTED:
+            if kind != "mcp":
+                refuse_named(tool, at)
             left[kind] = None
             continue
         if kind == "namespace":
             group = explained(tool, wire.NamespaceTool, at)
-            members = [(f"{at}.tools[{order}]", each, group.name) for order, each in enumerate(group.tools)]
+            members = [(f"{at}.tools[{order}]", each, group.name) for order, each in enumerate(group.tools or ())]
         else:
             members = [(at, tool, "")]
         for where, each, namespace in members:

@@ -243,7 +243,7 @@ class CustomTool(_Item):
 
 class NamespaceTool(_Item):
     name: Name
-    tools: list[JsonObject]
+    tools: list[JsonObject] | None = None
     description: str | None = None
 
 

@@ -1,0 +1,92 @@
+"""Has what a request names brought into it before its prompt is rendered: texts of documents, and media at addresses (edge).
+
+Media are brought for engines that read prompts themselves. Such an engine fetches by rules of its own, or not at all, so that it
+is never sent an address: the gateway's rules say from where media may come. Above: performers, which hands it to preparing.
+Below: reading_documents, media.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Protocol
+
+import attrs
+from msgspec.structs import replace
+
+from smg_core.errors import SmgError
+from smg_core.pipeline.answer.trace import Trace
+from smg_core.pipeline.calls.document_reading import reads_documents
+from smg_core.pipeline.calls.executor import FairExecutor
+from smg_core.pipeline.prompt.documents import DocumentService
+from smg_core.pipeline.prompt.media import MediaItem, media_of
+from smg_core.pipeline.prompt.media_notes import noted_earlier
+from smg_core.request import Audio, File, GenerationRequest, Image, MediaSource, Part, ToolResult, Video
+
+__all__ = ["BringContent", "ContentServices", "MediaFetching", "brings_content"]
+
+BringContent = Callable[[GenerationRequest, Trace, bool], Awaitable[GenerationRequest]]
+"""Returns the request with the texts of its documents, and where the last argument is True with its media in place of their
+addresses. Raises what is wrong with one of them."""
+
+_Sources = Mapping[int, MediaSource]
+
+
+class MediaFetching(Protocol):
+    """What fetches media. Errors are this package's, `param` naming the part at fault."""
+
+    async def fetched(self, items: Sequence[MediaItem], *, tenant: str) -> Sequence[MediaSource]:
+        """What is at the addresses of `items`, with its type. `tenant`: who asks, for a fair share."""
+        ...
+
+
+@attrs.frozen
+class ContentServices:
+    """What reads documents and fetches media; None where that is not done here: then documents are files, which models refuse.
+    `notes`: a medium or document of an earlier turn that cannot be used has a note put in its place."""
+
+    documents: DocumentService | None = None
+    media: MediaFetching | None = None
+    notes: bool = False
+
+    def noted(self, request: GenerationRequest, error: SmgError) -> GenerationRequest | None:
+        """The request with which to go on after `error`; None where it stands."""
+        return noted_earlier(request, error) if self.notes else None
+
+
+def brings_content(services: ContentServices, executor: FairExecutor) -> BringContent:
+    """What brings content by `services`. Long texts are put into the request in the threads of `executor`."""
+    documents = reads_documents(services.documents, executor) if services.documents is not None else None
+
+    async def bring(request: GenerationRequest, trace: Trace, media: bool) -> GenerationRequest:
+        if documents is not None:
+            request = await documents(request, trace)
+        if not media or services.media is None:
+            return request
+        items = [item for item in media_of(request.messages) if _is_elsewhere(item.source)]
+        return await _fetched(request, items, services.media) if items else request
+
+    return bring
+
+
+async def _fetched(request: GenerationRequest, items: Sequence[MediaItem], service: MediaFetching) -> GenerationRequest:
+    found = await service.fetched(items, tenant=request.caller.tenant)
+    sources = {id(item.source): source for item, source in zip(items, found, strict=True)}
+    messages = [
+        message if message.content_is_text else replace(message, parts=_parts(message.parts, sources))
+        for message in request.messages
+    ]
+    return replace(request, messages=tuple(messages))
+
+
+def _is_elsewhere(source: MediaSource) -> bool:
+    return source.url is not None and source.url[:5].lower() != "data:"
+
+
+def _parts(parts: tuple[Part, ...], sources: _Sources) -> tuple[Part, ...]:
+    return tuple([_part(part, sources) for part in parts])
+
+
+def _part(part: Part, sources: _Sources) -> Part:
+    if isinstance(part, ToolResult):
+        return replace(part, content=_parts(part.content, sources))
+    if isinstance(part, Image | Audio | Video | File) and id(part.source) in sources:
+        return replace(part, source=sources[id(part.source)])
+    return part

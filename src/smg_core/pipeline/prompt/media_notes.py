@@ -1,0 +1,62 @@
+"""Puts a note in place of a medium of an earlier turn that cannot be used, so that a conversation with it goes on.
+
+A client sends its whole conversation with each turn: one picture that is damaged, or that the model of today does not take, would
+fail every later request. The turn that is to be answered now is not changed: there the client can do something. Pure. Above:
+passing_media. Below: the request's records.
+"""
+
+import re
+from typing import TypeVar
+
+from msgspec.structs import replace
+
+from smg_core.errors import InvalidRequest, SmgError, UnsupportedParameter
+from smg_core.request import Audio, File, GenerationRequest, Image, Message, Part, Text, ToolResult, Video
+
+__all__ = ["noted_earlier"]
+
+T = TypeVar("T")
+
+_PLACE = re.compile(r"messages\[(\d+)\]\.parts\[(\d+)\](?:\.content\[(\d+)\])?")
+_KINDS = {Image: "picture", Audio: "recording", Video: "clip", File: "file"}
+
+
+def noted_earlier(request: GenerationRequest, error: SmgError) -> GenerationRequest | None:
+    """The request with a note in place of the medium that `error` refuses; None where that is none, or of the current turn."""
+    found = _PLACE.fullmatch(error.param or "")
+    if found is None or not isinstance(error, InvalidRequest | UnsupportedParameter):
+        return None
+    place, order, inner = int(found[1]), int(found[2]), found[3]
+    messages = request.messages
+    if place >= _current(messages):
+        return None
+    parts = messages[place].parts
+    part = parts[order] if order < len(parts) else None
+    if inner is not None and isinstance(part, ToolResult):
+        content = _with_note(part.content, int(inner))
+        noted = None if content is None else _changed(parts, order, replace(part, content=content))
+    else:
+        noted = _with_note(parts, order)
+    if noted is None:
+        return None
+    return replace(request, messages=_changed(messages, place, replace(messages[place], parts=noted)))
+
+
+def _current(messages: tuple[Message, ...]) -> int:
+    """Where the turn begins that is to be answered: the last messages of one role."""
+    place = len(messages)
+    while place and messages[place - 1].role == messages[-1].role:
+        place -= 1
+    return place
+
+
+def _with_note(parts: tuple[Part, ...], order: int) -> tuple[Part, ...] | None:
+    part = parts[order] if order < len(parts) else None
+    kind = None if part is None else _KINDS.get(type(part))
+    if kind is None:
+        return None
+    return _changed(parts, order, Text(f"[Here was a {kind} that cannot be shown.]"))
+
+
+def _changed(items: tuple[T, ...], place: int, item: T) -> tuple[T, ...]:
+    return (*items[:place], item, *items[place + 1 :])
