@@ -159,6 +159,7 @@ class JsonEnvelope:
         """End the region: what stands at `pos` is not part of a call. A call that is open is abandoned."""
         if self._sink.open:
             self._sink.abandon()
+        self._text.clear()  # what was gathered is text now, and no part of a later call
         if self._spec.lines and not self._listed and self._objects:
             self._state, self.status = _BAD_LINE, SPILL
         else:
