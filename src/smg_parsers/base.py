@@ -24,6 +24,8 @@ FAIL: Final = 2
 SWITCH: Final = 3
 RESUME: Final = 4
 SPILL: Final = 5
+UNDECIDED: Final = 6
+REREAD: Final = 7
 
 SPACE: Final = " \t\r\n"
 NAME_LIMIT: Final = 256
@@ -240,6 +242,7 @@ class Sink:
         "schemas",
         "spoken",
         "touched",
+        "undecided",
     )
 
     def __init__(
@@ -251,6 +254,7 @@ class Sink:
         *,
         any_tool: bool = False,
         silent: bool = False,
+        undecided: int = 0,
     ) -> None:
         self.out: list[Piece] = []
         self.schemas = schemas
@@ -259,6 +263,7 @@ class Sink:
         self.touched = False
         self.reasoning = False
         self.count = 0
+        self.undecided = undecided  # characters that may yet be held back because a value may have ended before them
         self.spoken = 0  # characters of the answer so far, counted where the family has citations
         self._cited: tuple[int, tuple[str, ...]] | None = None  # where cited words began, and their sources
         self._policy = policy
@@ -357,7 +362,8 @@ class Grammar(Protocol):
     status: int
     """`MORE` (the region goes on), `DONE` (it is over), `FAIL` (this is no call, or no longer one), `SWITCH` (it was a
     header, and `Sink.reasoning` now says whether the text behind it is reasoning), `RESUME` (it was a mark, which is
-    dropped; the text around it goes on) or `SPILL` (what was read since the last call is text; the region goes on)."""
+    dropped; the text around it goes on), `SPILL` (what was read since the last call is text; the region goes on), `UNDECIDED`
+    (the region goes on, and from this step on what is read may have to be read again) or `REREAD` (so it is)."""
 
     def step(self, buf: str, pos: int, final: bool) -> int:
         """Make one transition at `pos`.

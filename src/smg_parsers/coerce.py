@@ -62,6 +62,12 @@ def property_names(schema: Schema) -> frozenset[str] | None:
     return frozenset(name for properties in listed for name in properties) if listed else None
 
 
+def required_names(schema: Schema) -> frozenset[str]:
+    """The names of the arguments that a tool's schema requires."""
+    required = schema.get("required")
+    return frozenset(name for name in required if isinstance(name, str)) if isinstance(required, list) else frozenset()
+
+
 def item_schema(schema: Schema, root: Schema) -> Schema:
     """The schema of a list's items; empty if there is none."""
     for part in _unfold(schema, root):

@@ -17,10 +17,12 @@ from smg_parsers.base import (
     FAIL,
     LOOKAHEAD,
     MORE,
+    REREAD,
     RESUME,
     SPACE,
     SPILL,
     SWITCH,
+    UNDECIDED,
     CallSpec,
     Grammar,
     MalformedCalls,
@@ -39,6 +41,9 @@ from smg_parsers.models import family as family_named
 
 HOLD_LIMIT: Final = 8192
 """Default for `hold_limit`: longest header, in characters, that may be held back until it proves to be a call."""
+
+UNDECIDED_LIMIT: Final = 1 << 18
+"""Default for `undecided_limit`: how much is held back in one output while a value may have ended or not, in characters."""
 
 _ALPHABET: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _START, _TEXT, _ENTERED, _REASONING, _AFTER, _OWED, _OWED_EARLY = range(7)
@@ -86,12 +91,14 @@ class Options(TypedDict, total=False):
     any_tool: bool
     keep_calls: bool
     hold_limit: int
+    undecided_limit: int
 
 
 class Parser:
     """Reads one output of one model. Call `feed` with text as it arrives, then `finish`; use a new parser for each output."""
 
     __slots__ = (
+        "_again",
         "_before",
         "_cites",
         "_fast",
@@ -113,6 +120,7 @@ class Parser:
         "_situation",
         "_spec",
         "_thought",
+        "_undecided",
         "family",
     )
 
@@ -129,6 +137,7 @@ class Parser:
         any_tool: bool = False,
         keep_calls: bool = False,
         hold_limit: int = HOLD_LIMIT,
+        undecided_limit: int = UNDECIDED_LIMIT,
     ) -> None:
         """A parser for one output.
 
@@ -141,7 +150,8 @@ class Parser:
         arguments that are only nearly JSON: `repair` reads it and marks its `CallEnd`, `text` stops the call there, `error`
         raises `MalformedCall`. Where no marker opens a call, only the name of a known tool begins one; with `any_tool`, any
         name does if the tools are not known. With `keep_calls`, calls are passed on as text, unchanged, and only reasoning is
-        separated. `hold_limit` is the longest header that is held back, in characters.
+        separated. `hold_limit` is the longest header that is held back, in characters. `undecided_limit` is how much of one
+        output is held back, at most, while a value that quotes calls may have ended or not: beyond it, it goes on.
         """
         _one_of("unknown_tools", unknown_tools, UnknownTools)
         _one_of("malformed_calls", malformed_calls, MalformedCalls)
@@ -154,6 +164,7 @@ class Parser:
             malformed_calls,
             any_tool=any_tool,
             silent=keep_calls,
+            undecided=undecided_limit,
         )
         tables = family.tables
         self._sets = tables.quiet if schemas is not None and not schemas else tables.sets
@@ -166,6 +177,8 @@ class Parser:
         self._grammar: Grammar | None = None
         self._raw: list[str] = []
         self._raw_size = 0
+        self._undecided: list[str] = []  # what was read while a value may have ended or not
+        self._again = False  # it is to be read again
         self._before = 0
         self._begin(family.thinking.opens_in_prompt if in_reasoning is None else in_reasoning)
 
@@ -232,7 +245,7 @@ class Parser:
         if grammar is None:
             self._emit((self._gap or "") + rest)
         elif self._keeps and self._sink.count > self._before:
-            self._keep(rest)
+            self._keep("".join(self._undecided) + rest)
         elif self._sink.open:
             grammar.finish(rest)
         else:
@@ -244,7 +257,7 @@ class Parser:
     @property
     def waiting(self) -> int:
         """How many of the characters that were fed are held back: they may yet come out as text or reasoning."""
-        return len(self._held) + len(self._gap or "") + sum(map(len, self._raw))
+        return len(self._held) + len(self._gap or "") + sum(map(len, (*self._raw, *self._undecided)))
 
     def _calls_complete(self) -> bool:
         """Whether this region has had calls, and the last of them is complete."""
@@ -286,6 +299,11 @@ class Parser:
                 self._held = buf[~reached:]
                 return
             pos = reached
+            if self._again:
+                buf, pos, self._again = "".join(self._undecided) + buf[pos:], 0, False
+                size = len(buf)
+                self._undecided.clear()
+                self._places.clear()
             if pos == size and self._grammar is None:
                 return
 
@@ -397,6 +415,14 @@ class Parser:
             return pos
         reached = grammar.step(buf, pos, final)
         at = reached if reached >= 0 else ~reached
+        if grammar.status >= UNDECIDED:
+            self._undecided.append(buf[pos:at])
+            self._again = grammar.status == REREAD
+            return at if self._again else reached
+        if self._undecided:
+            self._raw += self._undecided
+            self._raw_size += sum(map(len, self._undecided))
+            self._undecided.clear()
         if self._keeps and sink.count > self._before:
             self._keep("".join(self._raw) + buf[pos:at])
             sink.touched = False

@@ -14,17 +14,52 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from smg_parsers.base import DONE, FAIL, LOOKAHEAD, MORE, NAME_LIMIT, SPACE, Grammar, Schema, Sink, match, skip_space
+from smg_parsers.base import (
+    DONE,
+    FAIL,
+    LOOKAHEAD,
+    MORE,
+    NAME_LIMIT,
+    REREAD,
+    SPACE,
+    UNDECIDED,
+    Grammar,
+    Schema,
+    Sink,
+    match,
+    skip_space,
+)
 from smg_parsers.checked import Checked
-from smg_parsers.coerce import coerce, is_text, partial, property_names, property_schema, types_of
+from smg_parsers.coerce import (
+    coerce,
+    is_text,
+    json_type,
+    partial,
+    property_names,
+    property_schema,
+    required_names,
+    types_of,
+)
 from smg_parsers.lenient_json import LenientJsonReader, pass_arguments
 from smg_parsers.literals import escape, quote
 from smg_parsers.tool_json import JsonCalls
-from smg_parsers.tool_xml_ends import ENDS, MISSING, OPEN_QUESTION, QUOTED, YES, Bounds
+from smg_parsers.tool_xml_ends import (
+    CALL,
+    CALL_CLOSES,
+    ENDS,
+    IN_CALL_END,
+    MISSING,
+    OPEN_QUESTION,
+    PARAMETER,
+    PARAMETER_CLOSES,
+    QUOTED,
+    SUSPECT,
+    YES,
+    Bounds,
+)
 from smg_parsers.tool_xml_tags import SELF_CLOSED, Tag, elements_to_json, read_tag
+from smg_parsers.tool_xml_values import Place, ValueText
 
-VALUE_LIMIT: Final = 1 << 20
-"""Longest value that is held until it is whole, in characters; a longer one is taken for a string and streamed."""
 _NAME: Final = re.compile(r"[\w.-]+")
 
 
@@ -109,29 +144,28 @@ class XmlReader:
 
     __slots__ = (
         "_between_options",
-        "_buffered",
         "_end",
+        "_ended",
         "_first",
-        "_held",
         "_in_tag",
         "_inner",
         "_json_reader",
         "_keys",
         "_kind",
-        "_line",
+        "_needed",
         "_nesting",
         "_options",
         "_parameter",
-        "_repeated",
+        "_plain",
         "_resumes",
         "_root",
         "_schema",
         "_sink",
-        "_size",
         "_spec",
         "_started",
         "_state",
         "_tags",
+        "_text",
         "_written",
         "status",
     )
@@ -149,15 +183,14 @@ class XmlReader:
         self._parameter = ""
         self._keys: frozenset[str] | None = None  # the tool's arguments by its schema, None if that is not known
         self._written: set[str] = set()  # the arguments of this call so far
-        self._repeated = False  # this parameter has come before: its value is read and left out
+        self._needed: frozenset[str] = frozenset()  # the arguments that the tool's schema requires
+        self._text = ValueText(sink)  # it is `skipped` where the parameter has come before
+        self._plain = False  # the value is a number or a word: it quotes nothing
+        self._ended: Place | None = None  # where the value ends, when that has been found out later
         self._tags = spec.bounds.tags
-        self._line = True  # the value so far ends at the beginning of a line
         self._kind = ""
         self._first = True  # no parameter of this call has been written yet
         self._started = False  # the value's first character has been seen
-        self._buffered = False
-        self._held: list[str] = []
-        self._size = 0
         self._end = spec.value_end
         self._nesting = 0
         self._json_reader = LenientJsonReader()
@@ -179,9 +212,10 @@ class XmlReader:
         """See `Grammar.finish`."""
         if self._inner is not None:
             self._inner.finish(rest)
-        elif self._state == _VALUE and not self._repeated:
-            if self._buffered:
-                self._sink.arguments(self._partial("".join(self._held) + rest))
+        elif self._state == _VALUE and not self._text.skipped:
+            held = self._text.take()
+            if self._text.buffered:
+                self._sink.arguments(self._partial(held + rest))
             else:
                 self._sink.arguments(escape(rest))
         elif self._state == _JSON:
@@ -258,6 +292,7 @@ class XmlReader:
             return self._fail(reached)
         self._root = self._sink.schema(name)
         self._keys = property_names(self._root)
+        self._needed = required_names(self._root)
         self._written.clear()
         self._first = True
         self._state = _BODY
@@ -275,6 +310,14 @@ class XmlReader:
         """Whether a name in the middle of a value may be the next parameter's."""
         known = _NAME.fullmatch(key) is not None if self._keys is None else key in self._keys
         return known and key not in self._written
+
+    def _may_follow(self, key: str) -> bool:
+        """Whether this may be another parameter behind a missing end tag: one that the call needs, or a number or a word."""
+        return (
+            key not in self._written
+            and (self._keys is None or key in self._keys)
+            and (key in self._needed or _is_plain(property_schema(self._root, key), self._root))
+        )
 
     def _body(self, buf: str, pos: int, final: bool) -> int:
         """Inside a call, between its parameters."""
@@ -349,19 +392,20 @@ class XmlReader:
         if not name:
             return reached if reached < 0 else self._fail(reached)
         unclosed = bool(spec.param.stops) and not buf.endswith(spec.param.ends, pos, reached)
-        self._repeated = name in self._written
-        if (unclosed or self._repeated) and not self._sink.repair():
+        repeated = name in self._written
+        if (unclosed or repeated) and not self._sink.repair():
             return self._fail(pos)
         self._parameter = name
         self._written.add(name)
         self._kind = _kind_of(attributes.get(spec.kind_attribute, "")) if spec.kind_attribute else ""
         self._end = spec.value_end or f"{spec.space}</{name}>"
-        if not self._repeated:
+        self._text.skipped = repeated
+        if not repeated:
             self._sink.arguments(("{" if self._first else ",") + quote(name) + ":")
         self._first = False
         self._state = _BEFORE_VALUE if spec.value else self._value_begins()
         if SELF_CLOSED in attributes:
-            if not self._buffered:
+            if not self._text.buffered:
                 self._sink.arguments('"')
             self._value_over()
         return reached
@@ -369,12 +413,13 @@ class XmlReader:
     def _value_begins(self) -> int:
         self._schema = property_schema(self._root, self._parameter)
         # A repeated value is read like one that is held, and left out.
-        self._buffered = self._repeated or (self._kind != "string" and not is_text(self._schema, self._root))
+        repeated = self._text.skipped
+        text = self._kind == "string" or is_text(self._schema, self._root)
+        self._text.begin(buffered=repeated or not text, skipped=repeated)
+        kind = self._kind
+        self._plain = not text and (kind in _PLAIN or (kind in ("", "json") and _is_plain(self._schema, self._root)))
         self._started = False
-        self._line = True
         self._nesting = 0
-        self._size = 0
-        self._held.clear()
         return _CDATA if self._spec.cdata else _VALUE
 
     def _before_value(self, buf: str, pos: int, final: bool) -> int:
@@ -411,15 +456,21 @@ class XmlReader:
 
     def _value(self, buf: str, pos: int, final: bool) -> int:
         spec = self._spec
+        self.status = UNDECIDED if self._text.undecided else MORE
         if not self._started:
             if pos == len(buf):
                 return ~pos
             self._started = True
-            if not self._buffered:
+            if not self._text.buffered:
                 self._sink.arguments('"')
             if spec.newline and buf[pos] == "\n":
                 return pos + 1
-        if spec.space and self._buffered:
+        ended = self._ended
+        if ended is not None:
+            self._ended = None
+            at = pos + ended.offset
+            return self._at_bound(buf, pos, at, ended.kind, at + len(self._end))
+        if spec.space and self._text.buffered:
             return self._nested_value(buf, pos, final)
         at = buf.find(self._end[0], pos)
         while at >= 0:
@@ -440,20 +491,83 @@ class XmlReader:
         before = at
         while before > pos and buf[before - 1] in " \t":
             before -= 1
-        line = self._line if before == pos else buf[before - 1] == "\n"
-        return self._spec.bounds.at(buf, at, self._end, final, line, self._is_tool, self._is_next)
+        line = self._text.line if before == pos else buf[before - 1] == "\n"
+        return self._judged(buf, at, final, line, self._is_next, self._may_follow)
+
+    def _judged(
+        self, buf: str, at: int, final: bool, line: bool, is_next: Callable[[str], bool], needs: Callable[[str], bool]
+    ) -> tuple[int, int]:
+        text, bounds = self._text, self._spec.bounds
+        if self._plain:
+            return bounds.at(buf, at, self._end, final, line, self._is_tool, is_next)
+        quoted = (text.calls, text.parameters)
+        return bounds.judge(buf, at, self._end, final, line, quoted, self._is_tool, is_next, needs)
 
     def _at_bound(self, buf: str, pos: int, at: int, found: int, stop: int) -> int:
         """Pass on the value up to `at`, where it ends, or may end as soon as more text has come."""
         spec = self._spec
-        newline = at > pos and buf[at - 1] == "\n" and (spec.newline or found != ENDS)
-        self._pass(buf[pos : at - newline])
+        newline = at > pos and buf[at - 1] == "\n" and (spec.newline or found not in (ENDS, SUSPECT))
+        if found >= CALL:
+            return self._at_quoted(buf, pos, at, found, stop, newline=newline)
+        self._text.write(buf[pos : at - newline])
         if found == OPEN_QUESTION:
+            self.status = UNDECIDED if self._text.undecided else MORE
             return ~(at - newline)
+        if found == ENDS and self._text.undecided and not self._is_followed(buf, stop):
+            place = self._missing_before()
+            if place is not None:
+                return self._again(place, at - newline)
+        self.status = MORE
         if found != ENDS and not self._sink.repair():
             return self._fail(at - newline)
         self._value_over()
         return at if found == MISSING else stop
+
+    def _is_followed(self, buf: str, pos: int) -> bool:
+        """Whether another parameter comes behind the value."""
+        at = skip_space(buf, pos)
+        return buf.startswith(self._spec.param.begin, at) and not buf.startswith(self._options[:-1], at)
+
+    def _missing_before(self, last: Place | None = None) -> Place | None:
+        """Where the value has ended without a tag: before a parameter that the call needs, or that has a number or a word as its
+        value, as its type asks for. Any other is quoted."""
+        spec = self._spec
+        for place, text in self._text.nexts():
+            reached, name, _ = read_tag(spec.param, text, len(spec.param.begin), True)
+            if last is not None and place.offset > last.offset:
+                return None
+            if name in self._needed:
+                return place
+            value = text[reached:].partition(spec.param.begin)[0].strip().removeprefix(spec.value)
+            schema = property_schema(self._root, name)
+            if json_type(coerce(value.strip(), schema, self._root)) != "string":
+                return place
+        return None
+
+    def _again(self, place: Place, pos: int) -> int:
+        """The value has ended at a place that was undecided: what came behind that is read again."""
+        self._text.reread()
+        self._ended = place
+        self.status = REREAD
+        return pos
+
+    def _at_quoted(self, buf: str, pos: int, at: int, found: int, stop: int, *, newline: bool) -> int:
+        """Text that belongs to a call which the value quotes, or where the value may have ended."""
+        text = self._text
+        if found == CALL_CLOSES:
+            text.call_closes(buf[pos:stop])
+        elif found < IN_CALL_END:
+            text.calls += found == CALL
+            text.parameters += (found == PARAMETER) - (found == PARAMETER_CLOSES)
+            text.write(buf[pos:stop])
+        elif not text.undecided and at - newline > pos:
+            # What is certain is passed on first: it is not read again.
+            stop = at - newline
+            text.write(buf[pos:stop])
+        else:
+            text.mark(found, buf[pos:at], buf[at:stop])
+        self.status = UNDECIDED if text.undecided else MORE
+        return stop
 
     def _nested_value(self, buf: str, pos: int, final: bool) -> int:
         """Read a value that may hold elements, from tag to tag, and count inner elements of the same name."""
@@ -469,26 +583,30 @@ class XmlReader:
                 return self._at_bound(buf, pos, at, bound, stop)
         self._nesting += (0, -1, 1)[found + 1] if found >= 0 else 0
         stop = at + (len(space) if found < 0 else len((self._end, opening)[found]))
-        self._pass(buf[pos:stop])
+        self._text.write(buf[pos:stop])
         return stop
 
     def _element_bound(self, buf: str, at: int, final: bool) -> tuple[int, int]:
         """As `_bound`, in a value with elements: an element with another argument's name may belong to the value."""
         holds = types_of(self._schema, self._root) & {"object", "array"}
         nests = holds or not self._schema
-        is_next = _never if nests else self._is_next
-        return self._spec.bounds.at(buf, at, self._end, final, False, self._is_tool, is_next)
+        is_next, needs = (_never, _never) if nests else (self._is_next, self._may_follow)
+        return self._judged(buf, at, final, False, is_next, needs)
 
     def _more_value(self, buf: str, pos: int, final: bool) -> int:
         """No end tag has come: pass on all text except a last newline, which may belong to an end tag."""
         if final:
-            return ~pos
+            place = self._text.settle()
+            if place is None or place.kind == MISSING:
+                place = self._missing_before(place) or place
+            return ~pos if place is None else self._again(place, pos)
         stop = len(buf)
-        if self._spec.space and self._buffered:
+        if self._spec.space and self._text.buffered:
             stop = self._before_prefix(buf, pos)
         if stop > pos and buf[stop - 1] == "\n":
             stop -= 1
-        self._pass(buf[pos:stop])
+        self._text.write(buf[pos:stop])
+        self.status = UNDECIDED if self._text.undecided else MORE
         return ~stop
 
     def _before_prefix(self, buf: str, pos: int) -> int:
@@ -499,34 +617,14 @@ class XmlReader:
             at = buf.find(space[0], at + 1)
         return len(buf) if at < 0 else at
 
-    def _pass(self, text: str) -> None:
-        if not text:
-            return
-        cut = text.rfind("\n")
-        self._line = (cut >= 0 or self._line) and not text[cut + 1 :].strip(" \t")
-        if not self._buffered:
-            self._sink.arguments(escape(text))
-            return
-        if self._repeated:
-            return
-        room = VALUE_LIMIT - self._size
-        self._size += len(text)
-        self._held.append(text)
-        if len(text) > room:
-            self._buffered = False
-            self._sink.arguments('"' + escape("".join(self._held)))
-            self._held.clear()
-
     def _value_over(self) -> None:
         self._state = _BODY
-        if self._repeated:
+        text = self._text.take()
+        if self._text.skipped:
             return
-        if not self._buffered:
+        if not self._text.buffered:
             self._sink.arguments('"')
-            return
-        text = "".join(self._held)
-        self._held.clear()
-        if self._spec.space:
+        elif self._spec.space:
             self._sink.arguments(elements_to_json(text, self._spec.space, self._schema, self._root))
         elif self._kind:
             self._sink.arguments(coerce(text, {"type": _KINDS.get(self._kind, ["string"])}, {}))
@@ -554,6 +652,15 @@ _KINDS: Final = {
     "array": ["array"],
     "null": ["null"],
 }
+
+
+_PLAIN: Final = frozenset(("number", "integer", "boolean", "null"))
+
+
+def _is_plain(schema: Schema, root: Schema) -> bool:
+    """Whether a value is a number or a word, and no text."""
+    types = types_of(schema, root)
+    return bool(types) and types <= _PLAIN
 
 
 def _never(key: str) -> bool:
