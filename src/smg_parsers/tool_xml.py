@@ -9,58 +9,36 @@ Does not know: which model writes which tags; that is `XmlCalls`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
 from smg_parsers.base import (
     DONE,
-    FAIL,
     LOOKAHEAD,
     MORE,
     NAME_LIMIT,
-    REREAD,
     SPACE,
-    UNDECIDED,
     Grammar,
-    Schema,
     Sink,
     match,
     skip_space,
 )
 from smg_parsers.checked import Checked
 from smg_parsers.coerce import (
-    coerce,
-    is_text,
-    json_type,
-    partial,
     property_names,
-    property_schema,
     required_names,
-    types_of,
 )
 from smg_parsers.lenient_json import LenientJsonReader, pass_arguments
-from smg_parsers.literals import escape, quote
+from smg_parsers.literals import quote
 from smg_parsers.tool_json import JsonCalls
 from smg_parsers.tool_xml_ends import (
-    CALL,
-    CALL_CLOSES,
-    ENDS,
-    IN_CALL_END,
-    MISSING,
-    OPEN_QUESTION,
-    PARAMETER,
-    PARAMETER_CLOSES,
-    QUOTED,
-    SUSPECT,
     YES,
     Bounds,
 )
-from smg_parsers.tool_xml_tags import SELF_CLOSED, Tag, elements_to_json, read_tag
-from smg_parsers.tool_xml_values import Place, ValueText
-
-_NAME: Final = re.compile(r"[\w.-]+")
+from smg_parsers.tool_xml_kinds import kind_of
+from smg_parsers.tool_xml_tags import SELF_CLOSED, Tag, read_tag
+from smg_parsers.tool_xml_value_reader import ValueReader
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,60 +117,27 @@ class XmlCalls(Checked):
 )
 
 
-class XmlReader:
+class XmlReader(ValueReader):
     """Reads one region of tagged calls."""
 
     __slots__ = (
         "_between_options",
-        "_end",
-        "_ended",
         "_first",
         "_in_tag",
         "_inner",
         "_json_reader",
-        "_keys",
-        "_kind",
-        "_needed",
-        "_nesting",
-        "_options",
-        "_parameter",
-        "_plain",
         "_resumes",
-        "_root",
-        "_schema",
-        "_sink",
         "_spec",
-        "_started",
         "_state",
-        "_tags",
-        "_text",
-        "_written",
-        "status",
     )
 
     def __init__(self, spec: XmlCalls, sink: Sink, in_tag: bool) -> None:
-        self.status = MORE
+        super().__init__(spec, sink, (*filter(None, (spec.close,)), *spec.closes, spec.param.begin), spec.value_end)
         self._spec = spec
-        self._sink = sink
         self._in_tag = in_tag
         self._resumes = False  # JSON that was read is one call of a wrapper, not the whole region
         self._state = _OPEN if spec.json is not None or not in_tag else _TAG
-        self._options: tuple[str, ...] = (*(filter(None, (spec.close,))), *spec.closes, spec.param.begin)
-        self._root: Schema = {}
-        self._schema: Schema = {}
-        self._parameter = ""
-        self._keys: frozenset[str] | None = None  # the tool's arguments by its schema, None if that is not known
-        self._written: set[str] = set()  # the arguments of this call so far
-        self._needed: frozenset[str] = frozenset()  # the arguments that the tool's schema requires
-        self._text = ValueText(sink)  # it is `skipped` where the parameter has come before
-        self._plain = False  # the value is a number or a word: it quotes nothing
-        self._ended: Place | None = None  # where the value ends, when that has been found out later
-        self._tags = spec.bounds.tags
-        self._kind = ""
         self._first = True  # no parameter of this call has been written yet
-        self._started = False  # the value's first character has been seen
-        self._end = spec.value_end
-        self._nesting = 0
         self._json_reader = LenientJsonReader()
         self._inner: Grammar | None = None
         fillers = (*spec.fillers, *spec.behind, *filter(None, (spec.close, spec.body[1] if spec.body else "")))
@@ -212,25 +157,10 @@ class XmlReader:
         """See `Grammar.finish`."""
         if self._inner is not None:
             self._inner.finish(rest)
-        elif self._state == _VALUE and not self._text.skipped:
-            held = self._text.take()
-            if self._text.buffered:
-                self._sink.arguments(self._partial(held + rest))
-            else:
-                self._sink.arguments(escape(rest))
+        elif self._state == _VALUE:
+            self._value_cut_off(rest)
         elif self._state == _JSON:
             self._sink.arguments(rest)
-
-    def _partial(self, text: str) -> str:
-        if self._kind == "string":
-            return quote(text)[:-1]
-        return partial(text, self._schema, self._root)
-
-    def _fail(self, pos: int) -> int:
-        if self._sink.open:
-            self._sink.abandon()
-        self.status = FAIL
-        return pos
 
     def _open(self, buf: str, pos: int, final: bool) -> int:
         """Just behind the opening marker: JSON, where the family allows it, or a call's tag."""
@@ -301,23 +231,6 @@ class XmlReader:
             self._sink.end()
             self._state = _AFTER_CALL
         return reached
-
-    def _is_tool(self, name: str) -> bool:
-        """Whether a name in the middle of a value may be the next call's."""
-        return self._sink.known(name) and _NAME.fullmatch(name) is not None
-
-    def _is_next(self, key: str) -> bool:
-        """Whether a name in the middle of a value may be the next parameter's."""
-        known = _NAME.fullmatch(key) is not None if self._keys is None else key in self._keys
-        return known and key not in self._written
-
-    def _may_follow(self, key: str) -> bool:
-        """Whether this may be another parameter behind a missing end tag: one that the call needs, or a number or a word."""
-        return (
-            key not in self._written
-            and (self._keys is None or key in self._keys)
-            and (key in self._needed or _is_plain(property_schema(self._root, key), self._root))
-        )
 
     def _body(self, buf: str, pos: int, final: bool) -> int:
         """Inside a call, between its parameters."""
@@ -397,30 +310,26 @@ class XmlReader:
             return self._fail(pos)
         self._parameter = name
         self._written.add(name)
-        self._kind = _kind_of(attributes.get(spec.kind_attribute, "")) if spec.kind_attribute else ""
+        self._kind = kind_of(attributes.get(spec.kind_attribute, "")) if spec.kind_attribute else ""
         self._end = spec.value_end or f"{spec.space}</{name}>"
         self._text.skipped = repeated
         if not repeated:
             self._sink.arguments(("{" if self._first else ",") + quote(name) + ":")
         self._first = False
-        self._state = _BEFORE_VALUE if spec.value else self._value_begins()
+        self._state = _BEFORE_VALUE if spec.value else self._to_value()
         if SELF_CLOSED in attributes:
             if not self._text.buffered:
                 self._sink.arguments('"')
             self._value_over()
         return reached
 
-    def _value_begins(self) -> int:
-        self._schema = property_schema(self._root, self._parameter)
-        # A repeated value is read like one that is held, and left out.
-        repeated = self._text.skipped
-        text = self._kind == "string" or is_text(self._schema, self._root)
-        self._text.begin(buffered=repeated or not text, skipped=repeated)
-        kind = self._kind
-        self._plain = not text and (kind in _PLAIN or (kind in ("", "json") and _is_plain(self._schema, self._root)))
-        self._started = False
-        self._nesting = 0
+    def _to_value(self) -> int:
+        self._value_begins()
         return _CDATA if self._spec.cdata else _VALUE
+
+    def _value_over(self) -> None:
+        super()._value_over()
+        self._state = _BODY
 
     def _before_value(self, buf: str, pos: int, final: bool) -> int:
         spec = self._spec
@@ -433,14 +342,14 @@ class XmlReader:
         if found == 1:
             self._state = _KIND
             return pos + len(spec.kind[0])
-        self._state = self._value_begins()
+        self._state = self._to_value()
         return pos + len(spec.value)
 
     def _read_kind(self, buf: str, pos: int, final: bool) -> int:
         end = buf.find(self._spec.kind[1], pos, pos + NAME_LIMIT)
         if end < 0:
             return self._fail(pos + NAME_LIMIT) if len(buf) - pos >= NAME_LIMIT else ~pos
-        self._kind = _kind_of(buf[pos:end].strip())
+        self._kind = kind_of(buf[pos:end].strip())
         self._state = _BEFORE_VALUE
         return end + len(self._spec.kind[1])
 
@@ -454,183 +363,6 @@ class XmlReader:
             return pos + len("<![CDATA[")
         return pos
 
-    def _value(self, buf: str, pos: int, final: bool) -> int:
-        spec = self._spec
-        self.status = UNDECIDED if self._text.undecided else MORE
-        if not self._started:
-            if pos == len(buf):
-                return ~pos
-            self._started = True
-            if not self._text.buffered:
-                self._sink.arguments('"')
-            if spec.newline and buf[pos] == "\n":
-                return pos + 1
-        ended = self._ended
-        if ended is not None:
-            self._ended = None
-            at = pos + ended.offset
-            return self._at_bound(buf, pos, at, ended.kind, at + len(self._end))
-        if spec.space and self._text.buffered:
-            return self._nested_value(buf, pos, final)
-        at = buf.find(self._end[0], pos)
-        while at >= 0:
-            found, stop = self._bound(buf, at, pos, final)
-            if found != QUOTED:
-                return self._at_bound(buf, pos, at, found, stop)
-            at = buf.find(self._end[0], at + 1)
-        return self._more_value(buf, pos, final)
-
-    def _bound(self, buf: str, at: int, pos: int, final: bool) -> tuple[int, int]:
-        """Whether the value, passed on up to `pos`, ends at `at`. Nearly always it does not: what stands there is text."""
-        tags = self._tags
-        if not buf.startswith(tags, at) and not buf.startswith(self._end[:-1], at):
-            left = len(buf) - at
-            rest = buf[at : at + NAME_LIMIT]
-            if final or not any(left < len(tag) and tag.startswith(rest) for tag in (self._end, *tags)):
-                return QUOTED, at
-        before = at
-        while before > pos and buf[before - 1] in " \t":
-            before -= 1
-        line = self._text.line if before == pos else buf[before - 1] == "\n"
-        return self._judged(buf, at, final, line, self._is_next, self._may_follow)
-
-    def _judged(
-        self, buf: str, at: int, final: bool, line: bool, is_next: Callable[[str], bool], needs: Callable[[str], bool]
-    ) -> tuple[int, int]:
-        text, bounds = self._text, self._spec.bounds
-        if self._plain:
-            return bounds.at(buf, at, self._end, final, line, self._is_tool, is_next)
-        quoted = (text.calls, text.parameters)
-        return bounds.judge(buf, at, self._end, final, line, quoted, self._is_tool, is_next, needs)
-
-    def _at_bound(self, buf: str, pos: int, at: int, found: int, stop: int) -> int:
-        """Pass on the value up to `at`, where it ends, or may end as soon as more text has come."""
-        spec = self._spec
-        newline = at > pos and buf[at - 1] == "\n" and (spec.newline or found not in (ENDS, SUSPECT))
-        if found >= CALL:
-            return self._at_quoted(buf, pos, at, found, stop, newline=newline)
-        self._text.write(buf[pos : at - newline])
-        if found == OPEN_QUESTION:
-            self.status = UNDECIDED if self._text.undecided else MORE
-            return ~(at - newline)
-        if found == ENDS and self._text.undecided and not self._is_followed(buf, stop):
-            place = self._missing_before()
-            if place is not None:
-                return self._again(place, at - newline)
-        self.status = MORE
-        if found != ENDS and not self._sink.repair():
-            return self._fail(at - newline)
-        self._value_over()
-        return at if found == MISSING else stop
-
-    def _is_followed(self, buf: str, pos: int) -> bool:
-        """Whether another parameter comes behind the value."""
-        at = skip_space(buf, pos)
-        return buf.startswith(self._spec.param.begin, at) and not buf.startswith(self._options[:-1], at)
-
-    def _missing_before(self, last: Place | None = None) -> Place | None:
-        """Where the value has ended without a tag: before a parameter that the call needs, or that has a number or a word as its
-        value, as its type asks for. Any other is quoted."""
-        spec = self._spec
-        for place, text in self._text.nexts():
-            reached, name, _ = read_tag(spec.param, text, len(spec.param.begin), True)
-            if last is not None and place.offset > last.offset:
-                return None
-            if name in self._needed:
-                return place
-            value = text[reached:].partition(spec.param.begin)[0].strip().removeprefix(spec.value)
-            schema = property_schema(self._root, name)
-            if json_type(coerce(value.strip(), schema, self._root)) != "string":
-                return place
-        return None
-
-    def _again(self, place: Place, pos: int) -> int:
-        """The value has ended at a place that was undecided: what came behind that is read again."""
-        self._text.reread()
-        self._ended = place
-        self.status = REREAD
-        return pos
-
-    def _at_quoted(self, buf: str, pos: int, at: int, found: int, stop: int, *, newline: bool) -> int:
-        """Text that belongs to a call which the value quotes, or where the value may have ended."""
-        text = self._text
-        if found == CALL_CLOSES:
-            text.call_closes(buf[pos:stop])
-        elif found < IN_CALL_END:
-            text.calls += found == CALL
-            text.parameters += (found == PARAMETER) - (found == PARAMETER_CLOSES)
-            text.write(buf[pos:stop])
-        elif not text.undecided and at - newline > pos:
-            # What is certain is passed on first: it is not read again.
-            stop = at - newline
-            text.write(buf[pos:stop])
-        else:
-            text.mark(found, buf[pos:at], buf[at:stop])
-        self.status = UNDECIDED if text.undecided else MORE
-        return stop
-
-    def _nested_value(self, buf: str, pos: int, final: bool) -> int:
-        """Read a value that may hold elements, from tag to tag, and count inner elements of the same name."""
-        space = self._spec.space
-        at = buf.find(space, pos)
-        if at < 0:
-            return self._more_value(buf, pos, final)
-        opening = f"{space}<{self._parameter}>"
-        found = match(buf, at, (self._end, opening), final)
-        if found == -1 or (found == 0 and not self._nesting) or found == -2:
-            bound, stop = self._element_bound(buf, at, final)
-            if bound != QUOTED:
-                return self._at_bound(buf, pos, at, bound, stop)
-        self._nesting += (0, -1, 1)[found + 1] if found >= 0 else 0
-        stop = at + (len(space) if found < 0 else len((self._end, opening)[found]))
-        self._text.write(buf[pos:stop])
-        return stop
-
-    def _element_bound(self, buf: str, at: int, final: bool) -> tuple[int, int]:
-        """As `_bound`, in a value with elements: an element with another argument's name may belong to the value."""
-        holds = types_of(self._schema, self._root) & {"object", "array"}
-        nests = holds or not self._schema
-        is_next, needs = (_never, _never) if nests else (self._is_next, self._may_follow)
-        return self._judged(buf, at, final, False, is_next, needs)
-
-    def _more_value(self, buf: str, pos: int, final: bool) -> int:
-        """No end tag has come: pass on all text except a last newline, which may belong to an end tag."""
-        if final:
-            place = self._text.settle()
-            if place is None or place.kind == MISSING:
-                place = self._missing_before(place) or place
-            return ~pos if place is None else self._again(place, pos)
-        stop = len(buf)
-        if self._spec.space and self._text.buffered:
-            stop = self._before_prefix(buf, pos)
-        if stop > pos and buf[stop - 1] == "\n":
-            stop -= 1
-        self._text.write(buf[pos:stop])
-        self.status = UNDECIDED if self._text.undecided else MORE
-        return ~stop
-
-    def _before_prefix(self, buf: str, pos: int) -> int:
-        """The position at the end of the text from which on it may be the beginning of a tag's prefix."""
-        space = self._spec.space
-        at = buf.find(space[0], max(pos, len(buf) - len(space) + 1))
-        while at >= 0 and not space.startswith(buf[at:]):
-            at = buf.find(space[0], at + 1)
-        return len(buf) if at < 0 else at
-
-    def _value_over(self) -> None:
-        self._state = _BODY
-        text = self._text.take()
-        if self._text.skipped:
-            return
-        if not self._text.buffered:
-            self._sink.arguments('"')
-        elif self._spec.space:
-            self._sink.arguments(elements_to_json(text, self._spec.space, self._schema, self._root))
-        elif self._kind:
-            self._sink.arguments(coerce(text, {"type": _KINDS.get(self._kind, ["string"])}, {}))
-        else:
-            self._sink.arguments(coerce(text, self._schema, self._root))
-
     def _json_body(self, buf: str, pos: int, final: bool) -> int:
         reader = self._json_reader
         end = pass_arguments(reader, self._sink, buf, pos, final)
@@ -641,36 +373,6 @@ class XmlReader:
         self._sink.end()
         self._state = _AFTER_CALL
         return end
-
-
-_KINDS: Final = {
-    "json": ["object", "array", "number", "integer", "boolean", "null"],
-    "number": ["integer", "number"],
-    "integer": ["integer"],
-    "boolean": ["boolean"],
-    "object": ["object"],
-    "array": ["array"],
-    "null": ["null"],
-}
-
-
-_PLAIN: Final = frozenset(("number", "integer", "boolean", "null"))
-
-
-def _is_plain(schema: Schema, root: Schema) -> bool:
-    """Whether a value is a number or a word, and no text."""
-    types = types_of(schema, root)
-    return bool(types) and types <= _PLAIN
-
-
-def _never(key: str) -> bool:
-    return False
-
-
-def _kind_of(written: str) -> str:
-    """What an attribute such as `string="false"` or `type="number"` says about the value."""
-    word = written.partition("[")[0].strip().lower()
-    return {"true": "string", "false": "json", "any": ""}.get(word, word)
 
 
 _STATES: Final[tuple[Callable[[XmlReader, str, int, bool], int], ...]] = (

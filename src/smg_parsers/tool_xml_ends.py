@@ -41,6 +41,10 @@ _MISSPELLING: Final = 16
 _CLOSING_TAGS: Final = 4
 _NAME_GOES_ON: Final = re.compile(r"[^\W\d]|[.-]")
 """A number behind a name is a misspelling (`</city1>`); letters make it another name."""
+_RELATIVE: Final = re.compile(rf"\s{{0,{LOOKAHEAD}}}([\w.-]{{1,{LOOKAHEAD}}})<[^<>/]{{1,{LOOKAHEAD}}}>(?=\s*<)")
+"""A name and a separator, as a family writes them whose other tags are the same."""
+_ANOTHER_NAME: Final = re.compile(r"[^\W\d]{2}")
+"""`</parameter>` is no misspelt `</param>`, but `</parameters>` is a misspelt `</parameter>`."""
 _WORD: Final = re.compile(rf"\w{{1,{LOOKAHEAD}}}")
 _JSON_CALL: Final = re.compile(r'\{\s{0,64}"name"\s{0,64}:\s{0,64}"([^"]*)"')
 _JSON_BEGUN: Final = re.compile(r'\{\s{0,64}("(n(a(m(e("\s{0,64}(:\s{0,64}("[^"]*)?)?)?)?)?)?)?)?')
@@ -169,6 +173,8 @@ class Bounds:
     def _shaped(self, buf: str, at: int, final: bool) -> tuple[int, int]:
         """Whether the tag of a call whose `begin` ends at `at` has a name, and a parameter or the call's end behind it."""
         reached, name, attributes = read_tag(self.call, buf, at, final)
+        if not name and not self.call.ends and (relative := _RELATIVE.match(buf, at)) is not None:
+            reached, name = relative.end(), relative[1]
         if not name:
             return (LATER if reached < 0 and not final else NO), at
         if SELF_CLOSED in attributes:
@@ -197,8 +203,8 @@ class Bounds:
         if stem == end or not buf.startswith(stem, at):
             return QUOTED, at
         stop = at + len(stem)
-        if self.nests and _NAME_GOES_ON.match(buf, stop):
-            return QUOTED, at  # the end of an element in the value, whose name begins with the value's
+        if (_NAME_GOES_ON if self.nests else _ANOTHER_NAME).match(buf, stop):
+            return QUOTED, at  # the end of something in the value, whose name begins with the value's
         limit = min(len(buf), stop + _MISSPELLING)
         while stop < limit and buf[stop] not in "<>\n":
             stop += 1

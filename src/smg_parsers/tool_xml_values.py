@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from smg_parsers.base import Sink
+from smg_parsers.base import NAME_LIMIT, Sink
 from smg_parsers.literals import escape
 from smg_parsers.tool_xml_ends import (
     END_AND_CALL,
@@ -43,8 +43,8 @@ class ValueText:
     """
 
     __slots__ = (
+        "_behind",
         "_held",
-        "_joins",
         "_places",
         "_since",
         "_sink",
@@ -64,7 +64,7 @@ class ValueText:
         self._undecided: list[str] = []  # what came behind the first place where the value may have ended
         self._since = 0  # its size
         self._places: list[Place] = []
-        self._joins = False  # only white space has come since the last closing tags
+        self._behind: str | None = None  # the little that has come since the last closing tags of a call
         self.line = True
         self.buffered = False
         self.skipped = False
@@ -90,30 +90,44 @@ class ValueText:
             return
         cut = text.rfind("\n")
         self.line = (cut >= 0 or self.line) and not text[cut + 1 :].strip(" \t")
+        if self._behind is not None:
+            self._behind = self._behind + text if len(self._behind) + len(text) <= NAME_LIMIT else None
         if not self._places:
             self._put(text)
             return
-        self._joins = self._joins and text.isspace()
         self._undecided.append(text)
         self._since += len(text)
         self._sink.undecided -= len(text)
         if self._sink.undecided < 0:
             self.goes_on()
 
-    def mark(self, kind: int, before: str, tag: str) -> None:
-        """Note that the value may end behind `before`, at `tag`; both are written."""
+    def mark(self, kind: int, before: str, tag: str, fillers: tuple[str, ...]) -> None:
+        """Note that the value may end behind `before`, at `tag`; both are written. Closing tags in a row, with only `fillers`
+        between, are one such place, or none behind the end of a call that is quoted."""
+        if self._places:
+            self.write(before)
+            before, more = "", bool(self._places)
+        else:
+            more = self._sink.undecided > 0
         closes = kind in (LAST, LAST_AND_CALL)
-        joined = closes and self._joins and not before.strip()
-        if not joined and (self._places or self._sink.undecided > 0):
+        if more and not (closes and self._in_a_row(before, fillers)):
             self._places.append(Place(self._since + len(before), kind))
         self.write(before + tag)
-        self._joins = closes
+        self._behind = "" if closes else None
+
+    def _in_a_row(self, before: str, fillers: tuple[str, ...]) -> bool:
+        if self._behind is None:
+            return False
+        between = self._behind + before
+        for each in fillers:
+            between = between.replace(each, "")
+        return not between.strip()
 
     def call_closes(self, text: str) -> None:
         """A call that the value quotes ends with this text. Closing tags right behind it are its own."""
         self.calls -= 1
         self.write(text)
-        self._joins = True
+        self._behind = ""
 
     def goes_on(self) -> None:
         """The value did not end at any of the places."""
@@ -125,7 +139,7 @@ class ValueText:
         self._undecided.clear()
         self._places.clear()
         self._since = 0
-        self._joins = False
+        self._behind = None
 
     def nexts(self) -> list[tuple[Place, str]]:
         """The places at which a parameter may begin, and the text from there on up to now."""
