@@ -234,8 +234,10 @@ class Sink:
         "_policy",
         "_repaired",
         "_silent",
+        "_strict",
         "count",
         "ended",
+        "line",
         "open",
         "out",
         "reasoning",
@@ -255,12 +257,14 @@ class Sink:
         any_tool: bool = False,
         silent: bool = False,
         undecided: int = 0,
+        strict: bool = False,
     ) -> None:
         self.out: list[Piece] = []
         self.schemas = schemas
         self.open = False
         self.ended = False  # the last call is complete
         self.touched = False
+        self.line = True  # the region that was opened last began at the beginning of a line
         self.reasoning = False
         self.count = 0
         self.undecided = undecided  # characters that may yet be held back because a value may have ended before them
@@ -270,6 +274,7 @@ class Sink:
         self._malformed = malformed
         self._any_tool = any_tool
         self._silent = silent
+        self._strict = strict
         self._name = ""
         self._repaired = False
         self._id = call_id
@@ -283,6 +288,10 @@ class Sink:
     def offered(self, name: str) -> bool:
         """Whether this is certainly a tool's name. Grammars ask this where no marker says that a call begins."""
         return self._any_tool if self.schemas is None else name in self.schemas
+
+    def trusted(self, name: str) -> bool:
+        """Whether a call without its wrapper may be one of this tool: it is offered, or that is not known and need not be."""
+        return not self._strict if self.schemas is None else name in self.schemas
 
     def schema(self, name: str) -> Schema:
         """The tool's parameter schema, empty when there is none."""
@@ -385,7 +394,8 @@ class CallSpec(Protocol):
 
     A spec may also have `closers`: markers that close its calls. A closer that comes late behind a finished call, or that
     is cut off by the end of the output, is not passed on as text. It may also have `ends`, the closers after which no
-    further closer is expected; without the field, these are all closers.
+    further closer is expected; without the field, these are all closers. Those of its `opens` that are `unwrapped`
+    are tags that prose may hold: they count outside of code only, and where calls have a wrapper too, at a line's beginning.
     """
 
     @property

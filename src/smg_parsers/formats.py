@@ -23,6 +23,7 @@ from smg_parsers.tool_xml_tags import Tag
 HERMES: Final = JsonCalls(opens=("<tool_call>",), closes=("</tool_call>",))
 QWEN_XML: Final = XmlCalls(
     opens=("<tool_call>", "<function="),
+    unwrapped=("<function=",),
     closes=("</tool_call>",),
     call=Tag("<function="),
     close="</function>",
@@ -183,6 +184,7 @@ KIMI_K3: Final = XmlCalls(
 )
 MINICPM5: Final = XmlCalls(
     opens=("<function ",),
+    unwrapped=("<function ",),
     call=Tag("<function ", attribute="name"),
     close="</function>",
     param=Tag("<param", attribute="name"),

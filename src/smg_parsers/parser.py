@@ -79,6 +79,13 @@ def _one_of(option: str, value: str, allowed: object) -> None:
         raise ValueError(f"{option} is {value!r}, which is none of {', '.join(get_args(allowed))}")
 
 
+def _spaced(last: str, space: str) -> str:
+    """The end of a text to which white space is added: a character, whether a line break follows it, and the last character."""
+    before = last.rstrip()
+    behind = last[len(before) :] + space
+    return before[-1:] + ("\n" if "\n" in behind else "") + behind[-1:].strip("\n")
+
+
 class Options(TypedDict, total=False):
     """The keyword arguments of `Parser`, which describes them."""
 
@@ -92,6 +99,7 @@ class Options(TypedDict, total=False):
     keep_calls: bool
     hold_limit: int
     undecided_limit: int
+    strict: bool
 
 
 class Parser:
@@ -138,6 +146,7 @@ class Parser:
         keep_calls: bool = False,
         hold_limit: int = HOLD_LIMIT,
         undecided_limit: int = UNDECIDED_LIMIT,
+        strict: bool = False,
     ) -> None:
         """A parser for one output.
 
@@ -151,7 +160,8 @@ class Parser:
         raises `MalformedCall`. Where no marker opens a call, only the name of a known tool begins one; with `any_tool`, any
         name does if the tools are not known. With `keep_calls`, calls are passed on as text, unchanged, and only reasoning is
         separated. `hold_limit` is the longest header that is held back, in characters. `undecided_limit` is how much of one
-        output is held back, at most, while a value that quotes calls may have ended or not: beyond it, it goes on.
+        output is held back, at most, while a value that quotes calls may have ended or not: beyond it, it goes on. A call
+        without its wrapper counts only for an offered tool; with `strict`, it does not count if the tools are not known.
         """
         _one_of("unknown_tools", unknown_tools, UnknownTools)
         _one_of("malformed_calls", malformed_calls, MalformedCalls)
@@ -165,6 +175,7 @@ class Parser:
             any_tool=any_tool,
             silent=keep_calls,
             undecided=undecided_limit,
+            strict=strict,
         )
         tables = family.tables
         self._sets = tables.quiet if schemas is not None and not schemas else tables.sets
@@ -311,7 +322,7 @@ class Parser:
         if not text:
             return
         sink = self._sink
-        self._last = self._last.strip()[-1:] + text if text.isspace() else text
+        self._last = _spaced(self._last, text) if text.isspace() else text
         if self._cites and not sink.reasoning:
             sink.spoken += len(text)
         sink.out.append(Reasoning(text) if sink.reasoning else Text(text))
@@ -351,13 +362,10 @@ class Parser:
                 self._gap = ""
         elif spec is None:
             self._close_gap()
-            if marker == CODE_FENCE:
-                self._fenced = not self._fenced
-                self._emit(marker)
-            elif self._quoted(marker):
-                self._emit(marker)
-            else:
-                self._turn(marker)
+            self._mark(marker)
+        elif marker in self.family.tables.unwrapped and self._is_prose(marker):
+            self._close_gap()
+            self._emit(marker)
         else:
             if self._cites and isinstance(spec, CitationMarks):
                 self._close_gap()
@@ -368,6 +376,16 @@ class Parser:
             self._spec = spec
             self._grammar = spec.begin(marker, self._sink)
         return at + len(marker)
+
+    def _mark(self, marker: str) -> None:
+        """A marker that is no call's: a code fence, or one of reasoning."""
+        if marker == CODE_FENCE:
+            self._fenced = not self._fenced
+            self._emit(marker)
+        elif self._quoted(marker):
+            self._emit(marker)
+        else:
+            self._turn(marker)
 
     def _past_gap(self, buf: str, pos: int, final: bool) -> int:
         """Read white space behind a call, which is dropped if another call follows. Returns -1 if more text is needed."""
@@ -395,6 +413,17 @@ class Parser:
         before = self._last[-1:] or "\n"
         return self._fenced or before in _QUOTES or (self._thought and before != "\n")
 
+    def _is_prose(self, marker: str) -> bool:
+        """Whether a tag that calls have inside a wrapper only stands in a sentence, or in code."""
+        last = self._last
+        before = last.rstrip()
+        behind = last[len(before) :]
+        begins = self._gap is not None or self._situation in _FRESH or not before or "\n" in behind
+        self._sink.line = begins
+        if self._fenced or begins:
+            return self._fenced
+        return self.family.tables.unwrapped[marker] or (not behind and before.endswith(tuple(_QUOTES)))
+
     def _turn(self, marker: str) -> None:
         """Enter or leave reasoning, as the marker says."""
         sink = self._sink
@@ -404,6 +433,7 @@ class Parser:
             if not opens and marker in self.family.drops:
                 return
             sink.reasoning = opens
+            self._fenced = False
             self._thought = self._thought or opens
             self._enter(_ENTERED if opens else _START)
 

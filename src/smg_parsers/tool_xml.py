@@ -50,7 +50,8 @@ class XmlCalls(Checked):
     wrapper; texts `behind` may follow a call. `newline`: one newline is removed from each side of a value. `cdata`: values may
     be wrapped in CDATA. `space` is MiniMax M3's prefix of every tag, with which values nest as elements. `body`: a call's body
     may be JSON between these two markers (which may be empty). `json`: a whole region or a whole call may be JSON. `words`: any
-    word may stand where a filler may. `inline`: parameters follow one another on one line.
+    word may stand where a filler may. `inline`: parameters follow one another on one line. `unwrapped`: see `CallSpec`; what
+    begins so is a call of an offered tool and has a parameter or an end, or it is text.
     """
 
     opens: tuple[str, ...]
@@ -72,6 +73,7 @@ class XmlCalls(Checked):
     json: JsonCalls | None = None
     space: str = ""
     inline: bool = False
+    unwrapped: tuple[str, ...] = ()
     bounds: Bounds = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -109,12 +111,25 @@ class XmlCalls(Checked):
 
     def begin(self, marker: str, sink: Sink) -> Grammar:
         """See `CallSpec.begin`."""
-        return XmlReader(self, sink, marker == self.call.begin)
+        return XmlReader(self, sink, marker == self.call.begin, unwrapped=marker in self.unwrapped)
 
 
-(_OPEN, _BETWEEN, _BODY, _BEFORE_VALUE, _AFTER_CALL, _TAG, _PARAM, _KIND, _VALUE, _JSON, _CDATA, _REGION, _CLOSE) = (
-    range(13)
-)
+(
+    _OPEN,
+    _BETWEEN,
+    _BODY,
+    _BEFORE_VALUE,
+    _AFTER_CALL,
+    _TAG,
+    _PARAM,
+    _KIND,
+    _VALUE,
+    _JSON,
+    _CDATA,
+    _REGION,
+    _CLOSE,
+    _SHAPE,
+) = range(14)
 
 
 class XmlReader(ValueReader):
@@ -126,15 +141,19 @@ class XmlReader(ValueReader):
         "_in_tag",
         "_inner",
         "_json_reader",
+        "_name",
         "_resumes",
         "_spec",
         "_state",
+        "_unwrapped",
     )
 
-    def __init__(self, spec: XmlCalls, sink: Sink, in_tag: bool) -> None:
+    def __init__(self, spec: XmlCalls, sink: Sink, in_tag: bool, *, unwrapped: bool = False) -> None:
         super().__init__(spec, sink, (*filter(None, (spec.close,)), *spec.closes, spec.param.begin), spec.value_end)
         self._spec = spec
         self._in_tag = in_tag
+        self._unwrapped = unwrapped
+        self._name = ""
         self._resumes = False  # JSON that was read is one call of a wrapper, not the whole region
         self._state = _OPEN if spec.json is not None or not in_tag else _TAG
         self._first = True  # no parameter of this call has been written yet
@@ -218,6 +237,31 @@ class XmlReader(ValueReader):
         reached, name, attributes = read_tag(self._spec.call, buf, pos, final)
         if not name:
             return reached if reached < 0 else self._fail(reached)
+        self._name = name
+        if not self._unwrapped:
+            return self._call_begins(reached, attributes)
+        # Where there is no wrapper at all, the beginning of a line says that it is a call, of whatever tool.
+        known = self._sink.trusted(name) or (self._sink.line and not self._spec.closes and bool(self._sink.schemas))
+        if not known or SELF_CLOSED in attributes:
+            return self._fail(reached)
+        self._state = _SHAPE
+        return reached
+
+    def _shape(self, buf: str, pos: int, final: bool) -> int:
+        """Behind the tag of a call without its wrapper: what makes it a call, or it is text."""
+        limit = min(len(buf), pos + LOOKAHEAD)
+        at = pos
+        while at < limit and buf[at] in SPACE:
+            at += 1
+        if at == len(buf) and at < pos + LOOKAHEAD and not final:
+            return ~pos
+        found = match(buf, at, self._options, final)
+        if found == -1:
+            return ~pos
+        return self._call_begins(pos, {}) if found >= 0 else self._fail(pos)
+
+    def _call_begins(self, reached: int, attributes: dict[str, str]) -> int:
+        name = self._name
         if not self._sink.start(name):
             return self._fail(reached)
         self._root = self._sink.schema(name)
@@ -389,4 +433,5 @@ _STATES: Final[tuple[Callable[[XmlReader, str, int, bool], int], ...]] = (
     XmlReader._cdata,
     XmlReader._region,
     XmlReader._close,
+    XmlReader._shape,
 )

@@ -78,6 +78,7 @@ def reading_of(request: GenerationRequest, model: ServedModel, prompt: str, fact
             in_reasoning=thought.open,
             calls_before=calls_before,
             unknown_tools="drop" if narrowed else "forward",
+            strict=True,
         ),
         keeps_control=family.needs_special_tokens,
         constraint=held.constraint,
