@@ -358,6 +358,11 @@ class Sink:
         self.abandon()
         self.touched = self.ended = True
 
+    def leave(self) -> None:
+        """The arguments are over, and are none: the call has no end, and what closes it is not text."""
+        self.abandon()
+        self.touched = self.ended = True
+
     def abandon(self) -> None:
         """The call stops here without having ended."""
         if not self._muted:

@@ -138,7 +138,7 @@ def coerce_json(value: str, schema: Schema, root: Schema) -> str:
         return coerce(json.loads(value), schema, root)
     if kind == "number" and "integer" in types:
         return integer(value) or value
-    if "string" in types and kind in ("integer", "number", "boolean", "null"):
+    if "string" in types and kind in ("integer", "number", "boolean"):
         return quote(value)
     return value
 

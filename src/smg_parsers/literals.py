@@ -292,7 +292,7 @@ class LiteralReader:
             if end < pos:
                 end = buf.find(mark, pos)
                 end = size if end < 0 else end
-            slash = buf.find("\\", pos, end) if self._dialect.python else -1
+            slash = buf.find("\\", pos, end) if self._dialect.python or mark == '"' else -1
             if slash >= 0 and not (self._formatted and _BRACES.search(buf, pos, slash)):
                 self._emit(buf[pos:slash])
                 after = self._escaped(buf, slash, final)
@@ -376,7 +376,7 @@ class LiteralReader:
         if at == size and not final and at - after < LOOKAHEAD:
             return None
         follows = at == size or at - after >= LOOKAHEAD or buf[at] in ",)]}:"
-        if self._dialect.python:
+        if self._dialect.python or self._mark == '"':
             return follows
         # Marks that cannot be escaped: one that nothing closing follows opens a string that this one quotes.
         if follows and self._quoted:

@@ -15,7 +15,7 @@ from typing import Final
 
 from smg_parsers.base import DONE, FAIL, LOOKAHEAD, MORE, NAME_LIMIT, SPACE, SPILL, Grammar, Sink, match, skip_space
 from smg_parsers.checked import Checked
-from smg_parsers.lenient_json import LenientJsonReader, mended_json, pass_arguments
+from smg_parsers.lenient_json import LenientJsonReader, are_arguments, mended_json, pass_arguments
 from smg_parsers.literals import PYTHON, LiteralReader
 from smg_parsers.partial_json import JsonScanner, is_json
 
@@ -24,6 +24,7 @@ ARGUMENTS: Final = ("arguments", "parameters", "args")
 IDS: Final = ("id", "tool_call_id")
 _KEYS: Final = frozenset((*NAMES, *ARGUMENTS, *IDS, "type", "index"))
 _QUOTES: Final = ('"', "'")
+_FENCES: Final = ("```json", "```")
 QUOTED_LIMIT: Final = 1 << 20
 """Longest arguments that are written as a JSON string and so have to be seen whole, in characters."""
 
@@ -106,6 +107,7 @@ class JsonEnvelope:
         "_spec",
         "_spent",
         "_state",
+        "_stray",
         "_text",
         "status",
     )
@@ -130,6 +132,8 @@ class JsonEnvelope:
         self._begun = not spec.strict  # it is certain that this is a call, or a list of calls
         self._early: str | None = None  # arguments that came before the name
         self._mended = False  # they had to be mended
+        fenced = any(close.startswith("`") for close in spec.closes)
+        self._stray = "" if not spec.closes else "}]" if fenced else "}]`"  # what may stand before a closing marker
 
     def prime(self, char: str) -> None:
         """Take the bracket that was part of the opening marker."""
@@ -187,6 +191,10 @@ class JsonEnvelope:
         self._state = _START
 
     def _start(self, buf: str, pos: int, final: bool) -> int:
+        if buf[pos] == "`" and self._spec.closes and not (self._listed or self._objects or self._spec.strict):
+            found = match(buf, pos, _FENCES, final)
+            if found != -2:
+                return ~pos if found == -1 else pos + len(_FENCES[found])
         if buf[pos] == "[" and not self._listed:
             self._listed = True
         elif buf[pos] == "{":
@@ -258,7 +266,7 @@ class JsonEnvelope:
 
     def _value(self, buf: str, pos: int, final: bool) -> int:
         char = buf[pos]
-        self._reader = LenientJsonReader(self._spec.closes, lenient=self._spent)
+        self._reader = LenientJsonReader(self._spec.closes, lenient=self._spent, escaped=self._spec.python)
         if self._spec.keyed and not self._nested:
             self._next_call()
             self._name = self._key
@@ -335,8 +343,11 @@ class JsonEnvelope:
         if not reader.done:
             return ~end
         self._state = _AFTER
-        if self._name:
+        if self._name and are_arguments(reader):
             self._call_over()
+        elif self._name:
+            self._sink.leave()
+            self._spent = True
         else:
             self._early = "".join(self._text)
             self._mended = self._mended or reader.mended
@@ -420,7 +431,7 @@ class JsonEnvelope:
         limit = min(size, pos + LOOKAHEAD)
         closes = self._spec.closes
         at = pos
-        while at < limit and (buf[at] in SPACE or (closes and buf[at] in "}]")):
+        while at < limit and (buf[at] in SPACE or buf[at] in self._stray):
             at += 1
         if at == size and not final:
             return ~pos

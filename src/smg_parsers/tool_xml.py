@@ -29,7 +29,7 @@ from smg_parsers.coerce import (
     property_names,
     required_names,
 )
-from smg_parsers.lenient_json import LenientJsonReader, pass_arguments
+from smg_parsers.lenient_json import LenientJsonReader, are_arguments, pass_arguments
 from smg_parsers.literals import quote
 from smg_parsers.tool_json import JsonCalls
 from smg_parsers.tool_xml_ends import (
@@ -51,7 +51,8 @@ class XmlCalls(Checked):
     be wrapped in CDATA. `space` is MiniMax M3's prefix of every tag, with which values nest as elements. `body`: a call's body
     may be JSON between these two markers (which may be empty). `json`: a whole region or a whole call may be JSON. `words`: any
     word may stand where a filler may. `inline`: parameters follow one another on one line. `unwrapped`: see `CallSpec`; what
-    begins so is a call of an offered tool and has a parameter or an end, or it is text.
+    begins so is a call of an offered tool and has a parameter or an end, or it is text. `misspelt`:
+    how models write `call.begin` by mistake.
     """
 
     opens: tuple[str, ...]
@@ -74,6 +75,7 @@ class XmlCalls(Checked):
     space: str = ""
     inline: bool = False
     unwrapped: tuple[str, ...] = ()
+    misspelt: tuple[str, ...] = ()
     bounds: Bounds = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -141,10 +143,12 @@ class XmlReader(ValueReader):
         "_in_tag",
         "_inner",
         "_json_reader",
+        "_mended",
         "_name",
         "_resumes",
         "_spec",
         "_state",
+        "_tags_from",
         "_unwrapped",
     )
 
@@ -160,7 +164,9 @@ class XmlReader(ValueReader):
         self._json_reader = LenientJsonReader()
         self._inner: Grammar | None = None
         fillers = (*spec.fillers, *spec.behind, *filter(None, (spec.close, spec.body[1] if spec.body else "")))
-        self._between_options = (*spec.closes, *fillers, spec.call.begin)
+        self._between_options = (*spec.closes, *fillers, spec.call.begin, *spec.misspelt)
+        self._tags_from = len(self._between_options) - len(spec.misspelt) - 1
+        self._mended = False  # the tag that was read last is a misspelt one
 
     def step(self, buf: str, pos: int, final: bool) -> int:
         """See `Grammar.step`."""
@@ -214,7 +220,8 @@ class XmlReader(ValueReader):
             return self._word(buf, pos) if spec.words else self._fail(pos)
         if found < len(spec.closes):
             self.status = DONE
-        elif found == len(options) - 1:
+        elif found >= self._tags_from:
+            self._mended = found > self._tags_from
             self._state = _TAG
         return pos + len(options[found])
 
@@ -255,14 +262,15 @@ class XmlReader(ValueReader):
             at += 1
         if at == len(buf) and at < pos + LOOKAHEAD and not final:
             return ~pos
-        found = match(buf, at, self._options, final)
+        options = (*self._options, self._spec.body[0] or "{") if self._spec.body else self._options
+        found = match(buf, at, options, final)
         if found == -1:
             return ~pos
         return self._call_begins(pos, {}) if found >= 0 else self._fail(pos)
 
     def _call_begins(self, reached: int, attributes: dict[str, str]) -> int:
         name = self._name
-        if not self._sink.start(name):
+        if not self._sink.start(name, mended=self._mended):
             return self._fail(reached)
         self._root = self._sink.schema(name)
         self._keys = property_names(self._root)
@@ -414,7 +422,10 @@ class XmlReader(ValueReader):
             return self._fail(end)
         if not reader.done:
             return ~end
-        self._sink.end()
+        if are_arguments(reader):
+            self._sink.end()
+        else:
+            self._sink.leave()
         self._state = _AFTER_CALL
         return end
 

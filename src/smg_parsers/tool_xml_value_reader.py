@@ -33,6 +33,7 @@ from smg_parsers.tool_xml_tags import Tag, elements_to_json, read_tag
 from smg_parsers.tool_xml_values import Place, ValueText
 
 _NAME: Final = re.compile(r"[\w.-]+")
+_LINE_BREAKS: Final = ("\n", "\r\n")
 
 
 class ValueSpec(Protocol):
@@ -69,6 +70,7 @@ class ValueReader:
     parameter's; `end` is the value's end tag."""
 
     __slots__ = (
+        "_crlf",
         "_end",
         "_ended",
         "_keys",
@@ -107,6 +109,7 @@ class ValueReader:
         self._tags = spec.bounds.tags
         self._kind = ""
         self._started = False  # the value's first character has been seen
+        self._crlf = False  # the lines of the value end with CR LF
         self._nesting = 0
 
     def _value_cut_off(self, rest: str) -> None:
@@ -155,20 +158,21 @@ class ValueReader:
         self._text.begin(buffered=repeated or not text, skipped=repeated)
         kind = self._kind
         self._plain = not text and (kind in PLAIN or (kind in ("", "json") and is_plain(self._schema, self._root)))
-        self._started = False
+        self._started = self._crlf = False
         self._nesting = 0
 
     def _value(self, buf: str, pos: int, final: bool) -> int:
         spec = self._values
         self.status = UNDECIDED if self._text.undecided else MORE
         if not self._started:
-            if pos == len(buf):
+            if pos == len(buf) or (spec.newline and buf[pos:] == "\r" and not final):
                 return ~pos
             self._started = True
             if not self._text.buffered:
                 self._sink.arguments('"')
-            if spec.newline and buf[pos] == "\n":
-                return pos + 1
+            if spec.newline and buf.startswith(_LINE_BREAKS, pos):
+                self._crlf = buf[pos] == "\r"
+                return pos + 1 + self._crlf
         ended = self._ended
         if ended is not None:
             self._ended = None
@@ -210,7 +214,8 @@ class ValueReader:
     def _at_bound(self, buf: str, pos: int, at: int, found: int, stop: int) -> int:
         """Pass on the value up to `at`, where it ends, or may end as soon as more text has come."""
         spec = self._values
-        newline = at > pos and buf[at - 1] == "\n" and (spec.newline or found not in (ENDS, SUSPECT))
+        newline = int(at > pos and buf[at - 1] == "\n" and (spec.newline or found not in (ENDS, SUSPECT)))
+        newline += newline and self._crlf and buf.startswith("\r", at - 2, at) and at - 2 >= pos
         if found >= CALL:
             return self._at_quoted(buf, pos, at, found, stop, newline=newline)
         self._text.write(buf[pos : at - newline])
@@ -255,7 +260,7 @@ class ValueReader:
         self.status = REREAD
         return pos
 
-    def _at_quoted(self, buf: str, pos: int, at: int, found: int, stop: int, *, newline: bool) -> int:
+    def _at_quoted(self, buf: str, pos: int, at: int, found: int, stop: int, *, newline: int) -> int:
         """Text that belongs to a call which the value quotes, or where the value may have ended."""
         text = self._text
         if found == CALL_CLOSES:
@@ -310,6 +315,8 @@ class ValueReader:
         if self._values.space and self._text.buffered:
             stop = self._before_prefix(buf, pos)
         if stop > pos and buf[stop - 1] == "\n":
+            stop -= 1
+        if self._crlf and stop > pos and buf[stop - 1] == "\r":
             stop -= 1
         self._text.write(buf[pos:stop])
         self.status = UNDECIDED if self._text.undecided else MORE

@@ -17,6 +17,9 @@ WRAPPED = [name for name, row in FAMILIES.items() if any(row.tables.unwrapped.va
 
 def call(family: str, name: str = "get_weather") -> str:
     """A call without its wrapper."""
+    if "｜" in UNWRAPPED[family]:
+        lines = EXAMPLES[family][1].replace("get_weather", name).splitlines()
+        return "\n".join(line for line in lines[1:-1] if "days" not in line)
     if family == "minicpm5":
         return f'<function name="{name}"><param name="city">Paris</param></function>'
     return f"<function={name}>\n<parameter=city>\nParis\n</parameter>\n</function>"
@@ -39,6 +42,7 @@ def names(pieces: list[Piece]) -> list[str]:
 def test_these_families_have_a_tag_that_prose_may_hold() -> None:
     assert set(UNWRAPPED) == {
         "qwen3_coder", "qwen35", "nemotron_v3", "step35", "mimo", "seed_oss", "iquest", "minicpm5",
+        "deepseek_v32", "deepseek_v4", "deepseek_v41", "gigachat35",
     }  # fmt: skip
     assert set(WRAPPED) == set(UNWRAPPED) - {"minicpm5"}
 
