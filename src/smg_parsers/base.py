@@ -241,6 +241,7 @@ class Sink:
         "open",
         "out",
         "reasoning",
+        "reread",
         "schemas",
         "spoken",
         "touched",
@@ -267,6 +268,7 @@ class Sink:
         self.line = True  # the region that was opened last began at the beginning of a line
         self.reasoning = False
         self.count = 0
+        self.reread = 0  # characters, the last that were read, that are to be read again
         self.undecided = undecided  # characters that may yet be held back because a value may have ended before them
         self.spoken = 0  # characters of the answer so far, counted where the family has citations
         self._cited: tuple[int, tuple[str, ...]] | None = None  # where cited words began, and their sources

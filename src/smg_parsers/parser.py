@@ -17,7 +17,6 @@ from smg_parsers.base import (
     FAIL,
     LOOKAHEAD,
     MORE,
-    REREAD,
     RESUME,
     SPACE,
     SPILL,
@@ -50,6 +49,7 @@ _START, _TEXT, _ENTERED, _REASONING, _AFTER, _OWED, _OWED_EARLY = range(7)
 """The situations, in the order of `family.Tables.sets`."""
 _OWED_LIMIT: Final = 256
 """How far behind a finished call its closing markers are still looked for, in characters."""
+_PLAIN: Final = (_TEXT, _REASONING)
 _FRESH: Final = (_START, _ENTERED, _AFTER)
 _AROUND_CALLS: Final = SPACE + "`}])"
 _QUOTES: Final = "`'\"“‘«"
@@ -121,6 +121,7 @@ class Parser:
         "_owed",
         "_owing",
         "_places",
+        "_plain",
         "_raw",
         "_raw_size",
         "_sets",
@@ -128,7 +129,6 @@ class Parser:
         "_situation",
         "_spec",
         "_thought",
-        "_undecided",
         "family",
     )
 
@@ -188,8 +188,7 @@ class Parser:
         self._grammar: Grammar | None = None
         self._raw: list[str] = []
         self._raw_size = 0
-        self._undecided: list[str] = []  # what was read while a value may have ended or not
-        self._again = False  # it is to be read again
+        self._again = ""  # what was read while a value may have ended or not, and is to be read again
         self._before = 0
         self._begin(family.thinking.opens_in_prompt if in_reasoning is None else in_reasoning)
 
@@ -205,6 +204,7 @@ class Parser:
             ""  # the last text or reasoning returned; before white space alone stands a character of what came earlier
         )
         self._situation = _START
+        self._plain = False
         self._markers = self._sets[0]
         self._enter(_ENTERED if inside else _START)
         if self.family.headed and not inside:
@@ -232,7 +232,11 @@ class Parser:
                 if first in text:
                     break
             else:
-                if text:
+                if self._plain and text and not text.isspace():
+                    # What `_emit` does, without a call: nearly every piece comes this way.
+                    self._last = text
+                    out.append(Reasoning(text) if self._sink.reasoning else Text(text))
+                elif text:
                     self._emit(text)
                 return out
         held = self._held
@@ -256,7 +260,7 @@ class Parser:
         if grammar is None:
             self._emit((self._gap or "") + rest)
         elif self._keeps and self._sink.count > self._before:
-            self._keep("".join(self._undecided) + rest)
+            self._keep("".join(self._raw) + rest)
         elif self._sink.open:
             grammar.finish(rest)
         else:
@@ -268,7 +272,7 @@ class Parser:
     @property
     def waiting(self) -> int:
         """How many of the characters that were fed are held back: they may yet come out as text or reasoning."""
-        return len(self._held) + len(self._gap or "") + sum(map(len, (*self._raw, *self._undecided)))
+        return len(self._held) + len(self._gap or "") + sum(map(len, self._raw))
 
     def _calls_complete(self) -> bool:
         """Whether this region has had calls, and the last of them is complete."""
@@ -311,9 +315,8 @@ class Parser:
                 return
             pos = reached
             if self._again:
-                buf, pos, self._again = "".join(self._undecided) + buf[pos:], 0, False
+                buf, pos, self._again = self._again + buf[pos:], 0, ""
                 size = len(buf)
-                self._undecided.clear()
                 self._places.clear()
             if pos == size and self._grammar is None:
                 return
@@ -338,6 +341,7 @@ class Parser:
     def _enter(self, situation: int) -> None:
         self._situation = situation
         self._markers = self._sets[situation]
+        self._plain = situation in _PLAIN and not self._cites
 
     def _outside(self, buf: str, pos: int, final: bool) -> int:
         """Text or reasoning, up to the next marker."""
@@ -445,14 +449,9 @@ class Parser:
             return pos
         reached = grammar.step(buf, pos, final)
         at = reached if reached >= 0 else ~reached
-        if grammar.status >= UNDECIDED:
-            self._undecided.append(buf[pos:at])
-            self._again = grammar.status == REREAD
-            return at if self._again else reached
-        if self._undecided:
-            self._raw += self._undecided
-            self._raw_size += sum(map(len, self._undecided))
-            self._undecided.clear()
+        status = grammar.status
+        if status >= UNDECIDED:
+            return self._in_doubt(buf, pos, reached, at)
         if self._keeps and sink.count > self._before:
             self._keep("".join(self._raw) + buf[pos:at])
             sink.touched = False
@@ -466,7 +465,6 @@ class Parser:
                 return self._give_up(buf, pos, pos + self._limit - self._raw_size)
             self._raw.append(buf[pos:at])
             self._raw_size += at - pos
-        status = grammar.status
         if status == MORE:
             return reached
         if status == SPILL:
@@ -479,6 +477,20 @@ class Parser:
         if status == FAIL or (status == DONE and sink.count == self._before):
             return self._give_up(buf, at, at)
         self._leave(status)
+        return at
+
+    def _in_doubt(self, buf: str, pos: int, reached: int, at: int) -> int:
+        """Keep what may have to be read again, and what has to be."""
+        self._raw.append(buf[pos:at])
+        self._raw_size += at - pos
+        again = self._sink.reread
+        if not again:
+            return reached
+        self._sink.reread = 0
+        raw = "".join(self._raw)
+        self._again = raw[len(raw) - again :]
+        self._raw = [raw[: len(raw) - again]]
+        self._raw_size -= again
         return at
 
     def _give_up(self, buf: str, pos: int, at: int) -> int:

@@ -170,6 +170,8 @@ class XmlReader(ValueReader):
 
     def step(self, buf: str, pos: int, final: bool) -> int:
         """See `Grammar.step`."""
+        if self._state == _VALUE:
+            return self._value(buf, pos, final)
         if self._state <= _BEFORE_VALUE:
             at = skip_space(buf, pos)
             if at == len(buf) and not (final and self._state == _BODY):

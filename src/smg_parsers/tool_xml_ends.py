@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from smg_parsers.base import LOOKAHEAD, NAME_LIMIT, SPACE, match
@@ -66,14 +66,16 @@ class Bounds:
     nests: bool
     inline: bool
 
-    @property
-    def _closing(self) -> tuple[str, ...]:
-        return (*filter(None, (self.close,)), *self.closes)
+    tags: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    """The tags that can end a value, without its own end tag."""
+    _closing: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    _follow: tuple[str, ...] = field(init=False, repr=False, compare=False)
 
-    @property
-    def tags(self) -> tuple[str, ...]:
-        """The tags that can end a value, without its own end tag."""
-        return (*self._closing, self.param.begin, *self.opens, self.call.begin)
+    def __post_init__(self) -> None:
+        closing = (*filter(None, (self.close,)), *self.closes)
+        object.__setattr__(self, "_closing", closing)
+        object.__setattr__(self, "_follow", (*closing, self.param.begin))
+        object.__setattr__(self, "tags", (*closing, self.param.begin, *self.opens, self.call.begin))
 
     def at(self, buf: str, at: int, end: str, final: bool, line: bool, tool: Knows, key: Knows) -> tuple[int, int]:
         """What stands at `at` in a value that `end` closes, and where it ends.
@@ -133,10 +135,12 @@ class Bounds:
         """What the value's own end tag is: its end, if the call's end or another parameter follows and it quotes no call."""
         calls, parameters = open_
         behind = _past_space(buf, stop)
-        options = (*self._closing, self.param.begin)
+        if behind == len(buf) and not final:
+            return OPEN_QUESTION, at
+        options = self._follow
         found = match(buf, behind, options, final)
-        if behind == len(buf) or (found == NO and final and _cut_off(buf, behind, options)):
-            found = 0 if final else LATER
+        if final and (behind == len(buf) or (found == NO and _cut_off(buf, behind, options))):
+            found = 0
         if found == LATER:
             return OPEN_QUESTION, at
         closes = PARAMETER_CLOSES if parameters and not calls else QUOTED
@@ -182,7 +186,7 @@ class Bounds:
         behind = _past_space(buf, reached)
         if behind == len(buf):
             return (NO if final else LATER), at
-        return min(match(buf, behind, (self.param.begin, *self._closing), final), YES), reached
+        return min(match(buf, behind, self._follow, final), YES), reached
 
     def _quoted_parameter(self, buf: str, at: int, end: str, final: bool, line: bool, needs: Knows) -> tuple[int, int]:
         """A parameter outside of a call: the value's end tag may be missing before it."""
@@ -232,7 +236,7 @@ class Bounds:
         at = _past_space(buf, at)
         if at == len(buf):
             return YES if final else LATER
-        options = (*self._closing, self.param.begin)
+        options = self._follow
         found = match(buf, at, options, final)
         if found == LATER or (found == NO and final and _cut_off(buf, at, options)):
             return YES if final else LATER

@@ -83,6 +83,7 @@ class ValueReader:
         "_root",
         "_schema",
         "_sink",
+        "_slow",
         "_started",
         "_tags",
         "_text",
@@ -110,6 +111,7 @@ class ValueReader:
         self._kind = ""
         self._started = False  # the value's first character has been seen
         self._crlf = False  # the lines of the value end with CR LF
+        self._slow = False  # there is more to a value than text and its end tag
         self._nesting = 0
 
     def _value_cut_off(self, rest: str) -> None:
@@ -159,11 +161,31 @@ class ValueReader:
         kind = self._kind
         self._plain = not text and (kind in PLAIN or (kind in ("", "json") and is_plain(self._schema, self._root)))
         self._started = self._crlf = False
+        self._slow = bool(self._values.space) and self._text.buffered
         self._nesting = 0
 
     def _value(self, buf: str, pos: int, final: bool) -> int:
+        if self._started and not (final or self._slow) and buf.find(self._end[0], pos) < 0:
+            # Nearly every piece of a value comes this way. A last newline may belong to an end tag.
+            stop = len(buf)
+            if stop > pos and buf[stop - 1] == "\n":
+                stop -= 1
+            self._text.write(buf[pos:stop])
+            if self.status:
+                self.status = UNDECIDED if self._text.undecided else MORE
+            return ~stop
+        return self._value_at(buf, pos, final)
+
+    def _value_at(self, buf: str, pos: int, final: bool) -> int:
+        """Read on in a value in which a tag may stand, or which has just begun."""
         spec = self._values
-        self.status = UNDECIDED if self._text.undecided else MORE
+        ended = self._ended
+        if ended is not None:
+            self._ended = None
+            self._slow = self._crlf
+            self.status = MORE
+            at = pos + ended.offset
+            return self._at_bound(buf, pos, at, ended.kind, at + len(self._end))
         if not self._started:
             if pos == len(buf) or (spec.newline and buf[pos:] == "\r" and not final):
                 return ~pos
@@ -172,12 +194,8 @@ class ValueReader:
                 self._sink.arguments('"')
             if spec.newline and buf.startswith(_LINE_BREAKS, pos):
                 self._crlf = buf[pos] == "\r"
+                self._slow = self._slow or self._crlf
                 return pos + 1 + self._crlf
-        ended = self._ended
-        if ended is not None:
-            self._ended = None
-            at = pos + ended.offset
-            return self._at_bound(buf, pos, at, ended.kind, at + len(self._end))
         if spec.space and self._text.buffered:
             return self._nested_value(buf, pos, final)
         at = buf.find(self._end[0], pos)
@@ -191,10 +209,12 @@ class ValueReader:
     def _bound(self, buf: str, at: int, pos: int, final: bool) -> tuple[int, int]:
         """Whether the value, passed on up to `pos`, ends at `at`. Nearly always it does not: what stands there is text."""
         tags = self._tags
+        left = len(buf) - at
+        if left < len(self._end) and not final and self._end.startswith(buf[at:]):
+            return OPEN_QUESTION, at
         if not buf.startswith(tags, at) and not buf.startswith(self._end[:-1], at):
-            left = len(buf) - at
             rest = buf[at : at + NAME_LIMIT]
-            if final or not any(left < len(tag) and tag.startswith(rest) for tag in (self._end, *tags)):
+            if final or not any(left < len(tag) and tag.startswith(rest) for tag in tags):
                 return QUOTED, at
         before = at
         while before > pos and buf[before - 1] in " \t":
@@ -257,6 +277,7 @@ class ValueReader:
         """The value has ended at a place that was undecided: what came behind that is read again."""
         self._text.reread()
         self._ended = place
+        self._slow = True
         self.status = REREAD
         return pos
 
@@ -318,8 +339,10 @@ class ValueReader:
             stop -= 1
         if self._crlf and stop > pos and buf[stop - 1] == "\r":
             stop -= 1
-        self._text.write(buf[pos:stop])
-        self.status = UNDECIDED if self._text.undecided else MORE
+        text = self._text
+        text.write(buf[pos:stop])
+        if self.status:
+            self.status = UNDECIDED if text.undecided else MORE
         return ~stop
 
     def _before_prefix(self, buf: str, pos: int) -> int:

@@ -39,7 +39,8 @@ class Place:
 
 class ValueText:
     """The text of one value. `line`: it ends at the beginning of a line. `buffered`: it is held until it is whole. `skipped`: it
-    is read and left out. `calls`, `parameters`: how many calls, and parameters outside of calls, it quotes that are still open.
+    is read and left out. `undecided`: it may have ended already. `calls`, `parameters`: how many calls, and parameters outside
+    of calls, it quotes that are still open.
     """
 
     __slots__ = (
@@ -55,6 +56,7 @@ class ValueText:
         "line",
         "parameters",
         "skipped",
+        "undecided",
     )
 
     def __init__(self, sink: Sink) -> None:
@@ -66,6 +68,7 @@ class ValueText:
         self._places: list[Place] = []
         self._behind: str | None = None  # the little that has come since the last closing tags of a call
         self.line = True
+        self.undecided = False
         self.buffered = False
         self.skipped = False
         self.calls = 0
@@ -79,20 +82,23 @@ class ValueText:
         self._held.clear()
         self._forget()
 
-    @property
-    def undecided(self) -> bool:
-        """Whether the value may have ended already."""
-        return bool(self._places)
-
     def write(self, text: str) -> None:
         """The next part of the value."""
         if not text:
             return
         cut = text.rfind("\n")
         self.line = (cut >= 0 or self.line) and not text[cut + 1 :].strip(" \t")
+        if self.undecided or self._behind is not None:
+            self._write_quoted(text)
+        elif self.buffered:
+            self._put(text)
+        else:
+            self._sink.arguments(escape(text))
+
+    def _write_quoted(self, text: str) -> None:
         if self._behind is not None:
             self._behind = self._behind + text if len(self._behind) + len(text) <= NAME_LIMIT else None
-        if not self._places:
+        if not self.undecided:
             self._put(text)
             return
         self._undecided.append(text)
@@ -104,14 +110,15 @@ class ValueText:
     def mark(self, kind: int, before: str, tag: str, fillers: tuple[str, ...]) -> None:
         """Note that the value may end behind `before`, at `tag`; both are written. Closing tags in a row, with only `fillers`
         between, are one such place, or none behind the end of a call that is quoted."""
-        if self._places:
+        if self.undecided:
             self.write(before)
-            before, more = "", bool(self._places)
+            before, more = "", self.undecided
         else:
             more = self._sink.undecided > 0
         closes = kind in (LAST, LAST_AND_CALL)
         if more and not (closes and self._in_a_row(before, fillers)):
             self._places.append(Place(self._since + len(before), kind))
+            self.undecided = True
         self.write(before + tag)
         self._behind = "" if closes else None
 
@@ -140,6 +147,7 @@ class ValueText:
         self._places.clear()
         self._since = 0
         self._behind = None
+        self.undecided = False
 
     def nexts(self) -> list[tuple[Place, str]]:
         """The places at which a parameter may begin, and the text from there on up to now."""
@@ -152,6 +160,7 @@ class ValueText:
 
     def reread(self) -> None:
         """Forget what was undecided: it is read again. The calls it quoted are no longer open."""
+        self._sink.reread = self._since
         self._forget()
         self.calls = self.parameters = 0
 
@@ -169,7 +178,7 @@ class ValueText:
 
     def take(self) -> str:
         """The text that was held, now that the value is whole."""
-        if self._places:
+        if self.undecided:
             self.goes_on()
         text = "".join(self._held)
         self._held.clear()
