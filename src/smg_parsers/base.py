@@ -24,6 +24,8 @@ FAIL: Final = 2
 SWITCH: Final = 3
 RESUME: Final = 4
 SPILL: Final = 5
+UNDECIDED: Final = 6
+REREAD: Final = 7
 
 SPACE: Final = " \t\r\n"
 NAME_LIMIT: Final = 256
@@ -232,14 +234,18 @@ class Sink:
         "_policy",
         "_repaired",
         "_silent",
+        "_strict",
         "count",
         "ended",
+        "line",
         "open",
         "out",
         "reasoning",
+        "reread",
         "schemas",
         "spoken",
         "touched",
+        "undecided",
     )
 
     def __init__(
@@ -251,20 +257,26 @@ class Sink:
         *,
         any_tool: bool = False,
         silent: bool = False,
+        undecided: int = 0,
+        strict: bool = False,
     ) -> None:
         self.out: list[Piece] = []
         self.schemas = schemas
         self.open = False
         self.ended = False  # the last call is complete
         self.touched = False
+        self.line = True  # the region that was opened last began at the beginning of a line
         self.reasoning = False
         self.count = 0
+        self.reread = 0  # characters, the last that were read, that are to be read again
+        self.undecided = undecided  # characters that may yet be held back because a value may have ended before them
         self.spoken = 0  # characters of the answer so far, counted where the family has citations
         self._cited: tuple[int, tuple[str, ...]] | None = None  # where cited words began, and their sources
         self._policy = policy
         self._malformed = malformed
         self._any_tool = any_tool
         self._silent = silent
+        self._strict = strict
         self._name = ""
         self._repaired = False
         self._id = call_id
@@ -278,6 +290,10 @@ class Sink:
     def offered(self, name: str) -> bool:
         """Whether this is certainly a tool's name. Grammars ask this where no marker says that a call begins."""
         return self._any_tool if self.schemas is None else name in self.schemas
+
+    def trusted(self, name: str) -> bool:
+        """Whether a call without its wrapper may be one of this tool: it is offered, or that is not known and need not be."""
+        return not self._strict if self.schemas is None else name in self.schemas
 
     def schema(self, name: str) -> Schema:
         """The tool's parameter schema, empty when there is none."""
@@ -344,6 +360,11 @@ class Sink:
         self.abandon()
         self.touched = self.ended = True
 
+    def leave(self) -> None:
+        """The arguments are over, and are none: the call has no end, and what closes it is not text."""
+        self.abandon()
+        self.touched = self.ended = True
+
     def abandon(self) -> None:
         """The call stops here without having ended."""
         if not self._muted:
@@ -357,7 +378,8 @@ class Grammar(Protocol):
     status: int
     """`MORE` (the region goes on), `DONE` (it is over), `FAIL` (this is no call, or no longer one), `SWITCH` (it was a
     header, and `Sink.reasoning` now says whether the text behind it is reasoning), `RESUME` (it was a mark, which is
-    dropped; the text around it goes on) or `SPILL` (what was read since the last call is text; the region goes on)."""
+    dropped; the text around it goes on), `SPILL` (what was read since the last call is text; the region goes on), `UNDECIDED`
+    (the region goes on, and from this step on what is read may have to be read again) or `REREAD` (so it is)."""
 
     def step(self, buf: str, pos: int, final: bool) -> int:
         """Make one transition at `pos`.
@@ -379,7 +401,8 @@ class CallSpec(Protocol):
 
     A spec may also have `closers`: markers that close its calls. A closer that comes late behind a finished call, or that
     is cut off by the end of the output, is not passed on as text. It may also have `ends`, the closers after which no
-    further closer is expected; without the field, these are all closers.
+    further closer is expected; without the field, these are all closers. Those of its `opens` that are `unwrapped`
+    are tags that prose may hold: they count outside of code only, and where calls have a wrapper too, at a line's beginning.
     """
 
     @property

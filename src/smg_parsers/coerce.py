@@ -70,6 +70,12 @@ def property_names(schema: Schema) -> frozenset[str] | None:
     return frozenset(name for properties in listed for name in properties) if listed else None
 
 
+def required_names(schema: Schema) -> frozenset[str]:
+    """The names of the arguments that a tool's schema requires."""
+    required = schema.get("required")
+    return frozenset(name for name in required if isinstance(name, str)) if isinstance(required, list) else frozenset()
+
+
 def item_schema(schema: Schema, root: Schema) -> Schema:
     """The schema of a list's items; empty if there is none."""
     for part in _unfold(schema, root):
@@ -140,7 +146,7 @@ def coerce_json(value: str, schema: Schema, root: Schema) -> str:
         return coerce(json.loads(value), schema, root)
     if kind == "number" and "integer" in types:
         return integer(value) or value
-    if "string" in types and kind in ("integer", "number", "boolean", "null"):
+    if "string" in types and kind in ("integer", "number", "boolean"):
         return quote(value)
     return value
 

@@ -29,10 +29,10 @@ class Tables:
     dropped), text, reasoning that has just begun, reasoning, text right behind a call, text behind a call that has not
     been closed, and the same if no text came before that call. `quiet` are the same sets without calls, for requests
     without tools. `roles` says what a marker does to reasoning, `calls` which spec it opens; `closers` are the markers that
-    close calls.
+    close calls. `unwrapped` are the tags of calls that may stand in prose, and whether they count at a line's beginning only.
     """
 
-    __slots__ = ("calls", "closers", "quiet", "roles", "sets")
+    __slots__ = ("calls", "closers", "quiet", "roles", "sets", "unwrapped")
 
     def __init__(self, family: Family) -> None:
         thinking = family.thinking
@@ -43,24 +43,36 @@ class Tables:
         # A fence closes calls too, but behind them it more often opens a block of code.
         closers = [marker for spec in family.calls for marker in getattr(spec, "closers", ()) if marker != CODE_FENCE]
         self.closers = tuple(dict.fromkeys(closers))
+        self.unwrapped: dict[str, bool] = {
+            marker: bool(getattr(spec, "closes", ()))
+            for spec in family.calls
+            for marker in getattr(spec, "unwrapped", ())
+        }
         early = [marker for spec in family.calls for marker in spec.opens]
         late = [marker for spec in family.calls if not spec.at_start for marker in spec.opens]
         dropped = (*thinking.breaks, *family.drops)
-        self.sets = _sets(thinking, dropped, early, late, self.closers)
+        self.sets = _sets(thinking, dropped, early, late, self.closers, fenced=bool(self.unwrapped))
         headers = [marker for marker in early if self.calls[marker].headers]
         self.quiet = _sets(thinking, dropped, headers, headers, ())
 
 
 def _sets(
-    thinking: Thinking, dropped: Sequence[str], early: Sequence[str], late: Sequence[str], closers: Sequence[str]
+    thinking: Thinking,
+    dropped: Sequence[str],
+    early: Sequence[str],
+    late: Sequence[str],
+    closers: Sequence[str],
+    *,
+    fenced: bool = False,
 ) -> tuple[MarkerSet, ...]:
-    fences = (CODE_FENCE,) if thinking.opens and not thinking.interleaved else ()
+    fences = (CODE_FENCE,) if fenced or (thinking.opens and not thinking.interleaved) else ()
+    thought = fences if fenced else ()
     text = MarkerSet((*thinking.opens, *fences, *dropped, *late))
     return (
         MarkerSet((*thinking.opens, *fences, *thinking.closes, *dropped, *early)),
         text,
-        MarkerSet((*thinking.opens, *thinking.closes, *dropped, *late)),
-        MarkerSet((*thinking.closes, *dropped, *late)),
+        MarkerSet((*thinking.opens, *thought, *thinking.closes, *dropped, *late)),
+        MarkerSet((*thought, *thinking.closes, *dropped, *late)),
         text,
         MarkerSet((*thinking.opens, *fences, *thinking.closes, *dropped, *late, *closers)),
         MarkerSet((*thinking.opens, *fences, *thinking.closes, *dropped, *early, *closers)),
@@ -98,7 +110,7 @@ class Family(Checked):
         if not self.name.strip():
             raise InvalidFamily("Family.name is empty")
         for at, spec in enumerate(self.calls):
-            for name in ("opens", "closers", "ends"):
+            for name in ("opens", "closers", "ends", "unwrapped"):
                 of_kind(f"Family.calls[{at}].{name}", tuple[str, ...], getattr(spec, name, ()))
         object.__setattr__(self, "tables", Tables(self))
 

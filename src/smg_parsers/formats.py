@@ -23,6 +23,8 @@ from smg_parsers.tool_xml_tags import Tag
 HERMES: Final = JsonCalls(opens=("<tool_call>",), closes=("</tool_call>",))
 QWEN_XML: Final = XmlCalls(
     opens=("<tool_call>", "<function="),
+    unwrapped=("<function=",),
+    misspelt=("<function ", "<function:"),
     closes=("</tool_call>",),
     call=Tag("<function="),
     close="</function>",
@@ -69,7 +71,8 @@ def dsml(block: str, invoke: str = "invoke", parameter: str = "parameter", word:
     """DeepSeek's markup language, whose tag names differ from version to version."""
     bar = f"｜{word}｜"
     return XmlCalls(
-        opens=(f"<{bar}{block}>",),
+        opens=(f"<{bar}{block}>", f"<{bar}{invoke}"),
+        unwrapped=(f"<{bar}{invoke}",),
         closes=(f"</{bar}{block}>",),
         call=Tag(f"<{bar}{invoke}", attribute="name"),
         close=f"</{bar}{invoke}>",
@@ -183,6 +186,7 @@ KIMI_K3: Final = XmlCalls(
 )
 MINICPM5: Final = XmlCalls(
     opens=("<function ",),
+    unwrapped=("<function ",),
     call=Tag("<function ", attribute="name"),
     close="</function>",
     param=Tag("<param", attribute="name"),
@@ -224,6 +228,15 @@ LFM2: Final = PythonCalls(
     opens=("<|tool_call_start|>",),
     closes=("<|tool_call_end|>",),
     json=JsonCalls(opens=("<|tool_call_start|>",), closes=("<|tool_call_end|>",)),
+)
+LLAMA4: Final = (
+    PythonCalls(
+        opens=("<|python_start|>",),
+        closes=("<|python_end|>",),
+        json=JsonCalls(opens=("<|python_start|>",), closes=("<|python_end|>",)),
+    ),
+    PYTHON_LIST,
+    JsonCalls(opens=("{",), at_start=True, strict=True),
 )
 INKLING: Final = TypedBlocks(
     json=JsonCalls(

@@ -41,6 +41,7 @@ _WORDS: Final = {
 """Words in any case of letters. JSON has no numbers that are none, so these are null."""
 _COMMENTS: Final = ("//", "/*")
 _COMMENT_ENDS: Final = {"//": "\n", "/*": "*/"}
+_BEHIND_STRING: Final = ",}]\"'{[:"
 _LATER: Final = -1
 _NO: Final = -2
 
@@ -50,7 +51,7 @@ class LenientJsonReader:
     and `mend` or `refuse` has to be called. `mended`: there was a repair.
 
     `closes` are the markers that can stand behind the value: before one of them missing brackets are closed. `lenient`:
-    repairs need no permission.
+    repairs need no permission. `escaped`: every quote in a string is escaped.
     """
 
     __slots__ = (
@@ -58,6 +59,7 @@ class LenientJsonReader:
         "_comma",
         "_comment",
         "_copied",
+        "_escaped",
         "_key",
         "_lenient",
         "_long",
@@ -69,15 +71,18 @@ class LenientJsonReader:
         "done",
         "fault",
         "mended",
+        "opens",
     )
 
-    def __init__(self, closes: tuple[str, ...] = (), *, lenient: bool = False) -> None:
+    def __init__(self, closes: tuple[str, ...] = (), *, lenient: bool = False, escaped: bool = False) -> None:
         self.done = False
         self.bad = False
         self.fault = False
         self.mended = False
+        self.opens = ""  # the value's first character, if it is a bracket or a quote
         self._closes = closes
         self._lenient = lenient
+        self._escaped = escaped
         self._nesting: list[bool] = []  # one entry per open container: whether it is an object
         self._state = _VALUE
         self._key = False  # the string that is open is a member's name
@@ -181,7 +186,8 @@ class LenientJsonReader:
         return self._mend(buf, slash, "\\\\", slash + 1)
 
     def _quote(self, buf: str, at: int, final: bool) -> int:
-        """The end of a string. A single quote may be an apostrophe: behind a real one stands what can follow a string."""
+        """The end of a string, behind which stands what can follow one: a single quote may be an apostrophe, and a double one
+        may not have been escaped. Where a quote or a bracket follows, a comma is missing, which has no single meaning."""
         if self._mark == "'":
             wanted = ":" if self._key else ",}]" if self._nesting else ",:}]"
             told = self._follows(buf, at + 1, wanted, final)
@@ -190,6 +196,13 @@ class LenientJsonReader:
             if told == _NO:
                 return at + 1
             self._write(buf, at, '"', at + 1)
+        elif self._nesting and not (self._key or self._escaped):
+            behind = buf[at + 1 : at + 2]
+            told = at if behind and behind in ",}]" else self._follows(buf, at + 1, _BEHIND_STRING, final)
+            if told == _LATER:
+                return ~at
+            if told == _NO:
+                return self._mend(buf, at, '\\"', at + 1)
         if self._key:
             self._state = _COLON
         else:
@@ -234,6 +247,7 @@ class LenientJsonReader:
         return self._odd(buf, at, final) if end == at else self._bare_value(buf, at, end, final)
 
     def _string_begins(self, at: int, mark: str, *, key: bool) -> int:
+        self.opens = self.opens or '"'
         self._state, self._mark, self._key = _STRING, mark, key
         return at + 1
 
@@ -241,6 +255,7 @@ class LenientJsonReader:
         if len(self._nesting) >= MAX_DEPTH:
             return self._fail(buf, at)
         self._item(buf, at)
+        self.opens = self.opens or char
         self._nesting.append(char == "{")
         self._state = _FIRST_KEY if char == "{" else _FIRST_VALUE
         return at + 1
@@ -450,6 +465,11 @@ _STATES: Final[tuple[Callable[[LenientJsonReader, str, int, bool], int], ...]] =
 def _past_space(buf: str, pos: int) -> int:
     found = _SPACES.match(buf, pos)
     return found.end() if found else pos
+
+
+def are_arguments(reader: LenientJsonReader) -> bool:
+    """Whether the value that was read can be a call's arguments: an object, or a text that holds them."""
+    return reader.opens in ("{", '"')
 
 
 def pass_arguments(reader: LenientJsonReader, sink: Sink, buf: str, pos: int, final: bool) -> int:

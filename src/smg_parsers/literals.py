@@ -100,6 +100,7 @@ class LiteralReader:
         "_held",
         "_mark",
         "_outside",
+        "_quoted",
         "_raw",
         "_state",
         "_token",
@@ -124,6 +125,7 @@ class LiteralReader:
         self._raw = False  # the string that is open has no escapes
         self._formatted = False  # braces in it stand for values, which are not known
         self._forgot = False  # a mark in it was text, because its escape had been forgotten
+        self._quoted = 0  # strings that the open one quotes, and that are still open
         self._groups: list[
             tuple[int, list[str]]
         ] = []  # round brackets that may be no tuple: how deep, and `out` outside
@@ -187,6 +189,7 @@ class LiteralReader:
         if not mark:
             return ~pos
         letters = buf[pos:begin].lower()
+        self._quoted = 0
         self._mark, self._raw, self._formatted, self._forgot = mark, "r" in letters, "f" in letters, False
         self._state = _STRING
         return begin + len(mark)
@@ -289,7 +292,7 @@ class LiteralReader:
             if end < pos:
                 end = buf.find(mark, pos)
                 end = size if end < 0 else end
-            slash = buf.find("\\", pos, end) if self._dialect.python else -1
+            slash = buf.find("\\", pos, end) if self._dialect.python or mark == '"' else -1
             if slash >= 0 and not (self._formatted and _BRACES.search(buf, pos, slash)):
                 self._emit(buf[pos:slash])
                 after = self._escaped(buf, slash, final)
@@ -330,7 +333,7 @@ class LiteralReader:
         at = behind
         while at < len(buf) and buf[at] in SPACE:
             at += 1
-        if at == behind or self._forgot:
+        if at == behind or self._forgot or not self._dialect.python:
             return 0
         mark = self._string_mark(buf, at, final)[1]
         return None if mark is None else at - behind if mark else 0
@@ -365,16 +368,22 @@ class LiteralReader:
 
     def _closes(self, buf: str, after: int, final: bool) -> bool | None:
         """Whether this mark closes the string. Models forget to escape marks; behind a real one stands a separator or bracket."""
-        if not self._dialect.python:
-            return True
         size = len(buf)
         limit = min(size, after + LOOKAHEAD)
         at = after
         while at < limit and buf[at] in SPACE:
             at += 1
-        if at == size:
-            return True if final or at - after >= LOOKAHEAD else None
-        return at - after >= LOOKAHEAD or buf[at] in ",)]}:"
+        if at == size and not final and at - after < LOOKAHEAD:
+            return None
+        follows = at == size or at - after >= LOOKAHEAD or buf[at] in ",)]}:"
+        if self._dialect.python or self._mark == '"':
+            return follows
+        # Marks that cannot be escaped: one that nothing closing follows opens a string that this one quotes.
+        if follows and self._quoted:
+            self._quoted -= 1
+            return False
+        self._quoted += not follows
+        return follows
 
     def _escaped(self, buf: str, slash: int, final: bool) -> int:
         if slash + 1 >= len(buf):

@@ -21,6 +21,7 @@ from smg_parsers.base import (
     SPACE,
     SPILL,
     SWITCH,
+    UNDECIDED,
     CallSpec,
     Grammar,
     MalformedCalls,
@@ -40,11 +41,15 @@ from smg_parsers.models import family as family_named
 HOLD_LIMIT: Final = 8192
 """Default for `hold_limit`: longest header, in characters, that may be held back until it proves to be a call."""
 
+UNDECIDED_LIMIT: Final = 1 << 18
+"""Default for `undecided_limit`: how much is held back in one output while a value may have ended or not, in characters."""
+
 _ALPHABET: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _START, _TEXT, _ENTERED, _REASONING, _AFTER, _OWED, _OWED_EARLY = range(7)
 """The situations, in the order of `family.Tables.sets`."""
 _OWED_LIMIT: Final = 256
 """How far behind a finished call its closing markers are still looked for, in characters."""
+_PLAIN: Final = (_TEXT, _REASONING)
 _FRESH: Final = (_START, _ENTERED, _AFTER)
 _AROUND_CALLS: Final = SPACE + "`}])"
 _QUOTES: Final = "`'\"“‘«"
@@ -74,6 +79,13 @@ def _one_of(option: str, value: str, allowed: object) -> None:
         raise ValueError(f"{option} is {value!r}, which is none of {', '.join(get_args(allowed))}")
 
 
+def _spaced(last: str, space: str) -> str:
+    """The end of a text to which white space is added: a character, whether a line break follows it, and the last character."""
+    before = last.rstrip()
+    behind = last[len(before) :] + space
+    return before[-1:] + ("\n" if "\n" in behind else "") + behind[-1:].strip("\n")
+
+
 class Options(TypedDict, total=False):
     """The keyword arguments of `Parser`, which describes them."""
 
@@ -86,12 +98,15 @@ class Options(TypedDict, total=False):
     any_tool: bool
     keep_calls: bool
     hold_limit: int
+    undecided_limit: int
+    strict: bool
 
 
 class Parser:
     """Reads one output of one model. Call `feed` with text as it arrives, then `finish`; use a new parser for each output."""
 
     __slots__ = (
+        "_again",
         "_before",
         "_cites",
         "_fast",
@@ -106,6 +121,7 @@ class Parser:
         "_owed",
         "_owing",
         "_places",
+        "_plain",
         "_raw",
         "_raw_size",
         "_sets",
@@ -129,6 +145,8 @@ class Parser:
         any_tool: bool = False,
         keep_calls: bool = False,
         hold_limit: int = HOLD_LIMIT,
+        undecided_limit: int = UNDECIDED_LIMIT,
+        strict: bool = False,
     ) -> None:
         """A parser for one output.
 
@@ -141,7 +159,9 @@ class Parser:
         arguments that are only nearly JSON: `repair` reads it and marks its `CallEnd`, `text` stops the call there, `error`
         raises `MalformedCall`. Where no marker opens a call, only the name of a known tool begins one; with `any_tool`, any
         name does if the tools are not known. With `keep_calls`, calls are passed on as text, unchanged, and only reasoning is
-        separated. `hold_limit` is the longest header that is held back, in characters.
+        separated. `hold_limit` is the longest header that is held back, in characters. `undecided_limit` is how much of one
+        output is held back, at most, while a value that quotes calls may have ended or not: beyond it, it goes on. A call
+        without its wrapper counts only for an offered tool; with `strict`, it does not count if the tools are not known.
         """
         _one_of("unknown_tools", unknown_tools, UnknownTools)
         _one_of("malformed_calls", malformed_calls, MalformedCalls)
@@ -154,6 +174,8 @@ class Parser:
             malformed_calls,
             any_tool=any_tool,
             silent=keep_calls,
+            undecided=undecided_limit,
+            strict=strict,
         )
         tables = family.tables
         self._sets = tables.quiet if schemas is not None and not schemas else tables.sets
@@ -166,6 +188,7 @@ class Parser:
         self._grammar: Grammar | None = None
         self._raw: list[str] = []
         self._raw_size = 0
+        self._again = ""  # what was read while a value may have ended or not, and is to be read again
         self._before = 0
         self._begin(family.thinking.opens_in_prompt if in_reasoning is None else in_reasoning)
 
@@ -181,6 +204,7 @@ class Parser:
             ""  # the last text or reasoning returned; before white space alone stands a character of what came earlier
         )
         self._situation = _START
+        self._plain = False
         self._markers = self._sets[0]
         self._enter(_ENTERED if inside else _START)
         if self.family.headed and not inside:
@@ -208,7 +232,11 @@ class Parser:
                 if first in text:
                     break
             else:
-                if text:
+                if self._plain and text and not text.isspace():
+                    # What `_emit` does, without a call: nearly every piece comes this way.
+                    self._last = text
+                    out.append(Reasoning(text) if self._sink.reasoning else Text(text))
+                elif text:
                     self._emit(text)
                 return out
         held = self._held
@@ -232,7 +260,7 @@ class Parser:
         if grammar is None:
             self._emit((self._gap or "") + rest)
         elif self._keeps and self._sink.count > self._before:
-            self._keep(rest)
+            self._keep("".join(self._raw) + rest)
         elif self._sink.open:
             grammar.finish(rest)
         else:
@@ -286,6 +314,10 @@ class Parser:
                 self._held = buf[~reached:]
                 return
             pos = reached
+            if self._again:
+                buf, pos, self._again = self._again + buf[pos:], 0, ""
+                size = len(buf)
+                self._places.clear()
             if pos == size and self._grammar is None:
                 return
 
@@ -293,7 +325,7 @@ class Parser:
         if not text:
             return
         sink = self._sink
-        self._last = self._last.strip()[-1:] + text if text.isspace() else text
+        self._last = _spaced(self._last, text) if text.isspace() else text
         if self._cites and not sink.reasoning:
             sink.spoken += len(text)
         sink.out.append(Reasoning(text) if sink.reasoning else Text(text))
@@ -309,6 +341,7 @@ class Parser:
     def _enter(self, situation: int) -> None:
         self._situation = situation
         self._markers = self._sets[situation]
+        self._plain = situation in _PLAIN and not self._cites
 
     def _outside(self, buf: str, pos: int, final: bool) -> int:
         """Text or reasoning, up to the next marker."""
@@ -333,13 +366,10 @@ class Parser:
                 self._gap = ""
         elif spec is None:
             self._close_gap()
-            if marker == CODE_FENCE:
-                self._fenced = not self._fenced
-                self._emit(marker)
-            elif self._quoted(marker):
-                self._emit(marker)
-            else:
-                self._turn(marker)
+            self._mark(marker)
+        elif marker in self.family.tables.unwrapped and self._is_prose(marker):
+            self._close_gap()
+            self._emit(marker)
         else:
             if self._cites and isinstance(spec, CitationMarks):
                 self._close_gap()
@@ -350,6 +380,16 @@ class Parser:
             self._spec = spec
             self._grammar = spec.begin(marker, self._sink)
         return at + len(marker)
+
+    def _mark(self, marker: str) -> None:
+        """A marker that is no call's: a code fence, or one of reasoning."""
+        if marker == CODE_FENCE:
+            self._fenced = not self._fenced
+            self._emit(marker)
+        elif self._quoted(marker):
+            self._emit(marker)
+        else:
+            self._turn(marker)
 
     def _past_gap(self, buf: str, pos: int, final: bool) -> int:
         """Read white space behind a call, which is dropped if another call follows. Returns -1 if more text is needed."""
@@ -377,6 +417,17 @@ class Parser:
         before = self._last[-1:] or "\n"
         return self._fenced or before in _QUOTES or (self._thought and before != "\n")
 
+    def _is_prose(self, marker: str) -> bool:
+        """Whether a tag that calls have inside a wrapper only stands in a sentence, or in code."""
+        last = self._last
+        before = last.rstrip()
+        behind = last[len(before) :]
+        begins = self._gap is not None or self._situation in _FRESH or not before or "\n" in behind
+        self._sink.line = begins
+        if self._fenced or begins:
+            return self._fenced
+        return self.family.tables.unwrapped[marker] or (not behind and before.endswith(tuple(_QUOTES)))
+
     def _turn(self, marker: str) -> None:
         """Enter or leave reasoning, as the marker says."""
         sink = self._sink
@@ -386,6 +437,7 @@ class Parser:
             if not opens and marker in self.family.drops:
                 return
             sink.reasoning = opens
+            self._fenced = False
             self._thought = self._thought or opens
             self._enter(_ENTERED if opens else _START)
 
@@ -397,6 +449,9 @@ class Parser:
             return pos
         reached = grammar.step(buf, pos, final)
         at = reached if reached >= 0 else ~reached
+        status = grammar.status
+        if status >= UNDECIDED:
+            return self._in_doubt(buf, pos, reached, at)
         if self._keeps and sink.count > self._before:
             self._keep("".join(self._raw) + buf[pos:at])
             sink.touched = False
@@ -410,7 +465,6 @@ class Parser:
                 return self._give_up(buf, pos, pos + self._limit - self._raw_size)
             self._raw.append(buf[pos:at])
             self._raw_size += at - pos
-        status = grammar.status
         if status == MORE:
             return reached
         if status == SPILL:
@@ -423,6 +477,20 @@ class Parser:
         if status == FAIL or (status == DONE and sink.count == self._before):
             return self._give_up(buf, at, at)
         self._leave(status)
+        return at
+
+    def _in_doubt(self, buf: str, pos: int, reached: int, at: int) -> int:
+        """Keep what may have to be read again, and what has to be."""
+        self._raw.append(buf[pos:at])
+        self._raw_size += at - pos
+        again = self._sink.reread
+        if not again:
+            return reached
+        self._sink.reread = 0
+        raw = "".join(self._raw)
+        self._again = raw[len(raw) - again :]
+        self._raw = [raw[: len(raw) - again]]
+        self._raw_size -= again
         return at
 
     def _give_up(self, buf: str, pos: int, at: int) -> int:

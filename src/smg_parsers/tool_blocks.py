@@ -7,6 +7,7 @@ Does not know: which model writes which markers; that is `BlockCalls`, `HarmonyC
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
@@ -26,10 +27,13 @@ from smg_parsers.base import (
     skip_space,
 )
 from smg_parsers.checked import Checked
-from smg_parsers.lenient_json import LenientJsonReader, pass_arguments
+from smg_parsers.lenient_json import LenientJsonReader, are_arguments, pass_arguments
 from smg_parsers.tool_json import JsonCalls
 from smg_parsers.tool_xml_tags import Tag, read_tag
 
+_CHANGED_ID: Final = re.compile(r"(?:functions?[._:-])?((.+?)[._:-]?\d*)")
+_FOREIGN_ID: Final = re.compile(r"(?:call|toolu|chatcmpl-tool|fc)[_-]")
+"""Ids as other APIs make them, which clients put in the place of Kimi's own."""
 HEADER_LIMIT: Final = 2 * NAME_LIMIT
 """Longest message header, in characters."""
 
@@ -67,7 +71,10 @@ class _Reader:
         if not reader.done:
             return ~end
         self._json_reader = None
-        self._sink.end()
+        if are_arguments(reader):
+            self._sink.end()
+        else:
+            self._sink.leave()
         return end
 
     def _nothing(self, pos: int) -> int:
@@ -197,6 +204,13 @@ class BlockReader(_Reader):
         if not name:
             return reached if reached < 0 else self._fail(reached)
         self._name, self._given = _identity(name) if spec.identity else (name, "")
+        if spec.identity and not self._sink.known(self._name):
+            self._name = _offered(name, self._sink) or self._name
+            if _FOREIGN_ID.match(name) and not self._sink.known(self._name):
+                # The name stands in the arguments.
+                self._inner = JsonCalls(opens=(spec.header.begin,), closes=spec.closers).begin(" ", self._sink)
+                self._state = _REGION
+                return reached
         if spec.line:
             self._state = _AFTER_HEADER
             return reached
@@ -318,6 +332,13 @@ def _identity(written: str) -> tuple[str, str]:
     if not colon or not index.isdigit():
         name, written = written, ""
     return name.removeprefix("functions."), written
+
+
+def _offered(written: str, sink: Sink) -> str:
+    """The offered tool that an id names which a client has changed (`functions_get_weather_1`); empty if there is none."""
+    found = _CHANGED_ID.fullmatch(written)
+    names = (found[1], found[2], written) if found else (written,)
+    return next((name for name in names if name and sink.offered(name)), "")
 
 
 HARMONY_MESSAGE: Final = "<|message|>"

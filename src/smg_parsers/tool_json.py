@@ -15,7 +15,7 @@ from typing import Final
 
 from smg_parsers.base import DONE, FAIL, LOOKAHEAD, MORE, NAME_LIMIT, SPACE, SPILL, Grammar, Sink, match, skip_space
 from smg_parsers.checked import Checked
-from smg_parsers.lenient_json import LenientJsonReader, mended_json, pass_arguments
+from smg_parsers.lenient_json import LenientJsonReader, are_arguments, mended_json, pass_arguments
 from smg_parsers.literals import PYTHON, LiteralReader
 from smg_parsers.partial_json import JsonScanner, is_json
 
@@ -24,6 +24,7 @@ ARGUMENTS: Final = ("arguments", "parameters", "args")
 IDS: Final = ("id", "tool_call_id")
 _KEYS: Final = frozenset((*NAMES, *ARGUMENTS, *IDS, "type", "index"))
 _QUOTES: Final = ('"', "'")
+_FENCES: Final = ("```json", "```")
 QUOTED_LIMIT: Final = 1 << 20
 """Longest arguments that are written as a JSON string and so have to be seen whole, in characters."""
 
@@ -108,6 +109,7 @@ class JsonEnvelope:
         "_spec",
         "_spent",
         "_state",
+        "_stray",
         "_text",
         "status",
     )
@@ -132,6 +134,8 @@ class JsonEnvelope:
         self._begun = not spec.strict  # it is certain that this is a call, or a list of calls
         self._early: str | None = None  # arguments that came before the name
         self._mended = False  # they had to be mended
+        fenced = any(close.startswith("`") for close in spec.closes)
+        self._stray = "" if not spec.closes else "}]" if fenced else "}]`"  # what may stand before a closing marker
 
     def prime(self, char: str) -> None:
         """Take the bracket that was part of the opening marker."""
@@ -161,6 +165,7 @@ class JsonEnvelope:
         """End the region: what stands at `pos` is not part of a call. A call that is open is abandoned."""
         if self._sink.open:
             self._sink.abandon()
+        self._text.clear()  # what was gathered is text now, and no part of a later call
         if self._spec.lines and not self._listed and self._objects:
             self._state, self.status = _BAD_LINE, SPILL
         else:
@@ -188,6 +193,10 @@ class JsonEnvelope:
         self._state = _START
 
     def _start(self, buf: str, pos: int, final: bool) -> int:
+        if buf[pos] == "`" and self._spec.closes and not (self._listed or self._objects or self._spec.strict):
+            found = match(buf, pos, _FENCES, final)
+            if found != -2:
+                return ~pos if found == -1 else pos + len(_FENCES[found])
         if buf[pos] == "[" and not self._listed:
             self._listed = True
         elif buf[pos] == "{":
@@ -259,7 +268,7 @@ class JsonEnvelope:
 
     def _value(self, buf: str, pos: int, final: bool) -> int:
         char = buf[pos]
-        self._reader = LenientJsonReader(self._spec.closes, lenient=self._spent)
+        self._reader = LenientJsonReader(self._spec.closes, lenient=self._spent, escaped=self._spec.python)
         if self._spec.keyed and not self._nested:
             self._next_call()
             self._name = self._key
@@ -336,8 +345,11 @@ class JsonEnvelope:
         if not reader.done:
             return ~end
         self._state = _AFTER
-        if self._name:
+        if self._name and are_arguments(reader):
             self._call_over()
+        elif self._name:
+            self._sink.leave()
+            self._spent = True
         else:
             self._early = "".join(self._text)
             self._mended = self._mended or reader.mended
@@ -421,7 +433,7 @@ class JsonEnvelope:
         limit = min(size, pos + LOOKAHEAD)
         closes = self._spec.closes
         at = pos
-        while at < limit and (buf[at] in SPACE or (closes and buf[at] in "}]")):
+        while at < limit and (buf[at] in SPACE or buf[at] in self._stray):
             at += 1
         if at == size and not final:
             return ~pos

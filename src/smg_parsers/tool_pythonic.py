@@ -73,7 +73,7 @@ class RecordCalls(Checked):
 
     def begin(self, marker: str, sink: Sink) -> Grammar:
         """See `CallSpec.begin`."""
-        dialect = LiteralSyntax(marks=(self.mark,), python=False, loose=True)
+        dialect = LiteralSyntax(marks=(self.mark, '"'), python=False, loose=True)
         bare = marker == _RECORD
         return PythonReader(self.closes, sink, "{", "}", ":", dialect, listed=False, bare=bare)
 
@@ -237,12 +237,12 @@ class PythonReader:
         """Read the name of an argument, or the end of the arguments."""
         if buf[pos] == self._end:
             return self._call_over(pos)
-        mark = self._dialect.marks[0]
-        found = match(buf, pos, (mark,), final) if self._equals == ":" else -2
+        marks = self._dialect.marks
+        found = match(buf, pos, marks, final) if self._equals == ":" else -2
         if found == -1:
             return ~pos
-        if found == 0:
-            return self._quoted_key(buf, pos, pos + len(mark), mark)
+        if found >= 0:
+            return self._quoted_key(buf, pos, pos + len(marks[found]), marks[found])
         at = self._word(buf, pos)
         if at < 0:
             return ~pos
@@ -261,9 +261,12 @@ class PythonReader:
         return end + len(mark)
 
     def _equals_sign(self, buf: str, pos: int, final: bool) -> int:
-        if buf[pos] != self._equals:
+        other = buf[pos] != self._equals
+        if other and (self._equals != ":" or buf[pos] != "="):
             return self._fail(pos)
         if self._first and not self._start():
+            return self._fail(pos)
+        if other and not self._sink.repair():
             return self._fail(pos)
         if self._first:
             self._root = self._sink.schema(self._name)

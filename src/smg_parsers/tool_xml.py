@@ -9,23 +9,36 @@ Does not know: which model writes which tags; that is `XmlCalls`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from smg_parsers.base import DONE, FAIL, LOOKAHEAD, MORE, NAME_LIMIT, SPACE, Grammar, Schema, Sink, match, skip_space
+from smg_parsers.base import (
+    DONE,
+    LOOKAHEAD,
+    MORE,
+    NAME_LIMIT,
+    SPACE,
+    Grammar,
+    Sink,
+    match,
+    skip_space,
+)
 from smg_parsers.checked import Checked
-from smg_parsers.coerce import coerce, is_text, partial, property_names, property_schema, types_of, unquoted
-from smg_parsers.lenient_json import LenientJsonReader, pass_arguments
-from smg_parsers.literals import escape, quote
+from smg_parsers.coerce import (
+    property_names,
+    required_names,
+)
+from smg_parsers.lenient_json import LenientJsonReader, are_arguments, pass_arguments
+from smg_parsers.literals import quote
 from smg_parsers.tool_json import JsonCalls
-from smg_parsers.tool_xml_ends import ENDS, MISSING, OPEN_QUESTION, QUOTED, YES, Bounds
-from smg_parsers.tool_xml_tags import SELF_CLOSED, Tag, elements_to_json, read_tag, written_once
-
-VALUE_LIMIT: Final = 1 << 20
-"""Longest value that is held until it is whole, in characters; a longer one is taken for a string and streamed."""
-_NAME: Final = re.compile(r"[\w.-]+")
+from smg_parsers.tool_xml_ends import (
+    YES,
+    Bounds,
+)
+from smg_parsers.tool_xml_kinds import kind_of
+from smg_parsers.tool_xml_tags import SELF_CLOSED, Tag, read_tag, written_once
+from smg_parsers.tool_xml_value_reader import ValueReader
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +50,10 @@ class XmlCalls(Checked):
     wrapper; texts `behind` may follow a call. `newline`: one newline is removed from each side of a value. `cdata`: values may
     be wrapped in CDATA. `space` is MiniMax M3's prefix of every tag, with which values nest as elements. `body`: a call's body
     may be JSON between these two markers (which may be empty). `json`: a whole region or a whole call may be JSON. `words`: any
-    word may stand where a filler may. `inline`: parameters follow one another on one line. `quoted`: a string may be written as
-    JSON. `doubled`: a name that is no tool's may be a tool's written twice (`f.f`).
+    word may stand where a filler may. `inline`: parameters follow one another on one line. `unwrapped`: see `CallSpec`; what
+    begins so is a call of an offered tool and has a parameter or an end, or it is text. `misspelt`:
+    how models write `call.begin` by mistake. `quoted`: a string may be written as JSON. `doubled`: a name that is no tool's
+    may be a tool's written twice (`f.f`).
     """
 
     opens: tuple[str, ...]
@@ -62,6 +77,8 @@ class XmlCalls(Checked):
     inline: bool = False
     quoted: bool = False
     doubled: bool = False
+    unwrapped: tuple[str, ...] = ()
+    misspelt: tuple[str, ...] = ()
     bounds: Bounds = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -99,77 +116,65 @@ class XmlCalls(Checked):
 
     def begin(self, marker: str, sink: Sink) -> Grammar:
         """See `CallSpec.begin`."""
-        return XmlReader(self, sink, marker == self.call.begin)
+        return XmlReader(self, sink, marker == self.call.begin, unwrapped=marker in self.unwrapped)
 
 
-(_OPEN, _BETWEEN, _BODY, _BEFORE_VALUE, _AFTER_CALL, _TAG, _PARAM, _KIND, _VALUE, _JSON, _CDATA, _REGION, _CLOSE) = (
-    range(13)
-)
+(
+    _OPEN,
+    _BETWEEN,
+    _BODY,
+    _BEFORE_VALUE,
+    _AFTER_CALL,
+    _TAG,
+    _PARAM,
+    _KIND,
+    _VALUE,
+    _JSON,
+    _CDATA,
+    _REGION,
+    _CLOSE,
+    _SHAPE,
+) = range(14)
 
 
-class XmlReader:
+class XmlReader(ValueReader):
     """Reads one region of tagged calls."""
 
     __slots__ = (
         "_between_options",
-        "_buffered",
-        "_end",
         "_first",
-        "_held",
         "_in_tag",
         "_inner",
         "_json_reader",
-        "_keys",
-        "_kind",
-        "_line",
-        "_nesting",
-        "_options",
-        "_parameter",
-        "_repeated",
+        "_mended",
+        "_name",
         "_resumes",
-        "_root",
-        "_schema",
-        "_sink",
-        "_size",
         "_spec",
-        "_started",
         "_state",
-        "_tags",
-        "_written",
-        "status",
+        "_tags_from",
+        "_unwrapped",
     )
 
-    def __init__(self, spec: XmlCalls, sink: Sink, in_tag: bool) -> None:
-        self.status = MORE
+    def __init__(self, spec: XmlCalls, sink: Sink, in_tag: bool, *, unwrapped: bool = False) -> None:
+        super().__init__(spec, sink, (*filter(None, (spec.close,)), *spec.closes, spec.param.begin), spec.value_end)
         self._spec = spec
-        self._sink = sink
         self._in_tag = in_tag
+        self._unwrapped = unwrapped
+        self._name = ""
         self._resumes = False  # JSON that was read is one call of a wrapper, not the whole region
         self._state = _OPEN if spec.json is not None or not in_tag else _TAG
-        self._options: tuple[str, ...] = (*(filter(None, (spec.close,))), *spec.closes, spec.param.begin)
-        self._root: Schema = {}
-        self._schema: Schema = {}
-        self._parameter = ""
-        self._keys: frozenset[str] | None = None  # the tool's arguments by its schema, None if that is not known
-        self._written: set[str] = set()  # the arguments of this call so far
-        self._repeated = False  # this parameter has come before: its value is read and left out
-        self._tags = spec.bounds.tags
-        self._line = True  # the value so far ends at the beginning of a line
-        self._kind = ""
         self._first = True  # no parameter of this call has been written yet
-        self._started = False  # the value's first character has been seen
-        self._buffered = False
-        self._held: list[str] = []
-        self._size = 0
-        self._end = spec.value_end
-        self._nesting = 0
         self._json_reader = LenientJsonReader()
         self._inner: Grammar | None = None
         fillers = (*spec.fillers, *spec.behind, *filter(None, (spec.close, spec.body[1] if spec.body else "")))
-        self._between_options = (*spec.closes, *fillers, spec.call.begin)
+        self._between_options = (*spec.closes, *fillers, spec.call.begin, *spec.misspelt)
+        self._tags_from = len(self._between_options) - len(spec.misspelt) - 1
+        self._mended = False  # the tag that was read last is a misspelt one
 
     def step(self, buf: str, pos: int, final: bool) -> int:
         """See `Grammar.step`."""
+        if self._state == _VALUE:
+            return self._value(buf, pos, final)
         if self._state <= _BEFORE_VALUE:
             at = skip_space(buf, pos)
             if at == len(buf) and not (final and self._state == _BODY):
@@ -182,11 +187,8 @@ class XmlReader:
         """See `Grammar.finish`."""
         if self._inner is not None:
             self._inner.finish(rest)
-        elif self._state == _VALUE and not self._repeated:
-            if self._buffered:
-                self._sink.arguments(self._partial("".join(self._held) + rest))
-            else:
-                self._sink.arguments(escape(rest))
+        elif self._state == _VALUE:
+            self._value_cut_off(rest)
         elif self._state == _JSON:
             self._sink.arguments(rest)
 
@@ -194,17 +196,6 @@ class XmlReader:
     def whole(self) -> bool:
         """Whether a call is open, and all of its parameters so far are complete."""
         return self._state == _BODY
-
-    def _partial(self, text: str) -> str:
-        if self._kind == "string":
-            return quote(text)[:-1]
-        return partial(text, self._schema, self._root)
-
-    def _fail(self, pos: int) -> int:
-        if self._sink.open:
-            self._sink.abandon()
-        self.status = FAIL
-        return pos
 
     def _open(self, buf: str, pos: int, final: bool) -> int:
         """Just behind the opening marker: JSON, where the family allows it, or a call's tag."""
@@ -239,7 +230,8 @@ class XmlReader:
             return self._word(buf, pos) if spec.words else self._fail(pos)
         if found < len(spec.closes):
             self.status = DONE
-        elif found == len(options) - 1:
+        elif found >= self._tags_from:
+            self._mended = found > self._tags_from
             self._state = _TAG
         return pos + len(options[found])
 
@@ -262,12 +254,39 @@ class XmlReader:
         reached, name, attributes = read_tag(self._spec.call, buf, pos, final)
         if not name:
             return reached if reached < 0 else self._fail(reached)
+        self._name = name
+        if not self._unwrapped:
+            return self._call_begins(reached, attributes)
+        # Where there is no wrapper at all, the beginning of a line says that it is a call, of whatever tool.
+        known = self._sink.trusted(name) or (self._sink.line and not self._spec.closes and bool(self._sink.schemas))
+        if not known or SELF_CLOSED in attributes:
+            return self._fail(reached)
+        self._state = _SHAPE
+        return reached
+
+    def _shape(self, buf: str, pos: int, final: bool) -> int:
+        """Behind the tag of a call without its wrapper: what makes it a call, or it is text."""
+        limit = min(len(buf), pos + LOOKAHEAD)
+        at = pos
+        while at < limit and buf[at] in SPACE:
+            at += 1
+        if at == len(buf) and at < pos + LOOKAHEAD and not final:
+            return ~pos
+        options = (*self._options, self._spec.body[0] or "{") if self._spec.body else self._options
+        found = match(buf, at, options, final)
+        if found == -1:
+            return ~pos
+        return self._call_begins(pos, {}) if found >= 0 else self._fail(pos)
+
+    def _call_begins(self, reached: int, attributes: dict[str, str]) -> int:
+        name = self._name
         if self._spec.doubled:
             name = written_once(name, self._sink.schemas)
-        if not self._sink.start(name):
+        if not self._sink.start(name, mended=self._mended):
             return self._fail(reached)
         self._root = self._sink.schema(name)
         self._keys = property_names(self._root)
+        self._needed = required_names(self._root)
         self._written.clear()
         self._first = True
         self._state = _BODY
@@ -276,15 +295,6 @@ class XmlReader:
             self._sink.end()
             self._state = _AFTER_CALL
         return reached
-
-    def _is_tool(self, name: str) -> bool:
-        """Whether a name in the middle of a value may be the next call's."""
-        return self._sink.known(name) and _NAME.fullmatch(name) is not None
-
-    def _is_next(self, key: str) -> bool:
-        """Whether a name in the middle of a value may be the next parameter's."""
-        known = _NAME.fullmatch(key) is not None if self._keys is None else key in self._keys
-        return known and key not in self._written
 
     def _body(self, buf: str, pos: int, final: bool) -> int:
         """Inside a call, between its parameters."""
@@ -359,34 +369,31 @@ class XmlReader:
         if not name:
             return reached if reached < 0 else self._fail(reached)
         unclosed = bool(spec.param.stops) and not buf.endswith(spec.param.ends, pos, reached)
-        self._repeated = name in self._written
-        if (unclosed or self._repeated) and not self._sink.repair():
+        repeated = name in self._written
+        if (unclosed or repeated) and not self._sink.repair():
             return self._fail(pos)
         self._parameter = name
         self._written.add(name)
-        self._kind = _kind_of(attributes.get(spec.kind_attribute, "")) if spec.kind_attribute else ""
+        self._kind = kind_of(attributes.get(spec.kind_attribute, "")) if spec.kind_attribute else ""
         self._end = spec.value_end or f"{spec.space}</{name}>"
-        if not self._repeated:
+        self._text.skipped = repeated
+        if not repeated:
             self._sink.arguments(("{" if self._first else ",") + quote(name) + ":")
         self._first = False
-        self._state = _BEFORE_VALUE if spec.value else self._value_begins()
+        self._state = _BEFORE_VALUE if spec.value else self._to_value()
         if SELF_CLOSED in attributes:
-            if not self._buffered:
+            if not self._text.buffered:
                 self._sink.arguments('"')
             self._value_over()
         return reached
 
-    def _value_begins(self) -> int:
-        self._schema = property_schema(self._root, self._parameter)
-        # A repeated value is read like one that is held, and left out.
-        typed = self._kind != "string" and (self._spec.quoted or not is_text(self._schema, self._root))
-        self._buffered = self._repeated or typed
-        self._started = False
-        self._line = True
-        self._nesting = 0
-        self._size = 0
-        self._held.clear()
+    def _to_value(self) -> int:
+        self._value_begins()
         return _CDATA if self._spec.cdata else _VALUE
+
+    def _value_over(self) -> None:
+        super()._value_over()
+        self._state = _BODY
 
     def _before_value(self, buf: str, pos: int, final: bool) -> int:
         spec = self._spec
@@ -399,14 +406,14 @@ class XmlReader:
         if found == 1:
             self._state = _KIND
             return pos + len(spec.kind[0])
-        self._state = self._value_begins()
+        self._state = self._to_value()
         return pos + len(spec.value)
 
     def _read_kind(self, buf: str, pos: int, final: bool) -> int:
         end = buf.find(self._spec.kind[1], pos, pos + NAME_LIMIT)
         if end < 0:
             return self._fail(pos + NAME_LIMIT) if len(buf) - pos >= NAME_LIMIT else ~pos
-        self._kind = _kind_of(buf[pos:end].strip())
+        self._kind = kind_of(buf[pos:end].strip())
         self._state = _BEFORE_VALUE
         return end + len(self._spec.kind[1])
 
@@ -420,130 +427,6 @@ class XmlReader:
             return pos + len("<![CDATA[")
         return pos
 
-    def _value(self, buf: str, pos: int, final: bool) -> int:
-        spec = self._spec
-        if not self._started:
-            if pos == len(buf):
-                return ~pos
-            self._started = True
-            if not self._buffered:
-                self._sink.arguments('"')
-            if spec.newline and buf[pos] == "\n":
-                return pos + 1
-        if spec.space and self._buffered:
-            return self._nested_value(buf, pos, final)
-        at = buf.find(self._end[0], pos)
-        while at >= 0:
-            found, stop = self._bound(buf, at, pos, final)
-            if found != QUOTED:
-                return self._at_bound(buf, pos, at, found, stop)
-            at = buf.find(self._end[0], at + 1)
-        return self._more_value(buf, pos, final)
-
-    def _bound(self, buf: str, at: int, pos: int, final: bool) -> tuple[int, int]:
-        """Whether the value, passed on up to `pos`, ends at `at`. Nearly always it does not: what stands there is text."""
-        tags = self._tags
-        if not buf.startswith(tags, at) and not buf.startswith(self._end[:-1], at):
-            left = len(buf) - at
-            rest = buf[at : at + NAME_LIMIT]
-            if final or not any(left < len(tag) and tag.startswith(rest) for tag in (self._end, *tags)):
-                return QUOTED, at
-        before = at
-        while before > pos and buf[before - 1] in " \t":
-            before -= 1
-        line = self._line if before == pos else buf[before - 1] == "\n"
-        return self._spec.bounds.at(buf, at, self._end, final, line, self._is_tool, self._is_next)
-
-    def _at_bound(self, buf: str, pos: int, at: int, found: int, stop: int) -> int:
-        """Pass on the value up to `at`, where it ends, or may end as soon as more text has come."""
-        spec = self._spec
-        newline = at > pos and buf[at - 1] == "\n" and (spec.newline or found != ENDS)
-        self._pass(buf[pos : at - newline])
-        if found == OPEN_QUESTION:
-            return ~(at - newline)
-        if found != ENDS and not self._sink.repair():
-            return self._fail(at - newline)
-        self._value_over()
-        return at if found == MISSING else stop
-
-    def _nested_value(self, buf: str, pos: int, final: bool) -> int:
-        """Read a value that may hold elements, from tag to tag, and count inner elements of the same name."""
-        space = self._spec.space
-        at = buf.find(space, pos)
-        if at < 0:
-            return self._more_value(buf, pos, final)
-        opening = f"{space}<{self._parameter}>"
-        found = match(buf, at, (self._end, opening), final)
-        if found == -1 or (found == 0 and not self._nesting) or found == -2:
-            bound, stop = self._element_bound(buf, at, final)
-            if bound != QUOTED:
-                return self._at_bound(buf, pos, at, bound, stop)
-        self._nesting += (0, -1, 1)[found + 1] if found >= 0 else 0
-        stop = at + (len(space) if found < 0 else len((self._end, opening)[found]))
-        self._pass(buf[pos:stop])
-        return stop
-
-    def _element_bound(self, buf: str, at: int, final: bool) -> tuple[int, int]:
-        """As `_bound`, in a value with elements: an element with another argument's name may belong to the value."""
-        holds = types_of(self._schema, self._root) & {"object", "array"}
-        nests = holds or not self._schema
-        is_next = _never if nests else self._is_next
-        return self._spec.bounds.at(buf, at, self._end, final, False, self._is_tool, is_next)
-
-    def _more_value(self, buf: str, pos: int, final: bool) -> int:
-        """No end tag has come: pass on all text except a last newline, which may belong to an end tag."""
-        if final:
-            return ~pos
-        stop = len(buf)
-        if self._spec.space and self._buffered:
-            stop = self._before_prefix(buf, pos)
-        if stop > pos and buf[stop - 1] == "\n":
-            stop -= 1
-        self._pass(buf[pos:stop])
-        return ~stop
-
-    def _before_prefix(self, buf: str, pos: int) -> int:
-        """The position at the end of the text from which on it may be the beginning of a tag's prefix."""
-        space = self._spec.space
-        at = buf.find(space[0], max(pos, len(buf) - len(space) + 1))
-        while at >= 0 and not space.startswith(buf[at:]):
-            at = buf.find(space[0], at + 1)
-        return len(buf) if at < 0 else at
-
-    def _pass(self, text: str) -> None:
-        if not text:
-            return
-        cut = text.rfind("\n")
-        self._line = (cut >= 0 or self._line) and not text[cut + 1 :].strip(" \t")
-        if not self._buffered:
-            self._sink.arguments(escape(text))
-            return
-        if self._repeated:
-            return
-        room = VALUE_LIMIT - self._size
-        self._size += len(text)
-        self._held.append(text)
-        if len(text) > room:
-            self._buffered = False
-            self._sink.arguments('"' + escape("".join(self._held)))
-            self._held.clear()
-
-    def _value_over(self) -> None:
-        self._state = _BODY
-        if self._repeated:
-            return
-        if not self._buffered:
-            self._sink.arguments('"')
-            return
-        text = "".join(self._held)
-        self._held.clear()
-        if self._spec.space:
-            self._sink.arguments(elements_to_json(text, self._spec.space, self._schema, self._root))
-        elif self._kind:
-            self._sink.arguments(coerce(text, {"type": _KINDS.get(self._kind, ["string"])}, {}))
-        else:
-            self._sink.arguments(coerce(unquoted(text) if self._spec.quoted else text, self._schema, self._root))
-
     def _json_body(self, buf: str, pos: int, final: bool) -> int:
         reader = self._json_reader
         end = pass_arguments(reader, self._sink, buf, pos, final)
@@ -551,30 +434,12 @@ class XmlReader:
             return self._fail(end)
         if not reader.done:
             return ~end
-        self._sink.end()
+        if are_arguments(reader):
+            self._sink.end()
+        else:
+            self._sink.leave()
         self._state = _AFTER_CALL
         return end
-
-
-_KINDS: Final = {
-    "json": ["object", "array", "number", "integer", "boolean", "null"],
-    "number": ["integer", "number"],
-    "integer": ["integer"],
-    "boolean": ["boolean"],
-    "object": ["object"],
-    "array": ["array"],
-    "null": ["null"],
-}
-
-
-def _never(key: str) -> bool:
-    return False
-
-
-def _kind_of(written: str) -> str:
-    """What an attribute such as `string="false"` or `type="number"` says about the value."""
-    word = written.partition("[")[0].strip().lower()
-    return {"true": "string", "false": "json", "any": ""}.get(word, word)
 
 
 _STATES: Final[tuple[Callable[[XmlReader, str, int, bool], int], ...]] = (
@@ -591,4 +456,5 @@ _STATES: Final[tuple[Callable[[XmlReader, str, int, bool], int], ...]] = (
     XmlReader._cdata,
     XmlReader._region,
     XmlReader._close,
+    XmlReader._shape,
 )

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from smg_parsers.base import LOOKAHEAD, NAME_LIMIT, SPACE, match
-from smg_parsers.tool_xml_tags import Tag, read_tag
+from smg_parsers.tool_xml_tags import SELF_CLOSED, Tag, read_tag
 
 Knows = Callable[[str], bool]
 
@@ -24,15 +24,28 @@ LATER: Final = -1
 NO: Final = -2
 """Answers, as of `base.match`: yes, unknown until more text comes, no."""
 
-QUOTED, OPEN_QUESTION, ENDS, MISSPELT, MISSING = range(5)
+QUOTED, OPEN_QUESTION, ENDS, MISSPELT, MISSING, SUSPECT = range(6)
 """What stands at a place in a value: text, something unknown until more text comes, the value's end tag, a misspelt end
-tag, or something that can only follow the value."""
+tag, something that can only follow the value, or an end tag that may also be quoted."""
+
+CALL, CALL_CLOSES, PARAMETER, PARAMETER_CLOSES = range(6, 10)
+"""Text, of a call that the value quotes: where it and its parameters begin and end."""
+
+IN_CALL_END, IN_CALL_NEXT, END_AND_CALL, LAST, LAST_AND_CALL, NEXT = range(10, 16)
+"""Places where the value may end, which is known later. Where it quotes a call that is open: an end tag before the end of a
+call, or before a parameter that this call does not have yet. An end tag before another call. The end of the call, also
+before another call, or another parameter, where the value's end tag may be missing."""
 
 _MISSPELLING: Final = 16
 """The most surplus characters of a misspelt end tag."""
 _CLOSING_TAGS: Final = 4
 _NAME_GOES_ON: Final = re.compile(r"[^\W\d]|[.-]")
 """A number behind a name is a misspelling (`</city1>`); letters make it another name."""
+_RELATIVE: Final = re.compile(rf"\s{{0,{LOOKAHEAD}}}([\w.-]{{1,{LOOKAHEAD}}})<[^<>/]{{1,{LOOKAHEAD}}}>(?=\s*<)")
+"""A name and a separator, as a family writes them whose other tags are the same."""
+_ANOTHER_NAME: Final = re.compile(r"[^\W\d]{2}")
+"""`</parameter>` is no misspelt `</param>`, but `</parameters>` is a misspelt `</parameter>`."""
+_WORD: Final = re.compile(rf"\w{{1,{LOOKAHEAD}}}")
 _JSON_CALL: Final = re.compile(r'\{\s{0,64}"name"\s{0,64}:\s{0,64}"([^"]*)"')
 _JSON_BEGUN: Final = re.compile(r'\{\s{0,64}("(n(a(m(e("\s{0,64}(:\s{0,64}("[^"]*)?)?)?)?)?)?)?)?')
 
@@ -53,14 +66,16 @@ class Bounds:
     nests: bool
     inline: bool
 
-    @property
-    def _closing(self) -> tuple[str, ...]:
-        return (*filter(None, (self.close,)), *self.closes)
+    tags: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    """The tags that can end a value, without its own end tag."""
+    _closing: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    _follow: tuple[str, ...] = field(init=False, repr=False, compare=False)
 
-    @property
-    def tags(self) -> tuple[str, ...]:
-        """The tags that can end a value, without its own end tag."""
-        return (*self._closing, self.param.begin, *self.opens, self.call.begin)
+    def __post_init__(self) -> None:
+        closing = (*filter(None, (self.close,)), *self.closes)
+        object.__setattr__(self, "_closing", closing)
+        object.__setattr__(self, "_follow", (*closing, self.param.begin))
+        object.__setattr__(self, "tags", (*closing, self.param.begin, *self.opens, self.call.begin))
 
     def at(self, buf: str, at: int, end: str, final: bool, line: bool, tool: Knows, key: Knows) -> tuple[int, int]:
         """What stands at `at` in a value that `end` closes, and where it ends.
@@ -81,14 +96,119 @@ class Bounds:
             told = LATER if any(tag.startswith(rest) for tag in (end, *self.tags)) else NO
         return ((MISSING, at) if told == YES else (OPEN_QUESTION, at)) if told != NO else (QUOTED, at)
 
+    def judge(
+        self,
+        buf: str,
+        at: int,
+        end: str,
+        final: bool,
+        line: bool,
+        open_: tuple[int, int],
+        tool: Knows,
+        key: Knows,
+        needs: Knows,
+    ) -> tuple[int, int]:
+        """As `at`, in a value that may be any text, and so may quote calls: nothing in it begins a call.
+
+        `open_` says how many calls, and parameters outside of calls, it quotes that are still open; `needs` whether a parameter
+        that the call does not have yet may stand behind a missing end tag.
+        """
+        calls = open_[0]
+        if buf.startswith(end, at):
+            return self._end_tag(buf, at, at + len(end), final, open_, tool, key)
+        if not calls:
+            found, stop = self._misspelt(buf, at, end, final, _nobody)
+            if found != QUOTED:
+                return found, stop
+        found, stop = self._quoted_tag(buf, at, end, final, calls, tool)
+        if found == QUOTED and not calls and buf.startswith(self.param.begin, at):
+            found, stop = self._quoted_parameter(buf, at, end, final, line, needs)
+        if found == QUOTED and not final:
+            rest = buf[at : at + NAME_LIMIT]
+            if any(len(rest) < len(tag) and tag.startswith(rest) for tag in (end, *self.tags)):
+                return OPEN_QUESTION, at
+        return found, stop
+
+    def _end_tag(
+        self, buf: str, at: int, stop: int, final: bool, open_: tuple[int, int], tool: Knows, key: Knows
+    ) -> tuple[int, int]:
+        """What the value's own end tag is: its end, if the call's end or another parameter follows and it quotes no call."""
+        calls, parameters = open_
+        behind = _past_space(buf, stop)
+        if behind == len(buf) and not final:
+            return OPEN_QUESTION, at
+        options = self._follow
+        found = match(buf, behind, options, final)
+        if final and (behind == len(buf) or (found == NO and _cut_off(buf, behind, options))):
+            found = 0
+        if found == LATER:
+            return OPEN_QUESTION, at
+        closes = PARAMETER_CLOSES if parameters and not calls else QUOTED
+        if found == NO:
+            told = self.calls_again(buf, behind, final, tool) if not calls else NO
+            return (OPEN_QUESTION, at) if told == LATER else (END_AND_CALL if told == YES else closes, stop)
+        if found < len(options) - 1:
+            return (IN_CALL_END if calls else ENDS), stop
+        if not calls and not parameters:
+            return ENDS, stop
+        told = self._parameter(buf, behind, final, key)
+        if told == LATER:
+            return OPEN_QUESTION, at
+        if told == YES:
+            return (IN_CALL_NEXT if calls else ENDS), stop
+        return closes, stop
+
+    def _quoted_tag(self, buf: str, at: int, end: str, final: bool, calls: int, tool: Knows) -> tuple[int, int]:
+        """The beginning or the end of a call, which the value quotes or which ends it without an end tag."""
+        if buf.startswith(self.call.begin, at):
+            told, stop = self._shaped(buf, at + len(self.call.begin), final)
+            if told != NO:
+                return (CALL, stop) if told == YES else (OPEN_QUESTION, at)
+        if not buf.startswith(self._closing, at):
+            return QUOTED, at
+        if calls:
+            close = self._closing[0]
+            return (CALL_CLOSES, at + len(close)) if buf.startswith(close, at) else (QUOTED, at)
+        told = self._closing_run(buf, at, final, tool)
+        if told < 0:
+            return (OPEN_QUESTION if told == LATER else QUOTED), at
+        return told, at + next(len(tag) for tag in self._closing if buf.startswith(tag, at))
+
+    def _shaped(self, buf: str, at: int, final: bool) -> tuple[int, int]:
+        """Whether the tag of a call whose `begin` ends at `at` has a name, and a parameter or the call's end behind it."""
+        reached, name, attributes = read_tag(self.call, buf, at, final)
+        if not name and not self.call.ends and (relative := _RELATIVE.match(buf, at)) is not None:
+            reached, name = relative.end(), relative[1]
+        if not name:
+            return (LATER if reached < 0 and not final else NO), at
+        if SELF_CLOSED in attributes:
+            return NO, at
+        behind = _past_space(buf, reached)
+        if behind == len(buf):
+            return (NO if final else LATER), at
+        return min(match(buf, behind, self._follow, final), YES), reached
+
+    def _quoted_parameter(self, buf: str, at: int, end: str, final: bool, line: bool, needs: Knows) -> tuple[int, int]:
+        """A parameter outside of a call: the value's end tag may be missing before it."""
+        told = self._parameter(buf, at, final, needs)
+        if told == YES and (line or self.inline or self.value or self.nests):
+            return NEXT, at + len(self.param.begin)
+        if told == NO:
+            told = self._parameter(buf, at, final, _anybody)
+        if told == LATER:
+            return OPEN_QUESTION, at
+        begin = self.param.begin
+        own = not self.nests or buf.startswith(begin + end[len(begin) + 1 :], at)
+        return (PARAMETER, at + len(begin)) if told == YES and own else (QUOTED, at)
+
     def _misspelt(self, buf: str, at: int, end: str, final: bool, tool: Knows) -> tuple[int, int]:
         """Recognise an end tag with surplus characters before its `>`, or without `>` at the end of a line."""
         stem = end.removesuffix(">")
         if stem == end or not buf.startswith(stem, at):
             return QUOTED, at
         stop = at + len(stem)
-        if self.nests and _NAME_GOES_ON.match(buf, stop):
-            return QUOTED, at  # the end of an element in the value, whose name begins with the value's
+        if (_NAME_GOES_ON if self.nests else _ANOTHER_NAME).match(buf, stop):
+            return QUOTED, at  # the end of something in the value, whose name begins with the value's
         limit = min(len(buf), stop + _MISSPELLING)
         while stop < limit and buf[stop] not in "<>\n":
             stop += 1
@@ -116,7 +236,7 @@ class Bounds:
         at = _past_space(buf, at)
         if at == len(buf):
             return YES if final else LATER
-        options = (*self._closing, self.param.begin)
+        options = self._follow
         found = match(buf, at, options, final)
         if found == LATER or (found == NO and final and _cut_off(buf, at, options)):
             return YES if final else LATER
@@ -155,6 +275,37 @@ class Bounds:
         if final and _cut_off(buf, at, tags):
             return YES
         return self.calls_again(buf, at, final, tool)
+
+    def _closing_run(self, buf: str, at: int, final: bool, tool: Knows) -> int:
+        """As `_closing_sequence`, up to its last tag; `LAST_AND_CALL` if another call follows that, else `LAST`."""
+        seen: set[str] = set()
+        tags = (*self._closing, *self.fillers)
+        for _ in range(2 * _CLOSING_TAGS):
+            at = _past_space(buf, at)
+            if at == len(buf):
+                return LAST if final else LATER
+            found = match(buf, at, tags, final)
+            if found == LATER:
+                return LATER
+            if found >= 0:
+                seen.add(tags[found])
+                at += len(tags[found])
+                continue
+            word = _WORD.match(buf, at) if self.words else None
+            if word is None:
+                break
+            told = match(buf, word.end(), self.fillers, final) if word.end() < len(buf) or final else LATER
+            if told < 0:
+                if told == LATER:
+                    return LATER
+                break
+            at = word.end()
+        if final and _cut_off(buf, at, tags):
+            return LAST
+        told = self.calls_again(buf, at, final, tool)
+        if told == LATER:
+            return LATER
+        return LAST_AND_CALL if told == YES else LAST if len(seen) > 1 else NO
 
     def calls_again(self, buf: str, at: int, final: bool, tool: Knows) -> int:
         """Whether another call begins at `at`: its opening markers, and a name that is a tool's."""
@@ -197,6 +348,14 @@ class Bounds:
             if at == word:
                 return NO, -1
         return NO, -1
+
+
+def _nobody(name: str) -> bool:
+    return False
+
+
+def _anybody(name: str) -> bool:
+    return bool(name)
 
 
 def _past_space(buf: str, at: int) -> int:

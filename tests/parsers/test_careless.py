@@ -49,10 +49,13 @@ class TestACallNeverSwallowsTheNextOne:
         text = TAGGED.format("ls").replace("</parameter>\n", end) + "\n" + TAGGED.format("rm -rf /tmp/x")
         assert bash(text) == [one("ls", repaired=True), one("rm -rf /tmp/x")]
 
-    @pytest.mark.parametrize("lost", ["\n</parameter>\n</function>", "\n</parameter>\n</function>\n</tool_call>"])
-    def test_several_missing_end_tags_leave_two_calls(self, lost: str) -> None:
-        text = TAGGED.format("ls").replace(lost, "") + "\n" + TAGGED.format("pwd")
+    def test_several_missing_end_tags_leave_two_calls(self) -> None:
+        text = TAGGED.format("ls").replace("\n</parameter>\n</function>", "") + "\n" + TAGGED.format("pwd")
         assert bash(text) == [one("ls", repaired=True), one("pwd")]
+
+    def test_a_value_without_any_end_tag_goes_on_to_the_next_one_and_leaves_one_call(self) -> None:
+        command = "ls\n" + TAGGED.format("pwd").removesuffix("\n</parameter>\n</function>\n</tool_call>")
+        assert bash(TAGGED.format(command)) == [one(command)]
 
     def test_a_missing_end_of_the_call_leaves_two_calls(self) -> None:
         text = TAGGED.format("ls").replace("\n</function>\n</tool_call>", "") + "\n" + TAGGED.format("pwd")
@@ -124,9 +127,10 @@ class TestThePolicyForMalformedCalls:
 
     def test_error_names_the_tool_and_carries_what_came_before(self) -> None:
         parser = Parser.for_family("qwen3_coder", tools=[BASH], call_id=fixed_ids(), malformed_calls="error")
+        assert parser.feed(self.text)[:2] == [Text("Hi.\n"), CallStart(0, "call_0", "bash")]
         with pytest.raises(MalformedCall, match="'bash'") as caught:
-            parser.feed(self.text)
-        assert caught.value.pieces[:2] == (Text("Hi.\n"), CallStart(0, "call_0", "bash"))
+            parser.finish()
+        assert caught.value.pieces == ()
 
     def test_an_unknown_policy_is_named(self) -> None:
         with pytest.raises(ValueError, match="'perhaps'"):

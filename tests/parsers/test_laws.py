@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -98,6 +99,28 @@ def test_broken_calls_are_read_alike_however_they_are_cut_and_lose_nothing(name:
         assert law.read(make, list(text)) == whole, text
         assert law.read(make, [text[at : at + 3] for at in range(0, len(text), 3)]) == whole, text
     assert not breaches, "\n".join(map(str, breaches))
+
+
+NAMED_FIRST = re.compile(
+    r'\{(?P<name>"name": "get_weather"), (?P<arguments>"(?:arguments|parameters|args)": \{[^}]*\})\}'
+)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_calls_broken_between_their_arguments_and_their_name_raise_nothing_and_are_read_alike(name: str) -> None:
+    call = NAMED_FIRST.sub(r"{\g<arguments>, \g<name>}", EXAMPLES[name][1])
+    for number, broken in enumerate(law.breakage(call, 12)):
+        text = f"{broken}\n{call[len(call) * number // 12 :]}{broken}"
+        make = maker(name, (None, [WEATHER])[number % 2], False)
+        assert law.read(make, list(text)) == law.read(make, [text]), text
+
+
+def test_a_line_that_failed_between_its_arguments_and_its_name_leaves_nothing_to_the_next_call() -> None:
+    text = '<tool_calls>{"args":{""}\n{""'
+    assert Parser.for_family("minimax_m1", in_reasoning=False).parse(text) == [Text(text)]
+    text = f'<tool_calls>{{"args":{{"q": oops"}}\n{EXAMPLES["minimax_m1"][1].removeprefix("<tool_calls>")}'
+    found = Parser.for_family("minimax_m1", in_reasoning=False, call_id=lambda: "call").parse(text)
+    assert CallStart(0, "call", "get_weather") in found
 
 
 EVERY_GRAMMAR = ("qwen35", "kimi_k2", "harmony", "gemma4", "pythonic", "glm45", "xlam", "minimax_m3")

@@ -85,6 +85,7 @@ def reading_of(request: GenerationRequest, model: ServedModel, prompt: str, fact
             calls_before=calls_before,
             unknown_tools="drop" if narrowed else "forward",
             call_id=call_id,
+            strict=True,
         ),
         keeps_control=family.needs_special_tokens,
         constraint=held.constraint,
