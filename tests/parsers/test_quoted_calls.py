@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from smg_parsers import CallEnd, Parser
+from smg_parsers import CallEnd, Parser, laws
 
 from .splits import cuts, fixed_ids, outline, run
 from .writers import WRITERS, Call, Format
@@ -172,4 +172,4 @@ def test_a_value_full_of_quoted_calls_costs_no_more_than_its_length(kind: str) -
     unit = quotes(form)[kind] + "\n" + call[call.index(SECRET) + len(SECRET) :]
     for limit in (400, 1 << 18):
         make = functools.partial(Parser.for_family, "qwen3_coder", tools=TOOLS, undecided_limit=limit)
-        assert laws.linearity(make, unit, length=600, prefix=call[: call.index(SECRET)]) == []
+        assert laws.linearity(make, unit, length=4 * len(unit), prefix=call[: call.index(SECRET)]) == []
