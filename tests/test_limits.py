@@ -612,7 +612,7 @@ DEFAULTS: dict[str, str] = {
 
 LIBRARY_CONSTANTS: dict[str, str] = {
     SIGN: """
-        smg_parsers.base: MORE DONE FAIL SWITCH RESUME SPILL
+        smg_parsers.base: MORE DONE FAIL SWITCH RESUME SPILL UNDECIDED REREAD
         smg_parsers.lenient_json: _LATER _NO
         smg_parsers.model_ids: SAME_VERSION EARLIER_VERSION NO_MINOR_VERSION
         smg_parsers.tool_xml_ends: YES LATER NO
@@ -627,14 +627,14 @@ LIBRARY_CONSTANTS: dict[str, str] = {
         smg_parsers.literals: GROUP_LIMIT TOKEN_LIMIT
         smg_parsers.model_ids: ID_LIMIT
         smg_parsers.models: _SUFFIX_LIMIT
-        smg_parsers.parser: HOLD_LIMIT _OWED_LIMIT
+        smg_parsers.parser: HOLD_LIMIT UNDECIDED_LIMIT _OWED_LIMIT
         smg_parsers.partial_json: MAX_DEPTH
         smg_parsers.tool_blocks: HEADER_LIMIT
         smg_parsers.tool_messages: HEADER_LIMIT
         smg_parsers.tool_json: QUOTED_LIMIT
-        smg_parsers.tool_xml: VALUE_LIMIT
         smg_parsers.tool_xml_ends: _CLOSING_TAGS _MISSPELLING
         smg_parsers.tool_xml_tags: ELEMENT_DEPTH TAG_LIMIT _ATTRIBUTE_LIMIT
+        smg_parsers.tool_xml_values: VALUE_LIMIT
     """,
     SCHEMA: """
         smg_parsers.coerce: _UNFOLD_LIMIT

@@ -202,12 +202,24 @@ class LenientJsonReader:
             if told == _LATER:
                 return ~at
             if told == _NO:
-                return self._mend(buf, at, '\\"', at + 1)
+                told = self._pairs(buf, at + 1, final)
+                if told != _NO:
+                    return ~at if told == _LATER else self._mend(buf, at, '\\"', at + 1)
         if self._key:
             self._state = _COLON
         else:
             self._value_over()
         return at + 1
+
+    def _pairs(self, buf: str, pos: int, final: bool) -> int:
+        """Where another quote stands near, before a closing brace or marker; negative as of `match`. Only then may the one
+        before `pos` have been a part of the string."""
+        limit = pos + NAME_LIMIT
+        at = buf.find('"', pos, limit)
+        end = limit if at < 0 else at
+        if any(buf.find(mark, pos, end) >= 0 for mark in ("}", *self._closes)):
+            return _NO
+        return at if at >= 0 else _LATER if len(buf) < limit and not final else _NO
 
     def _follows(self, buf: str, pos: int, wanted: str, final: bool, *, apart: bool = False) -> int:
         """Where one of these characters, a comment or a closing marker follows, or more white space than is looked at; negative

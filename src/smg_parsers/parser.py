@@ -426,7 +426,7 @@ class Parser:
         self._sink.line = begins
         if self._fenced or begins:
             return self._fenced
-        return self.family.tables.unwrapped[marker] or (not behind and before.endswith(tuple(_QUOTES)))
+        return self.family.tables.unwrapped[marker] or (not behind and before.endswith("`"))
 
     def _turn(self, marker: str) -> None:
         """Enter or leave reasoning, as the marker says."""

@@ -36,7 +36,7 @@ from smg_parsers.tool_xml_ends import (
     YES,
     Bounds,
 )
-from smg_parsers.tool_xml_kinds import kind_of
+from smg_parsers.tool_xml_kinds import written_kind
 from smg_parsers.tool_xml_tags import SELF_CLOSED, Tag, read_tag, written_once
 from smg_parsers.tool_xml_value_reader import ValueReader
 
@@ -374,7 +374,7 @@ class XmlReader(ValueReader):
             return self._fail(pos)
         self._parameter = name
         self._written.add(name)
-        self._kind = kind_of(attributes.get(spec.kind_attribute, "")) if spec.kind_attribute else ""
+        self._kind = written_kind(attributes.get(spec.kind_attribute, "")) if spec.kind_attribute else ""
         self._end = spec.value_end or f"{spec.space}</{name}>"
         self._text.skipped = repeated
         if not repeated:
@@ -413,7 +413,7 @@ class XmlReader(ValueReader):
         end = buf.find(self._spec.kind[1], pos, pos + NAME_LIMIT)
         if end < 0:
             return self._fail(pos + NAME_LIMIT) if len(buf) - pos >= NAME_LIMIT else ~pos
-        self._kind = kind_of(buf[pos:end].strip())
+        self._kind = written_kind(buf[pos:end].strip())
         self._state = _BEFORE_VALUE
         return end + len(self._spec.kind[1])
 

@@ -32,7 +32,7 @@ def is_plain(schema: Schema, root: Schema) -> bool:
     return bool(types) and types <= PLAIN
 
 
-def kind_of(written: str) -> str:
+def written_kind(written: str) -> str:
     """What an attribute such as `string="false"` or `type="number"` says about the value."""
     word = written.partition("[")[0].strip().lower()
     return {"true": "string", "false": "json", "any": ""}.get(word, word)

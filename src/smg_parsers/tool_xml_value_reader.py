@@ -30,7 +30,7 @@ from smg_parsers.tool_xml_ends import (
 )
 from smg_parsers.tool_xml_kinds import KINDS, PLAIN, is_plain
 from smg_parsers.tool_xml_tags import Tag, elements_to_json, read_tag
-from smg_parsers.tool_xml_values import Place, ValueText
+from smg_parsers.tool_xml_values import EndPlace, ValueText
 
 _NAME: Final = re.compile(r"[\w.-]+")
 _LINE_BREAKS: Final = ("\n", "\r\n")
@@ -111,7 +111,7 @@ class ValueReader:
         self._needed: frozenset[str] = frozenset()  # the arguments that the tool's schema requires
         self._text = ValueText(sink)  # it is `skipped` where the parameter has come before
         self._plain = False  # the value is a number or a word: it quotes nothing
-        self._ended: Place | None = None  # where the value ends, when that has been found out later
+        self._ended: EndPlace | None = None  # where the value ends, when that has been found out later
         self._tags = spec.bounds.tags
         self._kind = ""
         self._started = False  # the value's first character has been seen
@@ -263,7 +263,7 @@ class ValueReader:
         at = skip_space(buf, pos)
         return buf.startswith(self._values.param.begin, at) and not buf.startswith(self._options[:-1], at)
 
-    def _missing_before(self, last: Place | None = None) -> Place | None:
+    def _missing_before(self, last: EndPlace | None = None) -> EndPlace | None:
         """Where the value has ended without a tag: before a parameter that the call needs, or that has a number or a word as its
         value, as its type asks for. Any other is quoted."""
         spec = self._values
@@ -279,7 +279,7 @@ class ValueReader:
                 return place
         return None
 
-    def _again(self, place: Place, pos: int) -> int:
+    def _again(self, place: EndPlace, pos: int) -> int:
         """The value has ended at a place that was undecided: what came behind that is read again."""
         self._text.reread()
         self._ended = place

@@ -30,7 +30,7 @@ VALUE_LIMIT: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class EndPlace:
     """A place where the value may end: `offset` from where it began to be undecided, and what stands there."""
 
     offset: int
@@ -65,7 +65,7 @@ class ValueText:
         self._size = 0
         self._undecided: list[str] = []  # what came behind the first place where the value may have ended
         self._since = 0  # its size
-        self._places: list[Place] = []
+        self._places: list[EndPlace] = []
         self._behind: str | None = None  # the little that has come since the last closing tags of a call
         self.line = True
         self.undecided = False
@@ -110,14 +110,13 @@ class ValueText:
     def mark(self, kind: int, before: str, tag: str, fillers: tuple[str, ...]) -> None:
         """Note that the value may end behind `before`, at `tag`; both are written. Closing tags in a row, with only `fillers`
         between, are one such place, or none behind the end of a call that is quoted."""
+        more = self._sink.undecided > 0
         if self.undecided:
             self.write(before)
-            before, more = "", self.undecided
-        else:
-            more = self._sink.undecided > 0
+            before, more = "", bool(self._places)
         closes = kind in (LAST, LAST_AND_CALL)
         if more and not (closes and self._in_a_row(before, fillers)):
-            self._places.append(Place(self._since + len(before), kind))
+            self._places.append(EndPlace(self._since + len(before), kind))
             self.undecided = True
         self.write(before + tag)
         self._behind = "" if closes else None
@@ -149,12 +148,12 @@ class ValueText:
         self._behind = None
         self.undecided = False
 
-    def nexts(self) -> list[tuple[Place, str]]:
+    def nexts(self) -> list[tuple[EndPlace, str]]:
         """The places at which a parameter may begin, and the text from there on up to now."""
         text = "".join(self._undecided)
-        return [(Place(each.offset, MISSING), text[each.offset :]) for each in self._places if each.kind == NEXT]
+        return [(EndPlace(each.offset, MISSING), text[each.offset :]) for each in self._places if each.kind == NEXT]
 
-    def settle(self) -> Place | None:
+    def settle(self) -> EndPlace | None:
         """The place where the value has ended, now that the output is over and no end was certain; None if there is none."""
         return _chosen(self._places)
 
@@ -185,19 +184,19 @@ class ValueText:
         return text
 
 
-def _chosen(places: list[Place]) -> Place | None:
+def _chosen(places: list[EndPlace]) -> EndPlace | None:
     """The end of the value among the places where it may be. A repair that leaves one call behind the other comes first, since
     without it there would be no end. Else a proper end tag comes before a missing one, and of several the last: it leaves the
     fewest calls."""
     for each in places:
         if each.kind in (END_AND_CALL, LAST_AND_CALL):
-            return Place(each.offset, SUSPECT if each.kind == END_AND_CALL else MISSING)
+            return EndPlace(each.offset, SUSPECT if each.kind == END_AND_CALL else MISSING)
     ends = [each.offset for each in places if each.kind == IN_CALL_END]
     before = ends[-2] if len(ends) > 1 else -1
     nexts = [each.offset for each in places if each.kind == IN_CALL_NEXT and each.offset > before]
     if nexts:
-        return Place(nexts[0], ENDS if len(nexts) == 1 and len(ends) < 2 else SUSPECT)
+        return EndPlace(nexts[0], ENDS if len(nexts) == 1 and len(ends) < 2 else SUSPECT)
     if ends:
-        return Place(ends[-1], ENDS if len(ends) == 1 else SUSPECT)
+        return EndPlace(ends[-1], ENDS if len(ends) == 1 else SUSPECT)
     missing = [each.offset for each in places if each.kind == LAST]
-    return Place(missing[-1], MISSING) if missing else None
+    return EndPlace(missing[-1], MISSING) if missing else None

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from smg_parsers import CallEnd, Parser
+from smg_parsers import CallEnd, Parser, laws
 
 from .splits import cuts, fixed_ids, outline, run
 from .writers import WRITERS, Call, Format
@@ -162,3 +163,13 @@ def test_what_may_be_the_end_is_held_back_up_to_a_bound_and_then_the_value_goes_
         pieces = [piece for chunk in chunks for piece in parser.feed(chunk)]
         assert parser.waiting == 0
         assert not any(isinstance(piece, CallEnd) for piece in [*pieces, *parser.finish()])
+
+
+@pytest.mark.parametrize("kind", ["half a call", "call", "end tag"])
+def test_a_value_full_of_quoted_calls_costs_no_more_than_its_length(kind: str) -> None:
+    form = WRITERS["qwen3_coder"]
+    call = written(form, Call("write_file", {"path": "a.md", "content": SECRET}))
+    unit = quotes(form)[kind] + "\n" + call[call.index(SECRET) + len(SECRET) :]
+    for limit in (400, 1 << 18):
+        make = functools.partial(Parser.for_family, "qwen3_coder", tools=TOOLS, undecided_limit=limit)
+        assert laws.linearity(make, unit, length=4 * len(unit), prefix=call[: call.index(SECRET)]) == []

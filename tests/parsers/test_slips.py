@@ -100,6 +100,13 @@ def test_a_quote_that_was_not_escaped_in_a_json_argument_is_mended(family: str) 
     assert read(family, text) == one({"city": 'the "big" one', "days": 2}, repaired=True)
 
 
+def test_a_string_that_another_word_follows_is_over_and_takes_in_no_other_call() -> None:
+    named = '{"name": "get_weather", "arguments": {"city": "Paris" oops}}'
+    text = f"<tool_call>\n{named}\n</tool_call>\n{EXAMPLES['qwen3'][1]}"
+    found = [entry["call"] for entry in read("qwen3", text) if "call" in entry]
+    assert [call.get("arguments") for call in found] == [None, {"city": "Paris", "days": 2}]
+
+
 @pytest.mark.parametrize("family", ["qwen3", "kimi_k2", "plamo3", "mistral_v11", "harmony", "phi4"])
 @pytest.mark.parametrize("value", ["true", "[]", "3", '["city"]'])
 def test_arguments_that_are_no_object_have_no_valid_end_and_leave_no_markup(family: str, value: str) -> None:
