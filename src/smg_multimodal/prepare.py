@@ -22,11 +22,11 @@ from smg_multimodal.decode import ImageLimits, picture_header
 from smg_multimodal.errors import BadMedia, MediaTooLarge, UnsupportedModel
 from smg_multimodal.expand import Expanded, ReadyItem, expand
 from smg_multimodal.fast_decode import prove_decoders
+from smg_multimodal.media_family import MediaFamily
 from smg_multimodal.modalities import ClipProcessor, RecordingProcessor
 from smg_multimodal.prompts import PromptRule, PromptTokenizer
 from smg_multimodal.reader import MediaReader, PlainReader, needs_library
-from smg_multimodal.registry import MediaFamily, ModelFiles, family_of
-from smg_multimodal.resample import BICUBIC
+from smg_multimodal.registry import ModelFiles, family_of
 from smg_multimodal.sounds import RecordingFacts
 from smg_multimodal.types import Array, ImageProcessor, ItemFeatures, Modality, Size
 from smg_multimodal.walks import MOST_STEPS
@@ -160,7 +160,7 @@ class Preparer:
         image = self._reader.picture(media.data, self._limits)
         size = self._looked_at(media, Size(image.height, image.width))
         if size != (image.height, image.width):
-            image = image.resize((size.width, size.height), Image.Resampling(BICUBIC))
+            image = image.resize((size.width, size.height), Image.Resampling.BICUBIC)
         if self._looks_at_several(media) and self.family.several is not None:
             return self.family.several(self.images, image)
         return self.images.item(image)

@@ -87,7 +87,8 @@ def take_media(request: GenerationRequest, model: ServedModel) -> list[MediaItem
         return []
     items = media_of(request.messages)
     if items:
-        refuse_unless_taken(items, request.model, model.media.kinds if model.media is not None else frozenset())
+        kinds: frozenset[str] = model.media.kinds if model.media is not None else frozenset()
+        refuse_unless_taken(items, request.model, kinds, model.no_media)
     return items
 
 
