@@ -57,7 +57,8 @@ class Media:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """An expanded prompt with its items, in prompt order, and the files they came from."""
+    """An expanded prompt with its items, in prompt order, and the files they came from. `prompt` has the ids that were
+    expanded."""
 
     family: MediaFamily
     rules: tuple[PromptRule, ...]
@@ -65,6 +66,7 @@ class Prepared:
     items: tuple[ReadyItem, ...]
     sources: tuple[bytes, ...]
     processor: ImageProcessor | None
+    prompt: Sequence[int]
 
     def collated(self, features: Sequence[ItemFeatures]) -> dict[str, Array]:
         """The tensors of several items of one modality as the family joins them."""
@@ -253,7 +255,8 @@ class Preparer:
         """Expand `ids` for items that are ready."""
         self.check_count(len(items))
         sources = tuple(each.data for each in media)
-        return Prepared(self.family, self.rules, expand(ids, self.rules, items), tuple(items), sources, self.images)
+        expanded = expand(ids, self.rules, items)
+        return Prepared(self.family, self.rules, expanded, tuple(items), sources, self.images, ids)
 
     def prepare(self, ids: Sequence[int], media: Sequence[Media]) -> Prepared:
         """All of it in one call: `ids` has one anchor per item of `media`, in the same order."""

@@ -79,6 +79,12 @@ def _trtllm() -> Codec:
     return TrtllmCodec()
 
 
+def _trtllm_packing() -> MediaPacking:
+    from smg_core.engines.trtllm.packing import TrtllmPacking
+
+    return TrtllmPacking()
+
+
 def _tokenspeed() -> Codec:
     from smg_core.engines.tokenspeed.codec import TokenSpeedCodec
 
@@ -96,7 +102,7 @@ DIALECTS: dict[str, Dialect] = {
     "neutral": Dialect(_neutral, _neutral_packing),
     "mlx": Dialect(_mlx),
     "sglang": Dialect(_sglang, _sglang_packing),
-    "trtllm": Dialect(_trtllm),
+    "trtllm": Dialect(_trtllm, _trtllm_packing),
     "tokenspeed": Dialect(_tokenspeed, _tokenspeed_packing),
 }
 """The built-in dialects, in the order in which an engine of unknown dialect is asked."""
