@@ -41,6 +41,9 @@ _OF_ONE_SIZE = frozenset({"lighton-ocr", "pixtral"})
 _NOT_FOR_VLLM: Mapping[tuple[str, Modality], str] = {
     ("smolvlm", Modality.VIDEO): "its model takes no clips",
     ("minicpm-v-2.6", Modality.IMAGE): "its model takes a list of tensors for each picture",
+    ("muse-spark", Modality.VIDEO): "its model takes clips without a grid, laid out otherwise",
+    ("muse-spark", Modality.AUDIO): "its model takes features of another encoder's",
+    ("muse-spark", Modality.IMAGE): "its model takes pictures without a grid, laid out otherwise",
     ("qwen2.5-omni", Modality.AUDIO): "its model takes recordings joined along their second axis",
     ("qwen3-omni", Modality.AUDIO): "its model takes recordings joined along their second axis",
 }

@@ -34,6 +34,7 @@ from smg_multimodal.modalities import (
 from smg_multimodal.omni import omni_audio, omni_video
 from smg_multimodal.pipelines import Pictures
 from smg_multimodal.prompts import GEMMA_3N, GEMMA_4, ItemMarkers, PromptRule, PromptTokenizer, token
+from smg_multimodal.rows_of_2026 import ROWS_OF_2026
 from smg_multimodal.types import Batched, Flat, Layout, Modality
 from smg_multimodal.usm import GEMMA3N_AUDIO, GEMMA4_AUDIO
 
@@ -117,7 +118,7 @@ def _internvl_prompt(text: str) -> Callable[[ModelFiles, PromptTokenizer], Promp
 
 def _qwen_vl_prompt(files: ModelFiles, vocabulary: PromptTokenizer) -> PromptRule:
     start = token(vocabulary, "<img>", (files.model.get("visual") or {}).get("image_start_id"))
-    return prompts.qwen_vl_rule(
+    return prompts.marked_rule(
         start, token(vocabulary, "<imgpad>", start + 2), token(vocabulary, "</img>", start + 1), "<imgpad>"
     )
 
@@ -343,7 +344,7 @@ FAMILIES: tuple[MediaFamily, ...] = (
     ),
     MediaFamily(
         "internvl",
-        frozenset({"internvl"}),
+        frozenset({"internvl", "interns1"}),
         Pictures(("GotOcr2ImageProcessor",)),
         _internvl_prompt("<IMG_CONTEXT>"),
         TILES,
@@ -491,6 +492,7 @@ FAMILIES: tuple[MediaFamily, ...] = (
         _minicpm_prompt("<unk>", default=False),
         {"pixel_values": Flat("num_slices"), "tgt_sizes": Flat("num_slices"), "num_slices": Batched()},
     ),
+    *ROWS_OF_2026,
 )
 """Every family, looked up by `model_type`."""
 

@@ -21,7 +21,7 @@ SEE_OR_HEAR = {
 """Model types of transformers that have a processor of pictures, clips or recordings, or one of several kinds of input."""
 
 OF_ENGINES = {
-    *("bailing_moe_v3_vl", "deepseek_v41", "deepseek_vl_v2", "dots_ocr", "eagle_2_5_vl", "h2ovl_chat", "interns1"),
+    *("bailing_moe_v3_vl", "deepseek_v41", "deepseek_vl_v2", "eagle_2_5_vl", "h2ovl_chat", "interns1_pro"),
     *("interns2", "isaac", "keye", "kimi_audio", "kimi_k3", "mimo_v2_omni", "mimovl", "moondream3", "NVLM_D"),
     *("ovis", "ovis2_5", "skywork_chat", "step5"),
 }
