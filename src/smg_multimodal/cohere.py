@@ -31,6 +31,7 @@ _CLASS = ProcessorClass(
     },
 )
 _FAR = 1e10
+"""What a grid counts as that the picture would have to shrink for, where it has not to for another."""
 
 
 def least_enlarged(size: Size, side: int, most: int) -> tuple[int, int]:

@@ -19,7 +19,7 @@ from smg_multimodal.resample import BICUBIC, resample_of, resize
 from smg_multimodal.transforms import CLIP_MEAN, CLIP_STD, normalizer_of
 from smg_multimodal.types import Bytes8, ItemFeatures, Modality, Size
 
-__all__ = ["Glm5Processor", "canvas_of", "content_of", "glm5_image", "on_canvas"]
+__all__ = ["Glm5Processor", "canvas_of", "content_of", "glm5_image", "on_black_canvas"]
 
 _CLASS = ProcessorClass(
     frozenset({"Glm5NextImageProcessor"}),
@@ -77,7 +77,7 @@ def content_of(size: Size, canvas: Size, *, enlarged: bool) -> Size:
     return Size(*(max(1, min(most, math.floor(side * scale))) for side, most in zip(size, canvas, strict=True)))
 
 
-def on_canvas(pixels: Bytes8, canvas: Size) -> Bytes8:
+def on_black_canvas(pixels: Bytes8, canvas: Size) -> Bytes8:
     """`pixels` in the upper left corner of a black canvas."""
     if pixels.shape[:2] == canvas:
         return pixels
@@ -103,7 +103,7 @@ class Glm5Processor(PatchImageProcessor):
         """The tensors of one RGB picture."""
         size = Size(image.height, image.width)
         tokens, grid = self.measure(size)
-        pixels = on_canvas(resize(image, self.content(size), self.resample), self.target(size))
+        pixels = on_black_canvas(resize(image, self.content(size), self.resample), self.target(size))
         tensors = {"pixel_values": self.patches([pixels]), "image_grid_thw": np.array([grid], np.int64)}
         return ItemFeatures(tensors, size, tokens, grid, Modality.IMAGE)
 

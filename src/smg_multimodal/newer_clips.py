@@ -13,7 +13,7 @@ from PIL import Image
 
 from smg_multimodal.errors import BadClip
 from smg_multimodal.files import ModelFiles
-from smg_multimodal.glm5 import canvas_of, content_of, on_canvas
+from smg_multimodal.glm5 import canvas_of, content_of, on_black_canvas
 from smg_multimodal.keys import VIDEO_CLASS, ProcessorClass, positive_number, refused, settled
 from smg_multimodal.modalities import Modal
 from smg_multimodal.muse import nearest_blocks
@@ -78,7 +78,7 @@ class Glm5VideoProcessor(PatchVideoProcessor):
         size = Size(frame.height, frame.width)
         block = self.temporal * (self.patch * self.merge) ** 2
         enough = count * size.height * size.width >= block * self.least
-        return on_canvas(resize(frame, content_of(size, target, enlarged=not enough), self.resample), target)
+        return on_black_canvas(resize(frame, content_of(size, target, enlarged=not enough), self.resample), target)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,6 @@ from smg_multimodal.errors import UnknownFamily, UnsupportedModel
 from smg_multimodal.files import ModelFiles
 from smg_multimodal.filmed import (
     DOTS_VIDEO,
-    GEMMA4_VIDEO,
     GLM_VIDEO,
     INTERNVL_VIDEO,
     LLAVA_NEXT_VIDEO,
@@ -33,10 +32,9 @@ from smg_multimodal.modalities import (
 )
 from smg_multimodal.omni import omni_audio, omni_video
 from smg_multimodal.pipelines import Pictures
-from smg_multimodal.prompts import GEMMA_3N, GEMMA_4, ItemMarkers, PromptRule, PromptTokenizer, token
+from smg_multimodal.prompts import PromptRule, PromptTokenizer, token
 from smg_multimodal.rows_of_2026 import ROWS_OF_2026
 from smg_multimodal.types import Batched, Flat, Layout, Modality
-from smg_multimodal.usm import GEMMA3N_AUDIO, GEMMA4_AUDIO
 
 __all__ = ["FAMILIES", "ModelFiles", "family_of"]
 
@@ -80,14 +78,6 @@ def _paligemma_tokens(files: ModelFiles) -> int:
     vision = files.model.get("vision_config") or {}
     side = int(vision.get("image_size") or 224) // int(vision.get("patch_size") or 14)
     return int(configured or side * side)
-
-
-def _gemma3n_tokens(files: ModelFiles) -> int:
-    return int(files.processor.get("image_seq_length") or files.model.get("vision_soft_tokens_per_image") or 256)
-
-
-def _enclosed(spelling: ItemMarkers) -> Callable[[ModelFiles, PromptTokenizer], PromptRule]:
-    return lambda files, vocabulary: prompts.enclosed_rule(vocabulary, files.model, Modality.IMAGE, spelling)
 
 
 def _idefics_prompt(files: ModelFiles, vocabulary: PromptTokenizer) -> PromptRule:
@@ -415,14 +405,6 @@ FAMILIES: tuple[MediaFamily, ...] = (
         {"pixel_values": Batched()},
     ),
     MediaFamily(
-        "gemma-3n",
-        frozenset({"gemma3n"}),
-        Pictures(("SiglipImageProcessor",), _gemma3n_tokens),
-        _enclosed(GEMMA_3N),
-        {"pixel_values": Batched()},
-        others={Modality.AUDIO: GEMMA3N_AUDIO},
-    ),
-    MediaFamily(
         "aya-vision",
         frozenset({"aya_vision"}),
         Pictures(("GotOcr2ImageProcessor",), _aya_tokens),
@@ -444,14 +426,6 @@ FAMILIES: tuple[MediaFamily, ...] = (
         Pictures(("PixtralImageProcessor",)),
         token_rule("<|image_pad|>", "image_token_id", "image_token_index"),
         SIZED,
-    ),
-    MediaFamily(
-        "gemma-4",
-        frozenset({"gemma4", "diffusion_gemma"}),
-        Pictures(("Gemma4ImageProcessor",)),
-        _enclosed(GEMMA_4),
-        {"pixel_values": Batched(), "image_position_ids": Batched()},
-        others={Modality.VIDEO: GEMMA4_VIDEO, Modality.AUDIO: GEMMA4_AUDIO},
     ),
     MediaFamily(
         "idefics-3",

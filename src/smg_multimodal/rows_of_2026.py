@@ -1,4 +1,4 @@
-"""Rows of the table of families: those that came in 2026.
+"""Rows of the table of families: those of Gemma 3n and 4, and those that came in 2026.
 
 Above: `registry`, whose table these are part of. Below: the family modules.
 """
@@ -13,14 +13,33 @@ from smg_multimodal.media_family import GRID, PATCHES, TILES, MediaFamily, token
 from smg_multimodal.modalities import GLM_ASR_AUDIO
 from smg_multimodal.newer_clips import COSMOS_VIDEO, GLM5_VIDEO, MUSE_VIDEO
 from smg_multimodal.pipelines import Pictures
-from smg_multimodal.prompts import GEMMA_4, PromptRule, PromptTokenizer, enclosed_rule, marked_rule, step3_rule, token
+from smg_multimodal.prompts import (
+    GEMMA_3N,
+    GEMMA_4,
+    ItemMarkers,
+    PromptRule,
+    PromptTokenizer,
+    enclosed_rule,
+    marked_rule,
+    step3_rule,
+    token,
+)
 from smg_multimodal.raw_sounds import GEMMA4_UNIFIED_AUDIO, MUSE_SPARK_AUDIO
 from smg_multimodal.tile_prompts import cohere2_rule, lfm2_rule
 from smg_multimodal.types import Batched, Flat, Modality
+from smg_multimodal.usm import GEMMA3N_AUDIO, GEMMA4_AUDIO
 
 __all__ = ["ROWS_OF_2026"]
 
 MakeRule = Callable[[ModelFiles, PromptTokenizer], PromptRule]
+
+
+def _gemma3n_tokens(files: ModelFiles) -> int:
+    return int(files.processor.get("image_seq_length") or files.model.get("vision_soft_tokens_per_image") or 256)
+
+
+def _enclosed(spelling: ItemMarkers) -> Callable[[ModelFiles, PromptTokenizer], PromptRule]:
+    return lambda files, vocabulary: enclosed_rule(vocabulary, files.model, Modality.IMAGE, spelling)
 
 
 def _marked(start: str, feature: str, end: str) -> MakeRule:
@@ -42,6 +61,22 @@ def _lfm2(files: ModelFiles, vocabulary: PromptTokenizer) -> PromptRule:
 
 
 ROWS_OF_2026: tuple[MediaFamily, ...] = (
+    MediaFamily(
+        "gemma-3n",
+        frozenset({"gemma3n"}),
+        Pictures(("SiglipImageProcessor",), _gemma3n_tokens),
+        _enclosed(GEMMA_3N),
+        {"pixel_values": Batched()},
+        others={Modality.AUDIO: GEMMA3N_AUDIO},
+    ),
+    MediaFamily(
+        "gemma-4",
+        frozenset({"gemma4", "diffusion_gemma"}),
+        Pictures(("Gemma4ImageProcessor",)),
+        _enclosed(GEMMA_4),
+        {"pixel_values": Batched(), "image_position_ids": Batched()},
+        others={Modality.VIDEO: GEMMA4_VIDEO, Modality.AUDIO: GEMMA4_AUDIO},
+    ),
     MediaFamily(
         "glm-5.3",
         frozenset({"glm5_next"}),
@@ -132,7 +167,7 @@ ROWS_OF_2026: tuple[MediaFamily, ...] = (
         "gemma-4-unified",
         frozenset({"gemma4_unified"}),
         Pictures(("Gemma4UnifiedImageProcessor",)),
-        lambda files, vocabulary: enclosed_rule(vocabulary, files.model, Modality.IMAGE, GEMMA_4),
+        _enclosed(GEMMA_4),
         {"pixel_values": Batched(), "image_position_ids": Batched()},
         others={Modality.VIDEO: GEMMA4_VIDEO, Modality.AUDIO: GEMMA4_UNIFIED_AUDIO},
     ),

@@ -6,8 +6,8 @@ Run in an environment of its own, which needs `torch` (its CPU build does), `tra
     python tests/multimodal/make_references.py FOLDER     # or: make multimodal-references
     python tests/multimodal/make_references.py --keys     # the small pictures only: keys, and torch's resize
     python tests/multimodal/make_references.py --moving   # keys of clips and recordings only
-    python tests/multimodal/make_references.py --types TYPE,TYPE   # keys of clips and recordings of these model types
-    python tests/multimodal/make_references.py --only NAME,NAME   # of these families alone; the others stay as they are
+    python tests/multimodal/make_references.py FOLDER --types TYPE,TYPE   # keys of clips and recordings of these model types
+    python tests/multimodal/make_references.py FOLDER --only NAME,NAME   # of these families alone; the others stay as they are
 
 FOLDER has vLLM's wheel, unpacked: its processors are the reference of families that transformers has not. They are loaded one
 by one, from their files, and need nothing else of it.
@@ -53,7 +53,7 @@ from variations import Change, small_pictures, variations
 
 TARGET = Path(__file__).with_name("references.json.gz")
 SAMPLE = 56
-FLOATS = {"pixel_values", "image_pixel_values", "image_attention_mask"}
+FLOATS = {"pixel_values", "pixel_values_local", "image_pixel_values", "image_attention_mask"}
 """Tensors of floats, which may have been left as bytes."""
 VLLM = Path(next((each for each in sys.argv[1:] if not each.startswith("-")), "vllm"))
 FILTERS = {
