@@ -104,7 +104,7 @@ class Lfm2Processor:
         rows, columns = (math.ceil(side // self.patch / self.down) for side in self.whole(size))
         return rows * columns
 
-    def measure(self, size: Size) -> tuple[int, tuple[int, ...]]:
+    def measure(self, size: Size) -> tuple[int, tuple[int, int, int, int]]:
         """Tokens, and (rows, columns) of tiles, the tokens of the whole picture, and whether it stands behind tiles.
 
         Raises `BadMedia` for one so thin that its whole has many times the tokens of any other."""
@@ -115,6 +115,13 @@ class Lfm2Processor:
             raise BadMedia(f"the image is {size.width}x{size.height}: too thin")
         tokens = rows * columns * self.per_tile + behind * whole if several else whole
         return tokens, (rows, columns, whole, int(behind))
+
+    def nbytes(self, size: Size) -> int:
+        """Bytes of the tensors of a picture of `size`; those of a few numbers are not counted."""
+        _, (rows, columns, whole, behind) = self.measure(size)
+        views, longest = rows * columns + behind, whole * self.down**2
+        length = max(self._length, longest if views == 1 else 0)
+        return views * length * (self.patch**2 * 3 + 1) * 4
 
     def _views(self, image: Image.Image, size: Size) -> list[Bytes8]:
         """The bytes of each view: tiles row by row, and the whole."""

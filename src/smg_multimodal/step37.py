@@ -99,6 +99,11 @@ class Step37Processor:
         _, _, _, (rows, columns) = self.plan(size)
         return rows * columns * self.per_window + self.per_whole, (rows, columns)
 
+    def nbytes(self, size: Size) -> int:
+        """Bytes of the tensors of a picture of `size`; those of a few numbers are not counted."""
+        _, _, _, (rows, columns) = self.plan(size)
+        return 12 * (self.side**2 + rows * columns * self.window**2)
+
     def _resized(self, image: Image.Image, size: Size) -> Image.Image:
         if (image.height, image.width) == size:
             return image
