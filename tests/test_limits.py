@@ -289,6 +289,8 @@ CONSTANTS: dict[str, str] = {
     "engines.codecs.sglang.codec._MM_INPUTS": FORMAT,
     "engines.codecs.sglang.codec._PORT_BITS": FORMAT,
     "engines.codecs.sglang.codec._ROOM_BITS": FORMAT,
+    "engines.codecs.trtllm.codec._MULTIMODAL": FORMAT,
+    "engines.codecs.trtllm.media._IMAGE_DATA": FORMAT,
     **dict.fromkeys(
         (f"engines.codecs.sglang.media.{name}" for name in ("_DATA", "_IMAGE_DATA", "_PIXEL_VALUES", "_TENSORS")),
         FORMAT,
@@ -671,6 +673,7 @@ LIBRARY_CONSTANTS: dict[str, str] = {
         smg_multimodal.documents: _HASHED_HERE
         smg_mcp.wire: _ELSEWHERE
         smg_multimodal.audio: _BLOCK _COPIED_AT_ONCE
+        smg_multimodal.granite: _BLOCK
         smg_multimodal.content: _HASH_DIRECTLY _COMPARE_DIRECTLY _BLOCK
         smg_multimodal.decode: _ROWS _USUAL_SCANS
         smg_multimodal.egress: _BLOCK _LOOKED_AT
@@ -702,9 +705,11 @@ LIBRARY_CONSTANTS: dict[str, str] = {
         smg_multimodal.workers: _MEMORY_SLACK
     """,
     MODEL: """
+        smg_multimodal.cohere: _FAR
         smg_multimodal.deepseek: _PER_CELL
         smg_multimodal.filmed: _USUAL_FRAMES
         smg_multimodal.idefics: _LONGEST
+        smg_multimodal.inkling: _MOMENTS
         smg_multimodal.kimi_vl: _MOST_ALONG_A_SIDE
         smg_multimodal.ovis: _COVERED
         smg_multimodal.phi: _CUBIC _PHI4_LINES
@@ -712,6 +717,7 @@ LIBRARY_CONSTANTS: dict[str, str] = {
         smg_multimodal.qwen: _MAX_ASPECT
         smg_multimodal.sampling: _LONGEST_SECONDS _MOST_FRAMES
         smg_multimodal.step3: _LONGEST _THIN
+        smg_multimodal.step37: _THIN _TOKEN
         smg_multimodal.usm: _MULTIPLE
         smg_multimodal.video: _REFERENCE_SHARE _LEAST_OVER
     """,
@@ -723,7 +729,11 @@ LIBRARY_CONSTANTS: dict[str, str] = {
         smg_multimodal.resample: _MAX_AREA
         smg_multimodal.sounds: _OVER
         smg_multimodal.walks: MOST_STEPS
+        smg_multimodal.lfm2: _OVER
+        smg_multimodal.muse: _OVER
+        smg_multimodal.newer_clips: _OVER
         smg_multimodal.step3: _MAX_AREA
+        smg_multimodal.step37: _MAX_AREA
         smg_multimodal.worker_process: _GRACE
     """,
 }

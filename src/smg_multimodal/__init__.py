@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from smg_multimodal.errors import MediaTooLarge as MediaTooLarge
     from smg_multimodal.errors import MediaUnavailable as MediaUnavailable
     from smg_multimodal.errors import PlaceholderMismatch as PlaceholderMismatch
+    from smg_multimodal.errors import UnknownFamily as UnknownFamily
     from smg_multimodal.errors import UnsupportedModel as UnsupportedModel
     from smg_multimodal.expand import Expanded as Expanded
     from smg_multimodal.expand import ReadyItem as ReadyItem
@@ -55,6 +56,7 @@ _PLACES = {
         "MediaTooLarge",
         "MediaUnavailable",
         "PlaceholderMismatch",
+        "UnknownFamily",
         "UnsupportedModel",
     ),
     "expand": ("Expanded", "ReadyItem"),

@@ -114,8 +114,9 @@ def is_apart(header: ImageHeader, frames: int = 1) -> bool:
     return header.format.apart or header.seconds(frames) > _SHORT_SECONDS
 
 
-_RECORDED = 128 * 1024
-"""Bytes of tensors for each second of a recording: 128 mels of floats, 100 times a second, twice; samples are less."""
+_RECORDED = 192 * 1024
+"""Bytes of tensors for each second of a recording: 24,000 samples as floats with a mask; 128 mels of floats, 100 times a second,
+twice, are less."""
 _LEAST_RECORDED = 4 * 1024 * 1024
 """Bytes of tensors of the shortest recording: some models take a window of 30 s, however little is in it."""
 

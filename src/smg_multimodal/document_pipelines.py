@@ -6,7 +6,7 @@ made from.
 
 from collections.abc import Callable, Mapping
 
-from smg_multimodal import deepseek, molmo, ovis, patches, prompts, step3
+from smg_multimodal import deepseek, molmo, ovis, patches, prompts, step3, step37
 from smg_multimodal.files import ModelFiles, Pipeline, whatever_the_model
 from smg_multimodal.prompts import PromptRule, PromptTokenizer
 
@@ -31,6 +31,7 @@ DOCUMENT_PIPELINES: Mapping[str, Pipeline] = {
     "Molmo2ImageProcessor": whatever_the_model(_molmo2),
     "Ovis2ImageProcessor": whatever_the_model(_ovis2),
     "PaddleOCRVLImageProcessor": whatever_the_model(lambda files: patches.paddleocr_image(files.image)),
+    "Step3p7ImageProcessor": whatever_the_model(lambda files: step37.step37_image(files.image)),
     "Step3VLImageProcessor": whatever_the_model(lambda files: step3.step3_image(files.model)),
 }
 """Every class, looked up by its name. DeepSeek-OCR's and Step3-VL's are not in transformers, and no file names them."""

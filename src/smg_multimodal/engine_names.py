@@ -40,6 +40,20 @@ VLLM: TensorNames = {
     ("phi-4", _IMAGE): {"image_pixel_values": "input_image_embeds"},
     ("phi-4", _AUDIO): {"audio_input_features": "input_audio_embeds", "audio_embed_sizes": None},
     ("pixtral", _IMAGE): {"image_sizes": None},
+    ("gemma-4-unified", _VIDEO): {
+        "video_position_ids": "pixel_position_ids_videos",
+        "num_frames_per_video": "video_frame_counts",
+    },
+    ("gemma-4-unified", _AUDIO): {"input_features": "input_features_padded"},
+    ("granite-speech", _AUDIO): {"input_features_mask": None},
+    ("glm-asr", _AUDIO): {"input_features_mask": "feature_attention_mask", "num_pieces": "chunk_counts"},
+    ("gemma-4-unified", _IMAGE): {"image_position_ids": "pixel_position_ids"},
+    ("lfm2-vl", _IMAGE): {"pixel_attention_mask": None},
+    ("step-3.7", _IMAGE): {
+        "pixel_values_local": "patch_pixel_values",
+        "num_local_patches": "num_patches",
+        "patch_newline_masks": "patch_newline_mask",
+    },
 }
 SGLANG: TensorNames = {
     ("aya-vision", _IMAGE): {"num_patches": None},
@@ -56,6 +70,13 @@ SGLANG: TensorNames = {
     ("minicpm-v", _IMAGE): {"target_sizes": "tgt_size"},
     ("phi-3", _IMAGE): {"num_img_tokens": None},
     ("phi-4", _IMAGE): {"image_pixel_values": "pixel_values", "num_img_tokens": None},
+    ("command-a-vision", _IMAGE): {"num_patches": None},
+    ("lfm2-vl", _IMAGE): {"num_patches": None},
+    ("step-3.7", _IMAGE): {
+        "pixel_values_local": "patch_pixel_values",
+        "num_local_patches": "num_patches",
+        "patch_newline_masks": None,
+    },
 }
 
 

@@ -10,12 +10,14 @@
     +-- MediaUnavailable     400   the address did not answer, or answered with an error
     +-- MediaBusy            503   nothing is wrong with the item: it waited for others in vain, and may be sent again
     +-- PlaceholderMismatch  400   the prompt has other than one placeholder per item
-    UnsupportedModel               no family row matches a model's configuration
+    UnsupportedModel               a model's configuration has what no family does
+    +-- UnknownFamily              no family row matches it
 
 Decided here: the names, and the HTTP status a gateway should answer with. Not here: any envelope. Messages are written
 for the client: they name the limit or the reason, never an internal address.
 """
 
+from collections.abc import Iterable
 from typing import ClassVar
 
 __all__ = [
@@ -29,6 +31,7 @@ __all__ = [
     "MediaTooLarge",
     "MediaUnavailable",
     "PlaceholderMismatch",
+    "UnknownFamily",
     "UnsupportedModel",
 ]
 
@@ -100,4 +103,12 @@ class PlaceholderMismatch(MediaError):
 
 
 class UnsupportedModel(LookupError):
-    """No family matches the model's configuration, or its configuration lacks what the family needs."""
+    """No family takes the model, or its configuration has a value that the family does not do, or lacks one that it needs."""
+
+
+class UnknownFamily(UnsupportedModel):
+    """No family has models of this type. `told` says which type, for clients; the text says which families there are too."""
+
+    def __init__(self, told: str, families: Iterable[str]) -> None:
+        super().__init__(f"{told}; the families here are {', '.join(sorted(families))}")
+        self.told = told

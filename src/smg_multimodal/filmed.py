@@ -7,6 +7,7 @@ arithmetic is that of the torchvision backend.
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from smg_multimodal import prompts_of_clips, video
@@ -17,13 +18,14 @@ from smg_multimodal.idefics import Idefics3Processor
 from smg_multimodal.keys import VIDEO_CLASS, ProcessorClass, fixed_size, positive_number, refused, settled
 from smg_multimodal.llava import SquareProcessor
 from smg_multimodal.modalities import ClipProcessor, Modal
-from smg_multimodal.prompts import PromptRule, PromptTokenizer, repeat_rule, token
+from smg_multimodal.prompts import PromptRule, PromptTokenizer, repeat_rule, timed_video_rule, token
 from smg_multimodal.resample import BICUBIC, LANCZOS, resample_of
 from smg_multimodal.sampling import FromTheMiddle, Shifted, Uniform, count_or_rate
 from smg_multimodal.transforms import CLIP_MEAN, CLIP_STD, HALF, Normalizer, fused_normalizer, normalizer_of
 from smg_multimodal.types import Batched, Flat, Modality, Size
 
 __all__ = [
+    "COMPASS_VIDEO",
     "DOTS_VIDEO",
     "GEMMA4_VIDEO",
     "GLM_VIDEO",
@@ -72,6 +74,7 @@ _GEMMA4 = ProcessorClass(
     {"do_resize": True, "patch_size": 16, "max_soft_tokens": 70, "pooling_kernel_size": 3},
     {"do_resize": (True,), "max_soft_tokens": (70, 140, 280, 560, 1120)},
 )
+_GEMMA4_UNIFIED = replace(_GEMMA4, names=frozenset({"Gemma4UnifiedVideoProcessor"}))
 
 
 def _normalizer(config: Mapping[str, Any]) -> Normalizer:
@@ -167,13 +170,17 @@ def _smolvlm_clips(files: ModelFiles) -> ClipProcessor:
 
 
 def _gemma4_clips(files: ModelFiles) -> ClipProcessor:
-    config = settled(files.clips, _GEMMA4, kind=VIDEO_CLASS)
+    """Without an encoder (unified) a whole token is one patch."""
+    config = settled(files.clips, _GEMMA4, _GEMMA4_UNIFIED, kind=VIDEO_CLASS)
     count, fps = count_or_rate(config)
+    patch, pool = positive_number(config, "patch_size"), positive_number(config, "pooling_kernel_size")
+    if files.model.get("model_type") == "gemma4_unified":
+        patch, pool = patch * pool, 1
     image = Gemma4Processor(
         normalizer=normalizer_of(config, (0.0, 0.0, 0.0), (1.0, 1.0, 1.0), fused_normalizer),
         most=positive_number(config, "max_soft_tokens"),
-        patch=positive_number(config, "patch_size"),
-        pool=positive_number(config, "pooling_kernel_size"),
+        patch=patch,
+        pool=pool,
         resample=resample_of(config, BICUBIC),
     )
     names = {"pixel_values": "pixel_values_videos", "image_position_ids": "video_position_ids"}
@@ -205,6 +212,15 @@ DOTS_VIDEO = Modal(
     {"pixel_values_videos": Flat("patches_per_video"), "video_grid_thw": Batched()},
     "pixel_values_videos",
     frozenset({"video_grid_thw"}),
+)
+COMPASS_VIDEO = Modal(
+    lambda files: video.qwen3_video(files.clips),
+    lambda model, vocabulary: timed_video_rule(
+        vocabulary, model, ("<|VISION_START|>", "<|VIDEO_PAD|>", "<|VISION_END|>")
+    ),
+    DOTS_VIDEO.layouts,
+    DOTS_VIDEO.primary,
+    DOTS_VIDEO.on_host,
 )
 LLAVA_NEXT_VIDEO = Modal(_llava_next_clips, _repeated, {"pixel_values_videos": Batched()}, "pixel_values_videos")
 ONEVISION_VIDEO = Modal(_onevision_clips, _repeated, {"pixel_values_videos": Batched()}, "pixel_values_videos")

@@ -15,7 +15,7 @@ from smg_multimodal.errors import BadMedia, MediaTooLarge
 from smg_multimodal.types import Size
 from smg_multimodal.walks import MOST_STEPS, StepCount
 
-__all__ = ["DEFAULT_FORMATS", "FORMATS", "Format", "ImageHeader", "read_header", "recognised"]
+__all__ = ["DEFAULT_FORMATS", "FORMATS", "Format", "ImageHeader", "format_table", "read_header", "recognised"]
 
 _MOST_PIECES = 65536
 """Segments, chunks or blocks that a file may be made of: decoders take microseconds for each, in Python code."""
@@ -33,7 +33,8 @@ class Format:
 
     `pixel_bytes` is the memory a decoded pixel takes at most while it is made, upright and RGB, and `scanned_bytes` what is added
     where it comes in several scans; `scan_nanoseconds` the time that one pixel takes in one scan, on a slow core. `apart`: always
-    decoded in a process of its own, since its decoder's memory is not bounded by the size of the picture alone.
+    decoded in a process of its own, since its decoder's memory is not bounded by the size of the picture alone. `default`: taken
+    without being named. `deep_grey`: it has grey of 16 bits, of which the upper 8 are taken.
     """
 
     name: str
@@ -42,23 +43,39 @@ class Format:
     scan_nanoseconds: int
     scanned_bytes: int = 0
     apart: bool = False
+    default: bool = False
+    deep_grey: bool = False
 
 
 FORMATS: dict[str, Format] = {
-    "jpeg": Format("JPEG", "JPEG", 9, 10, scanned_bytes=6),
-    "png": Format("PNG", "PNG", 12, 60),
-    "webp": Format("WEBP", "WebP", 22, 60),
-    "gif": Format("GIF", "GIF", 10, 40),
+    "jpeg": Format("JPEG", "JPEG", 9, 10, scanned_bytes=6, default=True),
+    "png": Format("PNG", "PNG", 12, 60, default=True, deep_grey=True),
+    "webp": Format("WEBP", "WebP", 22, 60, default=True),
+    "gif": Format("GIF", "GIF", 10, 40, default=True),
     "bmp": Format("BMP", "BMP", 12, 20, apart=True),
-    "tiff": Format("TIFF", "TIFF", 24, 100, apart=True),
+    "tiff": Format("TIFF", "TIFF", 24, 100, apart=True, deep_grey=True),
     "avif": Format("AVIF", "AVIF", 16, 100, apart=True),
     "heic": Format("HEIF", "HEIC", 16, 100, apart=True),
-    "jpeg2000": Format("JPEG2000", "JPEG 2000", 32, 250, apart=True),
+    "jpeg2000": Format("JPEG2000", "JPEG 2000", 32, 250, apart=True, deep_grey=True),
 }
 """Every format that is known, by the name that settings use."""
 
-DEFAULT_FORMATS = frozenset({"jpeg", "png", "webp", "gif"})
+DEFAULT_FORMATS = frozenset(name for name, each in FORMATS.items() if each.default)
 """Those taken without being named: what browsers and cameras send."""
+
+
+def format_table(max_memory: int) -> list[str]:
+    """The formats as the lines of a table in Markdown, with the largest picture that `max_memory` bytes are enough for."""
+    rows = ["| format | `formats` | by default | grey of 16 bits | largest by default |", "|---|---|---|---|---|"]
+    for name, each in FORMATS.items():
+        grey = "its upper 8 bits" if each.deep_grey else "has none"
+        most = f"{max_memory // each.pixel_bytes // 1_000_000} million pixels"
+        rows.append(
+            f"| {each.label} | `{name}` | {'taken' if each.default else 'where it is named'} | {grey} | {most} |"
+        )
+    never = ", ".join(dict.fromkeys(label for _, label in _OTHERS))
+    return [*rows, f"| {never} | | never | | |"]
+
 
 _OTHERS = (
     (b"%PDF", "PDF"),
@@ -73,6 +90,7 @@ _OTHERS = (
     (b"OggS", "Ogg"),
     (b"fLaC", "FLAC"),
     (b"ID3", "MP3"),
+    *((b"P%d" % kind, "PBM, PGM or PPM") for kind in range(1, 7)),
 )
 """Beginnings of files that are often sent by mistake, for the message."""
 

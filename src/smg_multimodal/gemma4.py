@@ -6,7 +6,7 @@ for as many patches as any may have; those it has not are zeros, at the position
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,16 +16,17 @@ from smg_multimodal.collate import joined
 from smg_multimodal.errors import BadMedia
 from smg_multimodal.keys import ProcessorClass, settled
 from smg_multimodal.resample import BICUBIC, Filter, resample_of, resize
-from smg_multimodal.transforms import Normalizer, normalizer_of, write_interleaved_patches
+from smg_multimodal.transforms import Normalizer, fused_normalizer, normalizer_of, write_interleaved_patches
 from smg_multimodal.types import Array, ItemFeatures, Size
 
-__all__ = ["Gemma4Processor", "gemma4_image"]
+__all__ = ["Gemma4Processor", "gemma4_image", "gemma4_unified_image"]
 
 _CLASS = ProcessorClass(
     frozenset({"Gemma4ImageProcessor"}),
     {"do_resize": True, "do_normalize": False, "patch_size": 16, "max_soft_tokens": 280, "pooling_kernel_size": 3},
     {"do_resize": (True,), "max_soft_tokens": (70, 140, 280, 560, 1120)},
 )
+_UNIFIED = replace(_CLASS, names=frozenset({"Gemma4UnifiedImageProcessor"}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,19 @@ class Gemma4Processor:
     def collate(self, items: Sequence[ItemFeatures]) -> dict[str, Array]:
         """One row per picture."""
         return {name: joined([item.tensors[name] for item in items]) for name in ("pixel_values", "image_position_ids")}
+
+
+def gemma4_unified_image(config: Mapping[str, Any]) -> Gemma4Processor:
+    """From preprocessor_config.json of the model without an encoder, whose patches are whole tokens. transformers has its
+    class for torchvision alone."""
+    config = settled(config, _UNIFIED)
+    return Gemma4Processor(
+        normalizer=normalizer_of(config, (0.0, 0.0, 0.0), (1.0, 1.0, 1.0), fused_normalizer),
+        most=int(config["max_soft_tokens"]),
+        patch=int(config["patch_size"]) * int(config["pooling_kernel_size"]),
+        pool=1,
+        resample=resample_of(config, BICUBIC),
+    )
 
 
 def gemma4_image(config: Mapping[str, Any]) -> Gemma4Processor:

@@ -41,7 +41,7 @@ TOLD = "told"
 """A key that is ours too: the names of the keys that an engine's command line gave. They stand before what a family's
 processor says of its own, which stands before the files."""
 
-_SIZES = ("size", "crop_size", "pad_size", "max_image_size")
+_SIZES = ("size", "crop_size", "pad_size", "max_image_size", "high_res_size")
 _MOST_AREA = 64 * 1024 * 1024
 """Pixels of a size beyond which a model is refused: no picture is made as large."""
 

@@ -25,6 +25,7 @@ from smg_multimodal.prompts import (
 from smg_multimodal.types import Batched, Flat, Float32, ItemFeatures, Layout, Modality, Size
 
 __all__ = [
+    "GLM_ASR_AUDIO",
     "PHI4_AUDIO",
     "QWEN2_AUDIO",
     "QWEN3_ASR_AUDIO",
@@ -156,6 +157,17 @@ ULTRAVOX_AUDIO = Modal(
     },
     "audio_features",
     frozenset({"audio_lens", "audio_num_chunks"}),
+)
+GLM_ASR_AUDIO = Modal(
+    of_recordings(speech.glm_asr_recordings),
+    lambda model, vocabulary: audio_rule(vocabulary, "<|pad|>", model.get("audio_token_id")),
+    {
+        "input_features": Flat("num_pieces"),
+        "input_features_mask": Flat("num_pieces"),
+        "num_pieces": Batched(),
+    },
+    "input_features",
+    frozenset({"num_pieces"}),
 )
 QWEN3_ASR_AUDIO = Modal(
     of_recordings(speech.qwen3_asr_recordings),

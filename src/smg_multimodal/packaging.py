@@ -41,6 +41,9 @@ _OF_ONE_SIZE = frozenset({"lighton-ocr", "pixtral"})
 _NOT_FOR_VLLM: Mapping[tuple[str, Modality], str] = {
     ("smolvlm", Modality.VIDEO): "its model takes no clips",
     ("minicpm-v-2.6", Modality.IMAGE): "its model takes a list of tensors for each picture",
+    ("muse-spark", Modality.VIDEO): "its model takes clips without a grid, laid out otherwise",
+    ("muse-spark", Modality.AUDIO): "its model takes features of another encoder's",
+    ("muse-spark", Modality.IMAGE): "its model takes pictures without a grid, laid out otherwise",
     ("qwen2.5-omni", Modality.AUDIO): "its model takes recordings joined along their second axis",
     ("qwen3-omni", Modality.AUDIO): "its model takes recordings joined along their second axis",
 }
@@ -151,11 +154,14 @@ class ItemInputs:
     token_id: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class TrtllmInputs:
-    """TensorRT-LLM: the files as they came; the engine does the rest. The prompt keeps one anchor per picture."""
+    """TensorRT-LLM: the files as they came; the engine does the rest. `prompt` has one anchor per picture, as it was before
+    it was expanded to `expanded` tokens."""
 
     image_data: tuple[bytes, ...]
+    prompt: Sequence[int] = field(repr=False)
+    expanded: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -321,7 +327,8 @@ def for_sglang(prepared: Prepared) -> SglangInputs:
 def for_trtllm(prepared: Prepared) -> TrtllmInputs:
     """The files of a request for TensorRT-LLM, in prompt order."""
     pairs = _only(prepared, "TensorRT-LLM", frozenset({Modality.IMAGE}))
-    return TrtllmInputs(tuple(prepared.sources[place.index] for place, _ in pairs))
+    files = tuple(prepared.sources[place.index] for place, _ in pairs)
+    return TrtllmInputs(files, prepared.prompt, len(prepared.expanded.ids))
 
 
 def for_tokenspeed(prepared: Prepared, dtype: str = "bfloat16") -> TokenSpeedInputs:

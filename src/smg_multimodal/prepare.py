@@ -22,11 +22,11 @@ from smg_multimodal.decode import ImageLimits, picture_header
 from smg_multimodal.errors import BadMedia, MediaTooLarge, UnsupportedModel
 from smg_multimodal.expand import Expanded, ReadyItem, expand
 from smg_multimodal.fast_decode import prove_decoders
+from smg_multimodal.media_family import MediaFamily
 from smg_multimodal.modalities import ClipProcessor, RecordingProcessor
 from smg_multimodal.prompts import PromptRule, PromptTokenizer
 from smg_multimodal.reader import MediaReader, PlainReader, needs_library
-from smg_multimodal.registry import MediaFamily, ModelFiles, family_of
-from smg_multimodal.resample import BICUBIC
+from smg_multimodal.registry import ModelFiles, family_of
 from smg_multimodal.sounds import RecordingFacts
 from smg_multimodal.types import Array, ImageProcessor, ItemFeatures, Modality, Size
 from smg_multimodal.walks import MOST_STEPS
@@ -57,7 +57,8 @@ class Media:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """An expanded prompt with its items, in prompt order, and the files they came from."""
+    """An expanded prompt with its items, in prompt order, and the files they came from. `prompt` has the ids that were
+    expanded."""
 
     family: MediaFamily
     rules: tuple[PromptRule, ...]
@@ -65,6 +66,7 @@ class Prepared:
     items: tuple[ReadyItem, ...]
     sources: tuple[bytes, ...]
     processor: ImageProcessor | None
+    prompt: Sequence[int]
 
     def collated(self, features: Sequence[ItemFeatures]) -> dict[str, Array]:
         """The tensors of several items of one modality as the family joins them."""
@@ -160,7 +162,7 @@ class Preparer:
         image = self._reader.picture(media.data, self._limits)
         size = self._looked_at(media, Size(image.height, image.width))
         if size != (image.height, image.width):
-            image = image.resize((size.width, size.height), Image.Resampling(BICUBIC))
+            image = image.resize((size.width, size.height), Image.Resampling.BICUBIC)
         if self._looks_at_several(media) and self.family.several is not None:
             return self.family.several(self.images, image)
         return self.images.item(image)
@@ -253,7 +255,8 @@ class Preparer:
         """Expand `ids` for items that are ready."""
         self.check_count(len(items))
         sources = tuple(each.data for each in media)
-        return Prepared(self.family, self.rules, expand(ids, self.rules, items), tuple(items), sources, self.images)
+        expanded = expand(ids, self.rules, items)
+        return Prepared(self.family, self.rules, expanded, tuple(items), sources, self.images, ids)
 
     def prepare(self, ids: Sequence[int], media: Sequence[Media]) -> Prepared:
         """All of it in one call: `ids` has one anchor per item of `media`, in the same order."""

@@ -29,11 +29,11 @@ __all__ = [
     "idefics_rule",
     "internvl_rule",
     "llama4_rule",
+    "marked_rule",
     "minicpm_rule",
     "molmo2_rule",
     "ovis2_rule",
     "pixtral_rule",
-    "qwen_vl_rule",
     "repeat_rule",
     "step3_rule",
     "timed_video_rule",
@@ -115,14 +115,14 @@ def repeat_rule(text: str, feature: int, modality: Modality = Modality.IMAGE) ->
     return PromptRule(modality, text, feature, feature, replace)
 
 
-def qwen_vl_rule(start: int, feature: int, end: int, text: str) -> PromptRule:
-    """The first Qwen-VL: start, one feature token per embedding, end; the template writes the feature token alone."""
+def marked_rule(start: int, feature: int, end: int, text: str, modality: Modality = Modality.IMAGE) -> PromptRule:
+    """Start, one feature token per embedding, end; the template writes the feature token alone."""
 
     def replace(item: ItemFeatures, index: int) -> Replacement:
         del index
         return ReplacementWriter().put(start).run(feature, item.tokens).put(end).done()
 
-    return PromptRule(Modality.IMAGE, text, feature, feature, replace, around=(start, end))
+    return PromptRule(modality, text, feature, feature, replace, around=(start, end))
 
 
 def ovis2_rule(vocabulary: PromptTokenizer, per_view: int, configured: Any) -> PromptRule:
@@ -362,14 +362,20 @@ def minicpm_rule(
     return PromptRule(Modality.IMAGE, "<image>" if anchor == start else text, anchor, feature, replace)
 
 
-def timed_video_rule(vocabulary: PromptTokenizer, model: Mapping[str, Any]) -> PromptRule:
-    """Qwen3-VL's clips: before each pair of frames the second it is at, around it the vision markers.
+_QWEN_CLIP = ("<|vision_start|>", "<|video_pad|>", "<|vision_end|>")
+
+
+def timed_video_rule(
+    vocabulary: PromptTokenizer, model: Mapping[str, Any], texts: tuple[str, str, str] = _QWEN_CLIP
+) -> PromptRule:
+    """Qwen3-VL's clips: before each pair of frames the second it is at, around it the vision markers. `texts` are those of the
+    start, the feature and the end.
 
     `item.facts["seconds"]` has one time per temporal patch. Markers that the template wrote around the anchor go.
     """
-    start = token(vocabulary, "<|vision_start|>", model.get("vision_start_token_id"))
-    end = token(vocabulary, "<|vision_end|>", model.get("vision_end_token_id"))
-    feature = token(vocabulary, "<|video_pad|>", model.get("video_token_id"))
+    start = token(vocabulary, texts[0], model.get("vision_start_token_id"))
+    end = token(vocabulary, texts[2], model.get("vision_end_token_id"))
+    feature = token(vocabulary, texts[1], model.get("video_token_id"))
 
     def replace(item: ItemFeatures, index: int) -> Replacement:
         del index
@@ -380,7 +386,7 @@ def timed_video_rule(vocabulary: PromptTokenizer, model: Mapping[str, Any]) -> P
             writer.run(feature, item.tokens // len(moments)).put(end)
         return writer.done()
 
-    return PromptRule(Modality.VIDEO, "<|video_pad|>", feature, feature, replace, around=(start, end))
+    return PromptRule(Modality.VIDEO, texts[1], feature, feature, replace, around=(start, end))
 
 
 def audio_rule(vocabulary: PromptTokenizer, text: str, configured: Any = None) -> PromptRule:

@@ -54,7 +54,7 @@ def _clock(second: float) -> str:
     return f"{int(second // 60):02d}:{int(second % 60):02d}"
 
 
-_TIMES_IN_FULL = frozenset({"glm46v", "glm_ocr"})
+_TIMES_IN_FULL = frozenset({"glm46v", "glm_ocr", "glm5_next"})
 """Models with GLM-4.6V's processor, which writes tenths of a second; that of GLM-4.1V writes whole seconds."""
 
 

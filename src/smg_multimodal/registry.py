@@ -7,18 +7,13 @@ Adding a family is adding a module and a row.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
-
-from PIL import Image
 
 from smg_multimodal import gemma, idefics, llama4, llava, prompts
 from smg_multimodal.document_pipelines import DOCUMENT_RULES
-from smg_multimodal.errors import UnsupportedModel
+from smg_multimodal.errors import UnknownFamily, UnsupportedModel
 from smg_multimodal.files import ModelFiles
 from smg_multimodal.filmed import (
     DOTS_VIDEO,
-    GEMMA4_VIDEO,
     GLM_VIDEO,
     INTERNVL_VIDEO,
     LLAVA_NEXT_VIDEO,
@@ -26,6 +21,7 @@ from smg_multimodal.filmed import (
     SMOLVLM_VIDEO,
 )
 from smg_multimodal.key_kinds import check_sections
+from smg_multimodal.media_family import GRID, MASKED, PATCHES, SIZED, TILES, MediaFamily, token_rule
 from smg_multimodal.modalities import (
     PHI4_AUDIO,
     QWEN2_AUDIO,
@@ -33,67 +29,21 @@ from smg_multimodal.modalities import (
     QWEN_VIDEO,
     ULTRAVOX_AUDIO,
     VOXTRAL_AUDIO,
-    Modal,
 )
 from smg_multimodal.omni import omni_audio, omni_video
 from smg_multimodal.pipelines import Pictures
-from smg_multimodal.prompts import GEMMA_3N, GEMMA_4, ItemMarkers, PromptRule, PromptTokenizer, repeat_rule, token
-from smg_multimodal.types import Batched, Flat, ItemFeatures, Layout, Modality
-from smg_multimodal.usm import GEMMA3N_AUDIO, GEMMA4_AUDIO
+from smg_multimodal.prompts import PromptRule, PromptTokenizer, token
+from smg_multimodal.rows_of_2026 import ROWS_OF_2026
+from smg_multimodal.types import Batched, Flat, Layout, Modality
 
-__all__ = ["FAMILIES", "MediaFamily", "ModelFiles", "family_of"]
-
-
-@dataclass(frozen=True, slots=True)
-class MediaFamily:
-    """One row.
-
-    `image` makes the processor and `prompt` the rule for pictures; both are None where there are none. `primary` is the
-    tensor the encoder takes, `layouts` says how every tensor lies when items are joined, `on_host` which tensors engines
-    keep out of device memory, `limit` how many items a request may have. `others` has the modalities besides pictures.
-    `several` makes, with the processor, a picture that is not alone in its prompt, where that is not done as for one alone.
-    """
-
-    name: str
-    model_types: frozenset[str]
-    image: Pictures | None
-    prompt: Callable[[ModelFiles, PromptTokenizer], PromptRule] | None
-    layouts: Mapping[str, Layout]
-    primary: str = "pixel_values"
-    on_host: frozenset[str] = frozenset()
-    limit: int = 10
-    others: Mapping[Modality, Modal] = field(default_factory=dict)
-    several: Callable[[Any, Image.Image], ItemFeatures] | None = None
-
-    def layout(self, modality: Modality) -> tuple[str, Mapping[str, Layout], frozenset[str]]:
-        """Primary tensor, layouts, and tensors kept on the host, of one modality's items."""
-        if modality is Modality.IMAGE:
-            return self.primary, self.layouts, self.on_host
-        modal = self.others[modality]
-        return modal.primary, modal.layouts, modal.on_host
+__all__ = ["FAMILIES", "ModelFiles", "family_of"]
 
 
-_PATCHES: Mapping[str, Layout] = {"pixel_values": Flat("patches_per_image"), "image_grid_thw": Batched()}
 _CROPPED: Mapping[str, Layout] = {
     "pixel_values": Batched(),
     "images_crop": Flat("patches_per_image"),
     "images_spatial_crop": Batched(),
 }
-_SIZED: Mapping[str, Layout] = {"pixel_values": Batched(), "image_sizes": Batched()}
-_TILES: Mapping[str, Layout] = {"pixel_values": Flat("num_patches"), "num_patches": Batched()}
-_MASKED: Mapping[str, Layout] = {**_TILES, "pixel_attention_mask": Flat("num_patches")}
-_GRID = frozenset({"image_grid_thw"})
-
-
-def _configured(text: str, *keys: str) -> Callable[[ModelFiles, PromptTokenizer], PromptRule]:
-    """A rule of repeated tokens, whose id is the first of `keys` that config.json has, else that of `text`."""
-
-    def make(files: ModelFiles, vocabulary: PromptTokenizer) -> PromptRule:
-        model = files.of_thinker
-        ids = (model.get(key) for key in keys)
-        return repeat_rule(text, token(vocabulary, text, next((each for each in ids if isinstance(each, int)), None)))
-
-    return make
 
 
 def _llama4_prompt(files: ModelFiles, vocabulary: PromptTokenizer) -> PromptRule:
@@ -130,14 +80,6 @@ def _paligemma_tokens(files: ModelFiles) -> int:
     return int(configured or side * side)
 
 
-def _gemma3n_tokens(files: ModelFiles) -> int:
-    return int(files.processor.get("image_seq_length") or files.model.get("vision_soft_tokens_per_image") or 256)
-
-
-def _enclosed(spelling: ItemMarkers) -> Callable[[ModelFiles, PromptTokenizer], PromptRule]:
-    return lambda files, vocabulary: prompts.enclosed_rule(vocabulary, files.model, Modality.IMAGE, spelling)
-
-
 def _idefics_prompt(files: ModelFiles, vocabulary: PromptTokenizer) -> PromptRule:
     per_tile = idefics.idefics3_image(files.image, files.model, files.processor).per_tile
     return prompts.idefics_rule(vocabulary, per_tile, files.model.get("image_token_id"))
@@ -166,7 +108,7 @@ def _internvl_prompt(text: str) -> Callable[[ModelFiles, PromptTokenizer], Promp
 
 def _qwen_vl_prompt(files: ModelFiles, vocabulary: PromptTokenizer) -> PromptRule:
     start = token(vocabulary, "<img>", (files.model.get("visual") or {}).get("image_start_id"))
-    return prompts.qwen_vl_rule(
+    return prompts.marked_rule(
         start, token(vocabulary, "<imgpad>", start + 2), token(vocabulary, "</img>", start + 1), "<imgpad>"
     )
 
@@ -189,9 +131,9 @@ FAMILIES: tuple[MediaFamily, ...] = (
             }
         ),
         Pictures(("Qwen2VLImageProcessor",)),
-        _configured("<|image_pad|>", "image_token_id"),
-        _PATCHES,
-        on_host=_GRID,
+        token_rule("<|image_pad|>", "image_token_id"),
+        PATCHES,
+        on_host=GRID,
         others={Modality.VIDEO: QWEN_VIDEO},
     ),
     MediaFamily(
@@ -216,40 +158,40 @@ FAMILIES: tuple[MediaFamily, ...] = (
         "glm-4v",
         frozenset({"glm4v", "glm4v_moe", "glm46v", "glm_ocr"}),
         Pictures(("Glm4vImageProcessor", "Glm46VImageProcessor")),
-        _configured("<|image|>", "image_token_id"),
-        _PATCHES,
-        on_host=_GRID,
+        token_rule("<|image|>", "image_token_id"),
+        PATCHES,
+        on_host=GRID,
         others={Modality.VIDEO: GLM_VIDEO},
     ),
     MediaFamily(
         "paddleocr-vl",
         frozenset({"paddleocr_vl"}),
         Pictures(("PaddleOCRVLImageProcessor",), called={"SiglipImageProcessor": "PaddleOCRVLImageProcessor"}),
-        _configured("<|IMAGE_PLACEHOLDER|>", "image_token_id"),
-        _PATCHES,
-        on_host=_GRID,
+        token_rule("<|IMAGE_PLACEHOLDER|>", "image_token_id"),
+        PATCHES,
+        on_host=GRID,
     ),
     MediaFamily(
         "ernie-4.5-vl",
         frozenset({"ernie4_5_vl_moe", "ernie4_5_moe_vl"}),
         Pictures(("Ernie4_5_VLMoeImageProcessor",)),
         DOCUMENT_RULES["ernie-4.5-vl"],
-        _PATCHES,
-        on_host=_GRID,
+        PATCHES,
+        on_host=GRID,
     ),
     MediaFamily(
         "hunyuan-vl",
         frozenset({"hunyuan_vl"}),
         Pictures(("HunYuanVLImageProcessor",)),
-        _configured("<｜hy_place▁holder▁no▁102｜>", "image_token_id"),
-        _PATCHES,
-        on_host=_GRID,
+        token_rule("<｜hy_place▁holder▁no▁102｜>", "image_token_id"),
+        PATCHES,
+        on_host=GRID,
     ),
     MediaFamily(
         "deepseek-ocr",
         frozenset({"deepseek_ocr"}),
         Pictures(("DeepseekOCRImageProcessor",)),
-        _configured("<image>", "image_token_id"),
+        token_rule("<image>", "image_token_id"),
         _CROPPED,
         on_host=frozenset({"images_spatial_crop"}),
     ),
@@ -257,7 +199,7 @@ FAMILIES: tuple[MediaFamily, ...] = (
         "deepseek-ocr-2",
         frozenset({"deepseek_ocr2"}),
         Pictures(("DeepseekOcr2ImageProcessor",)),
-        _configured("<image>", "image_token_id"),
+        token_rule("<image>", "image_token_id"),
         {
             "pixel_values": Batched(),
             "pixel_values_local": Flat("num_local_patches"),
@@ -307,30 +249,30 @@ FAMILIES: tuple[MediaFamily, ...] = (
         "llava",
         frozenset({"llava", "vipllava"}),
         Pictures(("LlavaImageProcessor", "CLIPImageProcessor", "SiglipImageProcessor"), _llava_tokens),
-        _configured("<image>", "image_token_index", "image_token_id"),
+        token_rule("<image>", "image_token_index", "image_token_id"),
         {"pixel_values": Batched()},
     ),
     MediaFamily(
         "llava-next",
         frozenset({"llava_next", "granite4_vision"}),
         Pictures(("LlavaNextImageProcessor",)),
-        _configured("<image>", "image_token_index", "image_token_id"),
-        _SIZED,
+        token_rule("<image>", "image_token_index", "image_token_id"),
+        SIZED,
     ),
     MediaFamily(
         "llava-next-video",
         frozenset({"llava_next_video"}),
         Pictures(("LlavaNextImageProcessor",)),
-        _configured("<image>", "image_token_index", "image_token_id"),
-        _SIZED,
+        token_rule("<image>", "image_token_index", "image_token_id"),
+        SIZED,
         others={Modality.VIDEO: LLAVA_NEXT_VIDEO},
     ),
     MediaFamily(
         "llava-onevision",
         frozenset({"llava_onevision"}),
         Pictures(("LlavaOnevisionImageProcessor",)),
-        _configured("<image>", "image_token_index", "image_token_id"),
-        _SIZED,
+        token_rule("<image>", "image_token_index", "image_token_id"),
+        SIZED,
         others={Modality.VIDEO: ONEVISION_VIDEO},
         several=llava.AnyResolutionProcessor.whole,
     ),
@@ -339,7 +281,7 @@ FAMILIES: tuple[MediaFamily, ...] = (
         frozenset({"pixtral", "mistral3", "mistral_large4"}),
         Pictures(("PixtralImageProcessor",)),
         _pixtral_prompt,
-        _SIZED,
+        SIZED,
     ),
     MediaFamily(
         "llama-4",
@@ -358,22 +300,22 @@ FAMILIES: tuple[MediaFamily, ...] = (
         "kimi-k2.5",
         frozenset({"kimi_k25"}),
         Pictures(("Kimi_K25ImageProcessor",)),
-        _configured("<|media_pad|>", "media_placeholder_token_id", "image_token_id"),
-        _PATCHES,
-        on_host=_GRID,
+        token_rule("<|media_pad|>", "media_placeholder_token_id", "image_token_id"),
+        PATCHES,
+        on_host=GRID,
     ),
     MediaFamily(
         "phi-3",
         frozenset({"phi3_v"}),
         Pictures(("Phi3VImageProcessor",)),
-        _configured("<|image|>"),
+        token_rule("<|image|>"),
         {"pixel_values": Batched(), "image_sizes": Batched(), "num_img_tokens": Batched()},
     ),
     MediaFamily(
         "phi-4",
         frozenset({"phi4mm", "phi4_multimodal"}),
         Pictures(("Phi4MultimodalImageProcessor",)),
-        _configured("<|endoftext10|>"),
+        token_rule("<|endoftext10|>"),
         {
             "image_pixel_values": Batched(),
             "image_sizes": Batched(),
@@ -392,10 +334,10 @@ FAMILIES: tuple[MediaFamily, ...] = (
     ),
     MediaFamily(
         "internvl",
-        frozenset({"internvl"}),
+        frozenset({"internvl", "interns1"}),
         Pictures(("GotOcr2ImageProcessor",)),
         _internvl_prompt("<IMG_CONTEXT>"),
-        _TILES,
+        TILES,
         on_host=frozenset({"num_patches"}),
         others={Modality.VIDEO: INTERNVL_VIDEO},
     ),
@@ -404,7 +346,7 @@ FAMILIES: tuple[MediaFamily, ...] = (
         frozenset({"internvl_chat"}),
         Pictures(("InternVLChatImageProcessor",), called={"CLIPImageProcessor": "InternVLChatImageProcessor"}),
         _internvl_prompt("<IMG_CONTEXT>"),
-        _TILES,
+        TILES,
         on_host=frozenset({"num_patches"}),
     ),
     MediaFamily(
@@ -418,9 +360,9 @@ FAMILIES: tuple[MediaFamily, ...] = (
         "qwen2.5-omni",
         frozenset({"qwen2_5_omni", "qwen2_5_omni_thinker"}),
         Pictures(("Qwen2VLImageProcessor",)),
-        _configured("<|IMAGE|>", "image_token_index", "image_token_id"),
-        _PATCHES,
-        on_host=_GRID,
+        token_rule("<|IMAGE|>", "image_token_index", "image_token_id"),
+        PATCHES,
+        on_host=GRID,
         others={
             Modality.VIDEO: omni_video("<|VIDEO|>", 28),
             Modality.AUDIO: omni_audio("<|AUDIO|>", windows=False),
@@ -430,9 +372,9 @@ FAMILIES: tuple[MediaFamily, ...] = (
         "qwen3-omni",
         frozenset({"qwen3_omni_moe", "qwen3_omni_moe_thinker"}),
         Pictures(("Qwen2VLImageProcessor",)),
-        _configured("<|image_pad|>", "image_token_id"),
-        _PATCHES,
-        on_host=_GRID,
+        token_rule("<|image_pad|>", "image_token_id"),
+        PATCHES,
+        on_host=GRID,
         others={
             Modality.VIDEO: omni_video("<|video_pad|>", 32),
             Modality.AUDIO: omni_audio("<|audio_pad|>", windows=True),
@@ -442,40 +384,32 @@ FAMILIES: tuple[MediaFamily, ...] = (
         "hyperclovax-vision-2",
         frozenset({"hyperclovax_vision_v2"}),
         Pictures(("Qwen2VLImageProcessor",)),
-        _configured("<|image_pad|>", "image_token_id"),
-        _PATCHES,
-        on_host=_GRID,
+        token_rule("<|image_pad|>", "image_token_id"),
+        PATCHES,
+        on_host=GRID,
     ),
     MediaFamily(
         "dots-note",
         frozenset({"dots3_note"}),
         Pictures(("Qwen2VLImageProcessor",)),
-        _configured("<|imgpad|>", "image_token_id"),
-        _PATCHES,
-        on_host=_GRID,
+        token_rule("<|imgpad|>", "image_token_id"),
+        PATCHES,
+        on_host=GRID,
         others={Modality.VIDEO: DOTS_VIDEO},
     ),
     MediaFamily(
         "paligemma",
         frozenset({"paligemma"}),
         Pictures(("SiglipImageProcessor",), _paligemma_tokens),
-        _configured("<image>", "image_token_index", "image_token_id"),
+        token_rule("<image>", "image_token_index", "image_token_id"),
         {"pixel_values": Batched()},
-    ),
-    MediaFamily(
-        "gemma-3n",
-        frozenset({"gemma3n"}),
-        Pictures(("SiglipImageProcessor",), _gemma3n_tokens),
-        _enclosed(GEMMA_3N),
-        {"pixel_values": Batched()},
-        others={Modality.AUDIO: GEMMA3N_AUDIO},
     ),
     MediaFamily(
         "aya-vision",
         frozenset({"aya_vision"}),
         Pictures(("GotOcr2ImageProcessor",), _aya_tokens),
         _aya_prompt,
-        _TILES,
+        TILES,
         on_host=frozenset({"num_patches"}),
     ),
     MediaFamily(
@@ -483,30 +417,22 @@ FAMILIES: tuple[MediaFamily, ...] = (
         frozenset({"qianfan_ocr"}),
         Pictures(("GotOcr2ImageProcessor",), _qianfan_tokens),
         _internvl_prompt("<image>"),
-        _TILES,
+        TILES,
         on_host=frozenset({"num_patches"}),
     ),
     MediaFamily(
         "lighton-ocr",
         frozenset({"lighton_ocr"}),
         Pictures(("PixtralImageProcessor",)),
-        _configured("<|image_pad|>", "image_token_id", "image_token_index"),
-        _SIZED,
-    ),
-    MediaFamily(
-        "gemma-4",
-        frozenset({"gemma4", "diffusion_gemma"}),
-        Pictures(("Gemma4ImageProcessor",)),
-        _enclosed(GEMMA_4),
-        {"pixel_values": Batched(), "image_position_ids": Batched()},
-        others={Modality.VIDEO: GEMMA4_VIDEO, Modality.AUDIO: GEMMA4_AUDIO},
+        token_rule("<|image_pad|>", "image_token_id", "image_token_index"),
+        SIZED,
     ),
     MediaFamily(
         "idefics-3",
         frozenset({"idefics3"}),
         Pictures(("Idefics3ImageProcessor", "SmolVLMImageProcessor")),
         _idefics_prompt,
-        _MASKED,
+        MASKED,
         on_host=frozenset({"num_patches"}),
     ),
     MediaFamily(
@@ -514,7 +440,7 @@ FAMILIES: tuple[MediaFamily, ...] = (
         frozenset({"smolvlm"}),
         Pictures(("SmolVLMImageProcessor", "Idefics3ImageProcessor")),
         _idefics_prompt,
-        _MASKED,
+        MASKED,
         on_host=frozenset({"num_patches"}),
         others={Modality.VIDEO: SMOLVLM_VIDEO},
     ),
@@ -522,14 +448,14 @@ FAMILIES: tuple[MediaFamily, ...] = (
         "mllama",
         frozenset({"mllama"}),
         Pictures(("MllamaImageProcessor",)),
-        _configured("<|image|>", "image_token_index", "image_token_id"),
+        token_rule("<|image|>", "image_token_index", "image_token_id"),
         {"pixel_values": Batched(), "aspect_ratio_ids": Batched(), "aspect_ratio_mask": Batched()},
     ),
     MediaFamily(
         "kimi-vl",
         frozenset({"kimi_vl"}),
         Pictures(("KimiVLImageProcessor",)),
-        _configured("<|media_pad|>", "media_placeholder_token_id", "image_token_id"),
+        token_rule("<|media_pad|>", "media_placeholder_token_id", "image_token_id"),
         {"pixel_values": Flat("patches_per_image"), "image_grid_hws": Batched()},
         on_host=frozenset({"image_grid_hws"}),
     ),
@@ -540,6 +466,7 @@ FAMILIES: tuple[MediaFamily, ...] = (
         _minicpm_prompt("<unk>", default=False),
         {"pixel_values": Flat("num_slices"), "tgt_sizes": Flat("num_slices"), "num_slices": Batched()},
     ),
+    *ROWS_OF_2026,
 )
 """Every family, looked up by `model_type`."""
 
@@ -558,12 +485,43 @@ def _type_of(files: ModelFiles) -> str:
     return kind
 
 
+_OF_OTHER_CODE: Mapping[str, frozenset[str]] = {
+    "llava": frozenset(
+        {
+            *("LlavaLlamaForCausalLM", "LlavaMistralForCausalLM", "LlavaQwenForCausalLM", "LlavaVidForCausalLM"),
+            *("MantisForConditionalGeneration", "TarsierForConditionalGeneration"),
+        }
+    ),
+}
+"""By the type: architectures of models whose files say that type too, and whose pictures are made by code that is not here."""
+
+
+def _architectures(files: ModelFiles) -> frozenset[str]:
+    named = files.model.get("architectures")
+    return (
+        frozenset(each for each in named if isinstance(each, str)) if isinstance(named, list | tuple) else frozenset()
+    )
+
+
+def _named(files: ModelFiles, kind: str) -> str:
+    """A model's type, and its architectures where its files name some."""
+    named = ", ".join(sorted(_architectures(files)))
+    return f"{kind!r} ({named})" if named else repr(kind)
+
+
 def family_of(files: ModelFiles, families: tuple[MediaFamily, ...] = FAMILIES) -> MediaFamily:
-    """The row of a model. Raises `UnsupportedModel` when its `model_type` is in none, and where a part of its files that should
-    have keys of its own has none."""
+    """The row of a model. Raises `UnknownFamily` when its `model_type` is in none, and `UnsupportedModel` for models of that type
+    that other code is for, and where a part of the files that should have keys of its own has none."""
     check_sections(files.model, files.preprocessor, files.processor, files.video)
     kind = _type_of(files)
+    if _OF_OTHER_CODE.get(kind, frozenset()) & _architectures(files):
+        families_of_type = [family.name for family in families if kind in family.model_types]
+        raise UnsupportedModel(
+            f"models of type {_named(files, kind)} are processed by other code than {', '.join(families_of_type)} here"
+        )
     for family in families:
         if kind in family.model_types:
             return family
-    raise UnsupportedModel(f"no multimodal family takes models of type {kind!r}")
+    raise UnknownFamily(
+        f"no family here takes models of type {_named(files, kind)}", [family.name for family in families]
+    )

@@ -18,10 +18,12 @@ from smg_multimodal.keys import positive_number, refused
 __all__ = [
     "ByLength",
     "BySecond",
+    "EvenGroups",
     "EvenRounded",
     "FrameSampling",
     "FromTheMiddle",
     "Shifted",
+    "SpreadAtRate",
     "Uniform",
     "WholeGroups",
     "count_or_rate",
@@ -204,26 +206,74 @@ class ByLength:
         length = min(seconds, _LONGEST_SECONDS)
         groups = next(each for most, each in _RATES if length <= most)
         count = min(int(length * groups * self.group), _MOST_FRAMES)
-        taken = self._at_rate(total, rate, 1 / (self.group * groups)) if total >= count else []
-        if total < count:
-            taken = np.linspace(0, total - 1, count, dtype=np.int64).tolist()
-        if len(taken) < count:
-            first, last = (taken[0], taken[-1]) if taken else (0, total - 1)
-            taken = np.linspace(first, last, count, dtype=np.int64).tolist()
-        elif len(taken) > count:
-            taken = np.linspace(0, total - 1, count, dtype=np.int64).tolist()
-        if not taken:
-            raise BadClip(f"the clip has {total} frames in {seconds:.3f} s; that is too short")
-        return _once_and_even(taken)
+        return _spread(total, rate, 1 / (self.group * groups), count)
 
-    @staticmethod
-    def _at_rate(total: int, rate: float, apart: float) -> list[int]:
-        """The first frame that is shown at or after each multiple of `apart` seconds, up to the last whole second."""
-        taken, moment, last = [], 0.0, int(total / rate)
-        for index in range(total):
-            if index * (1 / rate) >= moment:
-                moment += apart
-                taken.append(index)
-                if moment >= last:
-                    break
-        return taken
+
+def _spread(total: int, rate: float, apart: float, count: int) -> list[int]:
+    """`count` frames, `apart` seconds from each other where that is as many, else evenly over the clip."""
+    taken = _at_rate(total, rate, apart) if total >= count else []
+    if total < count:
+        taken = np.linspace(0, total - 1, count, dtype=np.int64).tolist()
+    if len(taken) < count:
+        first, last = (taken[0], taken[-1]) if taken else (0, total - 1)
+        taken = np.linspace(first, last, count, dtype=np.int64).tolist()
+    elif len(taken) > count:
+        taken = np.linspace(0, total - 1, count, dtype=np.int64).tolist()
+    if not taken:
+        raise BadClip(f"the clip has {total} frames in {total / rate:.3f} s; that is too short")
+    return _once_and_even(taken)
+
+
+def _at_rate(total: int, rate: float, apart: float) -> list[int]:
+    """The first frame that is shown at or after each multiple of `apart` seconds, up to the last whole second."""
+    taken, moment, last = [], 0.0, int(total / rate)
+    for index in range(total):
+        if index * (1 / rate) >= moment:
+            moment += apart
+            taken.append(index)
+            if moment >= last:
+                break
+    return taken
+
+
+@dataclass(frozen=True, slots=True)
+class SpreadAtRate:
+    """GLM-5.3: `fps` a second of the clip, or of its first `seconds` (0: of all of it), at most `most`."""
+
+    fps: float = 2.0
+    most: int = 2048
+    seconds: float = 0.0
+
+    def __call__(self, total: int, rate: float) -> list[int]:
+        """See `FrameSampling`."""
+        _checked(total, rate)
+        lasting = total / rate if self.seconds <= 0 else min(total / rate, self.seconds)
+        return _spread(total, rate, 1 / self.fps, min(int(lasting * self.fps), self.most))
+
+
+@dataclass(frozen=True, slots=True)
+class EvenGroups:
+    """Muse: `fps` a second, at most `most`, in whole groups of `group`, from the first frame to the last."""
+
+    fps: float = 2.0
+    most: int = 96
+    group: int = 2
+
+    def __call__(self, total: int, rate: float) -> list[int]:
+        """See `FrameSampling`."""
+        _checked(total, rate)
+        wanted = min(int(total * self.fps / rate), self.most, total)
+        count = min(max(self.group, wanted // self.group * self.group), total)
+        return _from_first_to_last(total, count)
+
+
+def _from_first_to_last(total: int, count: int) -> list[int]:
+    """`count` whole numbers from 0 to below `total`, as torch's linspace makes them: in single precision, from both ends."""
+    if count == 1:
+        return [0]
+    step = np.float32(total - 1) / np.float32(count - 1)
+    half = count // 2
+    return [
+        int(step * np.float32(index) if index < half else np.float32(total - 1) - step * np.float32(count - 1 - index))
+        for index in range(count)
+    ]

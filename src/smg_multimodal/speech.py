@@ -13,13 +13,16 @@ from typing import Any
 import numpy as np
 
 from smg_multimodal.audio import WHISPER_ONLY, WhisperProcessor, check_samples, whisper
+from smg_multimodal.errors import BadRecording
 from smg_multimodal.keys import ProcessorClass
 from smg_multimodal.types import Array, Float32, ItemFeatures, Modality, Size
 
 __all__ = [
+    "GlmAsrProcessor",
     "Qwen3AsrProcessor",
     "UltravoxProcessor",
     "VoxtralProcessor",
+    "glm_asr_recordings",
     "qwen3_asr_recordings",
     "ultravox_recordings",
     "voxtral_recordings",
@@ -163,6 +166,46 @@ class Qwen3AsrProcessor:
             "audio_feature_lengths": np.array([frames], np.int64),
         }
         return ItemFeatures(tensors, Size(1, len(samples)), self.tokens(frames), (frames,), Modality.AUDIO)
+
+
+@dataclass(frozen=True, slots=True)
+class GlmAsrProcessor:
+    """Recordings to (pieces, mels, frames) floats and a mask of real frames: pieces as long as Whisper's recordings are."""
+
+    mel: WhisperProcessor
+    longest: float = 630.0
+
+    @property
+    def rate(self) -> int:
+        """Samples a second."""
+        return self.mel.rate
+
+    def item(self, samples: Float32) -> ItemFeatures:
+        """The tensors of one mono recording at `rate`."""
+        check_samples(samples, self.longest, self.rate)
+        length = self.rate * (self.mel.seconds or 30)
+        made = [self.mel.item(samples[start : start + length]).tensors for start in range(0, len(samples), length)]
+        mask = np.concatenate([each["feature_attention_mask"] for each in made])
+        halved = (int(mask.sum()) - 1) // 2 + 1
+        tensors: dict[str, Array] = {
+            "input_features": np.concatenate([each["input_features"] for each in made]),
+            "input_features_mask": mask,
+            "num_pieces": np.array([len(made)], np.int64),
+        }
+        tokens = (halved - 4) // 4 + 1
+        if tokens < 1:
+            raise BadRecording("the recording is too short to have a token")
+        return ItemFeatures(tensors, Size(1, len(samples)), tokens, (len(made),), Modality.AUDIO)
+
+
+def glm_asr_recordings(model: Mapping[str, Any], config: Mapping[str, Any]) -> GlmAsrProcessor:
+    """From preprocessor_config.json and processor_config.json, whose `max_audio_len` is in seconds; of it whole pieces are
+    taken."""
+    del model
+    mel = whisper(config, {"feature_size": 128})
+    piece = mel.seconds or 30
+    longest = float(config.get("max_audio_len") or 655) // piece * piece
+    return GlmAsrProcessor(replace(mel, longest=longest), longest)
 
 
 def _whole(config: Mapping[str, Any], mels: int, *also: ProcessorClass) -> WhisperProcessor:

@@ -6,7 +6,7 @@ Above: `pipelines`. Below: the family modules. Says which parts of a model's fil
 from collections.abc import Mapping
 from dataclasses import replace
 
-from smg_multimodal import gemma, idefics, internvl, llama4, llava, mllama, phi, qwen
+from smg_multimodal import cohere, deepseek_vl, gemma, idefics, internvl, llama4, llava, mllama, phi, qwen
 from smg_multimodal.errors import UnsupportedModel
 from smg_multimodal.files import CountTokens, ModelFiles, Pipeline, whatever_the_model
 from smg_multimodal.types import ImageProcessor
@@ -33,6 +33,13 @@ _NEXT = whatever_the_model(lambda files: llava.llava_next_image(files.image, fil
 
 TILE_PIPELINES: Mapping[str, Pipeline] = {
     "CLIPImageProcessor": _CROPPED,
+    "Cohere2VisionImageProcessor": whatever_the_model(lambda files: cohere.cohere2_image(files.image)),
+    "DeepseekVLHybridImageProcessor": whatever_the_model(
+        lambda files: deepseek_vl.deepseek_vl_hybrid_image(files.image, files.processor)
+    ),
+    "DeepseekVLImageProcessor": whatever_the_model(
+        lambda files: deepseek_vl.deepseek_vl_image(files.image, files.processor)
+    ),
     "Gemma3ImageProcessor": whatever_the_model(
         lambda files: gemma.gemma3_image(files.image, files.model, files.processor)
     ),

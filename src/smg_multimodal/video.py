@@ -29,7 +29,7 @@ from smg_multimodal.transforms import (
     normalizer_of,
     write_patches,
 )
-from smg_multimodal.types import Array, Bytes8, ItemFeatures, Modality, Size
+from smg_multimodal.types import Array, Bytes8, Float32, ItemFeatures, Modality, Size
 
 __all__ = ["PatchVideoProcessor", "glm41_video", "glm46_video", "qwen2_video", "qwen3_video"]
 
@@ -49,7 +49,7 @@ _QWEN2 = ProcessorClass(
     _RESIZED,
 )
 _QWEN3 = ProcessorClass(
-    frozenset({"Qwen3VLVideoProcessor"}),
+    frozenset({"Qwen3VLVideoProcessor", "CohereCompassVideoProcessor"}),
     {
         **_QWEN2.defaults,
         "size": {"shortest_edge": 128 * 32 * 32, "longest_edge": 32 * 32 * 768},
@@ -103,7 +103,8 @@ class PatchVideoProcessor:
 
     `least` and `most` bound a frame's area, or with `volumetric` (Qwen3-VL, GLM) the whole clip's volume, in pixels.
     `sampling` says which frames are taken. `apart` adds a tensor with the seconds between temporal patches (Qwen2-VL).
-    `middle` has each temporal patch shown at the middle of its frames' times, else at that of every second frame.
+    `middle` has each temporal patch shown at the middle of its frames' times, else at that of every second frame, or with
+    `firsts` of its first one.
     """
 
     least: int
@@ -116,6 +117,7 @@ class PatchVideoProcessor:
     volumetric: bool = False
     apart: bool = False
     middle: bool = True
+    firsts: bool = False
     cap: Cap | None = None
     resample: Filter = BICUBIC
 
@@ -163,19 +165,27 @@ class PatchVideoProcessor:
         target = self.target(size, count)
         rows = grid[1] * grid[2]
         out = np.empty((grid[0] * rows, 3 * self.temporal * self.patch**2), np.float32)
-        for group, pixels in enumerate(self._groups(chain((first,), coming), target)):
-            part = out[group * rows : (group + 1) * rows]
-            write_patches(part, pixels, self.normalizer, patch=self.patch, merge=self.merge, temporal=self.temporal)
+        for group, pixels in enumerate(self._groups(chain((first,), coming), target, count)):
+            self.write(out[group * rows : (group + 1) * rows], pixels)
         tensors: dict[str, Array] = {"pixel_values_videos": out, "video_grid_thw": np.array([grid], np.int64)}
         if self.apart:
             tensors["second_per_grid_ts"] = np.array([self.temporal / (rate or _rate_of(seconds))], np.float32)
         return ItemFeatures(tensors, size, tokens, grid, Modality.VIDEO, {"seconds": self._moments(seconds)})
 
-    def _groups(self, frames: Iterable[Image.Image], target: Size) -> Iterator[list[Bytes8]]:
+    def brought(self, frame: Image.Image, target: Size, count: int) -> Bytes8:
+        """A frame, of `count`, at the size that all are brought to."""
+        del count
+        return resize(frame, target, self.resample)
+
+    def write(self, out: Float32, frames: Sequence[Bytes8]) -> None:
+        """Write the patches of one group of frames."""
+        write_patches(out, frames, self.normalizer, patch=self.patch, merge=self.merge, temporal=self.temporal)
+
+    def _groups(self, frames: Iterable[Image.Image], target: Size, count: int) -> Iterator[list[Bytes8]]:
         """The frames at the size that they are brought to, in whole groups."""
         group: list[Bytes8] = []
         for frame in frames:
-            group.append(resize(frame, target, self.resample))
+            group.append(self.brought(frame, target, count))
             if len(group) == self.temporal:
                 yield group
                 group = []
@@ -184,6 +194,8 @@ class PatchVideoProcessor:
 
     def _moments(self, seconds: Sequence[float]) -> tuple[float, ...]:
         """The second at which each group of frames is shown."""
+        if self.firsts:
+            return tuple(seconds[:: self.temporal])
         if not self.middle:
             count = -(-len(seconds) // self.temporal)
             every = list(seconds[::2])[:count]

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import hashlib
 import io
 import json
 import ssl
@@ -109,6 +110,22 @@ async def test_a_picture_arrives_as_tensors_and_the_engine_says_their_shapes(
     assert media.placeholders[0][1] == 50
     assert "I see 1 image (50 tokens" in answer.choices[0].message.content
     assert "pixel_values 200x1176 float32" in answer.choices[0].message.content
+
+
+async def test_an_engine_that_prepares_pictures_itself_is_sent_files_and_the_prompt_as_it_was(qwen: str) -> None:
+    """Pictures are counted and refused here all the same; the prompt that the engine is sent has one token a picture."""
+    config = Config(workers=WorkersConfig(dialect="trtllm"))
+    async with in_process(SimulatorConfig(model_folder=qwen), config=config) as house:
+        answer = await asked(house, SHAPES, image_part(picture(280, 140)), image_part(picture(56, 56)), max_tokens=99)
+        request = house.engine.requests[-1]
+        files = [hashlib.sha256(picture(*size)).hexdigest() for size in ((280, 140), (56, 56))]
+        error = await refused(house, SHAPES, image_part(b"GIF89a no picture"))
+
+    assert answer.choices[0].message.content == "I see 2 images in files."
+    assert list(seen(house).hashes) == files
+    anchor = json.loads((Path(qwen) / "config.json").read_text())["image_token_id"]
+    assert request.input_ids.tolist().count(anchor) == 2
+    assert "damaged" in error["message"]
 
 
 async def test_the_tokens_of_a_picture_are_told_apart_from_those_of_the_text(qwen: str) -> None:

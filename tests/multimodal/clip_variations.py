@@ -47,6 +47,11 @@ VALUES: Mapping[str, tuple[Change, ...]] = {
     "initial_shift": ({"initial_shift": False}, {"initial_shift": 2}, {"initial_shift": 1.5}),
     "max_soft_tokens": ({"max_soft_tokens": 140}, {"max_soft_tokens": 100}),
     "pooling_kernel_size": ({"pooling_kernel_size": 2},),
+    "patch_expand_factor": ({"patch_expand_factor": 2},),
+    "min_image_tokens": ({"min_image_tokens": 200}, {"min_image_tokens": 1}),
+    "max_image_tokens": ({"max_image_tokens": 30}, {"max_image_tokens": 2}),
+    "max_video_frame_tokens": ({"max_video_frame_tokens": 5},),
+    "frame_timestamp_format": ({"frame_timestamp_format": "at {timestamp:.2f}"},),
 }
 """Under each key what is changed in a configuration, one change at a time; some need another key beside theirs."""
 
@@ -95,6 +100,29 @@ _SIX = {"num_frames": 6}
 FILMED = (
     Filmed("qwen2_vl", "qwen2_vl", "Qwen2VLVideoProcessor", call={"fps": 2}),
     Filmed("qwen3_vl", "qwen3_vl", "Qwen3VLVideoProcessor"),
+    Filmed("cohere_compass", "cohere_compass", "CohereCompassVideoProcessor"),
+    Filmed(
+        "glm5_next",
+        "glm5_next",
+        "Glm5NextVideoProcessor",
+        {"max_image_tokens": 400},
+        of={"max_duration": ({"max_duration": 2}, {"max_duration": 0})},
+    ),
+    *(
+        Filmed(
+            name,
+            "muse_glimmer",
+            "MuseGlimmerVideoProcessor",
+            of={"resample": ({"resample": 1}, {"resample": 2}, {"resample": 3}), "num_frames": ({"num_frames": 7},)},
+        )
+        for name in ("muse_glimmer", "muse_spark")
+    ),
+    Filmed(
+        "cosmos3_edge",
+        "cosmos3_edge",
+        "Cosmos3EdgeVideoProcessor",
+        of={"num_frames": ({"num_frames": 7}, {"num_frames": 8, "fps": 3})},
+    ),
     Filmed("dots3_note", "qwen3_vl", "Qwen3VLVideoProcessor"),
     *(
         Filmed(
@@ -147,6 +175,13 @@ FILMED = (
             "resample": ({"resample": 1}, {"resample": 2}, {"resample": 3}),
             "num_frames": ({"num_frames": 2}, {"num_frames": 8, "fps": 3}),
         },
+    ),
+    Filmed(
+        "gemma4_unified",
+        "gemma4_unified",
+        "Gemma4UnifiedVideoProcessor",
+        {"num_frames": 6},
+        tensors=("pixel_values_videos", "video_position_ids", "num_frames_per_video"),
     ),
     Filmed(
         "gemma4",

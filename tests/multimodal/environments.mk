@@ -9,7 +9,7 @@ MULTIMODAL_PYTHON ?= python3
 MULTIMODAL_ENV ?= .venv-multimodal
 TORCHVISION_ENV ?= .venv-torchvision
 TINY_QWEN2_VL ?= build/tiny-qwen2-vl
-MULTIMODAL_PINS = transformers==5.23.0 pillow==13.0.0 numpy==2.4.6 'pybase64>=1.4' 'wasmtime>=36'
+MULTIMODAL_PINS = transformers==5.24.0 pillow==13.0.0 numpy==2.4.6 'pybase64>=1.4' 'wasmtime>=36'
 TORCHVISION_PINS = torch==2.14.1 torchvision==0.29.1
 FAST_PINS = 'isal>=1.8' 'simplejpeg>=1.9'
 VLLM_PIN = vllm==0.33.0

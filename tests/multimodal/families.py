@@ -22,6 +22,8 @@ WORDS = TestVocabulary()
 CLIP = {"image_mean": [0.48145466, 0.4578275, 0.40821073], "image_std": [0.26862954, 0.26130258, 0.27577711]}
 HALF = {"image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5]}
 IMAGENET = {"image_mean": [0.485, 0.456, 0.406], "image_std": [0.229, 0.224, 0.225]}
+IN_COLOUR = {"do_convert_rgb": True}
+"""How classes are called that leave it to the caller to make pictures RGB, as engines do."""
 SIDES = (384, 768, 1152, 1536, 1920, 2304)
 
 
@@ -668,6 +670,128 @@ FAMILIES = {
             published="minicpmv",
             tensors=("pixel_values", "tgt_sizes"),
             kin=True,
+        ),
+        Family(
+            "glm-5.3",
+            {"patch_size": 14, "merge_size": 2, "min_image_tokens": 16, "max_image_tokens": 1600, **CLIP},
+            {"model_type": "glm5_next"},
+            "glm5_next",
+            tensors=("pixel_values", "image_grid_thw"),
+        ),
+        Family(
+            "cohere-compass",
+            {"size": {"shortest_edge": 3136, "longest_edge": 1003520}, "patch_size": 14, "merge_size": 2, **CLIP},
+            {"model_type": "cohere_compass"},
+            "cohere_compass",
+            tensors=("pixel_values", "image_grid_thw"),
+            kin=True,
+        ),
+        Family(
+            "dots-ocr",
+            {"min_pixels": 3136, "max_pixels": 11289600, "patch_size": 14, "merge_size": 2, **CLIP},
+            {"model_type": "dots_ocr"},
+            "qwen2_vl",
+            tensors=("pixel_values", "image_grid_thw"),
+            kin=True,
+        ),
+        Family(
+            "intern-s1",
+            {"size": {"height": 448, "width": 448}, "max_patches": 12, "crop_to_patches": True, **IMAGENET},
+            {"model_type": "interns1", "downsample_ratio": 0.5, "vision_config": {"patch_size": [14, 14]}},
+            "got_ocr2",
+            tensors=("pixel_values", "num_patches"),
+            call={"crop_to_patches": True},
+            kin=True,
+        ),
+        Family(
+            "cosmos-3-edge",
+            {"size": {"shortest_edge": 65536, "longest_edge": 2097152}, "patch_size": 16, "merge_size": 2, **HALF},
+            {"model_type": "cosmos3_edge"},
+            "cosmos3_edge",
+            tensors=("pixel_values", "image_grid_thw"),
+        ),
+        Family(
+            "hy4-vl",
+            {"size": {"shortest_edge": 262144, "longest_edge": 4194304}, "patch_size": 16, **CLIP},
+            {"model_type": "hy_v4_vl"},
+            "hy_v4_vl",
+            tensors=("pixel_values", "image_grid_thw"),
+            kin=True,
+        ),
+        Family(
+            "minimax-m3",
+            {"size": {"shortest_edge": 3136, "longest_edge": 451584}, "patch_size": 14, "merge_size": 2, **CLIP},
+            {"model_type": "minimax_m3_vl"},
+            torch="minimax_m3_vl",
+            tensors=("pixel_values", "image_grid_thw"),
+        ),
+        Family(
+            "muse-glimmer",
+            {"patch_size": 14, "merge_size": 2, "temporal_patch_size": 2, "max_image_tokens": 1024, **HALF},
+            {"model_type": "muse_glimmer"},
+            torch="muse_glimmer",
+            tensors=("pixel_values", "image_grid_thw"),
+        ),
+        Family(
+            "muse-spark",
+            {"patch_size": 14, "merge_size": 2, "temporal_patch_size": 2, "max_image_tokens": 300, **HALF},
+            {"model_type": "muse_spark"},
+            torch="muse_glimmer",
+            tensors=("pixel_values", "image_grid_thw"),
+            kin=True,
+        ),
+        Family(
+            "command-a-vision",
+            {"size": {"height": 512, "width": 512}, "max_patches": 12, "crop_to_patches": True, **HALF},
+            {"model_type": "cohere2_vision"},
+            torch="cohere2_vision",
+            tensors=("pixel_values", "num_patches"),
+        ),
+        Family(
+            "gemma-4-unified",
+            {"patch_size": 16, "max_soft_tokens": 280, "pooling_kernel_size": 3, "resample": 3, "do_normalize": False},
+            {"model_type": "gemma4_unified"},
+            torch="gemma4_unified",
+            tensors=("pixel_values", "image_position_ids"),
+        ),
+        Family(
+            "lfm2-vl",
+            {"tile_size": 512, "encoder_patch_size": 16, "min_tiles": 2, "max_tiles": 10, "resample": 2, **HALF},
+            {"model_type": "lfm2_vl"},
+            torch="lfm2_vl",
+            tensors=("pixel_values", "pixel_attention_mask", "spatial_shapes"),
+            call=IN_COLOUR,
+        ),
+        Family(
+            "step-3.7",
+            {"size": {"height": 728, "width": 728}, "patch_size": 504, "resample": 2, **CLIP},
+            {"model_type": "step3p7"},
+            torch="step3p7",
+            tensors=("pixel_values", "pixel_values_local", "num_local_patches"),
+        ),
+        Family(
+            "deepseek-vl",
+            {"size": {"height": 384, "width": 384}, "min_size": 14, "resample": 3, **HALF},
+            {"model_type": "deepseek_vl"},
+            "deepseek_vl",
+            processor={"num_image_tokens": 576},
+            call=IN_COLOUR,
+        ),
+        Family(
+            "deepseek-vl-hybrid",
+            {"size": {"height": 384, "width": 384}, "high_res_size": {"height": 1024, "width": 1024}, **CLIP},
+            {"model_type": "deepseek_vl_hybrid"},
+            "deepseek_vl_hybrid",
+            tensors=("pixel_values", "high_res_pixel_values"),
+            processor={"num_image_tokens": 576},
+            call=IN_COLOUR,
+        ),
+        Family(
+            "inkling",
+            {"size": {"height": 40, "width": 40}, **CLIP},
+            {"model_type": "inkling_mm_model"},
+            torch="inkling",
+            tensors=("pixel_values", "num_patches"),
         ),
     )
 }

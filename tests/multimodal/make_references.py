@@ -6,6 +6,8 @@ Run in an environment of its own, which needs `torch` (its CPU build does), `tra
     python tests/multimodal/make_references.py FOLDER     # or: make multimodal-references
     python tests/multimodal/make_references.py --keys     # the small pictures only: keys, and torch's resize
     python tests/multimodal/make_references.py --moving   # keys of clips and recordings only
+    python tests/multimodal/make_references.py FOLDER --types TYPE,TYPE   # keys of clips and recordings of these model types
+    python tests/multimodal/make_references.py FOLDER --only NAME,NAME   # of these families alone; the others stay as they are
 
 FOLDER has vLLM's wheel, unpacked: its processors are the reference of families that transformers has not. They are loaded one
 by one, from their files, and need nothing else of it.
@@ -29,6 +31,7 @@ import json
 import math
 import sys
 import types
+from copy import deepcopy
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -50,7 +53,7 @@ from variations import Change, small_pictures, variations
 
 TARGET = Path(__file__).with_name("references.json.gz")
 SAMPLE = 56
-FLOATS = {"pixel_values", "image_pixel_values", "image_attention_mask"}
+FLOATS = {"pixel_values", "pixel_values_local", "image_pixel_values", "image_attention_mask"}
 """Tensors of floats, which may have been left as bytes."""
 VLLM = Path(next((each for each in sys.argv[1:] if not each.startswith("-")), "vllm"))
 FILTERS = {
@@ -313,7 +316,7 @@ VLLM_PROCESSORS = {"deepseek_ocr": DeepseekOcr, "step3_vl": Step3}
 
 def processor_of(family: Family, change: Change | None = None) -> Any:
     """The reference, configured as the family's row says, but for `change`."""
-    config = {**family.preprocessor, **(change or {})}
+    config = deepcopy({**family.preprocessor, **(change or {})})  # some classes change a size that they are given
     if family.vllm:
         return VLLM_PROCESSORS[family.vllm](**config)
     return Phi3(**config) if family.torch == "phi3_v" else reference_class(family)(**config)
@@ -561,6 +564,9 @@ def recorded_row(recorded: Recorded, extractor: Any, samples: Any) -> dict[str, 
             "input_features",
             int(Qwen3ASRProcessor._get_audio_token_length(None, out["attention_mask"].sum(-1), options["n_window"])[0]),
         )
+    elif recorded.name == "granite_speech":
+        out = extractor(samples)
+        name, tokens = "input_features", int(out["audio_embed_sizes"][0])
     else:
         out = extractor(samples, sampling_rate=extractor.sampling_rate, return_tensors="pt")
         name, tokens = "audio_input_features", int(out["audio_embed_sizes"][0])
@@ -582,7 +588,7 @@ def torch_references(family: Family) -> list[dict[str, Any]]:
     name = family.torch or family.reference
     module = importlib.import_module(f"transformers.models.{name}.image_processing_{name}")
     kind = own_class(module, "ImageProcessor")
-    processor = kind(**{key: value for key, value in family.preprocessor.items() if key not in NOT_ITS})
+    processor = kind(**deepcopy({key: value for key, value in family.preprocessor.items() if key not in NOT_ITS}))
     BY_TORCH = True
     try:
         return [row_of(family, processor, picture) for picture in small_pictures()]
@@ -598,10 +604,10 @@ def of_moving_media() -> dict[str, Any]:
     }
 
 
-def varied(families: list[Family]) -> dict[str, Any]:
-    """What the keys and the two backends make of the small pictures."""
+def varied(families: list[Family], by_torch: list[Family]) -> dict[str, Any]:
+    """What the keys make of the small pictures, and, of the families `by_torch`, the torchvision backend."""
     apart = {"phi3_v", "molmo2"}
-    both = [each for each in FAMILIES.values() if not (each.vllm or each.by_pillow or each.torch in apart)]
+    both = [each for each in by_torch if not (each.vllm or each.by_pillow or each.torch in apart)]
     return {
         "keys": {family.name: key_references(family) for family in families},
         "by_torch": {family.name: torch_references(family) for family in both},
@@ -614,20 +620,41 @@ def written() -> dict[str, Any]:
     return read
 
 
+def with_families(names: list[str]) -> dict[str, Any]:
+    """What the file has, with the rows of these families made anew."""
+    made, families = written(), [FAMILIES[name] for name in names]
+    assert made["pictures"] == fingerprint()
+    parts = varied([family for family in families if family.torch], families)
+    for part, rows in parts.items():
+        made[part] = {**made[part], **rows}
+    made["families"] |= {family.name: references(family) for family in families if family.torch or family.vllm}
+    return made
+
+
 def main() -> None:
     """Make and write all of them, or with `--keys` those of the small pictures alone."""
     torch.set_num_threads(1)
     stand_in()
     import transformers
 
+    if "--only" in sys.argv:
+        write(with_families(sys.argv[sys.argv.index("--only") + 1].split(",")))
+        return
     if "--moving" in sys.argv:
         write({**written(), **of_moving_media()})
+        return
+    if "--types" in sys.argv:
+        made, names = written(), sys.argv[sys.argv.index("--types") + 1].split(",")
+        made["clip_keys"] |= {each.name: filmed_references(each) for each in FILMED if each.name in names}
+        recorded = [each for each in RECORDED if each.torch and each.name in names]
+        made["recording_keys"] |= {each.name: recorded_references(each) for each in recorded}
+        write(made)
         return
 
     families = [family for family in FAMILIES.values() if family.torch or family.vllm]
     of_transformers = [family for family in families if family.torch]
     if "--keys" in sys.argv:
-        write({**written(), **varied(of_transformers)})
+        write({**written(), **varied(of_transformers, list(FAMILIES.values()))})
         return
 
     made = {
@@ -638,7 +665,7 @@ def main() -> None:
         "speech": speech_references(),
         "video": video_references(),
         "families": {},
-        **varied(of_transformers),
+        **varied(of_transformers, list(FAMILIES.values())),
         **of_moving_media(),
     }
     for family in families:

@@ -42,6 +42,11 @@ VALUES: Mapping[str, tuple[Change, ...]] = {
     "mel_min_frequency": ({"mel_min_frequency": 100},),
     "mel_max_frequency": ({"mel_max_frequency": 6000},),
     "n_window": ({"n_window": 20},),
+    "n_mels": ({"n_mels": 64},),
+    "projector_window_size": ({"projector_window_size": 20}, {"projector_window_size": 3}),
+    "projector_downsample_rate": ({"projector_downsample_rate": 3},),
+    "audio_samples_per_token": ({"audio_samples_per_token": 1000},),
+    "samples_per_token": ({"samples_per_token": 1000},),
     "min_length": ({"min_length": 0}, {"min_length": 40_000}),
 }
 """Under each key what is changed in a configuration, one change at a time; some need another key beside theirs."""
@@ -82,6 +87,14 @@ RECORDED = (
     Recorded("voxtral", *_WHISPER, {"feature_size": 128}),
     Recorded("ultravox", *_WHISPER, {"feature_size": 128}),
     Recorded("gemma3n", "gemma3n.feature_extraction_gemma3n", "Gemma3nAudioFeatureExtractor", apart=0),
+    Recorded("glmasr", *_WHISPER, _SHORT),
+    Recorded(
+        "gemma4_unified",
+        "gemma4_unified.feature_extraction_gemma4_unified",
+        "Gemma4UnifiedAudioFeatureExtractor",
+        apart=0,
+    ),
+    Recorded("muse_spark", "muse_spark.feature_extraction_muse_spark", "MuseSparkFeatureExtractor", apart=0),
     Recorded("gemma4", "gemma4.feature_extraction_gemma4", "Gemma4AudioFeatureExtractor", apart=0),
     Recorded(
         "phi4_multimodal",
@@ -89,6 +102,13 @@ RECORDED = (
         "Phi4MultimodalFeatureExtractor",
         torch=True,
         apart=2e-3,
+    ),
+    Recorded(
+        "granite_speech",
+        "granite_speech.feature_extraction_granite_speech",
+        "GraniteSpeechFeatureExtractor",
+        torch=True,
+        apart=1e-4,
     ),
     Recorded("qwen3_asr", "qwen3_asr.feature_extraction_qwen3_asr", "Qwen3ASRFeatureExtractor", torch=True, apart=2e-5),
 )

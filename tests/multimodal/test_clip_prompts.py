@@ -24,6 +24,13 @@ from smg_multimodal.types import ItemFeatures, Modality, Size
 WORDS = TestVocabulary()
 FRAMES, RATE = 90, 1.3
 _TOKENS = {"image_token": "<|image|>", "video_token": "<|video|>"}
+_VIDEO = {"merge_size": 2, "temporal_patch_size": 2, "frame_timestamp_format": "Time: {timestamp:.1f}s"}
+_MUSE = {
+    **_TOKENS,
+    "video_start_token": "<|vid_start|>",
+    "video_end_token": "<|vid_end|>",
+    "video_sep_token": "<|vid_frame_separator|>",
+}
 PROCESSORS: dict[str, tuple[str, str, dict[str, Any], dict[str, Any]]] = {
     "glm4v": ("glm4v", "Glm4vProcessor", _TOKENS, {}),
     "glm46v": ("glm46v", "Glm46VProcessor", _TOKENS, {}),
@@ -44,6 +51,15 @@ PROCESSORS: dict[str, tuple[str, str, dict[str, Any], dict[str, Any]]] = {
         {"boi_token": "<|image>", "eoi_token": "<image|>", "video_token": "<|video|>"},
         {"num_frames": 7},
     ),
+    "gemma4_unified": (
+        "gemma4_unified",
+        "Gemma4UnifiedProcessor",
+        {"boi_token": "<|image>", "eoi_token": "<image|>", "video_token": "<|video|>"},
+        {"num_frames": 7},
+    ),
+    "glm5_next": ("glm5_next", "Glm5NextProcessor", _TOKENS, {}),
+    "muse_glimmer": ("muse_glimmer", "MuseGlimmerProcessor", _MUSE, {}),
+    "muse_spark": ("muse_spark", "MuseSparkProcessor", _MUSE, {"num_frames": 5}),
     "smolvlm": (
         "smolvlm",
         "SmolVLMProcessor",
@@ -89,7 +105,7 @@ def test_the_tokens_of_a_clip_are_those_the_reference_writes(name: str, monkeypa
     monkeypatch.setattr(module, "num2words", in_words, raising=False)
     files, places, item = made(name, config)
     reference = getattr(module, kind)
-    stand_in = SimpleNamespace(**facts, video_processor=SimpleNamespace(merge_size=2))
+    stand_in = SimpleNamespace(**facts, video_processor=SimpleNamespace(**_VIDEO))
     if hasattr(reference, "replace_frame_token_id"):
         stand_in.replace_frame_token_id = lambda *args, **more: reference.replace_frame_token_id(
             stand_in, *args, **more

@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 from moving import coded_clip, coded_sound
 from PIL import Image
 
-from smg_multimodal.costs import TensorBound
+from smg_multimodal.costs import TensorBound, cost_of_recording
 from smg_multimodal.errors import BadMedia, MediaTooLarge
 from smg_multimodal.prepare import Detail, Media, Preparer
+from smg_multimodal.registry import FAMILIES as ROWS
 from smg_multimodal.registry import ModelFiles, family_of
+from smg_multimodal.sounds import RecordingFacts
 from smg_multimodal.types import ImageProcessor, Modality, Size
 
 SIDE = st.integers(1, 1500)
@@ -51,6 +53,19 @@ def test_the_bound_holds_where_a_family_pools_what_is_large(name: str) -> None:
     for size in (Size(2300, 2300), Size(4000, 300), Size(300, 4000)):
         item = PROCESSORS[name].item(Image.new("RGB", (size.width, size.height)))
         assert item.nbytes <= BOUNDS[name](size) <= 1.06 * item.nbytes + 4096
+
+
+SOUND = [(row.name, kind) for row in ROWS if Modality.AUDIO in row.others for kind in sorted(row.model_types)]
+
+
+@pytest.mark.parametrize(("name", "kind"), SOUND)
+def test_the_tensors_of_a_recording_are_within_what_its_length_lets_one_expect(name: str, kind: str) -> None:
+    """Samples at 24 kHz with a mask are the most; a minute of them is more than the least that is counted."""
+    files = ModelFiles({"model_type": kind, "audio_model_id": "whisper-large-v3", "audio_token_index": 7})
+    processor = family_of(files).others[Modality.AUDIO].process(files)
+    for seconds in (1.0, 70.0):
+        made = processor.item(np.zeros(int(seconds * processor.rate), np.float32))  # type: ignore[arg-type, union-attr]
+        assert made.nbytes <= cost_of_recording(RecordingFacts(seconds, processor.rate, 0)).tensors, name  # type: ignore[union-attr]
 
 
 class Words:

@@ -19,15 +19,16 @@ from smg_core.simulator.tensor_names import TAKEN, check_names
 from smg_multimodal.audio import wave_of_pcm16
 from smg_multimodal.engine_names import SGLANG, VLLM, TensorNames
 from smg_multimodal.errors import UnsupportedModel
+from smg_multimodal.media_family import MediaFamily
 from smg_multimodal.packaging import _NOT_FOR_VLLM, for_sglang, for_vllm
 from smg_multimodal.prepare import Media, Prepared, Preparer
 from smg_multimodal.registry import FAMILIES as ROWS
-from smg_multimodal.registry import MediaFamily, ModelFiles
+from smg_multimodal.registry import ModelFiles
 from smg_multimodal.types import Modality
 
 WORDS = TestVocabulary()
-ON_VLLM = [family for family in FAMILIES.values() if family.published != "minicpmv"]
-"""Of the MiniCPM before 4.6 vLLM's servicer cannot pass on the pictures."""
+ON_VLLM = [family for family in FAMILIES.values() if family.published != "minicpmv" and family.name != "muse-spark"]
+"""Of the MiniCPM before 4.6 and of Muse Spark vLLM's servicer cannot pass on the pictures."""
 SGLANG_NAMES = {
     **{key: {"image_grid_thw"} for key in ("paddleocr-vl", "ernie-4.5-vl", "hunyuan-vl")},
     "deepseek-ocr": {"images_crop", "images_spatial_crop"},
@@ -52,6 +53,15 @@ SGLANG_NAMES = {
     "gemma-4": {"image_position_ids"},
     "idefics-3": {"pixel_attention_mask"},
     "smolvlm": {"pixel_attention_mask"},
+    **{
+        key: {"image_grid_thw"}
+        for key in ("glm-5.3", "dots-ocr", "cohere-compass", "cosmos-3-edge", "hy4-vl", "minimax-m3")
+    },
+    **{key: {"image_grid_thw"} for key in ("muse-glimmer", "muse-spark")},
+    "gemma-4-unified": {"image_position_ids"},
+    "lfm2-vl": {"pixel_attention_mask", "spatial_shapes"},
+    "step-3.7": {"patch_pixel_values", "num_patches"},
+    "deepseek-vl-hybrid": {"high_res_pixel_values"},
     "mllama": {"aspect_ratio_ids", "aspect_ratio_mask"},
     "kimi-vl": {"image_grid_hws"},
 }
@@ -84,7 +94,8 @@ def test_the_embedded_engine_knows_the_names_of_every_row() -> None:
     """But of those that vLLM has no class for, or none any more."""
     for row in ROWS:
         others = {modality.value for modality in row.others if (row.name, modality) not in _NOT_FOR_VLLM}
-        wanted = {*(["image"] if row.image else []), *others}
+        seen = row.image and (row.name, Modality.IMAGE) not in _NOT_FOR_VLLM
+        wanted = {*(["image"] if seen else []), *others}
         for kind in row.model_types:
             assert wanted <= set(TAKEN[kind]), kind
 
@@ -118,7 +129,10 @@ def test_a_clip_for_a_model_that_takes_none_on_vllm_is_refused_by_name() -> None
         for_vllm(made)
 
 
-@pytest.mark.parametrize("kind", ["qwen2_audio", "phi4mm", "gemma3n", "gemma4", "voxtral", "ultravox", "qwen3_asr"])
+@pytest.mark.parametrize(
+    "kind",
+    ["qwen2_audio", "phi4mm", "gemma3n", "gemma4", "voxtral", "ultravox", "qwen3_asr", "glmasr", "granite_speech"],
+)
 def test_recordings_are_called_what_the_model_class_takes(kind: str) -> None:
     pcm = (recording(1.0, seed=3) * 20000).astype("<i2").tobytes()
     check_names(seen(prepared(ModelFiles({"model_type": kind}), wave_of_pcm16(pcm, 16000), Modality.AUDIO)), kind)

@@ -11,7 +11,7 @@ from vocabulary import TestVocabulary
 from smg_multimodal.content import routing_keys
 from smg_multimodal.errors import PlaceholderMismatch
 from smg_multimodal.expand import ReadyItem, expand
-from smg_multimodal.prompts import PromptRule, gemma_rule, pixtral_rule, qwen_vl_rule, repeat_rule, timed_video_rule
+from smg_multimodal.prompts import PromptRule, gemma_rule, marked_rule, pixtral_rule, repeat_rule, timed_video_rule
 from smg_multimodal.types import ItemFeatures, Modality, Replacement, Size, Span
 
 PAD, AUDIO = 900, 901
@@ -85,7 +85,7 @@ def test_the_expanded_prompt_has_a_bound() -> None:
 
 
 def test_markers_that_the_template_wrote_are_not_written_twice() -> None:
-    rule = qwen_vl_rule(10, PAD, 11, "<imgpad>")
+    rule = marked_rule(10, PAD, 11, "<imgpad>")
     bare, dressed = expand([1, PAD, 2], [rule], [item(2)]), expand([1, 10, PAD, 11, 2], [rule], [item(2)])
     assert list(bare.ids) == list(dressed.ids) == [1, 10, PAD, PAD, 11, 2]
     assert bare.placeholders == dressed.placeholders

@@ -19,7 +19,7 @@ from smg_multimodal import decode
 from smg_multimodal.costs import is_apart
 from smg_multimodal.decode import ImageLimits, decode_image, picture_header
 from smg_multimodal.errors import BadMedia, MediaError, MediaTooLarge
-from smg_multimodal.formats import DEFAULT_FORMATS, FORMATS, read_header
+from smg_multimodal.formats import DEFAULT_FORMATS, FORMATS, format_table, read_header
 
 ALL = frozenset(FORMATS)
 WRITTEN = {
@@ -164,6 +164,29 @@ def test_memory_is_bounded_by_format_before_the_file_is_opened() -> None:
     assert picture_header(flat_png(2500, 2500), limits).memory() == 75_000_000
     with pytest.raises(MediaTooLarge, match="3000x3000 in WebP, which takes 198000000 bytes of memory"):
         picture_header(flat_webp(3000), limits)
+
+
+def test_without_arguments_memory_is_bounded_too() -> None:
+    """The reproducer: 2 KiB that took 1,057 MiB. A picture of a phone, of 12 million pixels, is taken in every usual format."""
+    bomb = flat_webp(6900)
+    assert len(bomb) < 4096
+    with pytest.raises(MediaTooLarge, match="6900x6900 in WebP, which takes 1047420000 bytes of memory to decode"):
+        decode_image(bomb)
+    most = ImageLimits().max_memory
+    assert all(most >= 12_000_000 * (each.pixel_bytes + each.scanned_bytes) for each in FORMATS.values())
+    assert {"jpeg", "png", "webp", "gif"} == DEFAULT_FORMATS
+
+
+def test_the_page_has_the_table_of_formats_that_errors_are_written_from() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "multimodal" / "embedding.md").read_text()
+    assert "\n".join(format_table(ImageLimits().max_memory)) in page
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "RGB"])
+def test_a_picture_of_netpbm_is_refused_by_its_name(mode: str) -> None:
+    for magic in (saved(Image.new(mode, (9, 9)), "PPM"), b"P3 1 1 255 9 9 9"):
+        with pytest.raises(BadMedia, match=r"it looks like PBM, PGM or PPM; taken are JPEG, PNG, WebP, GIF$"):
+            decode_image(magic)
 
 
 MEASURED = {

@@ -66,7 +66,7 @@ def test_every_family_prepares_several_pictures(name: str) -> None:
     assert len(places[0].content_hash) == 32
 
 
-@pytest.mark.parametrize("name", [name for name in FAMILIES if name not in NOT_FOR_VLLM])
+@pytest.mark.parametrize("name", [name for name in FAMILIES if name not in (*NOT_FOR_VLLM, "muse-spark")])
 def test_every_family_is_packed_for_vllm_so_that_it_can_be_taken_apart(name: str) -> None:
     """Flat tensors split by their sizes, batched ones by item, give back every item's own tensors."""
     alone = {
@@ -150,7 +150,11 @@ def test_sglang_gets_embedding_spans_alone_and_the_files() -> None:
 
 def test_tensorrt_llm_gets_the_files_in_prompt_order() -> None:
     pictures = (png(60, 40, 1), png(40, 90, 2))
-    assert for_trtllm(prepared("qwen2.5-vl", *pictures)).image_data == pictures
+    made = prepared("qwen2.5-vl", *pictures)
+    packed = for_trtllm(made)
+    assert packed.image_data == pictures
+    assert packed.expanded == len(made.expanded.ids)
+    assert sum(each == made.rules[0].anchor for each in packed.prompt) == len(pictures)
 
 
 def test_tokenspeed_gets_one_item_per_picture_in_bfloat16() -> None:

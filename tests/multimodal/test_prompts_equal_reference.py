@@ -6,6 +6,7 @@ tokenised and compared with the rule's ids.
 
 import gzip
 import importlib
+import inspect
 import json
 import math
 import sys
@@ -209,6 +210,31 @@ PROCESSORS = {
         },
     ),
     "mllama": ("mllama", "MllamaProcessor", {"image_token": "<|image|>"}),
+    "dots-ocr": ("qwen2_vl", "Qwen2VLProcessor", {"image_token": "<|imgpad|>"}),
+    "intern-s1": (
+        "internvl",
+        "InternVLProcessor",
+        {
+            "start_image_token": "<img>",
+            "end_image_token": "</img>",
+            "image_token": "<IMG_CONTEXT>",
+            "image_seq_length": 256,
+        },
+    ),
+    "glm-5.3": ("glm5_next", "Glm5NextProcessor", {"image_token": "<|image|>"}),
+    "cohere-compass": ("cohere_compass", "CohereCompassProcessor", {"image_token": "<|IMAGE_PAD|>"}),
+    "cosmos-3-edge": ("cosmos3_edge", "Cosmos3EdgeProcessor", {"image_token": "<|image_pad|>"}),
+    "hy4-vl": ("hy_v4_vl", "HYV4VLProcessor", {"image_token": "<|image_pad|>"}),
+    "deepseek-vl": (
+        "deepseek_vl",
+        "DeepseekVLProcessor",
+        {"image_token": "<image_placeholder>", "num_image_tokens": 576},
+    ),
+    "deepseek-vl-hybrid": (
+        "deepseek_vl_hybrid",
+        "DeepseekVLHybridProcessor",
+        {"image_token": "<image_placeholder>", "num_image_tokens": 576},
+    ),
     "minicpm-v-4.6": (
         "minicpmv4_6",
         "MiniCPMV4_6Processor",
@@ -226,6 +252,93 @@ PROCESSORS = {
 }
 
 
+OF_TORCH = {
+    "minimax-m3": (
+        "minimax_m3_vl",
+        "MiniMaxM3VLProcessor",
+        {"IMAGE_TOKEN": "]<]image[>["}
+        | {"VISION_START_TOKEN": "]<]start of image[>[", "VISION_END_TOKEN": "]<]end of image[>["},
+    ),
+    "muse-glimmer": (
+        "muse_glimmer",
+        "MuseGlimmerProcessor",
+        {"image_token": "<|patch|>", "image_start_token": "<|image_start|>", "image_end_token": "<|image_end|>"},
+    ),
+    "muse-spark": (
+        "muse_spark",
+        "MuseSparkProcessor",
+        {"image_token": "<|patch|>", "image_start_token": "<|image_start|>", "image_end_token": "<|image_end|>"},
+    ),
+    "command-a-vision": (
+        "cohere2_vision",
+        "Cohere2VisionProcessor",
+        {"patch_size": 16, "boi_token": "<|START_OF_IMG|>", "eoi_token": "<|END_OF_IMG|>"}
+        | {"image_token": "<|IMG_PATCH|>", "img_line_break_token": "<|IMG_LINE_BREAK|>"},
+    ),
+    "gemma-4-unified": (
+        "gemma4_unified",
+        "Gemma4UnifiedProcessor",
+        {"boi_token": "<|image>", "image_token": "<|image|>", "eoi_token": "<image|>"},
+    ),
+    "lfm2-vl": (
+        "lfm2_vl",
+        "Lfm2VlProcessor",
+        {"image_token": "<image>", "image_start_token": "<|image_start|>", "image_end_token": "<|image_end|>"}
+        | {"image_thumbnail_token": "<|img_thumbnail|>"},
+    ),
+    "step-3.7": (
+        "step3p7",
+        "Step3p7Processor",
+        {"patch_feature_placeholder": "<im_patch>" * 81, "image_feature_placeholder": "<im_patch>" * 169},
+    ),
+    "inkling": ("inkling", "InklingProcessor", {"image_token": "<|unused_200054|>"}),
+}
+"""Families whose processor of pictures needs torch: what the text is written from are our tensors, which are compared
+elsewhere."""
+
+
+def as_written_from(item: ItemFeatures, ours: Any) -> dict[str, Any]:
+    """What the reference's methods read of a processed picture."""
+    made: dict[str, Any] = {name: array.tolist() for name, array in item.tensors.items() if array.size < 1000}
+    made |= {"num_soft_tokens_per_image": [item.tokens]}
+    if "image_grid_thw" in made:
+        made["image_grid_thw"] = item.tensors["image_grid_thw"]
+    if "patch_newline_masks" in made:
+        made["patch_newline_masks"] = [made["patch_newline_masks"]]
+    if hasattr(ours, "whole"):
+        made |= {"image_rows": [item.grid[0]], "image_cols": [item.grid[1]], "image_sizes": [ours.whole(item.size)]}
+    return made
+
+
+@pytest.mark.parametrize("name", OF_TORCH)
+def test_the_tokens_of_a_picture_are_those_a_reference_with_torch_writes(name: str) -> None:
+    family = FAMILIES[name]
+    module, kind, facts = OF_TORCH[name]
+    reference = getattr(importlib.import_module(f"transformers.models.{module}.processing_{module}"), kind)
+    sizes = {"merge_size": 2, "tile_size": 512, "downsample_factor": 2, "encoder_patch_size": 16, "use_thumbnail": True}
+    processor, rule = SimpleNamespace(**facts, image_processor=SimpleNamespace(**sizes)), rule_of(family)
+    for method in dir(reference):
+        if method.startswith(("replace_", "_get_", "_build_", "_compute_")) and callable(getattr(reference, method)):
+            setattr(processor, method, getattr(reference, method).__get__(processor))
+    ours = family_of(ModelFiles(family.model)).image(ModelFiles(family.model, family.preprocessor))
+    asked = {"use_image_special_tokens": True} if name == "lfm2-vl" else {}
+    large = [Image.new("RGB", size) for size in ((1500, 900), (400, 2000), (3000, 100))]
+    for picture in [*large, *(decode_image(encoded(each), EVERY_FORMAT) for each in CHOSEN)]:
+        item = ours.item(picture)
+        text = processor.replace_image_token(as_written_from(item, ours), 0, **asked)
+        made = rule.replace(item, 0)
+        assert list(made.ids) == list(WORDS.encode(text)), picture.size
+        assert made.tokens == item.tokens == text.count(token_text(rule)), picture.size
+
+
+def test_lfm2_writes_no_marks_where_its_configuration_says_so() -> None:
+    files = ModelFiles({"model_type": "lfm2_vl"}, {}, {"use_image_special_tokens": False})
+    item = family_of(files).image(files).item(Image.new("RGB", (1500, 900)))
+    made = family_of(files).prompt(files, WORDS).replace(item, 0)
+    assert set(made.ids) == {WORDS.token_id("<image>")}
+    assert made.tokens == item.tokens
+
+
 def rule_of(family: Family) -> PromptRule:
     files = ModelFiles(family.model, family.preprocessor, family.processor)
     return family_of(files).prompt(files, WORDS)
@@ -240,8 +353,12 @@ def bound(module: str, name: str, facts: dict[str, Any], family: Family) -> Any:
     kind = getattr(importlib.import_module(f"transformers.models.{module}.processing_{module}"), name)
     processor = SimpleNamespace(**facts, image_processor=reference_processor(family))
     for method in dir(kind):
-        if method.startswith(("replace_", "_get_", "_prepend", "_calculate")) and callable(getattr(kind, method)):
-            setattr(processor, method, getattr(kind, method).__get__(processor))
+        if method.startswith(("replace_", "_get_", "_num_", "_prepend", "_calculate")) and callable(
+            getattr(kind, method)
+        ):
+            found = getattr(kind, method)
+            static = isinstance(inspect.getattr_static(kind, method), staticmethod)
+            setattr(processor, method, found if static else found.__get__(processor))
     return processor
 
 

@@ -76,6 +76,18 @@ def of_gemma(features: Any, samples: Any) -> Tensors:
     return {"input_features": out["input_features"], "input_features_mask": out["input_features_mask"]}
 
 
+def of_muse(features: Any, samples: Any) -> Tensors:
+    return dict(whole(features, samples))
+
+
+def of_glm_asr(features: Any, samples: Any) -> Tensors:
+    """The steps of its processor, which cannot be loaded without torch."""
+    length = features.sampling_rate * features.chunk_length
+    pieces = [samples[start : start + length] for start in range(0, len(samples), length)]
+    out = whole(features, pieces, return_attention_mask=True)
+    return {"input_features": out["input_features"], "input_features_mask": out["attention_mask"]}
+
+
 REFERENCES: dict[str, Callable[[Any, Any], Tensors]] = {
     "qwen2_audio": of_qwen2_audio,
     "qwen2_5_omni": of_qwen2_5_omni,
@@ -84,6 +96,9 @@ REFERENCES: dict[str, Callable[[Any, Any], Tensors]] = {
     "ultravox": of_ultravox,
     "gemma3n": of_gemma,
     "gemma4": of_gemma,
+    "gemma4_unified": of_gemma,
+    "muse_spark": of_muse,
+    "glmasr": of_glm_asr,
 }
 
 

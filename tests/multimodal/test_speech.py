@@ -1,8 +1,10 @@
 """Voxtral, Ultravox and Qwen3-ASR: features, masks and token counts are those written down, prompts those of the references."""
 
 import gzip
+import importlib
 import io
 import json
+import math
 import wave
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,7 @@ from smg_multimodal.errors import BadMedia, MediaTooLarge, UnsupportedModel
 from smg_multimodal.modalities import QWEN3_ASR_AUDIO, ULTRAVOX_AUDIO, VOXTRAL_AUDIO, Modal
 from smg_multimodal.packaging import for_items, for_vllm
 from smg_multimodal.prepare import Media, Prepared, Preparer
-from smg_multimodal.registry import ModelFiles
+from smg_multimodal.registry import ModelFiles, family_of
 from smg_multimodal.speech import qwen3_asr_recordings, ultravox_recordings, voxtral_recordings
 from smg_multimodal.types import ItemFeatures, Modality, Size
 
@@ -107,6 +109,34 @@ def test_prompts_are_those_of_the_references() -> None:
     assert expansion(VOXTRAL_AUDIO, "voxtral", "[AUDIO]", 375) == [begin] + [sound] * 375
     assert expansion(QWEN3_ASR_AUDIO, "qwen3-asr", "<|audio_pad|>", 13) == [pad] * 13
     assert expansion(ULTRAVOX_AUDIO, "ultravox", "<|audio|>", 7) == [77] * 7
+
+
+@pytest.mark.parametrize("seconds", [0.2, 29.99, 30.0, 30.01, 75.3])
+def test_glm_asr_has_the_tokens_that_its_processor_counts(seconds: float) -> None:
+    module = importlib.import_module("transformers.models.glmasr.processing_glmasr")
+    files = ModelFiles({"model_type": "glmasr"})
+    item = family_of(files).others[Modality.AUDIO].process(files).item(recording(seconds))
+    frames = int(item.tensors["input_features_mask"].sum())
+    assert item.tokens == module.GlmAsrProcessor._get_audio_token_length(None, frames)
+    assert item.tensors["input_features"].shape == (math.ceil(seconds / 30), 128, 3000)
+
+
+@pytest.mark.parametrize(
+    ("kind", "start", "feature", "end"),
+    [
+        ("gemma4_unified", "<|audio>", "<|audio|>", "<audio|>"),
+        ("muse_spark", "<|soft_audio_start|>", "<|audio|>", "<|soft_audio_end|>"),
+    ],
+)
+def test_recordings_of_so_many_samples_a_token_stand_between_marks(
+    kind: str, start: str, feature: str, end: str
+) -> None:
+    files = ModelFiles({"model_type": kind})
+    modal = family_of(files).others[Modality.AUDIO]
+    item = modal.process(files).item(recording(1.01, modal.process(files).rate))
+    assert item.tokens == {"gemma4_unified": 26, "muse_spark": 13}[kind]
+    ids = modal.prompt(files.model, WORDS).replace(item, 0).ids
+    assert list(ids) == list(WORDS.encode(start + feature * item.tokens + end))
 
 
 def test_a_beginning_that_the_template_wrote_is_not_written_twice() -> None:

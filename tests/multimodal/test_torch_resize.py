@@ -27,6 +27,12 @@ BY_PILLOW = frozenset(
 )
 """Models whose own code, which engines run, resizes by Pillow, or floats alone: `resize` changes nothing for them."""
 BOTH = [family for family in FAMILIES.values() if family.name not in BY_PILLOW and not family.by_pillow]
+SMALLER = {
+    "kimi-k2.5": {"max_patches": 60},
+    "inkling": {"rescale_image_frac": 0.7},
+    "lfm2-vl": {"max_image_tokens": 20, "min_image_tokens": 9},
+}
+"""What has a picture resized by a class that resizes nothing that is small, or so that no byte differs."""
 PIXELS = ("pixel_values", "image_pixel_values")
 
 
@@ -70,7 +76,7 @@ def test_a_family_made_by_torch_equals_the_torchvision_backend(family: Family) -
 
 @pytest.mark.parametrize("family", FAMILIES.values(), ids=lambda family: family.name)
 def test_the_setting_reaches_every_family_but_those_whose_code_uses_pillow(family: Family) -> None:
-    smaller = {"max_patches": 60} if family.name == "kimi-k2.5" else {}  # which resizes nothing that is small
+    smaller = SMALLER.get(family.name, {})
     files = ModelFiles(family.model, {**family.preprocessor, **smaller}, family.processor)
     makers = [family_of(each).image(each) for each in (files.resized_by("pil"), files.resized_by("torch"))]
     made = [[maker.item(picture).tensors for picture in small_pictures()] for maker in makers]

@@ -68,10 +68,35 @@ VALUES: Mapping[str, tuple[Change, ...]] = {
     "return_row_col_info": ({"return_row_col_info": True},),
     "max_image_tiles": ({"max_image_tiles": 2}, {"max_image_tiles": 6}),
     "num_img_tokens": ({"num_img_tokens": 100},),
+    "downsample_factor": ({"downsample_factor": 1}, {"downsample_factor": 4}),
+    "min_tiles": ({"min_tiles": 4}, {"min_tiles": 1}),
+    "max_tiles": ({"max_tiles": 3},),
+    "use_thumbnail": (
+        {"use_thumbnail": False},
+        {"use_thumbnail": False, "max_image_tokens": 20, "min_image_tokens": 9},
+    ),
+    "encoder_patch_size": ({"encoder_patch_size": 8},),
+    "max_pixels_tolerance": ({"max_pixels_tolerance": 0.1}, {"max_pixels_tolerance": 1}),
+    "min_size": ({"min_size": 100},),
+    "high_res_size": ({"high_res_size": {"height": 500, "width": 500}}, {"high_res_size": 400}),
+    "high_res_resample": ({"high_res_resample": 2}, {"high_res_resample": 1}),
+    "high_res_image_mean": ({"high_res_image_mean": [0.1, 0.2, 0.7]},),
+    "high_res_image_std": ({"high_res_image_std": [0.2, 0.3, 0.9]},),
+    "rescale_image_frac": ({"rescale_image_frac": 0.5}, {"rescale_image_frac": 3.0}),
+    "rescale_image_max_upscaled_long_edge": (
+        {"rescale_image_max_upscaled_long_edge": 600, "rescale_image_frac": 2.0},
+        {"rescale_image_max_upscaled_long_edge": None, "rescale_image_frac": 5.0},
+    ),
+    "patch_expand_factor": ({"patch_expand_factor": 2},),
+    "min_image_tokens": ({"min_image_tokens": 100},),
+    "max_image_tokens": ({"max_image_tokens": 20}, {"max_image_tokens": 3}),
 }
 """Under each key what is changed in a configuration, one change at a time; some need another key beside theirs."""
 
-AREAS = ("qwen2_vl", "glm4v", "glm46v", "paddleocr_vl", "ernie4_5_vl_moe", "hunyuan_vl")
+AREAS = (
+    *("qwen2_vl", "glm4v", "glm46v", "paddleocr_vl", "ernie4_5_vl_moe", "hunyuan_vl"),
+    *("cohere_compass", "cosmos3_edge", "hy_v4_vl", "minimax_m3_vl"),
+)
 _AREA = {"size": {"shortest_edge": 12_000, "longest_edge": 40_000}}
 OF_A_FAMILY: Mapping[tuple[str, str], tuple[Change, ...]] = {
     **{(name, "size"): (_AREA, {"size": 112}) for name in AREAS},
@@ -85,10 +110,26 @@ OF_A_FAMILY: Mapping[tuple[str, str], tuple[Change, ...]] = {
         {"size": {"height": 112, "width": 126}},
         {"size": {"shortest_edge": 112}},
     ),
+    ("step3p7", "max_image_size"): ({"max_image_size": 300},),
+    ("step3p7", "size"): ({"size": {"height": 448, "width": 448}}, {"size": 448}),
+    ("lfm2_vl", "max_image_tokens"): ({"max_image_tokens": 70}, {"max_image_tokens": 20, "min_image_tokens": 9}),
+    ("lfm2_vl", "tile_size"): ({"tile_size": 128}, {"tile_size": 64, "max_image_tokens": 20, "min_image_tokens": 9}),
+    ("inkling", "size"): ({"size": {"height": 30, "width": 30}}, {"size": {"height": 30, "width": 31}}, {"size": 112}),
+    ("inkling", "resample"): tuple({"resample": code, "rescale_image_frac": 0.7} for code in (1, 2, 3)),
+    ("deepseek_vl", "size"): (
+        {"size": {"height": 112, "width": 112}},
+        {"size": {"height": 112, "width": 126}},
+        {"size": 99},
+    ),
+    ("deepseek_vl_hybrid", "size"): ({"size": {"height": 112, "width": 112}}, {"size": {"height": 112, "width": 126}}),
+    ("muse_glimmer", "resample"): tuple({"resample": code} for code in (1, 2, 3)),
     ("llama4", "max_patches"): ({"max_patches": 3}, {"max_patches": 1}),
     **{
         (name, "resample"): tuple({"resample": code} for code in (2, 3))
-        for name in ("llama4", "kimi_k25", "phi4_multimodal")
+        for name in (
+            *("llama4", "kimi_k25", "phi4_multimodal", "minimax_m3_vl", "cohere2_vision", "gemma4_unified"),
+            *("lfm2_vl", "step3p7"),
+        )
     },
     # Bytes are left as they are for engines that normalise; the overview, which torch would round to bytes, is kept exact then.
     ("phi4_multimodal", "do_rescale"): ({"do_rescale": False},),

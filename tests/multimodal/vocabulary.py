@@ -17,6 +17,11 @@ SPECIAL = (
     "<IMG_ATOM>", "<IMG_START>", "<IMG_END>", "<IMG_GRID>", "<IMG_COL>", "<IMG_ROW>", "<im_patch>",
     "<patch_newline>", "<patch_start>", "<patch_end>", "<im_start>", "<im_end>",
     "<im_col>", "<low_res_im_start>", "<|video|>", "<|begin_of_image|>", "<|end_of_image|>",
+    "<|IMAGE_PAD|>", "<|VIDEO_PAD|>", "<|VISION_START|>", "<|VISION_END|>", "]<]image[>[", "]<]video[>[",
+    "]<]start of image[>[", "]<]end of image[>[", "<|IMG_LINE_BREAK|>", "<|img_thumbnail|>",
+    *(f"<|img_row_{row}_col_{column}|>" for row in range(1, 7) for column in range(1, 7)),
+    "<image_placeholder>", "<|unused_200054|>", "<|soft_audio_start|>", "<|soft_audio_end|>", "<|pad|>",
+    "<|vid_start|>", "<|vid_end|>", "<|vid_frame_separator|>",
 )  # fmt: skip
 RUNS = {"\n" * count: 500 + count for count in range(1, 5)}
 _PIECES = re.compile("|".join(map(re.escape, sorted(SPECIAL, key=len, reverse=True))) + r"|\n{1,4}|.", re.DOTALL)

@@ -188,7 +188,8 @@ class ModelLoader:
     async def model(self, name: str, info: ModelInfo, source: TokenizerSource) -> ServedModel:
         """The model that goes by `name`, with the tokenizer of `source`. Raises what keeps it from being served."""
         bundle = await self._load(source)
-        media = await self._service(name, bundle)
+        found = await self._service(name, bundle)
+        media, why = (None, found) if isinstance(found, str) else (found, "")
         family = self._family(name, info, bundle)
         return ServedModel(
             name=name,
@@ -201,6 +202,7 @@ class ModelLoader:
             created=int(self._clock.time()),
             root=info.model,
             media=media,
+            no_media=why,
             on_violation=self._config.structured.on_violation,
             parser_header=self._config.model.parser_header,
             answer_bytes=self._config.limits.answer_bytes,
@@ -226,17 +228,18 @@ class ModelLoader:
             salts=self._salts,
         )
 
-    async def _service(self, name: str, bundle: TokenizerBundle) -> "ModelMedia | None":
-        """The service for a model's media; None for a model of text, for which no module about media is imported."""
+    async def _service(self, name: str, bundle: TokenizerBundle) -> "ModelMedia | str":
+        """The service for a model's media, or the reason why there is none: "" for a model of text, for which no module about
+        media is imported."""
         if not suggests_media(bundle.model_config, [file.name for file in bundle.folder.iterdir()]):
-            return None
+            return ""
         try:
             from smg_core.models.media_service import GatewayMedia
         except ImportError as error:
             log.warning(
                 "model %s: text only: media need more packages (%s): pip install 'smg-sdk[vision]'", name, error
             )
-            return None
+            return "packages that read media are not installed"
         loop = asyncio.get_running_loop()
         if self._media is None:
             cores = usable_cpus()

@@ -27,7 +27,7 @@ from smg_core.tokenizer.base import Tokenizer
 from smg_multimodal.content import DigestMemory, FeatureCache
 from smg_multimodal.decode import ImageLimits
 from smg_multimodal.decoders import Decoders
-from smg_multimodal.errors import MediaError, UnsupportedModel
+from smg_multimodal.errors import MediaError, UnknownFamily, UnsupportedModel
 from smg_multimodal.fetch import Fetcher, FetchLimits
 from smg_multimodal.prepare import Preparer
 from smg_multimodal.registry import ModelFiles
@@ -80,11 +80,10 @@ class GatewayMedia:
         self._features = FeatureCache(config.cache_bytes - files)
         self._digests = DigestMemory(files)
 
-    def service(
-        self, name: str, folder: Path, config: Mapping[str, object], tokenizer: Tokenizer
-    ) -> "ModelMedia | None":
-        """The service of the model whose files lie in `folder`; None, with a line in the log, where it takes no media. Reads
-        files and takes milliseconds: not on an event loop."""
+    def service(self, name: str, folder: Path, config: Mapping[str, object], tokenizer: Tokenizer) -> ModelMedia | str:
+        """The service of the model whose files lie in `folder`. Where it takes no media a line in the log says so, and the
+        reason is returned, in words for clients ("" for a model of text). Reads files and takes milliseconds: not on an event
+        loop."""
         files = ModelFiles(
             model=config,
             preprocessor=_object(folder / "preprocessor_config.json"),
@@ -97,15 +96,15 @@ class GatewayMedia:
             preparers = {pixels: self._preparer(files, tokenizer, pixels) for pixels in self._ways()}
         except (UnsupportedModel, MediaError) as error:
             log.warning("model %s: text only: %s", name, error)
-            return None
+            return _for_the_client(error)
         except _OF_STRANGE_FILES as error:
             log.warning("model %s: text only: its files cannot be used (%s: %s)", name, type(error).__name__, error)
-            return None
+            return "its files cannot be used"
         preparer = next(iter(preparers.values()))
         kinds = frozenset(rule.modality for rule in preparer.rules)
         if not kinds:
             log.info("model %s: text only, since its vocabulary has no place for media", name)
-            return None
+            return ""
         log.info("model %s: takes %s (%s)", name, " and ".join(sorted(kinds)), preparer.family.name)
         most = min(self._config.max_items, preparer.family.limit)
         return ModelMedia(
@@ -155,6 +154,11 @@ class GatewayMedia:
         await self._fetcher.close()
         if self._shared is not None:
             self._shared.memory.close()
+
+
+def _for_the_client(error: Exception) -> str:
+    """Why a model takes no media, without what the log says besides: which other families there are."""
+    return error.told if isinstance(error, UnknownFamily) else str(error)
 
 
 def decoder_threads(cores: int, processes: int) -> int:

@@ -22,7 +22,7 @@ from smg_core.simulator.chain import chained
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.expressions import Unfollowable
 from smg_core.simulator.faults import Fault
-from smg_core.simulator.media import SeenMedia, check_media, describe_media, media_spans
+from smg_core.simulator.media import SeenMedia, check_files, check_media, describe_media, media_spans
 from smg_core.simulator.prefix_cache import CacheChange, PrefixCache
 from smg_core.simulator.prose import sentences
 from smg_core.simulator.refusal import Refused
@@ -237,6 +237,7 @@ class EngineCore:
             raise Refused("This model does not support multimodal input")
         check_names(seen, words.model_type)
         check_media(seen, request.input_ids, words.merge, words.mels)
+        check_files(seen, request.input_ids, words.anchor)
 
     def _check_sampling(self, asked: Sampling) -> None:
         wrong = [

@@ -22,6 +22,7 @@ __all__ = [
     "ReadShared",
     "SeenMedia",
     "SeenTensor",
+    "check_files",
     "check_media",
     "describe_media",
     "media_spans",
@@ -62,7 +63,7 @@ class SeenMedia:
     each item, as are `hashes`. `batched` are names of tensors whose axis 0 is the item; `flat` maps a tensor's name to that
     of the tensor with its number of rows for each item. `embeddings` are the (offset, length) of tokens that receive
     embeddings, where the dialect lists them; None: the tokens with `token_id` do. `dialect` is the one that the request came
-    by."""
+    by. Items that came as files, for the engine to prepare, have `hashes` and no tensors and placeholders (`as_files`)."""
 
     modality: str
     tensors: Mapping[str, SeenTensor]
@@ -73,6 +74,7 @@ class SeenMedia:
     flat: Mapping[str, str]
     embeddings: tuple[tuple[int, int], ...] | None = None
     dialect: str = "vllm"
+    as_files: bool = False
 
 
 # ---------------------------------------------------------------------------------------------------------------- reading
@@ -149,6 +151,9 @@ def check_media(seen: Sequence[SeenMedia], ids: Sequence[int], merge: int, mels:
     taken: dict[int, int] = {}
     counts: list[list[int]] = []
     for media in seen:
+        if media.as_files:
+            counts.append([])
+            continue
         items = len(media.placeholders)
         if not items or len(media.hashes) != items:
             raise Refused(f"{items} placeholders for {len(media.hashes)} {media.modality} hashes")
@@ -167,6 +172,13 @@ def check_media(seen: Sequence[SeenMedia], ids: Sequence[int], merge: int, mels:
     for media, tokens in zip(seen, counts, strict=True):
         _check_grid(media, tokens, merge)
         _check_sound(media, tokens, mels)
+
+
+def check_files(seen: Sequence[SeenMedia], ids: Sequence[int], anchor: int | None) -> None:
+    """Raise Refused where the prompt has not one `anchor` for each picture that came as a file (None: not known)."""
+    files, found = (len(media.hashes) for media in seen if media.as_files), 0
+    if (wanted := sum(files)) and anchor is not None and (found := sum(each == anchor for each in ids)) != wanted:
+        raise Refused(f"{found} placeholders in the prompt for {wanted} pictures")
 
 
 def _check_apart(seen: Sequence[SeenMedia]) -> None:
@@ -246,13 +258,18 @@ def _check_sound(media: SeenMedia, counts: Sequence[int], mels: int | None) -> N
         raise Refused(f"{list(counts)} tokens for recordings that have {wanted}")
 
 
+def _places(media: SeenMedia) -> Sequence[tuple[int, int]]:
+    """Where the items lie. Of files it is not known, so that what the cache has of them is parted from the first token on."""
+    return [(0, 1)] * len(media.hashes) if media.as_files else media.placeholders
+
+
 def media_spans(seen: Sequence[SeenMedia]) -> tuple[tuple[int, int, str], ...]:
     """(offset, length, hash) of every item, in prompt order, for the prefix cache."""
     return tuple(
         sorted(
             (offset, length, digest)
             for media in seen
-            for (offset, length), digest in zip(media.placeholders, media.hashes, strict=True)
+            for (offset, length), digest in zip(_places(media), media.hashes, strict=True)
         )
     )
 
@@ -261,8 +278,9 @@ def describe_media(seen: Sequence[SeenMedia]) -> str:
     """The counts, positions and shapes of the media in words: the answer to a prompt with the word "shapes"."""
     parts = []
     for media in seen:
-        count = len(media.placeholders)
+        count = len(media.hashes)
         shapes = ", ".join(f"{name} {tensor}" for name, tensor in sorted(media.tensors.items()))
         tokens = ", ".join(f"{length} tokens at {offset}" for offset, length in media.placeholders)
-        parts.append(f"I see {count} {media.modality}{'s' if count > 1 else ''} ({tokens}): {shapes}")
+        many = f"I see {count} {media.modality}{'s' if count > 1 else ''}"
+        parts.append(f"{many} in files" if media.as_files else f"{many} ({tokens}): {shapes}")
     return ". ".join(parts) + "."

@@ -54,6 +54,18 @@ TAKEN: Mapping[str, Mapping[str, RequiredAndOptional]] = {
         key: {"image": _names("pixel_values", "images_crop", "images_spatial_crop")}
         for key in ("deepseek_vl_v2", "deepseek_ocr", "deepseek_ocr2")
     },
+    **{key: {"image": _names("pixel_values", "image_grid_thw")} for key in ("dots_ocr", "hy_v4_vl", "minimax_m3_vl")},
+    **{key: {"image": _names("pixel_values", "num_patches")} for key in ("cohere2_vision", "inkling_mm_model")},
+    **{
+        key: {"audio": _names("input_features", "audio_embed_sizes")}
+        for key in ("granite_speech", "granite_speech_plus")
+    },
+    "glmasr": {"audio": _names("input_features", "feature_attention_mask", "chunk_counts")},
+    "lfm2_vl": {"image": _names("pixel_values", "spatial_shapes", "num_patches")},
+    "step3p7": {"image": _names("pixel_values", "patch_pixel_values", "num_patches", may=("patch_newline_mask",))},
+    "deepseek_vl": _PIXELS,
+    "muse_spark": {},
+    "deepseek_vl_hybrid": {"image": _names("pixel_values", "high_res_pixel_values")},
     "ovis2": _PIXELS,
     "step3_vl": {"image": _names("pixel_values", "patch_pixel_values", "num_patches", may=("patch_newline_mask",))},
     "molmo2": {
@@ -74,7 +86,7 @@ TAKEN: Mapping[str, Mapping[str, RequiredAndOptional]] = {
             "video": _names("pixel_values", "pixel_position_ids_videos", "video_frame_counts"),
             "audio": _SOUND,
         }
-        for key in ("gemma4", "diffusion_gemma")
+        for key in ("gemma4", "gemma4_unified", "diffusion_gemma")
     },
     **{key: {"image": _TILED} for key in ("idefics3", "smolvlm")},
     "kimi_vl": {"image": _names("pixel_values", "image_grid_hws")},
@@ -82,10 +94,14 @@ TAKEN: Mapping[str, Mapping[str, RequiredAndOptional]] = {
     "qianfan_ocr": {"image": _names("pixel_values_flat", "image_num_patches")},
     "mllama": {"image": _names("pixel_values", "aspect_ratio_ids", "aspect_ratio_mask")},
     **{key: {"image": _names("pixel_values", "tgt_sizes")} for key in ("minicpmv", "minicpmo")},
-    "internvl": {
-        "image": _names("pixel_values", "image_num_patches"),
-        "video": _names("pixel_values", "video_num_patches"),
+    **{
+        key: {
+            "image": _names("pixel_values", "image_num_patches"),
+            "video": _names("pixel_values", "video_num_patches"),
+        }
+        for key in ("internvl", "interns1")
     },
+    **dict.fromkeys(("cohere_compass", "cosmos3_edge", "glm5_next", "muse_glimmer"), _QWEN),
     "internvl_chat": {"image": _names("pixel_values_flat", "image_num_patches")},
     **{key: {"image": _names("pixel_values", "tgt_sizes")} for key in ("minicpmv4_6", "minicpmv4_7")},
     "voxtral": {"audio": _names("audio_arrays")},

@@ -6,6 +6,7 @@ no real server was at hand.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from hashlib import sha256
 
 from smg_grpc_proto.generated import trtllm_service_pb2 as pb
 
@@ -13,6 +14,7 @@ from smg_core.engines.base import ContextPhase, EngineLogprob, EngineRequest
 from smg_core.engines.constraint import Constraint
 from smg_core.request import Sampling
 from smg_core.simulator.engine import SimulatedModel
+from smg_core.simulator.media import SeenMedia
 from smg_core.simulator.refusal import Refused
 from smg_core.simulator.server_codec import ChoiceSlice, EngineState, parse_message
 from smg_core.simulator.shared_messages import SharedAnswers, write_match
@@ -31,6 +33,8 @@ _OPTIONAL = (
     *("temperature", "top_p", "top_k", "min_p", "seed", "min_tokens"),
     *("frequency_penalty", "presence_penalty", "repetition_penalty"),
 )
+_BEGINNINGS = (b"\xff\xd8\xff", b"\x89PNG", b"GIF8", b"RIFF", b"BM", b"II*", b"MM\x00*")
+"""Of files that Pillow, with which the servicer opens them, takes for pictures; there are more."""
 
 
 class TrtllmServerCodec(SharedAnswers):
@@ -69,6 +73,7 @@ class TrtllmServerCodec(SharedAnswers):
             stream=got.streaming,
             constraint=_constraint(got.guided_decoding) if got.guided_decoding.guide else None,
             context_phase=_phase(got.disaggregated_params) if got.HasField("disaggregated_params") else None,
+            multimodal=_pictures(got.multimodal_input) or None,
             lora=str(got.lora_config.task_id) if got.HasField("lora_config") else None,
         )
 
@@ -156,6 +161,17 @@ def _sampling(got: pb.GenerateRequest) -> Sampling:
         ignore_eos=got.ignore_eos,
         n=max(1, config.num_return_sequences),
         logprobs=(output.logprobs or None) if output.HasField("logprobs") else None,
+    )
+
+
+def _pictures(got: pb.MultimodalInput) -> tuple[SeenMedia, ...]:
+    """The files of a request's pictures. Raises Refused for one that begins as no picture does."""
+    files = got.image_data
+    if not all(file.startswith(_BEGINNINGS) for file in files):
+        raise Refused("cannot identify image file")
+    hashes = tuple(sha256(file).hexdigest() for file in files)
+    return (
+        (SeenMedia("image", {}, None, (), hashes, frozenset(), {}, dialect="trtllm", as_files=True),) if hashes else ()
     )
 
 

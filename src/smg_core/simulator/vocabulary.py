@@ -41,6 +41,7 @@ class Vocabulary:
         self.architectures: tuple[str, ...] = tuple(self.config.get("architectures") or ())
         vision = self.config.get("vision_config")
         self.sees = isinstance(vision, dict)
+        self.anchor: int | None = self.config.get("image_token_id", self.config.get("image_token_index"))
         self.merge: int = (vision or {}).get("spatial_merge_size") or 2
         audio = self.config.get("audio_config") or self.config.get("audio_processor")
         self.hears = isinstance(audio, dict)

@@ -40,7 +40,7 @@ async def media() -> AsyncIterator[GatewayMedia]:
 def service(media: GatewayMedia, folder: Path) -> ModelMedia:
     config = json.loads((folder / "config.json").read_text())
     made = media.service("m", folder, config, load_tokenizer(folder).tokenizer)
-    assert made is not None
+    assert isinstance(made, ModelMedia)
     return made
 
 
@@ -183,7 +183,7 @@ async def test_what_the_engines_were_told_is_done_for_their_model_alone(tmp_path
     tokens = []
     for name in ("m", "other"):
         model = shared.service(name, folder, config, tokenizer)
-        assert model is not None
+        assert isinstance(model, ModelMedia)
         (made,) = (await model.load([noise()], pixels=Pixels())).items
         tokens.append(made.features.tokens)
     await shared.close()
@@ -206,8 +206,20 @@ async def test_a_model_whose_files_are_strange_is_one_of_text_and_the_log_names_
     path = folder / file
     path.write_text(json.dumps({**(json.loads(path.read_text()) if path.exists() else {}), **change}))
     config = json.loads((folder / "config.json").read_text())
-    assert media.service("m", folder, config, load_tokenizer(folder).tokenizer) is None
+    assert isinstance(media.service("m", folder, config, load_tokenizer(folder).tokenizer), str)
     assert words in caplog.text
+
+
+async def test_a_model_of_a_family_that_is_not_here_says_which_and_the_log_has_those_that_are(
+    media: GatewayMedia, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = qwen2_vl(tmp_path / "model")
+    config = {**json.loads((folder / "config.json").read_text()), "model_type": "sees_next", "architectures": ["Sees"]}
+    found = media.service("m", folder, config, load_tokenizer(folder).tokenizer)
+    assert found == "no family here takes models of type 'sees_next' (Sees)"
+    assert "'sees_next' (Sees); the families here are aya-vision" in caplog.text
+    with pytest.raises(UnsupportedParameter, match="'m' does not take images: no family here takes models of type 'se"):
+        refuse_unless_taken([item("red")], "m", frozenset(), found)
 
 
 async def test_what_engines_were_told_of_recordings_leaves_a_model_of_text(
@@ -216,6 +228,6 @@ async def test_what_engines_were_told_of_recordings_leaves_a_model_of_text(
     shared = GatewayMedia(MediaConfig(processor_kwargs=json.dumps({"m": {"use_audio_in_video": True}})))
     folder = qwen2_vl(tmp_path / "model")
     config = json.loads((folder / "config.json").read_text())
-    assert shared.service("m", folder, config, load_tokenizer(folder).tokenizer) is None
+    assert isinstance(shared.service("m", folder, config, load_tokenizer(folder).tokenizer), str)
     assert "use_audio_in_video" in caplog.text
     await shared.close()

@@ -44,7 +44,7 @@ async def serving(folder: Path, **settings: object) -> AsyncIterator[tuple[Gatew
     media = GatewayMedia(MediaConfig(**settings))  # type: ignore[arg-type]
     config = json.loads((folder / "config.json").read_text())
     model = media.service("m", folder, config, load_tokenizer(folder).tokenizer)
-    assert model is not None
+    assert isinstance(model, ModelMedia)
     yield media, model
     await media.close()
 

@@ -94,6 +94,12 @@ def _trtllm() -> Codec:
     return TrtllmCodec()
 
 
+def _trtllm_packing() -> MediaPacking:
+    from smg_core.engines.codecs.trtllm.packing import TrtllmPacking
+
+    return TrtllmPacking()
+
+
 def _tokenspeed() -> Codec:
     from smg_core.engines.codecs.tokenspeed.codec import TokenSpeedCodec
 
@@ -111,7 +117,7 @@ GRPC_KINDS: tuple[EngineKind, ...] = (
     grpc_kind("neutral", _neutral, _neutral_packing),
     grpc_kind("mlx", _mlx),
     grpc_kind("sglang", _sglang, _sglang_packing),
-    grpc_kind("trtllm", _trtllm),
+    grpc_kind("trtllm", _trtllm, _trtllm_packing),
     grpc_kind("tokenspeed", _tokenspeed, _tokenspeed_packing),
 )
 """The built-in dialects over gRPC, in the order in which an engine that names no kind is asked."""

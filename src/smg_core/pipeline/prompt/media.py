@@ -156,12 +156,13 @@ def _in_parts(parts: Sequence[Part], at: str) -> Iterator[MediaItem]:
             yield MediaItem(_KINDS[type(part)], part.source, f"{at}[{order}]", detail, written)
 
 
-def refuse_unless_taken(items: Sequence[MediaItem], model: str, kinds: frozenset[str]) -> None:
-    """Raise UnsupportedParameter for the first item whose kind is not among `kinds`, or that is an uploaded file."""
+def refuse_unless_taken(items: Sequence[MediaItem], model: str, kinds: frozenset[str], why: str = "") -> None:
+    """Raise UnsupportedParameter for the first item whose kind is not among `kinds`, or that is an uploaded file. `why` is the
+    reason, where the model takes nothing at all."""
     for item in items:
         if item.kind not in kinds:
             pdf = item.kind == "file" and is_pdf(item.source)
-            hint = ": PDF is not read here, so send the document's text" if pdf else ""
+            hint = ": PDF is not read here, so send the document's text" if pdf else f": {why}" if why else ""
             raise UnsupportedParameter(
                 f"The model '{model}' does not take {_NAMES[item.kind]}{hint}.", param=item.param
             )

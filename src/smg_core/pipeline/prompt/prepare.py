@@ -101,7 +101,7 @@ def take_media(request: GenerationRequest, model: ServedModel) -> list[MediaItem
         return []
     items = media_of(request.messages)
     if items:
-        refuse_unless_taken(items, request.model, model.media_kinds)
+        refuse_unless_taken(items, request.model, model.media_kinds, model.no_media)
     return items if model.tokenizer is not None else []
 
 

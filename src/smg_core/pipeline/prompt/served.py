@@ -51,7 +51,8 @@ class ServedModel:
     `tokenizer` is None while all engines of the model speak chat and encode by themselves. `context_length` counts prompt and
     output, 0 if unknown; an engine's own may be smaller. `parser` is the family that parses the output, None for plain text;
     `default_sampling` is the model's own generation config. `encode_inline`: how many characters of new text may be encoded on
-    the event loop (about half a millisecond). `media` is None for a model that takes only text. `on_violation`: what happens to
+    the event loop (about half a millisecond). `media` is None for a model that takes only text, and
+    `no_media` is why, where that is not its nature. `on_violation`: what happens to
     an answer that violates its format. `parser_header`: a request may name another family. `answer_bytes`: how much memory an
     answer that is not streamed may take, 0 for no bound. `seals` seal and open its reasoning; None: nothing is sealed. `salts`
     part the engines' caches by tenant; None: only by what clients send. `pair` puts two texts together for a cross-encoder,
@@ -73,6 +74,7 @@ class ServedModel:
     root: str = ""
     primary: str = ""
     media: MediaService | None = None
+    no_media: str = ""
     on_violation: OnViolation = "report"
     parser_header: bool = False
     answer_bytes: int = 0

@@ -8,6 +8,7 @@ from typing import Literal
 
 import pytest
 from PIL import Image
+from smg_grpc_proto.generated import trtllm_service_pb2 as trtllm
 from smg_grpc_proto.generated import vllm_engine_pb2 as vllm
 from tests.engine_kinds import DIALECTS
 
@@ -45,7 +46,7 @@ def prepared(*, normalizes: bool) -> Prepared:
 
 
 def sent(name: str, media: object) -> bytes:
-    request = EngineRequest("r", TokenIds([1, 2]), Sampling(), multimodal=media)
+    request = EngineRequest("r", TokenIds([1, 2]), Sampling(max_tokens=1), multimodal=media)
     return kind(name).codec().generate(request)
 
 
@@ -80,6 +81,21 @@ def test_the_neutral_contract_is_sent_each_item_and_lends_nothing() -> None:
         "pixel_values": "float32",
         "image_grid_thw": "int64",
     }
+    assert list(media.shareable) == []
+    assert media.with_shared([]) is media
+
+
+def test_tensorrt_llm_is_sent_files_and_the_prompt_as_it_was_with_what_was_answered_since() -> None:
+    """It expands the prompt itself. A request that goes on has the tokens of the answer so far behind the expanded prompt."""
+    ready = prepared(normalizes=False)
+    media = kind("trtllm").packing().pack(ready, EngineFacts("trtllm"))
+    expanded = TokenIds(ready.expanded.ids)
+    assert len(expanded) == 2 + 4
+    for answered in ([], [7, 8]):
+        request = EngineRequest("r", expanded + TokenIds(answered), Sampling(max_tokens=9), multimodal=media)
+        got = trtllm.GenerateRequest.FromString(kind("trtllm").codec().generate(request))
+        assert list(got.tokenized.input_token_ids) == [1, 1002, 2, *answered]
+        assert list(got.multimodal_input.image_data) == list(ready.sources)
     assert list(media.shareable) == []
     assert media.with_shared([]) is media
 

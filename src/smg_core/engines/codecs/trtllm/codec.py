@@ -28,7 +28,9 @@ from smg_core.engines.codecs.decoding import FINISH, Wording, decoder_of
 from smg_core.engines.codecs.protobuf import any_of, float32, int32, positive, tagged, uint32, uint64_seed, varints_of
 from smg_core.engines.codecs.refusals import refusing
 from smg_core.engines.codecs.shared_kv_events import kv_events_call
+from smg_core.engines.codecs.tensors import BytesLike, concatenated
 from smg_core.engines.codecs.trtllm import calls
+from smg_core.engines.codecs.trtllm.media import TrtllmRequestMedia
 from smg_core.engines.constraint import Constraint
 from smg_core.engines.kv_events import KvEventBatch
 from smg_core.engines.loads import Loads
@@ -40,7 +42,8 @@ from smg_core.tokens import TokenIds
 
 __all__ = ["TrtllmCodec"]
 
-_refuse = refusing({"constraint", "context_phase", "lora", "n", "seed", "min_tokens"})
+_refuse = refusing({"constraint", "context_phase", "lora", "multimodal", "n", "seed", "min_tokens"})
+_MULTIMODAL = 15  # GenerateRequest
 _GUIDES = {
     "json_schema": pb.GuidedDecodingParams.GUIDE_TYPE_JSON_SCHEMA,
     "json_object": pb.GuidedDecodingParams.GUIDE_TYPE_JSON,
@@ -92,8 +95,9 @@ class TrtllmCodec:
             message.disaggregated_params.CopyFrom(_part(request.context_phase))
         if request.lora is not None:
             message.lora_config.task_id = _task(request.lora)
-        tokenized = tagged(calls.INPUT_IDS, varints_of(request.input_ids))
-        return b"".join((message.SerializeToString(), tagged(calls.TOKENIZED, tokenized)))
+        ids, media = _with_pictures(request)
+        tokenized = tagged(calls.INPUT_IDS, varints_of(ids))
+        return concatenated((message.SerializeToString(), tagged(calls.TOKENIZED, tokenized), *media))
 
     def decoder(self, request: EngineRequest) -> OutputDecoder:
         stops = request.sampling.stop_token_ids
@@ -113,6 +117,16 @@ class TrtllmCodec:
 
 
 # --------------------------------------------------------------------------------------------------------- what is sent
+
+
+def _with_pictures(request: EngineRequest) -> tuple[TokenIds, list[BytesLike]]:
+    """The prompt that the engine is sent, and the field that holds its pictures."""
+    media = request.multimodal
+    if media is None:
+        return request.input_ids, []
+    if not isinstance(media, TrtllmRequestMedia):
+        raise UnsupportedParameter("These media were not prepared for this engine.", param="messages")
+    return media.prompt_of(request.input_ids), media.message().tagged(_MULTIMODAL)
 
 
 def _max_tokens(asked: Sampling) -> int:
