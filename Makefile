@@ -19,6 +19,7 @@
 #   make docs          write the generated pages, run the snippets, follow the links; docs/matrix.md is of the last make test-all
 #   make matrix-check  fail where docs/matrix.md is not what the last make test-all gave
 #   make mutate        change the code of a room in small ways, and list the changes that its tests do not notice: ROOM=routing
+#                      (MUTATE='--sample 100 --seed 2' draws another sample)
 #   make security      play the attacks of docs/security.md against real processes, hold their bounds, write the page anew
 #   make chaos         engines and the network to them fail in every way under streams; writes the table of docs/reliability.md
 #   make bench         the gateway's cost per request; PEER='name=command', PEER_SMG=path or PEER_LITELLM=path adds others
@@ -143,6 +144,9 @@ docs-check: dev-env
 
 matrix-check: dev-env
 	@$(BIN)/python tools/matrix.py --check
+
+mutate: dev-env
+	@$(BIN)/python tools/mutate.py $(ROOM) $(MUTATE)
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage bench/results
