@@ -10,6 +10,7 @@ import platform
 import shlex
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from operator import attrgetter
@@ -18,10 +19,13 @@ from typing import Any
 
 import attrs
 import pytest
+from hypothesis import settings
 
 ROOT = Path(__file__).parent.parent
 TIMES = Path(__file__).parent / "times.json"
 OTHERS = ("slow", "real", "services", "clients", "engines")
+FEW = 20
+"""Examples of a property test in `make test`, where a person waits: CI, which runs each test once, has all."""
 SHOWN = 20
 """Commands that a failing run ends with, at most."""
 ENVIRONMENT = ("CI", "SMG_INTEROP", "SMG_ENGINES", "SMG_REAL_ENGINE", "SMG_REAL_MODEL")
@@ -63,11 +67,19 @@ def options(parser: pytest.Parser) -> None:
 def choose(config: pytest.Config) -> None:
     """Select the tier's tests by their markers, together with what `-m` asks for."""
     name = config.getoption("--tier")
+    if name == "test" and not os.environ.get("CI"):
+        settings.register_profile("few", settings.get_profile("here"), max_examples=FEW)
+        settings.load_profile("few")
     if name is None or hasattr(config, "workerinput"):
         return
     also = config.option.markexpr
     config.option.markexpr = " and ".join(f"({each})" for each in (TIERS[name].markers, also) if each)
     config.pluginmanager.register(Told(name, config))
+
+
+def examples(count: int) -> int:
+    """How many examples a property test has that asks for more than others: a fifth of them in `make test`."""
+    return max(FEW, count // 5) if settings.default.max_examples == FEW else count
 
 
 # ------------------------------------------------------------------------------------------------------------- samples
@@ -77,8 +89,8 @@ def sample(items: Iterable[pytest.Item]) -> None:
     """Mark as `full` the cases of `sampled` tests that `make test` leaves out.
 
     `sampled(per=("engine", "case.api"), keep=1)` groups the cases of one test by the values of these parameters, or of attributes
-    of them, and keeps so many of each group, spread over it. Each group begins one case later than the one before: where a group
-    has a whole answer and a stream, every second group keeps the stream.
+    of them, and keeps so many of each group, spread over it. Each group of a test, and each test of a module, begins one case
+    later than the one before: where a group has a whole answer and a stream, every second group keeps the stream.
     """
     tests: dict[tuple[Any, ...], tuple[pytest.Mark, dict[Any, list[pytest.Item]]]] = {}
     for item in items:
@@ -87,12 +99,14 @@ def sample(items: Iterable[pytest.Item]) -> None:
             continue
         test = (item.path, getattr(item, "cls", None), getattr(item, "originalname", item.name))
         tests.setdefault(test, (marker, {}))[1].setdefault(_cell(item, marker), []).append(item)
-    for marker, cells in tests.values():
-        for number, cases in enumerate(cells.values()):
+    before: Counter[Path] = Counter()
+    for (path, *_), (marker, cells) in tests.items():
+        for number, cases in enumerate(cells.values(), before[path]):
             kept = set(_spread(len(cases), marker.kwargs.get("keep", 1), number))
             for place, item in enumerate(cases):
                 if place not in kept:
                     item.add_marker(pytest.mark.full)
+        before[path] += 1
 
 
 def _cell(item: Any, marker: pytest.Mark) -> tuple[Any, ...]:

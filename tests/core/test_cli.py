@@ -252,6 +252,7 @@ def test_a_reader_that_leaves_is_no_traceback() -> None:
     assert told.stderr == ""
 
 
+@pytest.mark.full
 def test_an_interrupt_ends_the_demo_without_a_traceback() -> None:
     demo = subprocess.Popen(
         [sys.executable, "-m", "smg_core", "demo", "--serve"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

@@ -24,6 +24,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 from tests.shared import PATIENCE
+from tests.tiers import examples
 
 from smg_core.config import Config
 from smg_core.protocols import responses_types as responses
@@ -397,7 +398,7 @@ def answered() -> Iterator[Counter[str]]:
 @pytest.mark.parametrize("api", APIS, ids=lambda api: api.path)
 @given(st.data())
 @settings(
-    max_examples=60,
+    max_examples=examples(60),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.data_too_large],
     phases=[Phase.explicit, Phase.reuse, Phase.generate],

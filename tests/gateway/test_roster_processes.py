@@ -38,6 +38,7 @@ async def processes(door: httpx.AsyncClient) -> list[tuple[int, str]]:
     return [(each["pid"], each["status"]) for each in told]
 
 
+@pytest.mark.full
 async def test_a_change_is_made_in_every_process_and_in_those_that_are_started_later(tmp_path: Path) -> None:
     place = str(tmp_path / "admin.sock")
     async with (

@@ -22,7 +22,7 @@ from smg_core.history.base import (
     StoredEvent,
 )
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.sampled(keep=2)]
 
 SIZES = st.lists(
     st.sampled_from([2, 100, PAGE_BYTES // 3, PAGE_BYTES - 100, PAGE_BYTES, PAGE_BYTES + 1, 3 * PAGE_BYTES]),
@@ -280,6 +280,7 @@ FORGETTING = {
 }
 
 
+@pytest.mark.sampled(keep=5)
 @pytest.mark.parametrize("table", FORGETTING)
 async def test_what_is_deleted_while_it_is_exported_costs_nothing_else_its_place(store, clock, table) -> None:
     for id in ("x0", "x1", "x2"):

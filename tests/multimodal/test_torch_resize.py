@@ -11,6 +11,7 @@ from families import FAMILIES, Family
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
+from tests.tiers import examples
 from variations import small_pictures
 from written import assert_tensors, written_references
 
@@ -38,7 +39,7 @@ def noise(width: int, height: int, seed: int) -> Bytes8:
     return rng.integers(0, 256, (height, width, 3), np.uint8)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(SIDES, SIDES, SIDES, SIDES, st.integers(0, 1000), st.sampled_from(sorted(FILTERS)))
 def test_bytes_are_those_of_torchs_arithmetic(
     width: int, height: int, wide: int, tall: int, seed: int, kind: str

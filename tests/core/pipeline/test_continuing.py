@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.pipeline.test_output import ids_of, plan, split, tokenizer
+from tests.tiers import examples
 
 from smg_core.engines.base import Constraint, EngineFacts, EngineLogprob, EngineOutput, EngineRequest
 from smg_core.events import Event, ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
@@ -104,7 +105,7 @@ TEXTS = st.sampled_from(
 CUTS = st.lists(st.integers(0, 200), max_size=4)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(
     texts=st.lists(TEXTS, min_size=1, max_size=3),
     finish=st.sampled_from(["stop", "length"]),

@@ -10,6 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.core.event_grammar import check
 from tests.core.pipeline.test_output import ids_of, plan
+from tests.tiers import examples
 
 from smg_core.engines.base import EngineOutput
 from smg_core.errors import EngineFailed, WorkerGone
@@ -166,7 +167,7 @@ plays = st.lists(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(
     kind=st.sampled_from(["stream", "whole"]),
     choices=st.sampled_from([1, 1, 1, 2, 3]),

@@ -130,6 +130,7 @@ def test_several_gateways_that_do_not_see_each_other_do_not_all_begin_with_the_s
     assert max(taken.values()) <= 20
 
 
+@pytest.mark.sampled(keep=4)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_policy_copes_with_thousands_of_workers_and_ranks(name: str) -> None:
     workers = [attrs.evolve(each, rank_count=2) for each in fleet(2000)]

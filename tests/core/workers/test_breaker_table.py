@@ -5,6 +5,7 @@ from contextlib import nullcontext
 from typing import Any
 
 import attrs
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.shared import PATIENCE
@@ -171,6 +172,7 @@ def probing(memory: Any, lock: Any, turns: int, started: Any, results: Any) -> N
     results.put(made)
 
 
+@pytest.mark.full
 def test_processes_that_probe_at_the_same_time_keep_to_one_budget() -> None:
     context = multiprocessing.get_context("spawn")
     memory, lock = context.RawArray("q", BreakerTable.size(8) // 8 + 1), process_lock()
