@@ -113,7 +113,7 @@ BEFORE_ANYTHING = [
 ]
 
 
-@pytest.mark.sampled(per=("way",), keep=2)
+@pytest.mark.sampled(keep=8)
 @pytest.mark.parametrize(("place", "way"), BEFORE_ANYTHING)
 async def test_a_failure_before_anything_has_left_is_told_in_the_envelope(tmp_path: Path, place: str, way: str) -> None:
     async with over_http(ENGINE, config=listed(tmp_path, failing(place, way))) as house:
@@ -137,7 +137,7 @@ async def test_what_is_open_and_has_touched_nothing_is_left_out(tmp_path: Path, 
         check_told(house, len(WHOLE))
 
 
-@pytest.mark.sampled(per=("way",))
+@pytest.mark.sampled(keep=4)
 @pytest.mark.parametrize("on_failure", ["closed", "open"])
 @pytest.mark.parametrize("way", WAYS)
 async def test_a_whole_answer_stays_whole_where_its_middleware_fails_behind_it(
@@ -155,7 +155,7 @@ async def test_a_whole_answer_stays_whole_where_its_middleware_fails_behind_it(
         check_told(house, len(WHOLE) + len(STREAMED))
 
 
-@pytest.mark.sampled(per=("way",))
+@pytest.mark.sampled(keep=4)
 @pytest.mark.parametrize(
     ("place", "way"),
     [("head", "twice"), ("head", "self_cancel"), *[("body", way) for way in (*WAYS, "in letters", "never ends")]],

@@ -129,6 +129,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
 ]
 
 
+@pytest.mark.sampled(per=("param",))
 @pytest.mark.parametrize(("fields", "param"), BAD, ids=[f"{param}-{n}" for n, (_, param) in enumerate(BAD)])
 @pytest.mark.parametrize("stream", [False, True])
 async def test_a_wrong_parameter_is_400_and_named(

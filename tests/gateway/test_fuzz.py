@@ -394,6 +394,7 @@ def answered() -> Iterator[Counter[str]]:
     assert not none, f"all that was drawn for {none} is refused before anything is done with it"
 
 
+@pytest.mark.sampled(keep=4)
 @pytest.mark.timeout(600)  # sixty requests, and hypothesis takes long to draw one on a busy machine
 @pytest.mark.parametrize("api", APIS, ids=lambda api: api.path)
 @given(st.data())

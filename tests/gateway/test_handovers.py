@@ -67,6 +67,7 @@ def tell_failures_as_outputs(worker: Worker) -> None:
     reached.generate = told
 
 
+@pytest.mark.sampled(keep=8)
 @pytest.mark.parametrize("at_once", [1, 6])
 @pytest.mark.parametrize(("how", "setup"), CASES)
 async def test_whichever_engine_of_a_pair_is_broken_is_left_alone_and_no_other(

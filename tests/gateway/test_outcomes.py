@@ -88,6 +88,7 @@ async def test_a_stream_that_was_cut_by_an_engine_that_is_well_costs_it_nothing(
 # ---------------------------------------------------------------------------------------------------------- to the policy
 
 
+@pytest.mark.sampled(per=("fault",), keep=4)
 @pytest.mark.parametrize(
     ("fault", "failed"),
     [

@@ -269,6 +269,7 @@ OF_CLASSES = [
 ]
 
 
+@pytest.mark.sampled(per=("name",), keep=2)
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(("name", "hook", "streams"), OF_CLASSES)
 async def test_a_class_that_raises_or_refuses_or_waits_too_long_lets_nothing_pass(

@@ -546,6 +546,7 @@ async def test_processes_whose_supervisor_is_killed_finish_their_streams_and_go(
 # ------------------------------------------------------------------------------------------------------ settings and the log
 
 
+@pytest.mark.full
 async def test_every_request_is_a_line_of_the_access_log_that_holds_no_prompt() -> None:
     async with serving(QUICK, "--access-log") as served:
         await served.http.post(CHAT, json=body("a secret word"))
@@ -561,6 +562,7 @@ async def test_every_request_is_a_line_of_the_access_log_that_holds_no_prompt() 
     assert not served.told("secret")
 
 
+@pytest.mark.full
 async def test_flag_beats_environment_beats_file(tmp_path: Path) -> None:
     file = tmp_path / "gateway.yaml"
     file.write_text("model:\n  name: from-file\n  served_names: [alias]\nlimits:\n  n: 7\n  stop: 2\n")
@@ -623,6 +625,7 @@ async def test_a_url_that_is_none_is_one_clear_line_and_a_failure(url: str) -> N
     assert not [line for line in said if "user:word" in line]
 
 
+@pytest.mark.full
 def test_a_missing_worker_an_unknown_flag_and_a_wrong_value_are_each_one_line() -> None:
     for arguments, word in (
         ((), "--worker"),

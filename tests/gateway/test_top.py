@@ -33,6 +33,7 @@ async def top(*arguments: str) -> int:
     return await asyncio.to_thread(main, ["top", "--once", "--interval", "0.3", *arguments])
 
 
+@pytest.mark.full
 async def test_one_frame_has_the_models_and_workers_and_a_stranger_gets_a_sentence(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -72,6 +72,7 @@ def test_everything_that_a_server_offers_is_listed(tmp_path: Path, capsys: pytes
         assert line in shown
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("more", "why"),
     [

@@ -58,6 +58,7 @@ def test_without_the_kernel_the_bytes_are_the_same(kind: str, monkeypatch: pytes
     assert all(np.array_equal(one, other) for one, other in zip(with_kernel, without, strict=True))
 
 
+@pytest.mark.sampled(keep=12)
 @pytest.mark.parametrize("family", BOTH, ids=lambda family: family.name)
 def test_a_family_made_by_torch_equals_the_torchvision_backend(family: Family) -> None:
     files = ModelFiles(family.model, family.preprocessor, family.processor).resized_by("torch")
@@ -69,6 +70,7 @@ def test_a_family_made_by_torch_equals_the_torchvision_backend(family: Family) -
         assert_tensors(row, ours.collate([ours.item(picture)]), family.name)
 
 
+@pytest.mark.sampled(keep=15)
 @pytest.mark.parametrize("family", FAMILIES.values(), ids=lambda family: family.name)
 def test_the_setting_reaches_every_family_but_those_whose_code_uses_pillow(family: Family) -> None:
     smaller = {"max_patches": 60} if family.name == "kimi-k2.5" else {}  # which resizes nothing that is small

@@ -9,6 +9,8 @@ from smg_parsers import FAMILIES, Parser
 from .examples import ARGUMENTS, EXAMPLES, WEATHER, WITHOUT_CALLS
 from .splits import cuts, fixed_ids, outline, run
 
+pytestmark = pytest.mark.sampled(keep=24)
+
 
 def test_every_row_of_the_table_has_an_example() -> None:
     assert set(FAMILIES) == {*EXAMPLES, *WITHOUT_CALLS}
