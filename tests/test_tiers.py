@@ -2,9 +2,11 @@
 
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 from tests.tiers import OTHERS, ROOT, TIERS, command, read, remember
 
 pytest_plugins = ["pytester"]
@@ -33,11 +35,14 @@ def pytest_collection_modifyitems(items):
 
 
 @pytest.fixture
-def house(pytester: pytest.Pytester) -> pytest.Pytester:
+def house(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.Pytester]:
     pytester.makeini(SETTINGS)
     pytester.makeconftest(CONFTEST)
     pytester.syspathinsert(ROOT)
-    return pytester
+    monkeypatch.setenv("PYTHONPATH", f"{ROOT}{os.pathsep}{ROOT / 'src'}")
+    profile = settings.get_current_profile_name()
+    yield pytester
+    settings.load_profile(profile)  # that of a tier is for the whole process
 
 
 def collected(house: pytest.Pytester, tier: str) -> set[str]:
@@ -102,6 +107,39 @@ def test_a_sample_per_a_parameter_that_the_test_lacks_is_an_error(house: pytest.
     done = house.runpytest_inprocess("--collect-only", "-p", "no:xdist")
     assert done.ret == pytest.ExitCode.USAGE_ERROR
     done.stderr.fnmatch_lines(["*sampled is per nothing, and the test has no such parameter*"])
+
+
+PROPERTY = """
+from hypothesis import given, settings, strategies as st
+from tests.tiers import examples
+
+asked = []
+
+@settings(max_examples=examples(500), database=None)
+@given(st.integers())
+def test_any(number): asked.append(number)
+
+def test_how_many(): assert len(asked) {expected}
+"""
+
+
+@pytest.mark.parametrize(("tier", "expected"), [("test", "== 100"), ("test-all", "== 500")])
+def test_a_property_test_has_few_examples_in_make_test_and_all_in_make_test_all(
+    house: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, tier: str, expected: str
+) -> None:
+    monkeypatch.delenv("CI", raising=False)
+    house.makepyfile(PROPERTY.format(expected=expected))
+    done = house.runpytest_subprocess("-q", "-p", "no:xdist", "--tier", tier)
+    done.assert_outcomes(passed=2)
+
+
+def test_in_ci_a_property_test_runs_once_with_all_examples_in_the_rest(
+    house: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CI", "true")
+    house.makepyfile(PROPERTY.format(expected=""))
+    assert collected(house, "test") == {"test_how_many"}
+    assert collected(house, "test-rest") == {"test_any"}
 
 
 def test_a_run_says_at_its_start_what_runs_and_how_many(house: pytest.Pytester) -> None:

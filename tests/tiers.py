@@ -11,7 +11,7 @@ import shlex
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from operator import attrgetter
 from pathlib import Path
@@ -19,13 +19,13 @@ from typing import Any
 
 import attrs
 import pytest
-from hypothesis import settings
+from hypothesis import is_hypothesis_test, settings
 
 ROOT = Path(__file__).parent.parent
 TIMES = Path(__file__).parent / "times.json"
 OTHERS = ("slow", "real", "services", "clients", "engines")
 FEW = 20
-"""Examples of a property test in `make test`, where a person waits: CI, which runs each test once, has all."""
+"""Examples of a property test in `make test`; the rest of `make test-all` has all that it asks for."""
 SHOWN = 20
 """Commands that a failing run ends with, at most."""
 ENVIRONMENT = ("CI", "SMG_INTEROP", "SMG_ENGINES", "SMG_REAL_ENGINE", "SMG_REAL_MODEL")
@@ -67,8 +67,8 @@ def options(parser: pytest.Parser) -> None:
 def choose(config: pytest.Config) -> None:
     """Select the tier's tests by their markers, together with what `-m` asks for."""
     name = config.getoption("--tier")
-    if name == "test" and not os.environ.get("CI"):
-        settings.register_profile("few", settings.get_profile("here"), max_examples=FEW)
+    if name == "test":
+        settings.register_profile("few", settings.default, max_examples=FEW)
         settings.load_profile("few")
     if name is None or hasattr(config, "workerinput"):
         return
@@ -85,8 +85,9 @@ def examples(count: int) -> int:
 # ------------------------------------------------------------------------------------------------------------- samples
 
 
-def sample(items: Iterable[pytest.Item]) -> None:
-    """Mark as `full` the cases of `sampled` tests that `make test` leaves out.
+def sample(items: Sequence[pytest.Item]) -> None:
+    """Mark as `full` the cases of `sampled` tests that `make test` leaves out; in CI also the property tests, which have few
+    examples in `make test` and all in the rest, so that CI runs each once, with all.
 
     `sampled(per=("engine", "case.api"), keep=1)` groups the cases of one test by the values of these parameters, or of attributes
     of them, and keeps so many of each group, spread over it. Each group of a test, and each test of a module, begins one case
@@ -107,6 +108,10 @@ def sample(items: Iterable[pytest.Item]) -> None:
                 if place not in kept:
                     item.add_marker(pytest.mark.full)
         before[path] += 1
+    if os.environ.get("CI"):
+        for item in items:
+            if is_hypothesis_test(getattr(item, "obj", None)) and item.get_closest_marker("full") is None:
+                item.add_marker(pytest.mark.full)
 
 
 def _cell(item: Any, marker: pytest.Mark) -> tuple[Any, ...]:

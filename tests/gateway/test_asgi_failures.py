@@ -123,6 +123,7 @@ async def test_a_failure_before_anything_has_left_is_told_in_the_envelope(tmp_pa
         check_told(house, len(WHOLE) + len(STREAMED))
 
 
+@pytest.mark.sampled(keep=3)
 @pytest.mark.parametrize("way", [*WAYS, "never"])
 async def test_what_is_open_and_has_touched_nothing_is_left_out(tmp_path: Path, way: str) -> None:
     place = "never" if way == "never" else "before"

@@ -131,6 +131,7 @@ async def test_the_responses_that_hold_items_are_the_newest_and_no_more_than_a_p
         assert len(only.body + only.input + only.output) == size
 
 
+@pytest.mark.sampled(keep=1)
 async def test_everything_of_a_tenant_is_exported_whatever_its_size(store, clock) -> None:
     for order, size in enumerate((10, PAGE_BYTES, 3 * PAGE_BYTES, 10, 10, PAGE_BYTES)):
         id = f"x{order}"

@@ -134,6 +134,7 @@ class TestEveryFamilyWithJsonArguments:
             found = parse(family, EXAMPLES[family][1].replace(JSON_ARGUMENTS, nearly))
             assert not any(isinstance(piece, CallEnd) for piece in found), nearly
 
+    @pytest.mark.sampled(per=("family",))
     @pytest.mark.parametrize("family", WITH_JSON)
     @pytest.mark.parametrize("policy", ["text", "error"])
     def test_the_policy_for_malformed_calls_decides(self, family: str, policy: MalformedCalls) -> None:
