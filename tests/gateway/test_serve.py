@@ -1,4 +1,7 @@
-"""`serve` as an operator runs it: a process of its own, signals, several processes, its log, and what it says of mistakes."""
+"""`serve` as an operator runs it: a process of its own, signals, several processes, its log, and what it says of mistakes.
+
+Each process loads the whole gateway, which takes about a second of a core: what starts several takes that much longer.
+"""
 
 import asyncio
 import contextlib
