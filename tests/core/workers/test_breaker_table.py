@@ -62,6 +62,15 @@ def test_a_rank_and_a_worker_that_asked_for_a_rest_are_known_too() -> None:
     assert other.admitted((A, B), 8.0) == (A, B)
 
 
+def test_other_settings_close_the_breakers_of_all_processes() -> None:
+    one, other = two()
+    trip(one)
+    before = other.admitted((A, B), 1.0)
+    one.adopt(attrs.evolve(SETTINGS, failures=5))
+
+    assert (before, other.admitted((A, B), 1.0)) == ((B,), (A, B))
+
+
 def test_both_processes_together_make_as_many_probes_as_one_would() -> None:
     one, other = two()
     trip(one)
