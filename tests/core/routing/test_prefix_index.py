@@ -143,6 +143,17 @@ def test_an_owner_is_not_named_for_what_its_own_cache_must_have_dropped() -> Non
     assert index.match(keys_of(([11] * 8, None, None))) == {"small": 4, "large": 4}
 
 
+@pytest.mark.parametrize("most", [6, 12, 60])
+def test_an_owner_is_named_for_all_that_its_own_cache_can_hold(most: int) -> None:
+    index = PrefixIndex[str](1 << 20)
+    index.limit("small", most)
+    asked = [keys_of(([number] * BLOCK, None, None)) for number in range(most)]
+    for keys in asked:
+        index.insert(keys, "small")
+
+    assert [index.match(keys) for keys in asked] == [{"small": 1}] * most
+
+
 @pytest.mark.parametrize("owners", [1, 64])
 def test_the_memory_of_an_index_stays_within_its_budget(owners: int) -> None:
     budget = 1 << 20
