@@ -1,6 +1,9 @@
 # Every target works by itself on a machine with git, make and Python 3.11 or newer: it makes .venv first, with what that target needs.
 #   make demo          start a gateway before an embedded engine, stream one chat completion, say what to do next
-#   make test          all tests but the slow ones          make test-slow   the slow ones
+#   make test          the tests to run at every change: all modules, one path of each cell of the matrix, one real process
+#   make test-all      these and all the cases that make test leaves out; checks docs/matrix.md, notes how long each part took
+#   make test-rest     what make test-all runs beside make test: .ci/run runs the two after each other
+#   make test-slow     what takes longer still
 #   make test-services what needs programs that tools/services.sh installs (as root): MCP servers from npm, the gateway's tests on a busy machine
 #   make test-interop  the HTTP/2 transport against a gRPC server under Node.js
 #   make test-clients  Codex, Claude Code, agents and SDKs from npm and PyPI against a gateway; writes docs/clients.md (needs Node.js and npm)
@@ -13,8 +16,10 @@
 #                      TORCH=FOLDER, or the address of a page of links, where pip finds the build of torch for CPUs
 #   make demo-real     one answer of that engine with a tiny model, streamed through the gateway
 #   make check         lint, format, types, architecture, generated files
-#   make docs          write the generated pages, run the snippets, follow the links; docs/matrix.md is of the last make test
-#   make matrix-check  fail where docs/matrix.md is not what the last make test gave
+#   make docs          write the generated pages, run the snippets, follow the links; docs/matrix.md is of the last make test-all
+#   make matrix-check  fail where docs/matrix.md is not what the last make test-all gave
+#   make mutate        change the code of a room in small ways, and list the changes that its tests do not notice: ROOM=routing
+#                      (MUTATE='--sample 100 --seed 2' draws another sample)
 #   make security      play the attacks of docs/security.md against real processes, hold their bounds, write the page anew
 #   make chaos         engines and the network to them fail in every way under streams; writes the table of docs/reliability.md
 #   make bench         the gateway's cost per request; PEER='name=command', PEER_SMG=path or PEER_LITELLM=path adds others
@@ -30,9 +35,12 @@ ENGINES ?= mlx vllm sglang
 TORCH ?=
 ENVIRONMENT = PYTHON='$(PYTHON)' VENV='$(VENV)' sh tools/environment.sh
 BIN = $(VENV)/bin
+# tests/tiers.py says which tests each of these targets runs
+PYTEST = $(BIN)/python -m pytest -q
+SPREAD = $(PYTEST) -n $(JOBS) --maxprocesses 8 --dist worksteal
 GENERATED = $(BIN)/python tools/config_docs.py
 
-.PHONY: help demo security test test-slow test-services test-interop test-clients test-real check lint types architecture format bench bench-frontends chaos proto proto-check docs docs-check matrix-check clean server-env dev-env engines-env test-engines demo-real clients-env
+.PHONY: help demo security test test-rest test-all test-slow test-services test-interop test-clients test-real check lint types architecture format bench bench-frontends chaos proto proto-check docs docs-check matrix-check mutate clean server-env dev-env engines-env test-engines demo-real clients-env
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -47,39 +55,48 @@ demo: server-env
 	@$(BIN)/smg-gateway demo
 
 test: dev-env
-	@$(BIN)/python -m pytest -n $(JOBS) --maxprocesses 8 --dist worksteal -q -m "not slow and not real and not services and not clients and not engines" tests
+	@$(SPREAD) --tier test tests
+
+test-rest: dev-env
+	@$(SPREAD) --tier test-rest tests
+
+test-all: dev-env
+	@rm -f build/matrix.json
+	@$(SPREAD) --tier test-all --keep-times tests
+	@$(BIN)/python tools/matrix.py --check
 
 test-slow: dev-env
-	@$(BIN)/python -m pytest -n $(JOBS) --maxprocesses 8 -q -m slow tests
+	@$(SPREAD) --tier test-slow --keep-times tests
 
 test-services: dev-env
-	@$(BIN)/python -m pytest -q -p no:xdist -m services tests
+	@$(PYTEST) -p no:xdist --tier test-services --keep-times tests
 
 test-interop: dev-env
-	@SMG_INTEROP=1 $(BIN)/python -m pytest -q tests/interop
+	@SMG_INTEROP=1 $(PYTEST) --tier test-interop --keep-times tests/interop
 
 clients-env:
 	@$(ENVIRONMENT) clients
 
 test-clients: clients-env
 	@rm -f build/clients/results.json
-	@SMG_CLIENTS_PAGE=docs/clients.md $(BIN)/python -m pytest -q -p no:xdist -m clients tests/clients
+	@SMG_CLIENTS_PAGE=docs/clients.md $(PYTEST) -p no:xdist --tier test-clients --keep-times tests/clients
 
 test-real: dev-env
-	@SMG_REAL_ENGINE='$(ENGINE)' SMG_REAL_MODEL='$(MODEL)' $(BIN)/python -m pytest -q -m real tests/real
+	@SMG_REAL_ENGINE='$(ENGINE)' SMG_REAL_MODEL='$(MODEL)' $(PYTEST) --tier test-real tests/real
 
 engines-env:
 	@PYTHON='$(PYTHON)' TORCH='$(TORCH)' sh tools/engines.sh $(ENGINES)
 
 test-engines: engines-env dev-env
 	@$(if $(filter vllm,$(ENGINES)),$(MAKE) --no-print-directory $(TINY_QWEN2_VL)/cases.json)
-	@SMG_ENGINES='$(ENGINES)' SMG_ENGINES_REPORT=1 $(BIN)/python -m pytest -q -p no:xdist -m engines tests/engines
+	@SMG_ENGINES='$(ENGINES)' SMG_ENGINES_REPORT=1 $(PYTEST) -p no:xdist --tier test-engines --keep-times tests/engines
 
 demo-real: server-env
 	@PYTHON='$(PYTHON)' sh tools/engines.sh mlx
 	@$(BIN)/python tools/demo_real.py .venv-mlx/bin/python tests/engines/tinymodel
 
-check: lint types architecture proto-check docs-check
+check: dev-env
+	@$(BIN)/python tools/check.py types lint architecture proto-check docs-check
 
 lint: dev-env
 	@$(BIN)/ruff check .
@@ -89,7 +106,7 @@ types: dev-env
 	@$(BIN)/mypy
 
 architecture: dev-env
-	@$(BIN)/python -m pytest -q -p no:xdist tests/test_architecture.py tests/test_public_api.py tests/test_names.py
+	@$(PYTEST) -p no:xdist --tier architecture tests/test_architecture.py tests/test_public_api.py tests/test_names.py
 
 format: dev-env
 	@$(BIN)/ruff check --fix-only -q .
@@ -127,6 +144,9 @@ docs-check: dev-env
 
 matrix-check: dev-env
 	@$(BIN)/python tools/matrix.py --check
+
+mutate: dev-env
+	@$(BIN)/python tools/mutate.py $(ROOM) $(MUTATE)
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage bench/results

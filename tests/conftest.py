@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import uvloop
 from hypothesis import HealthCheck, settings
+from tests import tiers
 from tests.matrix.results import Results
 from tests.shared import few_authorities, loaded_once, set_patience
 
@@ -91,10 +92,26 @@ STATE = tempfile.TemporaryDirectory(prefix="smg-tests-")
 os.environ["XDG_STATE_HOME"] = STATE.name
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    tiers.options(parser)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Gather the matrix's results where all reports arrive: in the one process, or in the one that runs the others."""
+    tiers.choose(config)
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(Results())
+
+
+@pytest.hookimpl(tryfirst=True)  # before markers are looked at
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    tiers.sample(items)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)  # after pytest's own summary
+def pytest_terminal_summary(terminalreporter: Any) -> Iterator[None]:
+    yield
+    tiers.alone(terminalreporter)
 
 
 def pytest_collection_finish() -> None:

@@ -51,6 +51,7 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
 
 
+@pytest.mark.sampled(keep=8)
 @pytest.mark.parametrize("snippet", SNIPPETS, ids=[snippet.place for snippet in SNIPPETS])
 def test_a_snippet_runs(snippet: Snippet) -> None:
     told = subprocess.run(

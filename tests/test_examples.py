@@ -34,6 +34,7 @@ def load(name: str) -> ModuleType:
     return module
 
 
+@pytest.mark.sampled(keep=3)
 @pytest.mark.parametrize("name", sorted(path.name for path in EXAMPLES.glob("*.py")))
 def test_an_example_runs_and_complains_of_nothing(name: str) -> None:
     run(name)

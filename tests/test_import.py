@@ -54,6 +54,7 @@ def test_importing_a_package_loads_nothing_heavy(package: str) -> None:
     assert len(loaded) <= MOST_MODULES[package], sorted(loaded)
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("room", ROOMS_WITHOUT_ENGINES)
 def test_a_room_that_decides_loads_no_engine_and_no_server(room: str) -> None:
     loaded = {name.partition(".")[0] for name in loaded_by(f"import {room}")}
@@ -68,6 +69,7 @@ def test_the_gateway_is_loaded_when_it_is_first_asked_for() -> None:
     assert {"PIL", "uvicorn", "grpc"} & {name.partition(".")[0] for name in loaded} == set()
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("arguments", [["--help"], ["serve", "--help"], ["config"], ["setup", "codex", "--help"]])
 def test_a_command_that_serves_nothing_loads_what_it_needs(arguments: list[str]) -> None:
     quiet = "with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):"
@@ -119,6 +121,7 @@ for package in (smg_core, smg_egress, smg_mcp, smg_multimodal, smg_parsers):
 """
 
 
+@pytest.mark.full
 def test_every_module_loads_where_fcntl_resource_and_uvloop_are_missing() -> None:
     told = subprocess.run([sys.executable, "-c", HIDDEN], capture_output=True, text=True, check=False)
 
@@ -126,6 +129,7 @@ def test_every_module_loads_where_fcntl_resource_and_uvloop_are_missing() -> Non
     assert len(told.stdout.split()) > 200
 
 
+@pytest.mark.full
 def test_the_demo_runs_without_uvloop() -> None:
     code = "import sys; sys.modules['uvloop'] = None; from smg_core.cli import main; raise SystemExit(main(['demo']))"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

@@ -1,10 +1,10 @@
 """Makes docs/matrix.md from the results of tests/matrix, or checks that the page is what they say.
 
-    make test; python tools/matrix.py            writes the page
-    make test; python tools/matrix.py --check    fails where a cell differs, or a cell's test is gone
+    make test-all; python tools/matrix.py            writes the page
+    make test-all; python tools/matrix.py --check    fails where a cell differs, or a cell's test is gone
 
-No cell is written by hand. `make test` leaves the results in build/matrix.json; without them there is nothing to compare with,
-and the check says so.
+No cell is written by hand. `make test-all` leaves the results in build/matrix.json; without them there is nothing to compare
+with, and the check says so.
 """
 
 import argparse
@@ -20,8 +20,8 @@ PAGE = ROOT / "docs" / "matrix.md"
 WAYS = ("whole", "stream")
 HEAD = """# What works on which engine
 
-Made by `make docs` from the results of `make test`; no cell is written by hand, and CI fails when one differs from what its test
-gave. Each cell is a request by the official SDK, or over HTTP where there is none, to a gateway before that engine, answered
+Made by `make docs` from the results of `make test-all`; no cell is written by hand, and CI fails when one differs from what its
+test gave. Each cell is a request by the official SDK, or over HTTP where there is none, to a gateway before that engine, answered
 whole or streamed.
 
 **yes**: it works, as the test's check says. **400**: the engine cannot do it, and the request is refused with an error that names
@@ -69,7 +69,7 @@ def main() -> int:
     check = parser.parse_args().check
     found = read()
     if not found:
-        print(f"there are no results in {FILE.relative_to(ROOT)}; run make test first")
+        print(f"there are no results in {FILE.relative_to(ROOT)}; run make test-all first")
         return 1 if check else 0
     text = page(found)
     if PAGE.exists() and PAGE.read_text() == text:

@@ -127,6 +127,7 @@ def test_sources_are_told_on_request(capsys: pytest.CaptureFixture[str]) -> None
     assert "  port: 5  # flag: --port\n" in capsys.readouterr().out
 
 
+@pytest.mark.sampled(keep=10)
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -252,6 +253,7 @@ def test_a_reader_that_leaves_is_no_traceback() -> None:
     assert told.stderr == ""
 
 
+@pytest.mark.full
 def test_an_interrupt_ends_the_demo_without_a_traceback() -> None:
     demo = subprocess.Popen(
         [sys.executable, "-m", "smg_core", "demo", "--serve"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

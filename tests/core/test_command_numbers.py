@@ -29,6 +29,7 @@ NUMBERS = {
 }
 
 
+@pytest.mark.sampled(per=("name",))
 @pytest.mark.parametrize("odd", ["nan", "inf", "-inf", "-1", "1e999", "x", ""])
 @pytest.mark.parametrize("name", NUMBERS)
 def test_a_number_that_cannot_be_is_refused_with_its_flag(

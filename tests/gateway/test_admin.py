@@ -429,6 +429,7 @@ def test_a_door_that_is_not_named_or_not_there_is_told(capsys: pytest.CaptureFix
 # -------------------------------------------------------------------------------------------------------------- processes
 
 
+@pytest.mark.full
 async def test_with_several_processes_one_has_the_door_and_tells_of_all(tmp_path: Path) -> None:
     path = tmp_path / "admin.sock"
     async with SimulatedEngine(QUICK) as engine:

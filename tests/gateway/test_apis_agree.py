@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.gateway.conftest import House, in_process
+from tests.tiers import examples
 
 from smg_core.apis.chat.decode import decode_chat
 from smg_core.apis.gemini.decode import decode_generate
@@ -213,7 +214,7 @@ WAYS: dict[str, tuple[Any, Any]] = {
 }
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(conversation=CONVERSATIONS)
 async def test_every_api_gives_the_engine_the_same_prompt(
     house: House, conversation: tuple[str | None, list[Round], str | None]

@@ -113,6 +113,7 @@ BEFORE_ANYTHING = [
 ]
 
 
+@pytest.mark.sampled(keep=8)
 @pytest.mark.parametrize(("place", "way"), BEFORE_ANYTHING)
 async def test_a_failure_before_anything_has_left_is_told_in_the_envelope(tmp_path: Path, place: str, way: str) -> None:
     async with over_http(ENGINE, config=listed(tmp_path, failing(place, way))) as house:
@@ -122,6 +123,7 @@ async def test_a_failure_before_anything_has_left_is_told_in_the_envelope(tmp_pa
         check_told(house, len(WHOLE) + len(STREAMED))
 
 
+@pytest.mark.sampled(keep=3)
 @pytest.mark.parametrize("way", [*WAYS, "never"])
 async def test_what_is_open_and_has_touched_nothing_is_left_out(tmp_path: Path, way: str) -> None:
     place = "never" if way == "never" else "before"
@@ -136,6 +138,7 @@ async def test_what_is_open_and_has_touched_nothing_is_left_out(tmp_path: Path, 
         check_told(house, len(WHOLE))
 
 
+@pytest.mark.sampled(keep=4)
 @pytest.mark.parametrize("on_failure", ["closed", "open"])
 @pytest.mark.parametrize("way", WAYS)
 async def test_a_whole_answer_stays_whole_where_its_middleware_fails_behind_it(
@@ -153,6 +156,7 @@ async def test_a_whole_answer_stays_whole_where_its_middleware_fails_behind_it(
         check_told(house, len(WHOLE) + len(STREAMED))
 
 
+@pytest.mark.sampled(keep=4)
 @pytest.mark.parametrize(
     ("place", "way"),
     [("head", "twice"), ("head", "self_cancel"), *[("body", way) for way in (*WAYS, "in letters", "never ends")]],

@@ -114,6 +114,7 @@ async def check_killed(history: str) -> None:
             await check_rerun(second.client, id, seen)
 
 
+@pytest.mark.full
 async def test_what_a_killed_process_has_left_is_run_again_after_a_restart(tmp_path: Path) -> None:
     await check_killed(f"sqlite:///{tmp_path}/history.db")
 

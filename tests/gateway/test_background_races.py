@@ -13,6 +13,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from tests.gateway.pending_responses import ID, LEASE, TENANT, Waiting, Worker
+from tests.tiers import examples
 
 from smg_core import Config
 from smg_core.apis.responses.wire.grammar import check_stream
@@ -196,5 +197,5 @@ class Races(RuleBasedStateMachine):
         self.loop.close()
 
 
-Races.TestCase.settings = settings(max_examples=50, stateful_step_count=40, deadline=None)
+Races.TestCase.settings = settings(max_examples=examples(50), stateful_step_count=40, deadline=None)
 TestRaces = pytest.mark.filterwarnings("error")(Races.TestCase)

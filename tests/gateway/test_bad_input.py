@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.gateway.conftest import CHAT, House, body, in_process, over_http, settled
 from tests.peers import listening
+from tests.tiers import examples
 
 from smg_core import Config
 from smg_core.hooks import RequestFinished
@@ -128,6 +129,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
 ]
 
 
+@pytest.mark.sampled(per=("param",))
 @pytest.mark.parametrize(("fields", "param"), BAD, ids=[f"{param}-{n}" for n, (_, param) in enumerate(BAD)])
 @pytest.mark.parametrize("stream", [False, True])
 async def test_a_wrong_parameter_is_400_and_named(
@@ -377,7 +379,7 @@ CHOICES = st.sampled_from(
 )
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=examples(150), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(tools=TOOLS, choice=CHOICES, schema=SCHEMAS, form=st.booleans(), stream=st.booleans())
 async def test_no_schema_at_all_makes_the_gateway_fail(
     house: House, tools: list[Any], choice: Any, schema: Any, form: bool, stream: bool
@@ -394,7 +396,7 @@ async def test_no_schema_at_all_makes_the_gateway_fail(
     assert house.gateway.in_flight == 0
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=examples(150), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(fields=st.dictionaries(FIELDS, VALUES, max_size=3), messages=st.none() | MESSAGES)
 async def test_no_json_at_all_makes_the_gateway_fail(
     house: House, fields: dict[str, Any], messages: list[Any] | None

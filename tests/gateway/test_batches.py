@@ -676,6 +676,7 @@ async def process(engine: SimulatedEngine, history: str, *arguments: str) -> Asy
         await reading
 
 
+@pytest.mark.full
 async def test_after_kill_9_nothing_is_lost_and_nothing_is_run_twice_that_had_ended(tmp_path: Any) -> None:
     count, at_once = 120, 4
     history = f"sqlite:///{tmp_path}/history.db"

@@ -216,6 +216,7 @@ def around(text: str, word: str) -> str:
     return text[max(0, at - 300) : at + 100]
 
 
+@pytest.mark.full
 async def test_a_password_in_an_address_of_the_settings_is_in_no_line_of_a_start_that_fails() -> None:
     place = f"u:{PASSWORD}@127.0.0.1:1"
     addresses = ("--history", f"redis://{place}/0", "--traces-endpoint", f"http://{place}")

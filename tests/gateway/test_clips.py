@@ -35,6 +35,7 @@ def url_part(kind: str, data: bytes, media_type: str) -> dict[str, Any]:
     return {"type": kind, kind: {"url": url}}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("kind", "media_type"), [("mp4", "video/mp4"), ("mov", "video/quicktime"), ("webm", "video/webm")]
 )
@@ -65,6 +66,7 @@ async def test_a_clip_seen_before_is_neither_measured_nor_decoded_again(
     assert first.usage.prompt_tokens == again.usage.prompt_tokens
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("kind", "said"), [("mp3", "mp3"), ("flac", "flac"), ("ogg", "opus"), ("m4a", "m4a")])
 async def test_a_compressed_recording_arrives_as_features(hearer: str, kind: str, said: str) -> None:
     async with seeing(hearer) as house:
@@ -79,6 +81,7 @@ async def test_a_compressed_recording_arrives_as_features(hearer: str, kind: str
         assert tokens(1.0) <= length <= tokens(1.06)  # some codecs add silence
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("form", ["bare", "wrapped", "url-safe", "data url"])
 async def test_base64_is_taken_as_people_send_it(seer: str, hearer: str, form: str) -> None:
     def written(data: bytes, media_type: str) -> str:
@@ -130,6 +133,7 @@ async def test_a_recording_longer_than_the_setting_allows_is_refused(hearer: str
     assert "at most 1.5 s" in error["message"]
 
 
+@pytest.mark.full
 async def test_a_clip_that_takes_too_long_is_stopped_and_the_gateway_goes_on(seer: str) -> None:
     slow = coded_clip("mp4", 900, size=(640, 480), gop=900, preset="ultrafast")
     async with seeing(seer, clip_timeout_s=0.1) as house:

@@ -76,6 +76,7 @@ async def test_an_engine_of_another_dialect_does_not_join_and_the_record_says_wh
     assert told == ("joining", "The engine does not offer this operation. (UNIMPLEMENTED: Method not found!)", (), 0)
 
 
+@pytest.mark.sampled(keep=3)
 @every
 @pytest.mark.parametrize("streaming", [False, True])
 async def test_a_message_that_is_too_large_ends_its_request_alone(dialect: str, streaming: bool) -> None:
@@ -109,6 +110,7 @@ async def test_an_engine_that_restarts_under_load_ends_each_stream_once_and_is_u
     assert len(broken.errors) == 1
 
 
+@pytest.mark.sampled(keep=6)
 @every
 @pytest.mark.parametrize("kind", ["garbage", "silence", "cut"])
 async def test_half_an_answer_ends_its_request_with_one_error(dialect: str, kind: FaultKind) -> None:
@@ -153,6 +155,7 @@ async def test_a_worker_whose_tokenizer_is_not_that_of_its_peers_is_kept_out(dia
     assert strange.counters["requests"] == 0
 
 
+@pytest.mark.sampled(keep=5)
 @pytest.mark.parametrize("fellow", [*DIALECTS, *HTTP_DIALECTS])
 @pytest.mark.parametrize("named", [False, True], ids=["one model", "models that settings give one name"])
 async def test_a_worker_that_comes_back_is_taken_with_the_tokenizer_with_which_it_joined(

@@ -245,6 +245,7 @@ async def test_a_client_that_leaves_after_several_choices_have_begun_aborts_them
         await aborted(house)
 
 
+@pytest.mark.full
 async def test_a_client_that_leaves_while_the_gateway_waits_for_it_to_read_aborts_over_http() -> None:
     async with over_http(ENDLESS, config=TIGHT) as house:
         async with raw(house, stream=True, max_tokens=TOKENS):
@@ -358,6 +359,7 @@ def connections(house: House) -> list[Any]:
 # ---------------------------------------------------------------------------------------------------------- slow readers
 
 
+@pytest.mark.full
 async def test_the_engine_waits_for_a_slow_reader_who_then_gets_everything_over_http() -> None:
     async with over_http(ENDLESS, config=TIGHT) as house:
         async with raw(house, stream=True, max_tokens=TOKENS, stream_options={"include_usage": True}) as (reader, _):

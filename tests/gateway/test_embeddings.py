@@ -155,6 +155,7 @@ async def test_an_input_over_the_context_is_refused_by_its_place_unless_it_may_b
         (["One", ""], "input[1]"),
         ([[]], "input[0]"),
         ([[10**9]], "input[0]"),
+        ([[5], [*range(5, 40), 10**9, *range(5, 40)]], "input[1]"),
         (["One", 5], "input"),
         ({}, "input"),
         (None, "input"),

@@ -191,6 +191,7 @@ LOST = [
 ]
 
 
+@pytest.mark.sampled(per=("fault",))
 @pytest.mark.parametrize("fault", LOST, ids=lambda fault: f"{fault.kind} {fault.status}")
 @pytest.mark.parametrize("streaming", [False, True])
 async def test_a_worker_lost_before_the_first_byte_is_replaced_and_the_client_sees_nothing(

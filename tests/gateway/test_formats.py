@@ -176,6 +176,7 @@ async def thinking(dialect: str, folder: Path, *replies: Reply) -> AsyncIterator
         yield house
 
 
+@pytest.mark.sampled(per=("api",), keep=3)
 @pytest.mark.parametrize("api", APIS)
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -204,6 +205,7 @@ async def test_a_model_that_thinks_and_then_answers_in_the_format_is_heard_as_it
     assert (heard.text.strip(), heard.thought.strip(), heard.calls) == (ADA, "Who is it?", [])
 
 
+@pytest.mark.sampled(per=("api",), keep=3)
 @pytest.mark.parametrize("api", APIS)
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -239,6 +241,7 @@ async def test_what_follows_thinking_that_is_cut_short_is_held_to_the_format_at_
     assert (first.constraint.kind, second.constraint.kind) == ("structural_tag", "json_schema")
 
 
+@pytest.mark.sampled(per=("api",))
 @pytest.mark.parametrize("kind", ["refuse", "cut"])
 @pytest.mark.parametrize("api", BUDGETS)
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])

@@ -24,6 +24,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 from tests.shared import PATIENCE
+from tests.tiers import examples
 
 from smg_core.apis.chat.types import ChatBody
 from smg_core.apis.completions.types import CompletionBody
@@ -393,11 +394,12 @@ def answered() -> Iterator[Counter[str]]:
     assert not none, f"all that was drawn for {none} is refused before anything is done with it"
 
 
+@pytest.mark.sampled(keep=4)
 @pytest.mark.timeout(600)  # sixty requests, and hypothesis takes long to draw one on a busy machine
 @pytest.mark.parametrize("api", APIS, ids=lambda api: api.path)
 @given(st.data())
 @settings(
-    max_examples=60,
+    max_examples=examples(60),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.data_too_large],
     phases=[Phase.explicit, Phase.reuse, Phase.generate],

@@ -20,6 +20,7 @@ from smg_core.simulator.server import SimulatedEngine
 
 pytestmark = [
     pytest.mark.anyio,
+    pytest.mark.full,
     pytest.mark.timeout(600),  # each process that is started loads the whole gateway
     pytest.mark.skipif(sys.platform != "linux", reason="reads /proc, and signals that other systems lack"),
 ]

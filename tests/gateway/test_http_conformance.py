@@ -521,6 +521,7 @@ def named(case: Case) -> str:
     return case.name
 
 
+@pytest.mark.sampled(keep=80)
 @pytest.mark.parametrize("case", CASES, ids=named)
 async def test_serve_answers_each_case_however_it_arrives(served: int, case: Case) -> None:
     whole = case.sent + LAST
@@ -531,6 +532,7 @@ async def test_serve_answers_each_case_however_it_arrives(served: int, case: Cas
         held(case, await exchange(served, *(whole[at : at + 1] for at in range(len(whole)))))
 
 
+@pytest.mark.sampled(keep=40)
 @pytest.mark.parametrize("case", CASES, ids=named)
 async def test_the_app_answers_each_case_under_plain_uvicorn_too(plain: int, case: Case) -> None:
     otherwise = UNDER_UVICORN.get(case.name)

@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.gateway.conftest import House, in_process
 from tests.gateway.vision_models import picture, qwen2_vl
+from tests.tiers import examples
 
 from smg_core import Config
 from smg_core.simulator.engine import SimulatorConfig
@@ -120,7 +121,7 @@ async def house(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[House
         yield made
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(body=requests())
 async def test_a_request_is_charged_what_it_is_counted(house: House, body: Body) -> None:
     asked = house.engine.counters["requests"]

@@ -88,6 +88,7 @@ def lose_engines(house: House, after: Sequence[int] = DEATHS, kind: FaultKind = 
         engine.faults.replace((Fault(kind, after=tokens),), {}, clear=True)
 
 
+@pytest.mark.sampled(per=("api",), keep=2)
 @pytest.mark.parametrize("kind", LOSSES)
 @pytest.mark.parametrize("api", APIS, ids=str)
 async def test_a_stream_of_any_api_survives_the_loss_of_three_engines_word_for_word(api: Api, kind: FaultKind) -> None:

@@ -164,6 +164,7 @@ async def test_pictures_reach_every_engine_in_its_own_packing(order: tuple[str, 
     same("picture ids", list(request.input_ids))
 
 
+@pytest.mark.sampled(keep=6)
 @in_every_order
 @whoever_is_chosen
 @pytest.mark.parametrize(
@@ -195,6 +196,7 @@ UNABLE = [
 ]
 
 
+@pytest.mark.sampled(keep=6)
 @in_every_order
 @whoever_is_chosen
 @pytest.mark.parametrize(("less", "fields", "param"), UNABLE, ids=[each[2] for each in UNABLE])
@@ -300,6 +302,7 @@ async def test_the_models_context_is_that_of_the_engines_it_has_now() -> None:
 LOST = [Fault("refuse"), Fault("cut"), Fault("refuse", status="RESOURCE_EXHAUSTED")]
 
 
+@pytest.mark.sampled(keep=6)
 @pytest.mark.parametrize("lost", CHOSEN)
 @pytest.mark.parametrize("fault", LOST, ids=lambda fault: f"{fault.kind} {fault.status}")
 @pytest.mark.parametrize("fields", [{}, {"n": 2, "temperature": 0}, {"stop": ["e"]}], ids=["plain", "greedy", "stop"])

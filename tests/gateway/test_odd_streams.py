@@ -160,6 +160,7 @@ async def test_what_is_no_answer_is_an_error_in_every_api(
         assert "error" in body, case
 
 
+@pytest.mark.sampled(per=("name",))
 @pytest.mark.parametrize("name", APIS)
 @pytest.mark.parametrize("stream", [True, False])
 @pytest.mark.parametrize("word", ["error", "tired"])

@@ -91,6 +91,7 @@ async def test_a_stream_that_was_cut_by_an_engine_that_is_well_costs_it_nothing(
 # ---------------------------------------------------------------------------------------------------------- to the policy
 
 
+@pytest.mark.sampled(per=("fault",), keep=4)
 @pytest.mark.parametrize(
     ("fault", "failed"),
     [
@@ -160,6 +161,7 @@ async def test_each_try_is_told_with_the_worker_it_was_made_at() -> None:
 # ----------------------------------------------------------------------------------------------------- usage before failure
 
 
+@pytest.mark.sampled(per=("kind",), keep=2)
 @dialects
 @pytest.mark.parametrize("kind", ["cut", "error", "silence", "garbage"])
 async def test_a_stream_that_breaks_says_what_was_used_before_it_says_that_it_failed(dialect: str, kind: Any) -> None:

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from tests.gateway.conftest import House, in_process, settled
 from tests.pdf_files import bomb, deep_tree, locked, many_pages, pdf, scan
 from tests.peers import listening
+from tests.tiers import examples
 
 from smg_core import Config
 from smg_core.http.settings import DocumentsConfig, MediaConfig
@@ -272,7 +273,7 @@ async def test_every_bound_is_a_setting() -> None:
 async def test_any_bytes_are_read_or_refused(house: House) -> None:
     whole = pdf(*PAGES)
 
-    @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(st.lists(st.tuples(st.integers(8, len(whole) - 1), st.binary(max_size=6)), min_size=1, max_size=6))
     def play(changes: list[tuple[int, bytes]]) -> None:
         data = bytearray(whole)

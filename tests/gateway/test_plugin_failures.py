@@ -248,6 +248,7 @@ HOOKS = [(hook, streams) for hook in (*REQUEST_HOOKS, "first_piece", *BEHIND) fo
 HOOKS.append(("third_piece", True))
 
 
+@pytest.mark.sampled(keep=15)
 @pytest.mark.parametrize("mode", ["wire", "text"])
 @pytest.mark.parametrize("way", ["spin", "trap"])
 @pytest.mark.parametrize(("hook", "streams"), HOOKS)
@@ -269,6 +270,7 @@ OF_CLASSES = [
 ]
 
 
+@pytest.mark.sampled(per=("name",), keep=2)
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(("name", "hook", "streams"), OF_CLASSES)
 async def test_a_class_that_raises_or_refuses_or_waits_too_long_lets_nothing_pass(
@@ -289,6 +291,7 @@ KEPT: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.sampled(per=("entry",))
 @pytest.mark.parametrize("streams", [True, False])
 @pytest.mark.parametrize("entry", STORING, ids=lambda entry: entry["config"]["do"])
 async def test_what_a_plugin_around_the_store_fails_at_is_not_kept(
@@ -457,6 +460,7 @@ class Cutting:
                 raise
 
 
+@pytest.mark.sampled(keep=4)
 @pytest.mark.parametrize("swallows", [False, True])
 @pytest.mark.parametrize("streams", [True, False])
 @pytest.mark.parametrize("at", [0, 1, 3])

@@ -36,6 +36,7 @@ IN_PYTHON += [in_python("RaisingOfText", f"event {way}") for way in WAYS if way 
 COMPONENTS = [component(f"{hook} trap {mode}") for hook in STREAMED if hook not in BEHIND for mode in ("wire", "text")]
 
 
+@pytest.mark.sampled(keep=15)
 @pytest.mark.parametrize(
     "entry", [*IN_PYTHON, *COMPONENTS], ids=lambda entry: "-".join(map(str, entry["config"].values()))
 )

@@ -145,6 +145,7 @@ def ordered(renaming: type[PythonPlugin], guard: dict[str, Any], order: str) -> 
     return [guard, of(renaming)] if order == "before" else [of(renaming), guard]
 
 
+@pytest.mark.sampled(per=("guard",))
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("guard", GUARDS)
 @pytest.mark.parametrize("renaming", [Renames, RenamesBody])
@@ -170,6 +171,7 @@ async def test_a_changed_model_meets_the_plugins_that_are_for_it(
             assert not house.engine.requests
 
 
+@pytest.mark.sampled(per=("guard",))
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("guard", GUARDS)
 @pytest.mark.parametrize("renaming", [Renames, RenamesBody])
@@ -234,6 +236,7 @@ async def test_plugins_for_the_model_of_a_changed_body_are_asked_once_in_their_o
     assert Lets.asked[3:6] == ["a request", "b request", "c request"]
 
 
+@pytest.mark.sampled(per=("guard",))
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("guard", [each for each in GUARDS if each is not OfResponse])
 @pytest.mark.parametrize("renaming", [Renames, RenamesBody])

@@ -81,6 +81,7 @@ def outcomes(house: House) -> set[tuple[str, str]]:
     return {(each.plugin, each.outcome) for each in house.observer.of(PluginActed)}
 
 
+@pytest.mark.sampled(keep=8)
 @pytest.mark.parametrize("does", MADE)
 async def test_a_closed_plugin_that_makes_such_a_request_has_failed(tmp_path: Path, does: str) -> None:
     async with in_process(ENGINE, config=listed(tmp_path, entry(does))) as house:
@@ -91,6 +92,7 @@ async def test_a_closed_plugin_that_makes_such_a_request_has_failed(tmp_path: Pa
         assert outcomes(house) == {("making", "failed")}
 
 
+@pytest.mark.sampled(keep=8)
 @pytest.mark.parametrize("does", MADE)
 async def test_an_open_one_is_left_out(tmp_path: Path, does: str) -> None:
     async with in_process(ENGINE, config=listed(tmp_path, entry(does, on_failure="open"))) as house:

@@ -206,6 +206,7 @@ async def test_stop_strings_tools_and_formats_hold_for_the_engine_that_answers(w
 # ------------------------------------------------------------------------------------------------------------- failures
 
 
+@pytest.mark.sampled(per=("kind",))
 @pytest.mark.parametrize("kind", ["refuse", "cut", "silence", "garbage", "restart"])
 async def test_a_prefill_engine_that_fails_is_left_and_another_one_asked(way: Way, kind: Any) -> None:
     async with pools(way, prefill=("p0", "p1")) as house:

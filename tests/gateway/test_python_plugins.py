@@ -220,6 +220,7 @@ async def test_starlettes_gzip_compresses_what_the_gateway_answers(tmp_path: Pat
     assert msgspec.json.decode(gzip.decompress(raw))["object"] == "chat.completion"
 
 
+@pytest.mark.sampled(per=("path",))
 @pytest.mark.parametrize("path", APIS)
 @pytest.mark.parametrize("does", ["raises", "reads and raises", "is silent", "makes a scope"])
 async def test_middleware_that_fails_is_an_error_in_the_envelope_of_the_api(

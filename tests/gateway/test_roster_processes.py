@@ -38,6 +38,7 @@ async def processes(door: httpx.AsyncClient) -> list[tuple[int, str]]:
     return [(each["pid"], each["status"]) for each in told]
 
 
+@pytest.mark.full
 async def test_a_change_is_made_in_every_process_and_in_those_that_are_started_later(tmp_path: Path) -> None:
     place = str(tmp_path / "admin.sock")
     async with (
@@ -73,6 +74,7 @@ async def test_a_change_is_made_in_every_process_and_in_those_that_are_started_l
     assert (to_the_drained, to_the_drained_afterwards) == (0, 0)
 
 
+@pytest.mark.full
 async def test_a_drain_that_a_process_is_late_with_is_not_said_to_be_done(tmp_path: Path) -> None:
     place = str(tmp_path / "admin.sock")
     late = "--channel-publish-s", "1"

@@ -1,4 +1,7 @@
-"""`serve` as an operator runs it: a process of its own, signals, several processes, its log, and what it says of mistakes."""
+"""`serve` as an operator runs it: a process of its own, signals, several processes, its log, and what it says of mistakes.
+
+Each process loads the whole gateway, which takes about a second of a core: what starts several takes that much longer.
+"""
 
 import asyncio
 import contextlib
@@ -163,6 +166,7 @@ async def test_it_says_when_the_first_worker_is_ready_and_what_to_try() -> None:
     assert asked.json()["choices"][0]["message"]["content"] == "Yes."
 
 
+@pytest.mark.full
 async def test_it_reminds_of_workers_that_have_not_joined() -> None:
     process = await start("--worker", "grpc://127.0.0.1:1", "--port", "0", "--server-reminder-s", "0.05")
     log: list[str] = []
@@ -175,6 +179,7 @@ async def test_it_reminds_of_workers_that_have_not_joined() -> None:
     assert any("grpc://127.0.0.1:1 (" in line for line in log if "still no worker" in line)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("processes", ["1", "2"])
 async def test_without_a_worker_in_the_time_it_was_given_the_start_fails_and_names_what_is_missing(
     processes: str,
@@ -189,6 +194,7 @@ async def test_without_a_worker_in_the_time_it_was_given_the_start_fails_and_nam
     assert "Traceback" not in told.decode()
 
 
+@pytest.mark.full
 async def test_it_waits_for_a_worker_that_comes_in_time_and_answers_nobody_before() -> None:
     engine = SimulatedEngine(QUICK)
     async with engine:
@@ -239,6 +245,7 @@ async def test_on_sigterm_streams_finish_new_requests_are_turned_away_and_the_pr
     assert not served.told("Traceback")
 
 
+@pytest.mark.full
 async def test_with_nothing_under_way_sigterm_and_sigint_end_it_at_once() -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         async with serving(QUICK) as served:
@@ -248,6 +255,7 @@ async def test_with_nothing_under_way_sigterm_and_sigint_end_it_at_once() -> Non
             assert not served.told("Traceback")
 
 
+@pytest.mark.full
 async def test_what_has_not_finished_when_the_drain_is_over_is_told_so_in_band() -> None:
     keys = ("--sealing-keys", "k" * 32)
     stalled = attrs.evolve(PACED, faults=(Fault("stall", after=3),))
@@ -266,6 +274,7 @@ async def test_what_has_not_finished_when_the_drain_is_over_is_told_so_in_band()
     assert served.told("WARNING") == served.told("have not finished in 0.1 s and are ended")
 
 
+@pytest.mark.full
 async def test_a_second_signal_ends_it_without_waiting() -> None:
     async with serving(attrs.evolve(PACED, faults=(Fault("stall", after=3),)), "--server-drain-s", "3600") as served:
         (stream,) = await begin(served, 1)
@@ -279,6 +288,7 @@ async def test_a_second_signal_ends_it_without_waiting() -> None:
     assert not served.told("Traceback")
 
 
+@pytest.mark.full
 async def test_a_drain_waits_for_a_request_in_a_plugin_and_a_second_signal_does_not_wait_for_its_guest(
     tmp_path: Path,
 ) -> None:
@@ -304,6 +314,7 @@ async def test_a_drain_waits_for_a_request_in_a_plugin_and_a_second_signal_does_
     assert not served.told("Traceback")
 
 
+@pytest.mark.full
 async def test_a_request_whose_body_is_still_coming_when_the_drain_begins_is_turned_away_not_cut() -> None:
     async with serving(HELD, timer=FakeClock()) as served:
         await begin(served, 1)
@@ -341,6 +352,7 @@ def command_line(pid: int) -> bytes:
     return b""
 
 
+@pytest.mark.full
 async def test_two_processes_serve_and_one_that_is_killed_loses_its_own_requests_only_and_is_replaced() -> None:
     async with serving(PACED, "--processes", "2") as served:
         both = children(served.process)
@@ -406,6 +418,7 @@ async def two_by_a_file(folder: Path) -> AsyncIterator[tuple[Served, Path, str]]
             yield served, file, listed
 
 
+@pytest.mark.full
 async def test_a_process_whose_successor_cannot_start_takes_no_other_with_it_and_is_replaced_once_one_can(
     tmp_path: Path,
 ) -> None:
@@ -427,6 +440,7 @@ async def test_a_process_whose_successor_cannot_start_takes_no_other_with_it_and
     assert not served.told("Traceback")
 
 
+@pytest.mark.full
 async def test_settings_that_let_a_slot_start_again_are_taken_on_sighup(tmp_path: Path) -> None:
     """The first slot is the one that stands empty: nothing else would be replaced before it."""
     async with two_by_a_file(tmp_path) as (served, file, listed):
@@ -446,6 +460,7 @@ async def test_settings_that_let_a_slot_start_again_are_taken_on_sighup(tmp_path
     assert not served.told("Traceback")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("processes", ["1", "2"])
 async def test_a_first_start_with_a_file_of_workers_that_is_none_is_a_failure(tmp_path: Path, processes: str) -> None:
     file = tmp_path / "workers.json"
@@ -475,6 +490,7 @@ def links(folder: Path) -> set[str]:
     return found
 
 
+@pytest.mark.full
 async def test_two_processes_let_streams_finish_on_sigterm() -> None:
     async with serving(PACED, "--processes", "2") as served:
         streams = await begin(served, 8)
@@ -486,6 +502,7 @@ async def test_two_processes_let_streams_finish_on_sigterm() -> None:
     assert status == 0
 
 
+@pytest.mark.full
 async def test_two_processes_let_streams_finish_on_ctrl_c_which_a_terminal_sends_to_all_of_them() -> None:
     async with serving(PACED, "--processes", "2", session=True) as served:
         streams = await begin(served, 8)
@@ -498,6 +515,7 @@ async def test_two_processes_let_streams_finish_on_ctrl_c_which_a_terminal_sends
     assert not served.told("Traceback")
 
 
+@pytest.mark.full
 async def test_ctrl_c_while_the_processes_start_ends_them_well() -> None:
     process = await start("--worker", "grpc://127.0.0.1:1", "--port", "0", "--processes", "2", session=True)
     log: list[str] = []
@@ -516,6 +534,7 @@ def running(pid: int) -> bool:
     return bool(command_line(pid))
 
 
+@pytest.mark.full
 async def test_processes_whose_supervisor_is_killed_finish_their_streams_and_go() -> None:
     async with serving(PACED, "--processes", "2") as served:
         both = children(served.process)
@@ -530,6 +549,7 @@ async def test_processes_whose_supervisor_is_killed_finish_their_streams_and_go(
 # ------------------------------------------------------------------------------------------------------ settings and the log
 
 
+@pytest.mark.full
 async def test_every_request_is_a_line_of_the_access_log_that_holds_no_prompt() -> None:
     async with serving(QUICK, "--access-log") as served:
         await served.http.post(CHAT, json=body("a secret word"))
@@ -545,6 +565,7 @@ async def test_every_request_is_a_line_of_the_access_log_that_holds_no_prompt() 
     assert not served.told("secret")
 
 
+@pytest.mark.full
 async def test_flag_beats_environment_beats_file(tmp_path: Path) -> None:
     file = tmp_path / "gateway.yaml"
     file.write_text("model:\n  name: from-file\n  served_names: [alias]\nlimits:\n  n: 7\n  stop: 2\n")
@@ -575,6 +596,7 @@ def complaint(lines: list[str], word: str) -> None:
     assert len(lines) <= 3, lines
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("processes", ["1", "2"])
 async def test_a_port_in_use_is_one_clear_line_and_a_failure(processes: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -585,6 +607,7 @@ async def test_a_port_in_use_is_one_clear_line_and_a_failure(processes: str) -> 
     complaint(said, port)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("processes", ["1", "2"])
 async def test_a_folder_without_a_tokenizer_is_one_clear_line_and_a_failure(tmp_path: Path, processes: str) -> None:
     arguments = ("--worker", "grpc://127.0.0.1:1", "--port", "0", "--tokenizer", str(tmp_path))
@@ -596,6 +619,7 @@ async def test_a_folder_without_a_tokenizer_is_one_clear_line_and_a_failure(tmp_
         complaint([line], str(tmp_path))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("url", ["http//gpu:50051", "gpu-0:50051", "grpc://", "ftp://gpu:1", "grpc://user:word@gpu:1"])
 async def test_a_url_that_is_none_is_one_clear_line_and_a_failure(url: str) -> None:
     status, said = await failed("--worker", url, "--port", "0")
@@ -605,6 +629,7 @@ async def test_a_url_that_is_none_is_one_clear_line_and_a_failure(url: str) -> N
     assert not [line for line in said if "user:word" in line]
 
 
+@pytest.mark.full
 def test_a_missing_worker_an_unknown_flag_and_a_wrong_value_are_each_one_line() -> None:
     for arguments, word in (
         ((), "--worker"),
@@ -633,6 +658,7 @@ class Noisy(PythonPlugin):
 """
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("processes", ["1", "2"])
 async def test_a_log_that_nobody_reads_any_more_holds_no_request_up(tmp_path: Path, processes: str) -> None:
     """Whatever writes there: the access log, and more than its pipe and our end of it take from everybody else."""

@@ -176,6 +176,7 @@ def quiet(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     assert [each for each in caplog.get_records("call") if each.exc_info] == []
 
 
+@pytest.mark.sampled(keep=15)
 @pytest.mark.usefixtures("quiet")
 @pytest.mark.parametrize("name", [*FAULTS, *CLOSES])
 async def test_what_breaks_the_protocol_ends_its_connection_with_the_code_for_it_and_one_line_of_the_log(

@@ -95,6 +95,7 @@ async def test_recordings_of_other_rates_and_bare_samples_are_taken(qwen: str) -
         assert [length for _, length in seen(house, at).placeholders] == [tokens(1.0)]
 
 
+@pytest.mark.sampled(keep=3)
 @pytest.mark.parametrize(
     ("data", "said", "named"),
     [

@@ -90,6 +90,7 @@ async def test_a_chain_has_every_turn_before_it_and_no_instructions(client: open
     assert answer.previous_response_id
 
 
+@pytest.mark.full
 async def test_a_chain_of_200_turns_is_whole_and_its_deleted_parent_is_named(
     client: openai.AsyncOpenAI, house: House
 ) -> None:

@@ -304,6 +304,7 @@ served = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.sampled(keep=4)
 @every_api
 @served
 async def test_whatever_an_engine_does_at_any_token_the_stream_ends_once(

@@ -33,6 +33,7 @@ async def top(*arguments: str) -> int:
     return await asyncio.to_thread(main, ["top", "--once", "--interval", "0.3", *arguments])
 
 
+@pytest.mark.full
 async def test_one_frame_has_the_models_and_workers_and_a_stranger_gets_a_sentence(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -55,6 +56,7 @@ async def test_one_frame_has_the_models_and_workers_and_a_stranger_gets_a_senten
     assert told.startswith("smg-gateway: 403: ")
 
 
+@pytest.mark.full
 async def test_into_a_pipe_one_frame_is_printed_and_that_is_all(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -67,6 +69,7 @@ async def test_into_a_pipe_one_frame_is_printed_and_that_is_all(
     assert "\x1b" not in frame
 
 
+@pytest.mark.full
 async def test_before_two_processes_every_frame_has_the_requests_of_both(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -94,6 +97,7 @@ async def test_before_two_processes_every_frame_has_the_requests_of_both(
     assert {row.split()[2] for row in before} == {str(streams)}
 
 
+@pytest.mark.full
 async def test_what_is_missing_is_said_in_a_sentence(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

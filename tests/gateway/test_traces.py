@@ -526,6 +526,7 @@ async def test_the_variable_that_disables_the_sdk_disables_traces(
 # ------------------------------------------------------------------------------------------------------- as it is served
 
 
+@pytest.mark.full
 async def test_several_processes_send_the_spans_of_all_requests_and_the_log_has_their_traces(
     collector: Collector,
 ) -> None:
@@ -545,6 +546,7 @@ async def test_several_processes_send_the_spans_of_all_requests_and_the_log_has_
     assert logged == {each.trace_id for each in roots}
 
 
+@pytest.mark.full
 async def test_opentelemetry_is_loaded_only_where_traces_are_on(collector: Collector) -> None:
     code = (
         "import asyncio, sys\n"

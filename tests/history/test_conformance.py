@@ -27,7 +27,7 @@ from smg_core.history.base import (
     StoredEvent,
 )
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.sampled(keep=2)]
 
 ODD = ["", "acme", "o'brien; DROP TABLE smg_responses", "日本語", "a:b", "a/b", "~", "%", "*"]
 

@@ -36,7 +36,7 @@ from smg_core.history.base import (
 from smg_core.history.memory import MemoryStore
 from smg_core.testing import FakeClock
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.sampled(keep=2)]
 
 IDS = ("a", "b")
 ITEMS = ("msg_1", "msg_2")

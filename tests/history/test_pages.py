@@ -22,7 +22,7 @@ from smg_core.history.base import (
     StoredEvent,
 )
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.sampled(keep=2)]
 
 SIZES = st.lists(
     st.sampled_from([2, 100, PAGE_BYTES // 3, PAGE_BYTES - 100, PAGE_BYTES, PAGE_BYTES + 1, 3 * PAGE_BYTES]),
@@ -131,6 +131,7 @@ async def test_the_responses_that_hold_items_are_the_newest_and_no_more_than_a_p
         assert len(only.body + only.input + only.output) == size
 
 
+@pytest.mark.sampled(keep=1)
 async def test_everything_of_a_tenant_is_exported_whatever_its_size(store, clock) -> None:
     for order, size in enumerate((10, PAGE_BYTES, 3 * PAGE_BYTES, 10, 10, PAGE_BYTES)):
         id = f"x{order}"
@@ -280,6 +281,7 @@ FORGETTING = {
 }
 
 
+@pytest.mark.sampled(keep=5)
 @pytest.mark.parametrize("table", FORGETTING)
 async def test_what_is_deleted_while_it_is_exported_costs_nothing_else_its_place(store, clock, table) -> None:
     for id in ("x0", "x1", "x2"):

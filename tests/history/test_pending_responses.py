@@ -17,7 +17,7 @@ from smg_core.history.memory import MemoryStore
 from smg_core.http.settings import ResponsesConfig
 from smg_core.testing import FakeClock
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.sampled(keep=2)]
 
 PENDING = 100.0
 SETTINGS = ResponsesConfig(lease_s=LEASE, poll_s=0.01, pending_s=PENDING)

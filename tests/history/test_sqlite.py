@@ -80,6 +80,7 @@ def test_a_new_file_that_another_reads_at_that_moment_gets_its_write_ahead_log_w
     waiting.close()
 
 
+@pytest.mark.full
 async def test_what_was_acknowledged_is_there_after_kill_9(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/history.db"
     process = await asyncio.create_subprocess_exec(

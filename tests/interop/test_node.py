@@ -100,6 +100,7 @@ async def transport(connect: Callable[[str | Target], Transport]) -> AsyncIterat
         yield connect(f"grpc://127.0.0.1:{port}")
 
 
+@pytest.mark.full
 async def test_what_a_node_server_answers_is_understood(transport: Transport) -> None:
     """One server for many questions: starting it is the dear part."""
     ear = Ear()

@@ -13,7 +13,7 @@ from tests.gateway.vision_models import audio_part, clip, image_part, picture, s
 from tests.matrix.conftest import ENGINES
 from tests.matrix.features import FEATURES, Answered, Choice, Feature, checked
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.sampled(per=("engine", "api", "feature"))]
 
 
 def _messages(feature: Feature) -> list[Any]:

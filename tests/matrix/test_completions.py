@@ -17,7 +17,7 @@ from smg_core import Gateway
 from smg_core.simulator.replies import Reply
 from smg_core.sse import SseReader
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.sampled(per=("engine", "api", "feature"))]
 
 ENGINES = [
     "vLLM",

@@ -16,7 +16,7 @@ from tests.matrix.conftest import ENGINES, Served
 from smg_core import Gateway
 from smg_core.simulator.engine import SimulatorConfig
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.sampled(per=("engine", "api", "feature"))]
 
 NAMES = ("vLLM", "neutral", "MLX", "SGLang", "TensorRT-LLM", "TokenSpeed", "chat server")
 MAKES_NONE = {"MLX", "TensorRT-LLM", "TokenSpeed"}

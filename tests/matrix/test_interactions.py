@@ -39,7 +39,7 @@ from tests.matrix.features import (
 from smg_core import Gateway
 from smg_core.simulator.replies import Reply
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.sampled(per=("engine", "api", "feature"))]
 
 LONG = "word " * 100
 CITY = {

@@ -17,7 +17,7 @@ from smg_core import Gateway
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.model_folder import MODEL_FOLDER, read_vocabulary
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.sampled(per=("engine", "api", "feature"))]
 
 NAMES = (
     *("vLLM", "neutral", "MLX", "SGLang", "TensorRT-LLM", "TokenSpeed", "vLLM, HTTP", "SGLang, HTTP"),

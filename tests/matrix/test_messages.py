@@ -17,7 +17,7 @@ from tests.matrix.features import WORDS, checked
 
 from smg_core.simulator.replies import Reply
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.sampled(per=("engine", "api", "feature"))]
 
 COUNTS = Reply(WORDS)
 CALL = Reply(tool_calls=(("get_weather", {"city": "Paris"}),))

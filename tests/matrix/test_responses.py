@@ -18,7 +18,7 @@ from tests.matrix.features import PERSON, WORDS, checked
 from smg_core.apis.responses.wire.grammar import check_stream
 from smg_core.simulator.replies import Reply
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.sampled(per=("engine", "api", "feature"))]
 
 COUNTS = Reply(WORDS)
 CALL = Reply(tool_calls=(("get_weather", {"city": "Paris"}),))

@@ -18,7 +18,7 @@ from tests.matrix.conftest import ENGINES, Served
 from smg_core import Gateway
 from smg_core.simulator.engine import SimulatorConfig
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.sampled(per=("engine", "api", "feature"))]
 
 USER = {"role": "user", "content": "2 + 3?"}
 

@@ -26,6 +26,7 @@ def test_the_tools_of_a_file_are_listed_and_called(config: str, capsys: pytest.C
     assert "Mars" in capsys.readouterr().out
 
 
+@pytest.mark.full
 def test_a_call_that_needs_approval_is_made_with_it(config: str, capsys: pytest.CaptureFixture[str]) -> None:
     given = json.dumps({"source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Tokyo"})
     call = ["mcp", "call", "time.convert_time", given, "--config", config]
@@ -53,6 +54,7 @@ server.run("stdio")
 """A program that has something of each kind."""
 
 
+@pytest.mark.full
 def test_everything_that_a_server_offers_is_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = {"command": sys.executable, "args": ["-c", PARTS]}
     server = {"name": "parts", "protocol": "stdio", "tools": {"make": {"alias": "made"}}, **command}
@@ -70,6 +72,7 @@ def test_everything_that_a_server_offers_is_listed(tmp_path: Path, capsys: pytes
         assert line in shown
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("more", "why"),
     [

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.tiers import examples
 
 from smg_mcp import (
     Approval,
@@ -95,7 +96,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(JSON)
 def test_what_is_not_ambiguous_is_read_as_it_is(value: Any) -> None:
     assert strict_object(json.dumps({"jsonrpc": "2.0", "value": value}), 100)["value"] == value
@@ -358,7 +359,7 @@ def test_what_a_server_may_notify_is_a_rate() -> None:
         screen.notified("notifications/message", number / 10)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(JSON)
 def test_any_json_is_a_tool_or_has_a_fault_that_is_told(raw: Any) -> None:
     for each in (raw, {"name": "x", "inputSchema": raw}, {"name": "x", "inputSchema": {"properties": raw}}):

@@ -78,6 +78,7 @@ async def test_a_server_that_floods_notifications_is_cut_off(faulty: Faulty) -> 
         assert (await tools.call("bad.echo", {})).text == "{}"
 
 
+@pytest.mark.full
 async def test_a_result_of_twenty_megabytes_ends_the_session_and_not_the_process(faulty: Faulty) -> None:
     async with faulty.tools(limits={"message_bytes": 1_000_000}) as tools:
         with pytest.raises(McpBadAnswer, match="more than 1000000 bytes at once"):
@@ -231,6 +232,7 @@ async def test_a_command_that_is_not_there_is_tried_with_growing_pauses(faulty: 
     assert [0.5 * 2**n <= pause <= 2**n for n, pause in enumerate(pauses)] == [True, True, True]
 
 
+@pytest.mark.full
 async def test_a_server_that_never_says_hello_is_waited_for_once_by_all(faulty: Faulty) -> None:
     silent = {"command": sys.executable, "args": ["-c", SILENT, str(faulty.log)]}
     pool = {"connect_timeout": 5, "connect_tries": 1}
@@ -242,6 +244,7 @@ async def test_a_server_that_never_says_hello_is_waited_for_once_by_all(faulty: 
     assert len(faulty.pids) == 1
 
 
+@pytest.mark.full
 async def test_callers_that_leave_a_server_that_starts_leave_nothing_behind(faulty: Faulty) -> None:
     silent = {"command": sys.executable, "args": ["-c", SILENT, str(faulty.log)]}
     async with faulty.tools(silent) as tools:

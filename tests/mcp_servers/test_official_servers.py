@@ -29,6 +29,7 @@ async def test_the_time_is_told_and_its_tools_say_that_they_only_read() -> None:
         assert found["get_current_time"].hints.read_only is True
 
 
+@pytest.mark.full
 async def test_a_page_is_fetched_from_this_machine() -> None:
     async def page(reader: Any, writer: Any) -> None:
         await reader.readuntil(b"\r\n\r\n")
@@ -45,6 +46,7 @@ async def test_a_page_is_fetched_from_this_machine() -> None:
     assert "Of this machine" in outcome.text
 
 
+@pytest.mark.full
 async def test_a_repository_is_read_and_not_written_where_the_policy_says_so(tmp_path: Path) -> None:
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
     (tmp_path / "new.txt").write_text("new")
@@ -66,6 +68,7 @@ async def test_a_repository_is_read_and_not_written_where_the_policy_says_so(tmp
     assert "A  new.txt" in staged.stdout
 
 
+@pytest.mark.full
 async def test_tools_of_several_servers_are_searched_together(tmp_path: Path) -> None:
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
     both = [server("time"), server("git", "--repository", str(tmp_path))]

@@ -34,6 +34,7 @@ def test_a_clip_has_the_frames_and_the_rate_that_were_written(kind: str) -> None
     assert [number_of(frame) for frame in clip_frames(data, LIMITS, range(30))] == list(range(30))
 
 
+@pytest.mark.sampled(per=("kind",))
 @pytest.mark.parametrize("kind", CODECS)
 @pytest.mark.parametrize("options", [{}, {"gop": 5}, {"gop": 1}])
 def test_any_choice_of_frames_is_the_choice_from_all_of_them(kind: str, options: dict[str, int]) -> None:

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from moving import coded_clip, coded_sound
 from PIL import Image
+from tests.tiers import examples
 
 from smg_multimodal.costs import TensorBound, cost_of_recording
 from smg_multimodal.errors import BadMedia, MediaTooLarge
@@ -35,6 +36,7 @@ PROCESSORS = {name: processor(name) for name in FAMILIES}
 BOUNDS = {name: TensorBound(each) for name, each in PROCESSORS.items()}
 
 
+@pytest.mark.sampled(keep=10)
 @pytest.mark.parametrize("name", FAMILIES)
 @settings(max_examples=12, deadline=None)
 @given(SIDE, SIDE)
@@ -87,7 +89,7 @@ def file_of(width: int, height: int, orientation: int = 1) -> bytes:
     return out.getvalue()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     st.sampled_from(["qwen2.5-vl", "llava-next", "llava-onevision", "pixtral", "minicpm-v-4.6"]),
     st.integers(8, 900),
@@ -137,6 +139,7 @@ def test_a_clips_cost_is_measured_before_a_frame_is_decoded(kind: str, data: byt
     assert preparer.features(media, cost.facts).tokens == features.tokens
 
 
+@pytest.mark.sampled(per=("kind",))
 @pytest.mark.parametrize("kind", ["mp3", "flac", "m4a"])
 @pytest.mark.parametrize("seconds", [0.3, 4.0])
 def test_a_recordings_tensors_are_never_more_than_was_reserved(kind: str, seconds: float) -> None:
@@ -155,6 +158,7 @@ def png_head(width: int, height: int) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + struct.pack(">I", 13) + head + struct.pack(">I", zlib.crc32(head)) + bytes(32)
 
 
+@pytest.mark.sampled(keep=15)
 @pytest.mark.parametrize("name", FAMILIES)
 @pytest.mark.parametrize("size", [(1, 67_000_000), (67_000_000, 1)])
 def test_a_line_of_pixels_is_refused_on_its_header_or_its_whole_cost_is_known(name: str, size: tuple[int, int]) -> None:
@@ -169,6 +173,7 @@ def test_a_line_of_pixels_is_refused_on_its_header_or_its_whole_cost_is_known(na
     assert cost.memory >= 3 * 67_000_000
 
 
+@pytest.mark.sampled(per=("name",))
 @pytest.mark.parametrize("name", FAMILIES)
 @pytest.mark.parametrize("size", [(1, 1), (2, 1), (1, 9000), (9000, 1)])
 def test_the_smallest_and_the_thinnest_are_processed_or_refused(name: str, size: tuple[int, int]) -> None:

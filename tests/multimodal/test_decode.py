@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageOps
+from tests.tiers import examples
 
 from smg_multimodal.decode import ImageLimits, animation_frames, decode_image, image_size, to_rgb
 from smg_multimodal.errors import BadMedia, MediaError, MediaTooLarge
@@ -75,7 +76,7 @@ def test_a_truncated_picture_is_refused() -> None:
             decode_image(data[: len(data) // 2])
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(
     st.integers(0, 3000),
     st.binary(min_size=1, max_size=8),
@@ -161,6 +162,7 @@ def test_what_a_png_of_16_bits_names_as_transparent_is_white() -> None:
     assert np.array_equal(made[:, :, 2], expected)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("orientation", [1, 6])
 def test_a_file_of_many_strange_tags_is_turned_by_its_orientation_and_not_a_word_is_said_of_them(
     orientation: int,

@@ -100,6 +100,7 @@ def test_the_embedded_engine_knows_the_names_of_every_row() -> None:
             assert wanted <= set(TAKEN[kind]), kind
 
 
+@pytest.mark.sampled(keep=8)
 @pytest.mark.parametrize("family", ON_VLLM, ids=lambda family: family.name)
 def test_pictures_are_called_what_the_model_class_takes(family: Family) -> None:
     media = seen(of(family))
@@ -116,6 +117,7 @@ def film() -> bytes:
 FILMED = [row for row in ROWS if Modality.VIDEO in row.others and (row.name, Modality.VIDEO) not in _NOT_FOR_VLLM]
 
 
+@pytest.mark.sampled(keep=3)
 @pytest.mark.parametrize("row", FILMED, ids=lambda row: row.name)
 def test_clips_are_called_what_the_model_class_takes(row: MediaFamily) -> None:
     for kind in row.model_types:
@@ -138,6 +140,7 @@ def test_recordings_are_called_what_the_model_class_takes(kind: str) -> None:
     check_names(seen(prepared(ModelFiles({"model_type": kind}), wave_of_pcm16(pcm, 16000), Modality.AUDIO)), kind)
 
 
+@pytest.mark.sampled(keep=8)
 @pytest.mark.parametrize("family", ON_VLLM, ids=lambda family: family.name)
 def test_the_embedded_engine_refuses_any_other_name(family: Family) -> None:
     (media,) = seen(of(family))
@@ -167,6 +170,7 @@ def with_tensors(media: SeenMedia, tensors: Mapping[str, Any]) -> SeenMedia:
     )
 
 
+@pytest.mark.sampled(keep=8)
 @pytest.mark.parametrize("family", FAMILIES.values(), ids=lambda family: family.name)
 def test_sglang_is_sent_the_names_that_its_items_are_asked_for(family: Family) -> None:
     made = of(family)

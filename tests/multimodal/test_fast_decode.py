@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 from tests.multimodal.pictures import EVERY_FORMAT, Picture, encoded, pictures
+from tests.tiers import examples
 
 from smg_multimodal import fast_decode
 from smg_multimodal.decode import decode_image
@@ -78,6 +79,7 @@ def test_both_decoders_prove_themselves_here() -> None:
     assert is_fast(saved(Image.fromarray(noise(30, 40)), "PNG"))
 
 
+@pytest.mark.sampled(keep=15)
 @pytest.mark.parametrize(
     "picture",
     [each for each in pictures() if each.pixels < QUICK and each.kind[:3] in {"jpe", "png"}][::3],
@@ -93,7 +95,7 @@ def test_every_picture_of_the_corpus_is_decoded_as_pillow_decodes_it(picture: Pi
     assert_alike(encoded(picture))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.integers(1, 90),
     st.integers(1, 90),
@@ -120,7 +122,7 @@ def test_any_jpeg_has_pillows_pixels(
     assert_alike(data)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.integers(1, 70), st.integers(1, 70), st.sampled_from([2, 6]), st.integers(1, 9), st.integers(0, 1 << 30))
 def test_any_bytes_under_any_filters_of_a_png_have_pillows_pixels(
     height: int, width: int, colour: int, pieces: int, seed: int
@@ -209,7 +211,7 @@ def test_a_jpeg_of_many_scans_is_left_to_pillow(monkeypatch: pytest.MonkeyPatch)
     assert asked == [data]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.sampled_from(["JPEG", "PNG"]), st.integers(0, 1 << 30), st.integers(0, 255), st.booleans())
 def test_a_damaged_file_ends_as_it_does_with_pillow(container: str, place: int, value: int, cut: bool) -> None:
     whole = saved(Image.fromarray(noise(33, 47)), container)

@@ -13,6 +13,7 @@ from hostile import flat_jpeg2000, flat_png, flat_webp, png_of_profiles, saved, 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, features
+from tests.tiers import examples
 
 from smg_core.http.settings import MediaFormat
 from smg_multimodal import decode
@@ -53,7 +54,7 @@ def test_the_size_is_the_one_that_the_library_finds(name: str, width: int, heigh
 
 
 @pytest.mark.parametrize("name", WRITTEN)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.integers(0, 5000), st.binary(min_size=1, max_size=8), st.booleans())
 def test_damage_anywhere_gives_a_header_or_a_refusal(name: str, place: int, damage: bytes, cut: bool) -> None:
     container, options = WRITTEN[name]
@@ -130,7 +131,7 @@ def test_scans_of_a_progressive_jpeg_are_counted_before_anything_is_decoded() ->
 SKIPPED = (b"\xff\x01", b"\xff\x02\xff\xff", b"\xff\xd0", b"\xff\xff\xff", b"\xff\xd8", b"")
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(st.binary(max_size=40), st.sampled_from(SKIPPED))
 def test_no_scan_hides_behind_what_a_decoder_skips(junk: bytes, marker: bytes) -> None:
     """Coded data, fill, restarts and reserved markers before a scan: it is counted all the same."""
@@ -210,6 +211,7 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024, read
 """
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("name", MEASURED)
 def test_decoding_takes_no_more_memory_than_the_header_lets_one_expect(name: str, tmp_path: Path) -> None:
     container, options = WRITTEN[name]

@@ -111,11 +111,13 @@ def test_every_family_with_code_of_its_own_is_compared_on_every_kind_and_every_s
         assert {picture for family in own for picture in quick(family, families)} == set(QUICK)
 
 
+@pytest.mark.sampled(keep=4)
 @pytest.mark.parametrize("family", PIL_FAMILIES, ids=lambda family: family.name)
 def test_tensors_are_those_of_the_pil_backend(family: Family) -> None:
     assert_equal_to_transformers(family, quick(family, PIL_FAMILIES))
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("family", TORCH_FAMILIES, ids=lambda family: family.name)
 def test_tensors_are_those_written_down(family: Family) -> None:
     assert_equal_to_written(family, quick(family, TORCH_FAMILIES))
@@ -135,6 +137,7 @@ def test_all_tensors_are_those_written_down(family: Family, part: int) -> None:
     assert_equal_to_written(family, rest(family, TORCH_FAMILIES)[part::PARTS])
 
 
+@pytest.mark.sampled(keep=12)
 @pytest.mark.parametrize("family", PIL_FAMILIES, ids=lambda family: family.name)
 def test_several_pictures_collate_as_in_one_call_of_the_reference(family: Family) -> None:
     chosen = [p for p in pictures() if 3000 < p.pixels < 90_000 and max(p.size) < 5 * min(p.size)][:4]

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 from tests.shared import PATIENCE
+from tests.tiers import examples
 
 from smg_multimodal import kernel, layouts, resample, transforms
 from smg_multimodal.filters import FILTERS, taps, taps_at_most
@@ -64,7 +65,7 @@ def no_wasmtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         each.cache_clear()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(SIDE, SIDE, SIDE, SIDE, FILTER, st.sampled_from(KINDS))
 def test_bytes_are_pillows_at_any_size(
     width: int, height: int, wide: int, tall: int, how: Image.Resampling, kind: str
@@ -106,7 +107,7 @@ def test_bytes_are_pillows_where_pillow_keeps_a_picture_in_pieces() -> None:
     assert_pillows(image, Size(1700, 2996), BICUBIC)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(SIDE, SIDE, st.integers(1, 300), FILTER)
 def test_a_picture_on_a_square_is_resized_as_if_the_square_were_there(
     width: int, height: int, side: int, how: Image.Resampling

@@ -60,6 +60,7 @@ def assert_named(refusal: UnsupportedModel, change: Change) -> None:
     assert any(re.search(rf"\b{name}\b", str(refusal)) for name in change), (change, str(refusal))
 
 
+@pytest.mark.sampled(keep=5)
 @pytest.mark.parametrize("family", OF_EACH_CLASS, ids=lambda family: family.name)
 def test_every_key_of_a_class_is_honoured_or_refused_by_name(family: Family) -> None:
     assert_honoured_or_refused(family)
@@ -84,6 +85,7 @@ def assert_honoured_or_refused(family: Family) -> None:
             assert alike(expected, found), what
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("family", TORCH_FAMILIES, ids=lambda family: family.name)
 def test_every_key_of_a_class_for_torch_is_honoured_or_refused_by_name(family: Family) -> None:
     """The same against what make_references.py wrote down, since these classes cannot be loaded without torch."""

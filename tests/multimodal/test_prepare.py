@@ -51,6 +51,7 @@ def prepared(name: str, *pictures: bytes) -> Prepared:
     return made.prepare(ids, [Media(picture) for picture in pictures])
 
 
+@pytest.mark.sampled(keep=20)
 @pytest.mark.parametrize("name", FAMILIES)
 def test_every_family_prepares_several_pictures(name: str) -> None:
     pictures = [png(60, 40, 1), png(40, 90, 2), png(60, 40, 1)]
@@ -66,6 +67,7 @@ def test_every_family_prepares_several_pictures(name: str) -> None:
     assert len(places[0].content_hash) == 32
 
 
+@pytest.mark.sampled(keep=20)
 @pytest.mark.parametrize("name", [name for name in FAMILIES if name not in (*NOT_FOR_VLLM, "muse-spark")])
 def test_every_family_is_packed_for_vllm_so_that_it_can_be_taken_apart(name: str) -> None:
     """Flat tensors split by their sizes, batched ones by item, give back every item's own tensors."""

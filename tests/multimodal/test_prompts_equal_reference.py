@@ -362,6 +362,7 @@ def bound(module: str, name: str, facts: dict[str, Any], family: Family) -> Any:
     return processor
 
 
+@pytest.mark.sampled(keep=8)
 @pytest.mark.parametrize("name", PROCESSORS)
 def test_the_tokens_of_a_picture_are_those_the_reference_writes(name: str) -> None:
     family = FAMILIES[name]

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.tiers import examples
 
 from smg_multimodal.packaging import wire_tensor
 from smg_multimodal.shm import SharedMemory, namespace_id, sweep_orphans
@@ -71,7 +72,7 @@ def test_one_prefix_has_one_owner(tmp_path: Path) -> None:
     SharedMemory("smg-test", folder=tmp_path).close()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 9)), max_size=60))
 def test_the_budget_holds_whatever_is_shared_and_forgotten(
     tmp_path_factory: pytest.TempPathFactory, steps: list

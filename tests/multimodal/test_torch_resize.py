@@ -11,6 +11,7 @@ from families import FAMILIES, Family
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
+from tests.tiers import examples
 from variations import small_pictures
 from written import assert_tensors, written_references
 
@@ -44,7 +45,7 @@ def noise(width: int, height: int, seed: int) -> Bytes8:
     return rng.integers(0, 256, (height, width, 3), np.uint8)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(SIDES, SIDES, SIDES, SIDES, st.integers(0, 1000), st.sampled_from(sorted(FILTERS)))
 def test_bytes_are_those_of_torchs_arithmetic(
     width: int, height: int, wide: int, tall: int, seed: int, kind: str
@@ -63,6 +64,7 @@ def test_without_the_kernel_the_bytes_are_the_same(kind: str, monkeypatch: pytes
     assert all(np.array_equal(one, other) for one, other in zip(with_kernel, without, strict=True))
 
 
+@pytest.mark.sampled(keep=12)
 @pytest.mark.parametrize("family", BOTH, ids=lambda family: family.name)
 def test_a_family_made_by_torch_equals_the_torchvision_backend(family: Family) -> None:
     files = ModelFiles(family.model, family.preprocessor, family.processor).resized_by("torch")
@@ -74,6 +76,7 @@ def test_a_family_made_by_torch_equals_the_torchvision_backend(family: Family) -
         assert_tensors(row, ours.collate([ours.item(picture)]), family.name)
 
 
+@pytest.mark.sampled(keep=15)
 @pytest.mark.parametrize("family", FAMILIES.values(), ids=lambda family: family.name)
 def test_the_setting_reaches_every_family_but_those_whose_code_uses_pillow(family: Family) -> None:
     smaller = SMALLER.get(family.name, {})

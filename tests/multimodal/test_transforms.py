@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
+from tests.tiers import examples
 
 from smg_multimodal.collate import joined, padded
 from smg_multimodal.errors import BadMedia
@@ -139,7 +140,7 @@ def test_a_canvas_has_the_picture_where_it_was_laid_and_its_colour_around(
     assert np.all(made == (1, 2, 3))
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.integers(1, 9), st.integers(1, 9), st.integers(1, 9), st.integers(1, 9))
 def test_a_centre_crop_has_the_size_asked_for(height: int, width: int, tall: int, wide: int) -> None:
     made = centre_crop(pixels(height, width), Size(tall, wide))

@@ -69,6 +69,7 @@ def as_media(kind: str, data: bytes) -> list[Media]:
     return [*found, Media(data, MEDIA[kind])] if kind in MEDIA else found
 
 
+@pytest.mark.sampled(keep=4)
 @pytest.mark.parametrize("kind", TINY_PIECES)
 async def test_of_a_file_of_tiny_pieces_few_are_gone_through_on_the_event_loop(
     kind: str, preparer: Preparer, steps: Counter[int]
@@ -124,6 +125,7 @@ async def test_an_ordinary_file_is_measured_without_a_thread(preparer: Preparer)
         loader.close()
 
 
+@pytest.mark.sampled(keep=4)
 @pytest.mark.parametrize("kind", TINY_PIECES)
 def test_no_walk_is_longer_than_the_most_steps_however_long_the_file(kind: str, steps: Counter[int]) -> None:
     long = tiny_pieces(kind, 20 * MOST_STEPS)

@@ -105,6 +105,7 @@ def test_a_process_that_dies_fails_its_picture_and_no_other(apart: DecoderProces
     assert apart.picture(small, ImageLimits()).size == (30, 30)
 
 
+@pytest.mark.full
 def test_a_process_may_not_take_much_more_memory_than_the_header_says(
     apart: DecoderProcesses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -180,6 +181,7 @@ def test_errors_of_clips_and_recordings_are_the_same_and_the_process_goes_on(apa
     assert apart.processes == [before]
 
 
+@pytest.mark.full
 def test_a_clip_that_nobody_takes_to_its_end_stops_its_process(apart: DecoderProcesses) -> None:
     limits, data = ImageLimits(), coded_clip("mp4", 30)
     facts = apart.clip_facts(data, limits)
@@ -191,6 +193,7 @@ def test_a_clip_that_nobody_takes_to_its_end_stops_its_process(apart: DecoderPro
     assert apart.processes != [before]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("what", ["clip", "recording"])
 def test_a_clip_or_recording_that_takes_longer_than_it_may_is_stopped(what: str, apart: DecoderProcesses) -> None:
     limits = ImageLimits()
@@ -208,6 +211,7 @@ def test_a_clip_or_recording_that_takes_longer_than_it_may_is_stopped(what: str,
     assert apart.processes == []
 
 
+@pytest.mark.full
 def test_a_clip_may_not_take_much_more_memory_than_its_header_says(
     apart: DecoderProcesses, monkeypatch: pytest.MonkeyPatch
 ) -> None:

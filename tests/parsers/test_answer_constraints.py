@@ -16,6 +16,8 @@ from .tags import Tag
 from .test_constraints import MARKED, NOTHING, OTHER_TOOL, PARIS, TAGGED, TOOLS, WEATHER, WRONG_TYPE, tool, written
 from .writers import WRITERS, calls, reasoning, text
 
+pytestmark = pytest.mark.sampled(keep=24)
+
 NO_SHAPE = Shape("", "", None)
 PERSON = {
     "type": "object",

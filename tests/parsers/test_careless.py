@@ -11,6 +11,8 @@ from smg_parsers import FAMILIES, CallEnd, CallStart, MalformedCall, Parser, Pie
 from .examples import EXAMPLES, WEATHER
 from .splits import cuts, fixed_ids, outline, run
 
+pytestmark = pytest.mark.sampled(keep=24)
+
 BASH = {
     "name": "bash",
     "parameters": {

@@ -75,6 +75,7 @@ def test_a_text_where_a_tuple_belongs_is_refused_and_the_field_named(record: Any
         type(record)(**parts(record, **{name: "acme-chat"}))
 
 
+@pytest.mark.sampled(per=("record",))
 @pytest.mark.parametrize(("record", "name"), TUPLES, ids=named)
 @pytest.mark.parametrize("slip", [3, {"<act>": 1}, JsonCalls(("<act>",))], ids=["number", "mapping", "record"])
 def test_what_is_no_tuple_is_refused_and_the_field_named(record: Any, name: str, slip: object) -> None:

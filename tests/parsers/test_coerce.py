@@ -107,6 +107,7 @@ UNIONS = (
 )
 
 
+@pytest.mark.sampled(per=("code",))
 @pytest.mark.parametrize("number", ["integer", "number"])
 @pytest.mark.parametrize("union", UNIONS)
 @pytest.mark.parametrize(
@@ -164,6 +165,7 @@ BESIDE_TEXT: list[dict[str, Any]] = [
 WORDS = {"$defs": {"Words": {"type": "string"}}}
 
 
+@pytest.mark.sampled(per=("text",))
 @pytest.mark.parametrize("text", BRACKETED)
 @pytest.mark.parametrize("schema", BESIDE_TEXT)
 def test_where_a_text_may_stand_what_stands_in_brackets_is_a_list_or_an_object_only_as_json_writes_it(
@@ -178,6 +180,7 @@ def test_json_in_brackets_is_what_it_says_beside_a_text_too(value: Any) -> None:
         assert json.loads(coerce(json.dumps([value]), schema, {})) == [value]
 
 
+@pytest.mark.sampled(per=("text",))
 @pytest.mark.parametrize("text", BRACKETED)
 @pytest.mark.parametrize("schema", BESIDE_TEXT)
 def test_what_is_cut_off_is_the_beginning_of_a_text_as_soon_as_it_is_no_beginning_of_json(

@@ -22,6 +22,8 @@ from smg_parsers.constraints import (
 
 from .writers import WRITERS, Call, Format, calls
 
+pytestmark = pytest.mark.sampled(keep=24)
+
 WEATHER = {
     "type": "object",
     "properties": {

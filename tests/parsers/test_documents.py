@@ -14,6 +14,7 @@ from smg_parsers import FAMILIES, Parser, Reasoning, Text
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.full
 def test_the_example_of_a_family_of_ones_own_runs_and_keeps_the_law() -> None:
     done = subprocess.run(
         [sys.executable, str(ROOT / "examples" / "custom_parser.py")],

@@ -9,6 +9,7 @@ from smg_parsers import FAMILIES, Parser
 from .examples import ARGUMENTS, EXAMPLES, WEATHER, WITHOUT_CALLS
 from .splits import cuts, fixed_ids, outline, run
 
+pytestmark = pytest.mark.sampled(keep=24)
 MESSAGES = ("muse_glimmer", "muse_spark", "beam", "hyperclovax_think_14b")
 """Families whose calls are messages with headers, of which nothing stands between."""
 

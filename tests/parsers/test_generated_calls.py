@@ -12,6 +12,8 @@ from smg_parsers import CallArguments, CallEnd, CallStart, Parser, Reasoning, Te
 
 from .writers import WRITERS, Call
 
+pytestmark = pytest.mark.sampled(keep=12)
+
 NAMES = st.from_regex(r"[a-z_][a-z0-9_]{0,12}", fullmatch=True)
 KEYS = st.from_regex(r"[a-z][a-z0-9_]{0,8}", fullmatch=True).filter(
     lambda key: key not in {"None", "True", "False", "item"}

@@ -246,6 +246,7 @@ def test_bad(parser_law):
 """
 
 
+@pytest.mark.full
 def test_the_plugin_passes_a_good_parser_and_fails_a_bad_one(tmp_path: Path) -> None:
     (tmp_path / "test_plugin.py").write_text(PLUGIN_TEST, encoding="utf-8")
     done = subprocess.run(

@@ -121,6 +121,7 @@ def changed(text: str, place: int, other: str) -> str:
     return text[:at] + other + text[at + 1 :]
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("name", GRAMMARS)
 @given(data=st.data())
 def test_a_text_is_taken_where_lark_takes_it_however_it_is_spelled(name: str, data: st.DataObject) -> None:
@@ -162,6 +163,7 @@ def test_any_grammar_of_the_subset_takes_what_lark_takes(
         assert Ebnf(ebnf(grammar, JSON, '"')).accepts(as_json(each) + '"') == expected
 
 
+@pytest.mark.sampled(keep=8)
 @pytest.mark.parametrize("name", sorted(name for name in COMMON if not name.startswith("_")))
 @settings(max_examples=20)
 @given(st.text(alphabet='aZ_09.-+eE"\\ \t\r\n#/*', max_size=6), st.integers(0, 1000))

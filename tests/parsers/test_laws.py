@@ -15,6 +15,8 @@ from smg_parsers import laws as law
 
 from .examples import EXAMPLES, WEATHER
 
+pytestmark = pytest.mark.sampled(keep=12)
+
 RELAXED = settings(
     max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.tiers import examples
 
 from smg_parsers import CallArguments, CallEnd, CallStart, MalformedCall, MalformedCalls, Parser, Piece
 from smg_parsers.base import LOOKAHEAD, NAME_LIMIT
@@ -133,6 +134,7 @@ class TestEveryFamilyWithJsonArguments:
             found = parse(family, EXAMPLES[family][1].replace(JSON_ARGUMENTS, nearly))
             assert not any(isinstance(piece, CallEnd) for piece in found), nearly
 
+    @pytest.mark.sampled(per=("family",))
     @pytest.mark.parametrize("family", WITH_JSON)
     @pytest.mark.parametrize("policy", ["text", "error"])
     def test_the_policy_for_malformed_calls_decides(self, family: str, policy: MalformedCalls) -> None:
@@ -283,7 +285,7 @@ class Careless:
         return begin + inner + (self.chance.choice(["", ",", " ,"]) if items else "") + self.gap() + end
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(300), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(chance=st.randoms(use_true_random=False), value=VALUES, places=st.lists(st.integers(0, 500), max_size=6))
 def test_a_value_written_carelessly_is_read_as_it_was_meant_through_any_split(
     chance: Random, value: Any, places: list[int]
@@ -297,7 +299,7 @@ def test_a_value_written_carelessly_is_read_as_it_was_meant_through_any_split(
         assert take(text, cut, lenient=True)[0] == whole
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(text=st.text(alphabet="{}[]\"':,\\/*ntu01.+-TN \n</c>", max_size=24))
 def test_any_text_is_read_alike_however_it_is_cut_and_what_is_complete_is_json(text: str) -> None:
     for options in ({}, {"lenient": True}, {"lenient": True, "closes": ("</c>",)}):

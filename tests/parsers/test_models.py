@@ -20,6 +20,7 @@ KNOWN = {model_id: family for model_id, family in IDS.items() if family in FAMIL
 UNKNOWN = [model_id for model_id, family in IDS.items() if family not in FAMILIES]
 
 
+@pytest.mark.sampled(keep=250)
 @pytest.mark.parametrize("model_id", KNOWN)
 def test_a_hugging_face_id_finds_its_family(model_id: str) -> None:
     assert explain(model_id).family.name == KNOWN[model_id]

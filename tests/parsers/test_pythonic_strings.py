@@ -24,6 +24,7 @@ STRINGS = {
 }
 
 
+@pytest.mark.sampled(per=("written",))
 @pytest.mark.parametrize("tools", [[WEATHER], None])
 @pytest.mark.parametrize("family", PYTHONIC)
 @pytest.mark.parametrize("written", STRINGS)

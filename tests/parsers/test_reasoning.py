@@ -9,6 +9,7 @@ from smg_parsers.reasoning import TURNS, left_at, left_open, marks_of
 ROWS = sorted(FAMILIES)
 
 
+@pytest.mark.sampled(per=("name",))
 @pytest.mark.parametrize("name", ROWS)
 @pytest.mark.parametrize("turn", [TURNS[0] + "\n", "an unknown template: "])
 def test_a_block_that_the_prompt_has_opened_is_known_by_its_marker_and_one_that_it_has_closed_is_over(

@@ -12,6 +12,8 @@ from smg_parsers.constraint_shapes import SHAPES
 
 from .splits import cuts, fixed_ids, outline, run
 
+pytestmark = pytest.mark.sampled(keep=24)
+
 ONE_BY_ONE = sorted(name for name, shape in SHAPES.items() if shape.body.open is not None and name != "sarashina")
 """Sarashina writes its arguments as one literal, which is read like JSON."""
 TOOL = {

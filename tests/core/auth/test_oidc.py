@@ -87,6 +87,32 @@ async def test_a_token_of_each_algorithm_says_whose_the_request_is(algorithm: st
     assert not found.grants.may("admin.keys")
 
 
+async def test_a_fetch_that_is_under_way_ends_when_the_gateway_stops() -> None:
+    ended, begun = asyncio.Event(), asyncio.Event()
+
+    class Silent:
+        """An issuer that never answers."""
+
+        async def keys(self) -> bytes:
+            begun.set()
+            try:
+                return await asyncio.Event().wait() and b""
+            finally:
+                ended.set()
+
+    async with issuing() as issuer:
+        silent: Any = Silent()
+        made = OidcAuthenticator(issuer.settings(), Roles(), clock=FakeClock(), longest=16384, documents=silent)
+        await made.stop()  # nothing is under way
+        starting = asyncio.create_task(made.start())
+        await begun.wait()
+        await made.stop()
+        with pytest.raises(asyncio.CancelledError):
+            await starting
+
+    assert ended.is_set()
+
+
 async def test_other_credentials_are_left_to_others() -> None:
     async with issuing() as issuer, door(issuer) as entered:
         assert await entered.caller("sk-an-api-key-of-the-gateway") is None

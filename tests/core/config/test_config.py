@@ -169,6 +169,7 @@ def test_a_variable_that_is_near_no_setting_is_somebody_elses(name: str) -> None
     assert resolved.warnings == (f"environment: {name}: no such setting; it is ignored",)
 
 
+@pytest.mark.sampled(keep=60)
 @pytest.mark.parametrize("setting", describe(), ids=lambda setting: setting.path)
 def test_a_misspelled_variable_is_told_its_neighbour_in_the_same_section(setting: Setting) -> None:
     name = setting.env + setting.env[-1]

@@ -253,6 +253,7 @@ PLANTED: tuple[Callable[[list[Event]], Iterator[Mutant]], ...] = (
 )
 
 
+@pytest.mark.sampled(per=("plant",))
 @pytest.mark.parametrize("plant", PLANTED, ids=[plant.__name__ for plant in PLANTED])
 @pytest.mark.parametrize("api", APIS)
 def test_every_planted_fault_of_a_stream_is_found(

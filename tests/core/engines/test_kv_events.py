@@ -282,6 +282,7 @@ changes = st.lists(
 )
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("dialect_name", PUBLISHING)
 @given(changes=changes, capacity=st.integers(2, 8))
 def test_what_a_cache_does_is_read_as_it_was_meant(dialect_name: str, changes: list, capacity: int) -> None:

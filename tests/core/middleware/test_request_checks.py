@@ -98,6 +98,7 @@ def values_of(hint: Any, deep: int = 0) -> st.SearchStrategy[Any]:
     return plain[hint]
 
 
+@pytest.mark.sampled(keep=8)
 @pytest.mark.parametrize("record", RECORDS, ids=lambda each: each.__name__)
 @settings(max_examples=20)
 @given(st.data())
@@ -251,6 +252,7 @@ OVER: dict[str, GenerationRequest] = {
 }
 
 
+@pytest.mark.sampled(keep=20)
 @pytest.mark.parametrize("name", OVER)
 def test_what_a_plugin_made_is_held_to_the_limits_of_clients(name: str) -> None:
     with pytest.raises(MiddlewareFault, match="over a limit"):
@@ -347,6 +349,7 @@ def laughing(times: int) -> Any:
     return found
 
 
+@pytest.mark.sampled(keep=3)
 @pytest.mark.parametrize(
     "changed",
     [

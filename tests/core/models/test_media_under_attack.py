@@ -245,6 +245,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.full
 @pytest.mark.timeout(900)  # a busy machine decodes twenty pictures in minutes
 @pytest.mark.parametrize("side", [2800, 3300])
 async def test_twenty_pictures_at_once_stay_within_the_budget(side: int, folder: Path, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from tests.tiers import examples
 
 from smg_core.processes.leader_election import LEADING, Leadership, ProcessWord
 from smg_core.processes.succession import Succession
@@ -150,5 +151,5 @@ class Processes(RuleBasedStateMachine):
             assert self.slots[number] == LEADING
 
 
-Processes.TestCase.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+Processes.TestCase.settings = settings(max_examples=examples(100), stateful_step_count=40, deadline=None)
 TestProcesses = pytest.mark.filterwarnings("error")(Processes.TestCase)

@@ -16,6 +16,7 @@ def test_there_are_no_more_connections_than_files_that_may_be_open(wanted: int, 
     assert connections_within(wanted, files, 256) == possible
 
 
+@pytest.mark.full
 @pytest.mark.anyio
 async def test_a_process_of_its_own_settles_what_was_loaded_and_one_that_is_shared_does_not() -> None:
     frozen = []

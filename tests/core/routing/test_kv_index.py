@@ -7,6 +7,7 @@ import attrs
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.tiers import examples
 
 from smg_core.engines.kv_events import (
     KvBlockMedium,
@@ -105,7 +106,7 @@ def remove(index: KvIndex, engines: Engines, place: CachePlace, prompt: Prompt, 
 
 
 @given(CHANGES, st.lists(PROMPTS, max_size=6))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_the_index_says_of_every_place_what_its_engine_holds_and_where(
     changes: list[tuple[str, CachePlace, Prompt, int, KvTier]], asked: list[Prompt]
 ) -> None:
@@ -127,7 +128,7 @@ def test_the_index_says_of_every_place_what_its_engine_holds_and_where(
 
 
 @given(CHANGES, st.integers(0, 6))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_an_index_without_room_says_that_it_knows_a_part_and_names_no_block_that_is_not_there(
     changes: list[tuple[str, CachePlace, Prompt, int, KvTier]], room: int
 ) -> None:

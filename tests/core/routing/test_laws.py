@@ -76,6 +76,8 @@ def test_a_policy_takes_a_candidate_and_no_other_and_with_the_same_chance_the_sa
         assert answer.rank is None or 0 <= answer.rank < answer.worker.rank_count
         assert len(answer.scores) in (0, len(workers))
         assert len(answer.matched) in (0, len(workers))
+        assert len(answer.bases) in (0, len(workers))
+        assert len(answer.stale) in (0, len(workers))
         assert 0 <= answer.cached <= max(request.tokens, 0)
         assert told(answer) == told(other.pick(workers, request))
         _happened(one, workers[0].name)
@@ -130,6 +132,7 @@ def test_several_gateways_that_do_not_see_each_other_do_not_all_begin_with_the_s
     assert max(taken.values()) <= 20
 
 
+@pytest.mark.sampled(keep=4)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_policy_copes_with_thousands_of_workers_and_ranks(name: str) -> None:
     workers = [attrs.evolve(each, rank_count=2) for each in fleet(2000)]
@@ -220,6 +223,22 @@ def test_a_policy_expects_nothing_in_a_cache_that_was_lost_and_all_in_that_of_an
         assert middle[0].cached > 200
         assert middle[1][0] == 0
     assert (after.cached, sum(after.matched)) == (0, 0)
+
+
+def test_what_is_known_of_a_worker_of_several_ranks_is_told_once_for_each_worker() -> None:
+    chosen = policy("cache_aware", rng=random.Random(1))
+    assert isinstance(chosen, Observing)
+    workers = [Seen("tells", rank_count=2), Seen("does not", rank_count=3)]
+    for rank in range(2):
+        chosen.kv_known("tells", rank, "all", salted=True)
+        chosen.kv_changed("tells", rank, [KvBlocksStored([*range(4)], PROMPT[:256], 64)], 1.0)
+    pick = chosen.pick(workers, asking(PROMPT, now=3.0))
+
+    assert (pick.worker.name, pick.cached, pick.basis) == ("tells", 256, "exact")
+    assert list(pick.matched) == [256, 0]
+    assert list(pick.bases) == ["exact", "approximate"]
+    assert [each is None for each in pick.stale] == [False, True]
+    assert len(pick.scores) == 2
 
 
 def test_what_was_sent_to_a_worker_is_not_kept_over_a_restart_of_the_gateway_once_its_cache_was_lost() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.tiers import examples
 
 from smg_core.routing.block_keys import TextKeys, TokenKeys, start_of
 from smg_core.routing.prefix_index import PrefixIndex
@@ -63,7 +64,7 @@ class Everything:
 
 
 @given(CHANGES, ASKED)
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_an_index_with_room_finds_what_one_finds_that_keeps_everything(
     changes: list[tuple[str, Asked, str]], asked: Asked
 ) -> None:
@@ -81,7 +82,7 @@ def test_an_index_with_room_finds_what_one_finds_that_keeps_everything(
 
 
 @given(CHANGES, st.lists(ASKED, max_size=5), st.integers(0, 6000), st.integers(0, 6))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_an_index_without_room_names_nobody_who_did_not_see_the_block(
     changes: list[tuple[str, Asked, str]], asked: list[Asked], budget: int, cache: int
 ) -> None:
@@ -142,6 +143,17 @@ def test_an_owner_is_not_named_for_what_its_own_cache_must_have_dropped() -> Non
     assert index.match(keys_of(([11] * 8, None, None))) == {"small": 4, "large": 4}
 
 
+@pytest.mark.parametrize("most", [6, 12, 60])
+def test_an_owner_is_named_for_all_that_its_own_cache_can_hold(most: int) -> None:
+    index = PrefixIndex[str](1 << 20)
+    index.limit("small", most)
+    asked = [keys_of(([number] * BLOCK, None, None)) for number in range(most)]
+    for keys in asked:
+        index.insert(keys, "small")
+
+    assert [index.match(keys) for keys in asked] == [{"small": 1}] * most
+
+
 @pytest.mark.parametrize("owners", [1, 64])
 def test_the_memory_of_an_index_stays_within_its_budget(owners: int) -> None:
     budget = 1 << 20
@@ -200,7 +212,7 @@ def test_no_more_tokens_are_looked_at_than_was_said() -> None:
 
 
 @given(st.lists(st.tuples(st.text("ab", max_size=12), st.integers(0, 1)), max_size=30), st.integers(0, 3000))
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_keys_of_texts_are_the_same_whether_they_were_kept_or_not(texts: list[tuple[str, int]], budget: int) -> None:
     keeping, anew = TextKeys(3, 9, budget), TextKeys(3, 9, 0)
     for text, start in texts:

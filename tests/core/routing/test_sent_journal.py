@@ -2,6 +2,7 @@
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.tiers import examples
 
 from smg_core.routing.sent_journal import SentRecord, sent_frame, sent_head, sent_journal_of, still_there
 
@@ -52,7 +53,7 @@ def test_a_file_that_was_cut_gives_the_frames_that_are_whole(
 
 
 @given(SECRETS, FRAMES, st.integers(0, 10_000), st.integers(1, 255))
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_a_byte_that_was_changed_is_never_taken_for_a_record(
     secret: int, frames: list[list[SentRecord]], at: int, change: int
 ) -> None:

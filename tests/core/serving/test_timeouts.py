@@ -54,6 +54,7 @@ def test_a_header_sets_its_own_time_out_and_no_other(header: str, name: str, str
     assert changed - {"hasty"} == {name}
 
 
+@pytest.mark.sampled(per=("text",))
 @pytest.mark.parametrize("header", HEADERS)
 @pytest.mark.parametrize(
     "text",

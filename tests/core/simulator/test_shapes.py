@@ -46,6 +46,7 @@ SCHEMAS = [
 ]  # fmt: skip
 
 
+@pytest.mark.sampled(per=("schema",), keep=2)
 @pytest.mark.parametrize("schema", SCHEMAS, ids=range(len(SCHEMAS)))
 @pytest.mark.parametrize("seed", range(5))
 def test_an_example_is_valid_for_its_schema(schema: dict, seed: int) -> None:
@@ -125,6 +126,7 @@ PATTERNS = [
 ]
 
 
+@pytest.mark.sampled(per=("pattern",), keep=2)
 @pytest.mark.parametrize("pattern", PATTERNS)
 @pytest.mark.parametrize("seed", range(5))
 def test_an_example_of_an_expression_matches_it(pattern: str, seed: int) -> None:

@@ -62,6 +62,7 @@ def footer(name: str) -> str:
     return rendered(name, END, continued=False).rpartition(END)[2]
 
 
+@pytest.mark.sampled(per=("name",), keep=4)
 @pytest.mark.parametrize("name", SOURCES)
 @pytest.mark.parametrize("text", TEXTS)
 def test_the_prompt_and_what_the_template_writes_behind_a_text_are_the_whole_conversation(name: str, text: str) -> None:

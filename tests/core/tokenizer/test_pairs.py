@@ -32,6 +32,7 @@ WORDS = {f"w{at}": at for at in range(20)} | dict(SPECIAL) | {"?": 104}
 TEXTS = st.lists(st.sampled_from(sorted(name for name in WORDS if name.startswith("w"))), max_size=6)
 
 
+@pytest.mark.sampled(keep=3)
 @pytest.mark.parametrize("rule", RULES)
 @given(first=TEXTS, second=TEXTS)
 def test_a_pair_has_the_ids_and_types_that_the_library_gives(rule, first, second):

@@ -118,6 +118,7 @@ def removed_by(name: str) -> list[str]:
     return sorted({literal for literal, _ in facts.changes.removed} | {" ", "\n", "</think>", "/think", "<think>"})
 
 
+@pytest.mark.sampled(keep=5)
 @pytest.mark.parametrize("name", SOURCES)
 def test_no_text_of_a_client_becomes_a_control_token_when_the_template_deletes_a_part_of_it(name: str) -> None:
     special = special_of(SOURCES[name])
@@ -349,6 +350,7 @@ OPENED = "{% if false %}{{ '<' }}{{ '[' }}{{ '</' }}{% endif %}"
 FIND = {"type": "object", "properties": {"zone": {"type": "string", "description": "Z"}}, "required": ["zone"]}
 
 
+@pytest.mark.sampled(keep=5)
 @pytest.mark.parametrize("name", SOURCES)
 def test_words_that_no_client_has_written_are_found_whatever_the_control_tokens_are(name: str) -> None:
     tokens = frozenset(f"{before}{word}{after}" for word in WORDS for before, after in ("<>", "[]", ("</", "_x>")))

@@ -121,6 +121,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.sampled(keep=4)
 @pytest.mark.parametrize("attack", FAULTS)
 async def test_an_attack_is_a_failure_of_the_plugin_and_of_nothing_else(house: House, attack: str) -> None:
     bad = await house.load(attack, name="bad", deadline_ms=1000 if attack == "spin" else 20_000)
@@ -138,6 +139,7 @@ async def test_an_attack_is_a_failure_of_the_plugin_and_of_nothing_else(house: H
     await given_back(bad)
 
 
+@pytest.mark.sampled(keep=3)
 @pytest.mark.parametrize("attack", FAULTS)
 async def test_an_open_plugin_that_attacks_is_left_out(house: House, attack: str) -> None:
     reports: list[Happened] = []
@@ -217,6 +219,7 @@ def test_the_hooks_that_answer_with_lists_or_texts_are_all_tried() -> None:
     assert {hook for hook, name in OURS.hooks.items() if OURS.functions[name].result is not None} == set(OVERSIZED)
 
 
+@pytest.mark.sampled(keep=6)
 @pytest.mark.parametrize(("hook", "what"), [(hook, what) for hook, whats in OVERSIZED.items() for what in whats])
 async def test_an_answer_beyond_its_bounds_is_refused_and_one_within_them_is_read(
     house: House, hook: str, what: str

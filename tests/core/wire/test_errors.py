@@ -20,6 +20,7 @@ def example(kind):
     return kind(*SPECIAL.get(kind, ("What happened.",)), **NAMED.get(kind, {}))
 
 
+@pytest.mark.sampled(per=("kind",))
 @pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)
 @pytest.mark.parametrize("encode", [openai_error, anthropic_error, gemini_error])
 def test_the_detail_is_never_shown(kind, encode):

@@ -5,6 +5,7 @@ from contextlib import nullcontext
 from typing import Any
 
 import attrs
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.shared import PATIENCE
@@ -59,6 +60,15 @@ def test_a_rank_and_a_worker_that_asked_for_a_rest_are_known_too() -> None:
     assert other.admitted((A, B), 1.0) == (A,)
     assert other.ranks_out("a", 2, 1.0) == (1,)
     assert other.admitted((A, B), 8.0) == (A, B)
+
+
+def test_other_settings_close_the_breakers_of_all_processes() -> None:
+    one, other = two()
+    trip(one)
+    before = other.admitted((A, B), 1.0)
+    one.adopt(attrs.evolve(SETTINGS, failures=5))
+
+    assert (before, other.admitted((A, B), 1.0)) == ((B,), (A, B))
 
 
 def test_both_processes_together_make_as_many_probes_as_one_would() -> None:
@@ -171,6 +181,7 @@ def probing(memory: Any, lock: Any, turns: int, started: Any, results: Any) -> N
     results.put(made)
 
 
+@pytest.mark.full
 def test_processes_that_probe_at_the_same_time_keep_to_one_budget() -> None:
     context = multiprocessing.get_context("spawn")
     memory, lock = context.RawArray("q", BreakerTable.size(8) // 8 + 1), process_lock()

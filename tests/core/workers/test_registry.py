@@ -3,7 +3,7 @@
 import pytest
 
 from smg_core.engines.base import EngineFacts
-from smg_core.errors import ModelNotFound, NoWorker
+from smg_core.errors import ModelNotFound, NoWorker, WorkerGone
 from smg_core.workers.registry import Registry
 from smg_core.workers.settings import WorkersConfig
 from smg_core.workers.worker import Worker, WorkerRole, WorkerSpec
@@ -154,6 +154,36 @@ def test_the_row_of_a_worker_that_is_gone_is_used_again_once_its_requests_have_e
 
     assert (first.row, second.row, third.row) == (0, 1, 0)
     assert third.in_flight == 0
+
+
+def test_of_the_rows_that_are_free_the_first_is_used() -> None:
+    registry = Registry()
+    gone = [registry.add(WorkerSpec(f"grpc://{name}:1", name=name)) for name in "abcdef"]
+    for worker in reversed(gone):
+        registry.signal(worker, "removed")
+
+    assert [registry.add(WorkerSpec(f"grpc://{name}:1", name=name)).row for name in "uvwxyz"] == [*range(6)]
+
+
+def test_what_failed_before_a_worker_was_away_counts_no_more_when_it_is_back() -> None:
+    registry = Registry()
+    worker = ready(registry, "a", "m")
+    for _ in range(100):
+        registry.breakers.ended("a", WorkerGone("gone"), 0.0)
+    before = registry.breakers.state("a")
+    registry.signal(worker, "failing", "no answer")
+    registry.signal(worker, "healthy")
+
+    assert (before, registry.breakers.state("a")) == ("open", "closed")
+
+
+def test_two_losses_of_a_worker_that_stays_ready_are_an_interval_of_health_checks_apart() -> None:
+    registry = Registry(settings=WorkersConfig(health_interval_s=5.0))
+    worker = ready(registry, "a", "m")
+
+    assert registry.lost_with(worker, 9.0, 10.0)
+    assert not registry.lost_with(worker, 10.5, 14.9)
+    assert registry.lost_with(worker, 10.5, 15.0)
 
 
 # ------------------------------------------------------------------------------------------------------- roles and kinds

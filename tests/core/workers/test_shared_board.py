@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from tests.tiers import examples
 
 from smg_core.machine.process_lock import process_lock
 from smg_core.operation.process_table import BoardMemory, SharedBoard, SharedNumbers
@@ -204,7 +205,7 @@ class Rows(RuleBasedStateMachine):
 
 
 TestRows = Rows.TestCase
-TestRows.settings = SMALL = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestRows.settings = SMALL = settings(max_examples=examples(60), stateful_step_count=30, deadline=None)
 
 
 class LocalRows(Rows):
@@ -244,6 +245,7 @@ def hold(shared: SharedNumbers, column: int, names: list[str], told: "Connection
         told.recv()
 
 
+@pytest.mark.full
 @pytest.mark.skipif(sys.platform != "linux", reason="a lock that a killed process gives up")
 @pytest.mark.timeout(300)
 def test_processes_that_claim_at_once_agree_on_every_row_and_one_that_is_killed_with_the_lock_stops_none() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.tiers import examples
 
 from smg_core.config.config import parse_file
 from smg_core.engines.connections.target import Tls
@@ -137,7 +138,7 @@ FIELDS = st.sampled_from([each for each in WorkerSpec.__slots__ if not each.star
 
 
 @given(st.one_of(VALUES, st.lists(st.dictionaries(FIELDS, VALUES, max_size=6), max_size=3)))
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 def test_any_content_is_read_or_refused_with_the_setting_named(content: object) -> None:
     try:
         said = [repr(each) for each in workers_of(json.loads(json.dumps(content)), read, MOST)]

@@ -55,7 +55,7 @@ def followed(events: list[Any]) -> InteractionGrammar:
     return grammar
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(streams(), st.sampled_from(REVISIONS), st.sampled_from(["auto", "none"]), st.data())
 def test_a_stream_keeps_the_grammar_and_says_what_the_whole_answer_says(
     events: list[Event], revision: Revision, summaries: str, data: Any
@@ -100,14 +100,14 @@ def test_a_stream_keeps_the_grammar_and_says_what_the_whole_answer_says(
         Interaction.model_validate(body)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(streams())
 def test_the_sdk_knows_every_event(events: list[Event]) -> None:
     for data in interaction_events(encoder(asked()).encode(events)):
         assert type(SSE.validate_json(data)).__name__ != "UnknownInteractionSSEEvent"
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.lists(streams(), min_size=1, max_size=4), st.sampled_from(REVISIONS), st.data())
 def test_every_event_is_kept_once_and_in_order_whatever_dies_in_between(
     runs: list[list[Event]], revision: Revision, data: Any

@@ -34,6 +34,7 @@ def at_once(family: str, text: str, in_reasoning: bool | None) -> tuple[str, lis
     return reasoning, list(zip(names, arguments, strict=True))
 
 
+@pytest.mark.sampled(per=("family",))
 @pytest.mark.parametrize("family", THINKING)
 @pytest.mark.parametrize("ends", [True, False])
 def test_two_steps_find_what_one_parser_finds(family: str, ends: bool) -> None:

@@ -84,6 +84,7 @@ def test_every_field_of_a_request_is_tried() -> None:
     assert OPTIONAL.keys() <= OUTER.keys() | SAMPLED.keys()
 
 
+@pytest.mark.sampled(per=("name",), keep=3)
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize(("name", "request_"), ASKED, ids=[name for name, _ in ASKED])
 def test_a_field_is_carried_or_refused_by_its_own_name(dialect: str, name: str, request_: EngineRequest) -> None:

@@ -48,6 +48,7 @@ async def reached(
     return engine, bench.transport(Target.parse(f"grpcs://127.0.0.1:{engine.port}", tls=tls))
 
 
+@pytest.mark.sampled(per=("kind",), keep=2)
 async def test_messages_arrive_whole_and_in_order(reached: tuple[PeerEngine, Transport]) -> None:
     receiver = Recorder()
     await reached[1].start(SERVE, order(count=2000, size=30), receiver)
@@ -99,6 +100,7 @@ async def test_a_hundred_streams_do_not_mix(transport: Transport) -> None:
         assert receiver.messages_seen == [f"{number}:".encode().ljust(size + 10, b".") for number in range(20)]
 
 
+@pytest.mark.sampled
 async def test_a_thousand_streams_are_open_at_once(transport: Transport, engine: PeerEngine) -> None:
     receivers = [Recorder() for _ in range(1000)]
     for receiver in receivers:
@@ -134,6 +136,7 @@ async def test_large_metadata_is_refused(transport: Transport) -> None:
         await transport.unary(ECHO, b"", metadata=[("x", "y" * 9000)])
 
 
+@pytest.mark.sampled(per=("code",))
 @pytest.mark.parametrize("code", [code for code in grpc.StatusCode if code is not grpc.StatusCode.OK])
 @pytest.mark.parametrize("count", [0, 3], ids=["before any message", "mid-stream"])
 async def test_every_status_becomes_its_error(transport: Transport, code: grpc.StatusCode, count: int) -> None:

@@ -78,6 +78,7 @@ def expected(change: CacheChange, layout: EventLayout) -> KvEvent:
     )
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @given(changes=st.lists(CHANGES, max_size=5), moment=st.floats(0, 1e10))
 def test_every_layout_is_read_as_what_was_meant(layout: EventLayout, changes: list[CacheChange], moment: float) -> None:

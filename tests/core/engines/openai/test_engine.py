@@ -340,6 +340,7 @@ async def test_a_call_that_is_cancelled_before_it_was_sent_never_reaches_the_ser
         assert not sink.over.is_set()
 
 
+@pytest.mark.full
 async def test_a_call_that_is_paused_holds_the_far_engine_back_and_loses_nothing() -> None:
     async with far(config=ENDLESS, gateway=TIGHT) as (house, engine):
         sink = Heard()

@@ -268,6 +268,7 @@ def text_of(events: list[Event]) -> str:
     return "".join([each.text for each in events if isinstance(each, TextDelta)])
 
 
+@pytest.mark.sampled(keep=10)
 @pytest.mark.parametrize("data", HELLOS.values(), ids=HELLOS)
 @given(cuts=cut_anywhere)
 def test_every_way_to_say_hello_is_understood(data: bytes, cuts: list[int]) -> None:
@@ -300,6 +301,7 @@ def test_every_way_to_call_a_tool_is_understood(data: bytes, cuts: list[int]) ->
     assert [each.reason for each in events if isinstance(each, Finished)] == ["tool_calls"]
 
 
+@pytest.mark.sampled(keep=4)
 @pytest.mark.parametrize("data", PARALLEL.values(), ids=PARALLEL)
 @given(cuts=cut_anywhere)
 def test_calls_at_once_are_told_apart_however_they_are_numbered(data: bytes, cuts: list[int]) -> None:
@@ -317,6 +319,7 @@ def test_calls_at_once_are_told_apart_however_they_are_numbered(data: bytes, cut
     assert all(each.valid for each in events if isinstance(each, ToolCallEnd))
 
 
+@pytest.mark.sampled(keep=5)
 @pytest.mark.parametrize(("data", "kind"), ERRORS.values(), ids=ERRORS)
 @given(cuts=cut_anywhere)
 def test_what_is_no_answer_is_an_error_whatever_its_status_was(
@@ -337,6 +340,7 @@ CORPUS = {
 }
 
 
+@pytest.mark.sampled(keep=20)
 @pytest.mark.parametrize("data", CORPUS.values(), ids=CORPUS)
 def test_a_stream_is_read_the_same_at_whichever_byte_it_is_cut(data: bytes) -> None:
     def outline(cuts: list[int]) -> tuple[str, list[Any], list[Any], str]:

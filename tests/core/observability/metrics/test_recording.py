@@ -199,6 +199,7 @@ class Looked:
         return getattr(self.moment, name)
 
 
+@pytest.mark.sampled(keep=6)
 @pytest.mark.parametrize("names", TABLES)
 @pytest.mark.parametrize("kind", SHAPES)
 @given(st.data())

@@ -166,7 +166,7 @@ plays = st.lists(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(
     kind=st.sampled_from(["stream", "whole"]),
     choices=st.sampled_from([1, 1, 1, 2, 3]),

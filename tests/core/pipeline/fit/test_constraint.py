@@ -35,6 +35,8 @@ from smg_core.tokenizer.base import EncodeReport
 from smg_core.tokens import TokenIds
 from smg_parsers.models import family
 
+pytestmark = pytest.mark.sampled(keep=24)
+
 TURN = "<|im_start|>assistant\n"
 ALL = frozenset({"json_schema", "json_object", "regex", "grammar", "structural_tag", "choice"})
 ABLE = EngineFacts("test", constraints=ALL)
@@ -115,6 +117,7 @@ def test_a_family_without_reasoning_has_the_format_as_its_constraint(name: str) 
     assert held(name) == PLAIN
 
 
+@pytest.mark.sampled(per=("name",))
 @pytest.mark.parametrize("name", OPENED)
 @pytest.mark.parametrize(("starts", "told"), [("after_reasoning", False), ("as_told", True)])
 def test_an_engine_that_waits_for_the_end_of_reasoning_is_sent_the_format_as_it_is(

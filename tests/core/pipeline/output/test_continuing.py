@@ -105,7 +105,7 @@ TEXTS = st.sampled_from(
 CUTS = st.lists(st.integers(0, 200), max_size=4)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(
     texts=st.lists(TEXTS, min_size=1, max_size=3),
     finish=st.sampled_from(["stop", "length"]),

@@ -259,6 +259,7 @@ def scored(ids: Sequence[int], size: int) -> list[EngineOutput]:
     return [EngineOutput(ids=ids[at : at + size], logprobs=rows[at : at + size]) for at in range(0, len(ids), size)]
 
 
+@pytest.mark.sampled(per=("name",))
 @pytest.mark.parametrize("name", REASONING)
 @pytest.mark.parametrize("again", [False, True], ids=["once", "with calls and a second text"])
 def test_each_logprob_beside_reasoning_comes_with_the_text_of_its_own_token_whatever_the_family(

@@ -113,6 +113,7 @@ SHARED = {
 }
 
 
+@pytest.mark.sampled(keep=3)
 @pytest.mark.parametrize("kind", sorted(GENERATORS))
 def test_a_generated_trace_shares_what_its_kind_says(kind: str) -> None:
     found = generated(kind, Load(requests=600, rate=10.0))

@@ -79,7 +79,7 @@ def names(frames: list[dict[str, typing.Any]]) -> list[str]:
     return [each["type"].removeprefix("response.") for each in frames]
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(streams(), st.sampled_from([None, "auto"]), st.booleans())
 def test_every_stream_keeps_the_grammar_and_says_what_the_whole_body_says(
     events: list[Event], summary: str | None, sealed: bool
@@ -98,7 +98,7 @@ def test_every_stream_keeps_the_grammar_and_says_what_the_whole_body_says(
     Response.model_validate(last)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(streams())
 def test_the_sdks_own_state_machine_takes_every_stream(events: list[Event]) -> None:
     state: ResponseStreamState[typing.Any] = ResponseStreamState(input_tools=omit, text_format=omit)

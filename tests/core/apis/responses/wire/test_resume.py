@@ -18,7 +18,7 @@ def encoder() -> ResponsesStreamEncoder:
     return ResponsesStreamEncoder(asked(background=True), 1700000000, lambda: 1700000009.5, sealed_by_us)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.lists(streams(), min_size=1, max_size=4), st.data())
 def test_every_event_is_kept_once_and_in_order_whatever_dies_in_between(runs: list[list[Event]], data: Any) -> None:
     """Each run but the last dies after some of its events; the next reads what is kept."""

@@ -180,13 +180,13 @@ def live(steps: list[tuple[Any, ...]], every: int) -> World:
 
 
 @given(st.lists(step, max_size=80), st.integers(1, 5))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_any_life_of_any_calls_is_legal_and_loses_nothing(steps: list[tuple[Any, ...]], every: int) -> None:
     live(steps, every)
 
 
 @given(st.integers(0, 2**32))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_long_lives_of_many_calls_are_legal_and_lose_nothing(seed: int) -> None:
     rng = random.Random(seed)
     names = rng.choices(list(MAKERS), [weight for weight, _ in MAKERS.values()], k=300)
@@ -196,7 +196,7 @@ def test_long_lives_of_many_calls_are_legal_and_lose_nothing(seed: int) -> None:
 
 
 @given(st.lists(st.integers(0, 60_000), min_size=1, max_size=8), st.sampled_from([1, 100, 65_535]))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 def test_every_request_gets_through_any_window(sizes: list[int], window: int) -> None:
     world = World()
     world.resize(window if window > 100 or sum(sizes) < 5_000 else 1_000)

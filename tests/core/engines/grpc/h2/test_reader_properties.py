@@ -22,6 +22,7 @@ from tests.core.engines.grpc.h2.wire import (
     message,
     prefixed,
 )
+from tests.tiers import examples
 
 from smg_core.engines.settings import EnginesConfig
 from smg_core.errors import SmgError
@@ -105,6 +106,7 @@ def test_the_recorded_conversation_says_something() -> None:
     assert answers
 
 
+@pytest.mark.full
 def test_every_two_way_split_of_the_bytes_gives_the_same_pushes() -> None:
     data, whole = recorded()
     for cut in range(len(data)):
@@ -117,7 +119,7 @@ def test_one_byte_a_read_gives_the_same_pushes() -> None:
 
 
 @given(seed=st.integers(0, 10**6), cuts=st.lists(st.integers(0, 5000), max_size=30))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_random_splits_of_random_conversations_give_the_same_pushes(seed: int, cuts: list[int]) -> None:
     data = conversation(seed, 60)
     edges = [0, *sorted(cut for cut in cuts if cut < len(data)), len(data)]
@@ -150,7 +152,7 @@ def survive(pieces: list[bytes]) -> None:
 
 
 @given(st.lists(st.binary(max_size=300), max_size=20))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_arbitrary_bytes_do_no_harm(pieces: list[bytes]) -> None:
     survive(pieces)
 
@@ -174,7 +176,7 @@ headers_like = st.builds(
 
 
 @given(st.lists(headers_like, max_size=40), st.booleans())
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 def test_arbitrary_frames_do_no_harm(frames: list[bytes], together: bool) -> None:
     survive([b"".join(frames)] if together else frames)
 
@@ -186,7 +188,7 @@ def test_arbitrary_frames_do_no_harm(frames: list[bytes], together: bool) -> Non
     ),
     step=st.integers(1, 4000),
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_damaged_conversations_do_no_harm(seed: int, edits: list[tuple[int, int, str]], step: int) -> None:
     data = bytearray(conversation(seed, 30))
     for at, value, how in edits:

@@ -391,6 +391,7 @@ async def drained(transport: H2Transport, server: RawServer, calls: int, how: st
     return Draining(link, writer, streams[-1])
 
 
+@pytest.mark.sampled(per=("end",))
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize(("how", "calls"), [("goaway", 1), ("goaway", 3), ("numbers", 2)])
 async def test_a_connection_that_drains_is_closed_with_its_last_call_however_that_ends(
