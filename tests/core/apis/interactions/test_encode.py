@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 from tests.core.apis.responses.responses_events import STARTED, USAGE, streams
+from tests.tiers import examples
 
 from smg_core.apis.interactions.answer_types import InteractionAnswer, InteractionEvent
 from smg_core.apis.interactions.decode import InteractionRequest, Revision, interaction_decoder

@@ -10,6 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.core.event_grammar import check
 from tests.core.pipeline.output.test_processor import ids_of, plan
+from tests.tiers import examples
 
 from smg_core.engines.base import EngineOutput
 from smg_core.errors import EngineFailed, WorkerGone

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.pipeline.output.test_processor import ids_of, plan, split, tokenizer
+from tests.tiers import examples
 
 from smg_core.engines.base import EngineFacts, EngineLogprob, EngineOutput, EngineRequest
 from smg_core.engines.constraint import Constraint

@@ -12,6 +12,7 @@ from openai._models import construct_type_unchecked
 from openai.lib.streaming.responses._responses import ResponseStreamState
 from openai.types.responses import Response, ResponseStreamEvent
 from tests.core.apis.responses.responses_events import STARTED, USAGE, streams
+from tests.tiers import examples
 
 from smg_core.apis.responses.wire.builder import _WRITERS
 from smg_core.apis.responses.wire.decode import ResponsesRequest, decode_responses

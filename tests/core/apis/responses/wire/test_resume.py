@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.core.apis.responses.responses_events import streams
 from tests.core.apis.responses.wire.test_encode import asked, sealed_by_us
+from tests.tiers import examples
 
 from smg_core.apis.responses.wire.encode import ResponsesStreamEncoder
 from smg_core.apis.responses.wire.grammar import check_stream

@@ -12,6 +12,7 @@ import h2.settings
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.core.engines.grpc.h2.wire import OK_HEAD, PATH, Sink, prefixed
+from tests.tiers import examples
 
 from smg_core.engines.grpc.h2.connection import Connection
 from smg_core.engines.grpc.h2.stream import H2Stream
