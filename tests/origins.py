@@ -5,7 +5,7 @@ from smg_core.apis.gemini import decode as gemini
 from smg_core.apis.interactions import decode as interactions
 from smg_core.apis.messages import decode as messages
 from smg_core.apis.responses.wire import decode as responses
-from smg_core.request import Origin
+from smg_core.origin import Origin
 
 __all__ = ["ORIGINS"]
 

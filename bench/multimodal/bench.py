@@ -46,8 +46,9 @@ import report  # noqa: E402
 from families import FAMILIES, opened, reference_processor  # noqa: E402
 
 from smg_multimodal.decode import decode_image  # noqa: E402
+from smg_multimodal.files import ModelFiles  # noqa: E402
 from smg_multimodal.prepare import Media, Preparer  # noqa: E402
-from smg_multimodal.registry import ModelFiles, family_of  # noqa: E402
+from smg_multimodal.registry import family_of  # noqa: E402
 
 SIZES = ((224, 224), (1280, 720), (3840, 2160))
 PAGE = ROOT / "docs" / "multimodal" / "performance.md"

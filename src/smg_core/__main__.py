@@ -1,4 +1,4 @@
-"""`python -m smg_core` is `smg-gateway`."""
+"""`python -m smg_core` is `smg-gateway` (edge)."""
 
 from smg_core.cli import main
 

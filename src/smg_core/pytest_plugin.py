@@ -1,4 +1,4 @@
-"""The pytest plugin: fixtures made of smg_core.testing, which is imported when one is used.
+"""The pytest plugin (edge): fixtures made of smg_core.testing, which is imported when one is used.
 
 - `smg_simulator`: makes engines; `async with smg_simulator("Hello") as engine:` in an async test (any async plugin),
   `with smg_simulator.in_thread("Hello") as engine:` in one without an event loop
@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Unpack
 import pytest
 
 if TYPE_CHECKING:
-    from smg_core.testing import EngineSettings, FakeClock, Reply, ScriptedEngine
+    from smg_core.simulator.replies import Reply
+    from smg_core.testing import EngineSettings, FakeClock, ScriptedEngine
 
 
 __all__ = ["EngineFactory", "smg_clock", "smg_simulator"]

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from smg_multimodal.errors import UnsupportedModel as UnsupportedModel
     from smg_multimodal.expand import Expanded as Expanded
     from smg_multimodal.expand import ReadyItem as ReadyItem
+    from smg_multimodal.files import ModelFiles as ModelFiles
     from smg_multimodal.packaging import for_items as for_items
     from smg_multimodal.packaging import for_sglang as for_sglang
     from smg_multimodal.packaging import for_tokenspeed as for_tokenspeed
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from smg_multimodal.prepare import Media as Media
     from smg_multimodal.prepare import Prepared as Prepared
     from smg_multimodal.prepare import Preparer as Preparer
-    from smg_multimodal.registry import ModelFiles as ModelFiles
     from smg_multimodal.registry import family_of as family_of
     from smg_multimodal.types import ItemFeatures as ItemFeatures
     from smg_multimodal.types import Modality as Modality
@@ -62,7 +62,8 @@ _PLACES = {
     "expand": ("Expanded", "ReadyItem"),
     "packaging": ("for_items", "for_sglang", "for_tokenspeed", "for_trtllm", "for_vllm"),
     "prepare": ("Detail", "Media", "Prepared", "Preparer"),
-    "registry": ("ModelFiles", "family_of"),
+    "files": ("ModelFiles",),
+    "registry": ("family_of",),
     "types": ("ItemFeatures", "Modality", "Placeholder", "Size", "Span"),
 }
 _MODULE_OF = {name: module for module, names in _PLACES.items() for name in names}

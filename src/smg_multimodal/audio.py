@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from smg_multimodal.errors import BadRecording, MediaTooLarge
-from smg_multimodal.keys import RECORDING_CLASS, ProcessorClass, positive_number, refused, settled
+from smg_multimodal.key_kinds import refused
+from smg_multimodal.keys import RECORDING_CLASS, ProcessorClass, positive_number, settled
 from smg_multimodal.types import Array, Float32, Float64, ItemFeatures, Modality, Size
 from smg_multimodal.walks import MOST_STEPS, StepCount
 

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from smg_multimodal.internvl import InternVlProcessor
-from smg_multimodal.key_kinds import MOST_TILES
-from smg_multimodal.keys import ProcessorClass, fixed_size, positive_number, refused, settled
+from smg_multimodal.key_kinds import MOST_TILES, refused
+from smg_multimodal.keys import ProcessorClass, fixed_size, positive_number, settled
 from smg_multimodal.resample import BICUBIC, resample_of
 from smg_multimodal.transforms import CLIP_MEAN, CLIP_STD, fused_normalizer, normalizer_of
 from smg_multimodal.types import Size

@@ -13,11 +13,12 @@ import numpy as np
 from PIL import Image
 
 from smg_multimodal.collate import joined
+from smg_multimodal.filters import Filter
 from smg_multimodal.internvl import nearest_grid
-from smg_multimodal.key_kinds import MOST_TILES
-from smg_multimodal.keys import ProcessorClass, fixed_size, positive_number, refused, settled
+from smg_multimodal.key_kinds import MOST_TILES, refused
+from smg_multimodal.keys import ProcessorClass, fixed_size, positive_number, settled
 from smg_multimodal.passes import Colour
-from smg_multimodal.resample import BICUBIC, Filter, on_canvas, resample_of, resize
+from smg_multimodal.resample import BICUBIC, on_canvas, resample_of, resize
 from smg_multimodal.transforms import HALF, Normalizer, divided_normalizer, normalizer_of, write_tiles
 from smg_multimodal.types import Array, Bytes8, ItemFeatures, Size
 

@@ -17,7 +17,7 @@ from smg_multimodal.pdf import DocumentLimits
 from smg_multimodal.places import Places
 from smg_multimodal.workers import DecoderProcesses
 
-__all__ = ["DocumentLimits", "DocumentReader", "TextMemory"]
+__all__ = ["DocumentReader", "TextMemory"]
 
 _HASHED_HERE = 256 * 1024
 """Files up to this length are hashed on the event loop: a fraction of a millisecond."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import ClassVar
 from urllib.parse import unquote, urlsplit
 
-from smg_egress import FetchTarget, UrlRules, is_public
+from smg_egress import UrlRules
 from smg_egress.escapes import unescaped
 from smg_multimodal.errors import BadMedia, MediaForbidden, MediaTooLarge
 
@@ -22,7 +22,7 @@ try:
 except ImportError:  # the accelerator is optional
     import base64  # type: ignore[no-redef]
 
-__all__ = ["EgressRules", "FetchTarget", "base64_bytes", "data_url", "is_bare_base64", "is_public", "site_of"]
+__all__ = ["EgressRules", "base64_bytes", "data_url", "is_bare_base64", "site_of"]
 
 
 @dataclass(frozen=True, slots=True)

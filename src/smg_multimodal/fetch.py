@@ -1,4 +1,4 @@
-"""Bringing media here: the package's one way out to the network and the file system, and its threads.
+"""Bringing media here (edge): the package's one way out to the network and the file system, and its threads.
 
 An edge: it waits, resolves names and opens sockets. Above: applications. Below: `egress` judges every address, `guarded` asks
 one, `budget` says whose turn it is, `prepare` processes what arrives. Redirects begin again from the judgement. Sizes, times and
@@ -18,20 +18,22 @@ from typing import TypeVar
 
 import httpx
 
+from smg_egress.resolving import Resolver, resolve_host
+from smg_egress.rules import FetchTarget
 from smg_multimodal.budget import ByteCount, Claim
 from smg_multimodal.content import digest_of
 from smg_multimodal.costs import Cost, cost_of_measuring
 from smg_multimodal.decoders import Decoders
-from smg_multimodal.egress import EgressRules, FetchTarget, base64_bytes, data_url, is_bare_base64, site_of
+from smg_multimodal.egress import EgressRules, base64_bytes, data_url, is_bare_base64, site_of
 from smg_multimodal.errors import MediaBusy, MediaForbidden, MediaTooLarge, MediaUnavailable
 from smg_multimodal.expand import ReadyItem
-from smg_multimodal.guarded import GuardedConnection, Resolver, answer_body, guarded_answer, resolve_host
+from smg_multimodal.guarded import GuardedConnection, answer_body, guarded_answer
 from smg_multimodal.places import Places
 from smg_multimodal.prepare import Detail, Media, Prepared, Preparer
 from smg_multimodal.types import Modality
 from smg_multimodal.walks import LongWalk
 
-__all__ = ["ByteCount", "FetchLimits", "Fetcher", "MediaLoader", "Source", "together"]
+__all__ = ["FetchLimits", "Fetcher", "MediaLoader", "Source", "together"]
 
 Result = TypeVar("Result")
 

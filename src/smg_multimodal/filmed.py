@@ -15,7 +15,8 @@ from smg_multimodal.files import ModelFiles
 from smg_multimodal.frames import FrameProcessor, counted
 from smg_multimodal.gemma4 import Gemma4Processor
 from smg_multimodal.idefics import Idefics3Processor
-from smg_multimodal.keys import VIDEO_CLASS, ProcessorClass, fixed_size, positive_number, refused, settled
+from smg_multimodal.key_kinds import refused
+from smg_multimodal.keys import VIDEO_CLASS, ProcessorClass, fixed_size, positive_number, settled
 from smg_multimodal.llava import SquareProcessor
 from smg_multimodal.modalities import ClipProcessor, Modal
 from smg_multimodal.prompts import PromptRule, PromptTokenizer, repeat_rule, timed_video_rule, token

@@ -13,8 +13,9 @@ import numpy as np
 from PIL import Image
 
 from smg_multimodal.collate import joined
+from smg_multimodal.filters import Filter
 from smg_multimodal.keys import ProcessorClass, fixed_size, settled
-from smg_multimodal.resample import BILINEAR, Filter, resample_of, resize
+from smg_multimodal.resample import BILINEAR, resample_of, resize
 from smg_multimodal.transforms import HALF, Normalizer, normalizer_of, write_tiles
 from smg_multimodal.types import Array, Box, ItemFeatures, Size
 

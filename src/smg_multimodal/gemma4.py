@@ -14,8 +14,9 @@ from PIL import Image
 
 from smg_multimodal.collate import joined
 from smg_multimodal.errors import BadMedia
+from smg_multimodal.filters import Filter
 from smg_multimodal.keys import ProcessorClass, settled
-from smg_multimodal.resample import BICUBIC, Filter, resample_of, resize
+from smg_multimodal.resample import BICUBIC, resample_of, resize
 from smg_multimodal.transforms import Normalizer, fused_normalizer, normalizer_of, write_interleaved_patches
 from smg_multimodal.types import Array, ItemFeatures, Size
 

@@ -14,7 +14,8 @@ import numpy as np
 
 from smg_multimodal.audio import check_samples
 from smg_multimodal.errors import BadRecording
-from smg_multimodal.keys import RECORDING_CLASS, ProcessorClass, positive_number, refused, settled
+from smg_multimodal.key_kinds import refused
+from smg_multimodal.keys import RECORDING_CLASS, ProcessorClass, positive_number, settled
 from smg_multimodal.modalities import Modal, of_recordings
 from smg_multimodal.prompts import audio_rule
 from smg_multimodal.types import Array, Batched, Float32, Float64, ItemFeatures, Modality, Size

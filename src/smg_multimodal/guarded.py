@@ -15,11 +15,11 @@ from io import BytesIO
 
 import httpx
 
-from smg_egress.resolving import Resolver, resolve_host
-from smg_multimodal.egress import EgressRules, FetchTarget
+from smg_egress.rules import FetchTarget
+from smg_multimodal.egress import EgressRules
 from smg_multimodal.errors import MediaTooLarge, MediaUnavailable
 
-__all__ = ["GuardedConnection", "Resolver", "answer_body", "guarded_answer", "resolve_host"]
+__all__ = ["GuardedConnection", "answer_body", "guarded_answer"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,10 @@ import numpy as np
 from PIL import Image
 
 from smg_multimodal.collate import joined
-from smg_multimodal.keys import ProcessorClass, refused, settled
-from smg_multimodal.resample import LANCZOS, Filter, resample_of, resize
+from smg_multimodal.filters import Filter
+from smg_multimodal.key_kinds import refused
+from smg_multimodal.keys import ProcessorClass, settled
+from smg_multimodal.resample import LANCZOS, resample_of, resize
 from smg_multimodal.transforms import HALF, Normalizer, normalizer_of, write_tiles
 from smg_multimodal.types import Array, ItemFeatures, Size
 

@@ -14,8 +14,10 @@ import numpy as np
 from PIL import Image
 
 from smg_multimodal.collate import joined
-from smg_multimodal.keys import RESIZE, ProcessorClass, fixed_size, refused, settled
-from smg_multimodal.resample import LANCZOS, Filter, resample_of, resize
+from smg_multimodal.filters import Filter
+from smg_multimodal.key_kinds import refused
+from smg_multimodal.keys import RESIZE, ProcessorClass, fixed_size, settled
+from smg_multimodal.resample import LANCZOS, resample_of, resize
 from smg_multimodal.transforms import CLIP_MEAN, CLIP_STD, Normalizer, fused_normalizer, means_of, normalizer_of
 from smg_multimodal.types import Array, Float32, ItemFeatures, Size
 

@@ -13,9 +13,10 @@ import numpy as np
 from PIL import Image
 
 from smg_multimodal.collate import joined
-from smg_multimodal.key_kinds import MOST_TILES
-from smg_multimodal.keys import RESIZE, ProcessorClass, fixed_size, positive_number, refused, settled
-from smg_multimodal.resample import BICUBIC, Filter, resample_of, resize
+from smg_multimodal.filters import Filter
+from smg_multimodal.key_kinds import MOST_TILES, refused
+from smg_multimodal.keys import RESIZE, ProcessorClass, fixed_size, positive_number, settled
+from smg_multimodal.resample import BICUBIC, resample_of, resize
 from smg_multimodal.transforms import (
     CLIP_MEAN,
     CLIP_STD,

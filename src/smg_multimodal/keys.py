@@ -24,7 +24,6 @@ __all__ = [
     "ProcessorClass",
     "fixed_size",
     "positive_number",
-    "refused",
     "settled",
 ]
 

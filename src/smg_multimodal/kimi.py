@@ -13,8 +13,10 @@ import numpy as np
 from PIL import Image
 
 from smg_multimodal.collate import joined
-from smg_multimodal.keys import RESIZE, ProcessorClass, refused, settled
-from smg_multimodal.resample import BICUBIC, Filter, on_canvas, resample_of, resize
+from smg_multimodal.filters import Filter
+from smg_multimodal.key_kinds import refused
+from smg_multimodal.keys import RESIZE, ProcessorClass, settled
+from smg_multimodal.resample import BICUBIC, on_canvas, resample_of, resize
 from smg_multimodal.transforms import HALF, Normalizer, fused_normalizer, normalizer_of, write_patches
 from smg_multimodal.types import Array, ItemFeatures, Size
 

@@ -14,8 +14,9 @@ from PIL import Image
 
 from smg_multimodal.collate import joined
 from smg_multimodal.errors import BadMedia
+from smg_multimodal.filters import Filter
 from smg_multimodal.keys import RESIZE, ProcessorClass, settled
-from smg_multimodal.resample import BICUBIC, Filter, on_canvas, resample_of, resize
+from smg_multimodal.resample import BICUBIC, on_canvas, resample_of, resize
 from smg_multimodal.transforms import CLIP_MEAN, CLIP_STD, Normalizer, normalizer_of, write_patches
 from smg_multimodal.types import Array, ItemFeatures, Size
 

@@ -14,10 +14,11 @@ from PIL import Image
 
 from smg_multimodal.collate import joined
 from smg_multimodal.errors import BadMedia
+from smg_multimodal.filters import Filter
 from smg_multimodal.internvl import nearest_grid
-from smg_multimodal.key_kinds import MOST_TILES
-from smg_multimodal.keys import ProcessorClass, positive_number, refused, settled
-from smg_multimodal.resample import BILINEAR, Filter, resample_of, resize
+from smg_multimodal.key_kinds import MOST_TILES, refused
+from smg_multimodal.keys import ProcessorClass, positive_number, settled
+from smg_multimodal.resample import BILINEAR, resample_of, resize
 from smg_multimodal.transforms import HALF, Normalizer, fused_normalizer, normalizer_of, write_interleaved_patches
 from smg_multimodal.types import Array, Bytes8, ItemFeatures, Size
 

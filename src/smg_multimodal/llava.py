@@ -14,8 +14,10 @@ import numpy as np
 from PIL import Image
 
 from smg_multimodal.collate import joined, padded
-from smg_multimodal.keys import ProcessorClass, fixed_size, refused, settled
-from smg_multimodal.resample import BICUBIC, Filter, centre_crop, on_canvas, resample_of, resize
+from smg_multimodal.filters import Filter
+from smg_multimodal.key_kinds import refused
+from smg_multimodal.keys import ProcessorClass, fixed_size, settled
+from smg_multimodal.resample import BICUBIC, centre_crop, on_canvas, resample_of, resize
 from smg_multimodal.transforms import CLIP_MEAN, CLIP_STD, HALF, Normalizer, means_of, normalizer_of, write_tiles
 from smg_multimodal.types import Array, Bytes8, ItemFeatures, Size
 

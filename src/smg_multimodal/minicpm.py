@@ -15,8 +15,9 @@ from PIL import Image
 
 from smg_multimodal.collate import joined, padded
 from smg_multimodal.errors import UnsupportedModel
+from smg_multimodal.filters import Filter
 from smg_multimodal.keys import ProcessorClass, settled
-from smg_multimodal.resample import BICUBIC, Filter, resample_of, resize
+from smg_multimodal.resample import BICUBIC, resample_of, resize
 from smg_multimodal.transforms import HALF, Normalizer, normalizer_of, write_columns
 from smg_multimodal.types import Array, Bytes8, ItemFeatures, Size
 

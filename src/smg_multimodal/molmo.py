@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from smg_multimodal.collate import joined
-from smg_multimodal.keys import ProcessorClass, fixed_size, refused, settled
+from smg_multimodal.key_kinds import refused
+from smg_multimodal.keys import ProcessorClass, fixed_size, settled
 from smg_multimodal.transforms import HALF, Normalizer, fused_normalizer, normalizer_of
 from smg_multimodal.types import Array, Bytes8, Float32, ItemFeatures, Size
 

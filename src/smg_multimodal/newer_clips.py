@@ -14,7 +14,8 @@ from PIL import Image
 from smg_multimodal.errors import BadClip
 from smg_multimodal.files import ModelFiles
 from smg_multimodal.glm5 import canvas_of, content_of, on_black_canvas
-from smg_multimodal.keys import VIDEO_CLASS, ProcessorClass, positive_number, refused, settled
+from smg_multimodal.key_kinds import refused
+from smg_multimodal.keys import VIDEO_CLASS, ProcessorClass, positive_number, settled
 from smg_multimodal.modalities import Modal
 from smg_multimodal.muse import nearest_blocks
 from smg_multimodal.patch_variants import write_pixel_by_pixel

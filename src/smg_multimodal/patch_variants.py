@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from smg_multimodal.keys import RESIZE, ProcessorClass, positive_number, refused, settled
+from smg_multimodal.key_kinds import refused
+from smg_multimodal.keys import RESIZE, ProcessorClass, positive_number, settled
 from smg_multimodal.patches import HunyuanProcessor
 from smg_multimodal.qwen import PatchImageProcessor
 from smg_multimodal.resample import BICUBIC, resample_of

@@ -17,8 +17,10 @@ from PIL import Image
 
 from smg_multimodal.collate import joined, padded
 from smg_multimodal.errors import BadMedia
-from smg_multimodal.keys import RESIZE, ProcessorClass, fixed_size, refused, settled
-from smg_multimodal.resample import BILINEAR, Filter, on_canvas, resample_of, resize
+from smg_multimodal.filters import Filter
+from smg_multimodal.key_kinds import refused
+from smg_multimodal.keys import RESIZE, ProcessorClass, fixed_size, settled
+from smg_multimodal.resample import BILINEAR, on_canvas, resample_of, resize
 from smg_multimodal.transforms import (
     CLIP_MEAN,
     CLIP_STD,

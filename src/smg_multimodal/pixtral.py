@@ -14,9 +14,10 @@ from PIL import Image
 
 from smg_multimodal.collate import joined, padded
 from smg_multimodal.errors import BadMedia
-from smg_multimodal.key_kinds import is_whole
-from smg_multimodal.keys import ProcessorClass, refused, settled
-from smg_multimodal.resample import BICUBIC, Filter, resample_of, resize
+from smg_multimodal.filters import Filter
+from smg_multimodal.key_kinds import is_whole, refused
+from smg_multimodal.keys import ProcessorClass, settled
+from smg_multimodal.resample import BICUBIC, resample_of, resize
 from smg_multimodal.transforms import CLIP_MEAN, CLIP_STD, Normalizer, normalizer_of, write_tiles
 from smg_multimodal.types import Array, ItemFeatures, Size
 

@@ -22,11 +22,12 @@ from smg_multimodal.decode import ImageLimits, picture_header
 from smg_multimodal.errors import BadMedia, MediaTooLarge, UnsupportedModel
 from smg_multimodal.expand import Expanded, ReadyItem, expand
 from smg_multimodal.fast_decode import prove_decoders
+from smg_multimodal.files import ModelFiles
 from smg_multimodal.media_family import MediaFamily
 from smg_multimodal.modalities import ClipProcessor, RecordingProcessor
 from smg_multimodal.prompts import PromptRule, PromptTokenizer
 from smg_multimodal.reader import MediaReader, PlainReader, needs_library
-from smg_multimodal.registry import ModelFiles, family_of
+from smg_multimodal.registry import family_of
 from smg_multimodal.sounds import RecordingFacts
 from smg_multimodal.types import Array, ImageProcessor, ItemFeatures, Modality, Size
 from smg_multimodal.walks import MOST_STEPS

@@ -15,8 +15,10 @@ from PIL import Image
 
 from smg_multimodal.collate import joined
 from smg_multimodal.errors import BadMedia
-from smg_multimodal.keys import ProcessorClass, refused, settled
-from smg_multimodal.resample import BICUBIC, Filter, resample_of, resize
+from smg_multimodal.filters import Filter
+from smg_multimodal.key_kinds import refused
+from smg_multimodal.keys import ProcessorClass, settled
+from smg_multimodal.resample import BICUBIC, resample_of, resize
 from smg_multimodal.transforms import (
     CLIP_MEAN,
     CLIP_STD,

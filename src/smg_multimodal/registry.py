@@ -36,7 +36,7 @@ from smg_multimodal.prompts import PromptRule, PromptTokenizer, token
 from smg_multimodal.rows_of_2026 import ROWS_OF_2026
 from smg_multimodal.types import Batched, Flat, Layout, Modality
 
-__all__ = ["FAMILIES", "ModelFiles", "family_of"]
+__all__ = ["FAMILIES", "family_of"]
 
 
 _CROPPED: Mapping[str, Layout] = {

@@ -25,7 +25,6 @@ __all__ = [
     "BICUBIC",
     "BILINEAR",
     "LANCZOS",
-    "Filter",
     "PassOrder",
     "centre_crop",
     "on_canvas",

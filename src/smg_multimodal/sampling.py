@@ -13,7 +13,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from smg_multimodal.errors import BadClip
-from smg_multimodal.keys import positive_number, refused
+from smg_multimodal.key_kinds import refused
+from smg_multimodal.keys import positive_number
 
 __all__ = [
     "ByLength",

@@ -14,8 +14,9 @@ from PIL import Image
 
 from smg_multimodal.collate import joined
 from smg_multimodal.errors import BadMedia
+from smg_multimodal.filters import Filter
 from smg_multimodal.keys import ProcessorClass, fixed_size, positive_number, settled
-from smg_multimodal.resample import BILINEAR, Filter, resample_of, resize
+from smg_multimodal.resample import BILINEAR, resample_of, resize
 from smg_multimodal.transforms import CLIP_MEAN, CLIP_STD, Normalizer, fused_normalizer, normalizer_of, write_tiles
 from smg_multimodal.types import Array, Bytes8, ItemFeatures, Size
 

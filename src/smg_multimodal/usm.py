@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from smg_multimodal.audio import WHISPER_ONLY
 from smg_multimodal.errors import BadRecording
-from smg_multimodal.keys import RECORDING_CLASS, ProcessorClass, positive_number, refused, settled
+from smg_multimodal.key_kinds import refused
+from smg_multimodal.keys import RECORDING_CLASS, ProcessorClass, positive_number, settled
 from smg_multimodal.modalities import Modal, of_recordings
 from smg_multimodal.prompts import GEMMA_3N, GEMMA_4, PromptRule, PromptTokenizer, enclosed_rule
 from smg_multimodal.types import Array, Batched, Float32, ItemFeatures, Modality, Size

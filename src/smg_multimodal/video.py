@@ -15,10 +15,12 @@ import numpy as np
 from PIL import Image
 
 from smg_multimodal.errors import BadClip
+from smg_multimodal.filters import Filter
 from smg_multimodal.frames import of_one_size
-from smg_multimodal.keys import VIDEO_CLASS, ProcessorClass, positive_number, refused, settled
+from smg_multimodal.key_kinds import refused
+from smg_multimodal.keys import VIDEO_CLASS, ProcessorClass, positive_number, settled
 from smg_multimodal.qwen import fit_area, fit_volume
-from smg_multimodal.resample import BICUBIC, Filter, resample_of, resize
+from smg_multimodal.resample import BICUBIC, resample_of, resize
 from smg_multimodal.sampling import ByLength, BySecond, EvenRounded, FrameSampling, WholeGroups, count_or_rate
 from smg_multimodal.transforms import (
     CLIP_MEAN,

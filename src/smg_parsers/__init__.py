@@ -42,11 +42,11 @@ from smg_parsers.base import (
     UnknownTools,
     merge,
 )
-from smg_parsers.families import FAMILIES
 from smg_parsers.family import Family
 from smg_parsers.models import FamilyChoice, explain, reasoning_open, register
 from smg_parsers.parser import Parser
 from smg_parsers.reasoning import Thinking
+from smg_parsers.table import FAMILIES
 
 __all__ = [
     "FAMILIES",

@@ -32,16 +32,7 @@ from .constraint_forms import (
 from .constraint_shapes import SHAPES, Shape
 from .free_text import parameters
 
-__all__ = [
-    "KINDS",
-    "SHAPES",
-    "ConstraintError",
-    "ConstraintKind",
-    "ConstraintUnsupported",
-    "FamilyConstraint",
-    "constrain",
-    "constrain_response",
-]
+__all__ = ["KINDS", "ConstraintKind", "FamilyConstraint", "constrain", "constrain_response"]
 
 ConstraintKind = Literal["json_schema", "regex", "ebnf", "structural_tag"]
 KINDS: frozenset[str] = frozenset({"json_schema", "regex", "ebnf", "structural_tag"})

@@ -10,7 +10,8 @@ import pytest
 from tests.gateway.conftest import House, in_process
 
 from smg_core import Config
-from smg_core.apis.status.front_page import NAMED, curl, front_page
+from smg_core.apis.status.front_page import NAMED, front_page
+from smg_core.apis.status.routes import curl
 from smg_core.auth.settings import AuthConfig
 from smg_core.operation.startup_log import announce
 

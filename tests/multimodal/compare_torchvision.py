@@ -39,7 +39,8 @@ from pictures import EVERY_FORMAT, Picture, encoded, pictures
 
 from smg_multimodal.decode import decode_image
 from smg_multimodal.errors import BadMedia
-from smg_multimodal.registry import ModelFiles, family_of
+from smg_multimodal.files import ModelFiles
+from smg_multimodal.registry import family_of
 
 EXACT = {
     "image_grid_thw",

@@ -14,8 +14,9 @@ from clip_variations import FILMED, Filmed, films, variations
 from written import assert_tensors, written_references
 
 from smg_multimodal.errors import BadMedia, UnsupportedModel
+from smg_multimodal.files import ModelFiles
 from smg_multimodal.modalities import ClipProcessor
-from smg_multimodal.registry import FAMILIES, ModelFiles, family_of
+from smg_multimodal.registry import FAMILIES, family_of
 from smg_multimodal.types import ItemFeatures, Modality, Size
 from smg_multimodal.video import qwen2_video
 

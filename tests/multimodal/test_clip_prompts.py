@@ -16,9 +16,10 @@ from vocabulary import TestVocabulary
 
 from smg_multimodal.errors import BadClip, UnsupportedModel
 from smg_multimodal.expand import ReadyItem, expand
+from smg_multimodal.files import ModelFiles
 from smg_multimodal.modalities import ClipProcessor
 from smg_multimodal.prompts_of_clips import in_words
-from smg_multimodal.registry import ModelFiles, family_of
+from smg_multimodal.registry import family_of
 from smg_multimodal.types import ItemFeatures, Modality, Size
 
 WORDS = TestVocabulary()

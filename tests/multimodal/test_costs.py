@@ -15,9 +15,10 @@ from tests.tiers import examples
 
 from smg_multimodal.costs import TensorBound, cost_of_recording
 from smg_multimodal.errors import BadMedia, MediaTooLarge
+from smg_multimodal.files import ModelFiles
 from smg_multimodal.prepare import Detail, Media, Preparer
 from smg_multimodal.registry import FAMILIES as ROWS
-from smg_multimodal.registry import ModelFiles, family_of
+from smg_multimodal.registry import family_of
 from smg_multimodal.sounds import RecordingFacts
 from smg_multimodal.types import ImageProcessor, Modality, Size
 

@@ -14,9 +14,9 @@ from smg_multimodal.decode import ImageLimits
 from smg_multimodal.decoders import Decoders
 from smg_multimodal.egress import EgressRules
 from smg_multimodal.fetch import Fetcher, MediaLoader, Source
+from smg_multimodal.files import ModelFiles
 from smg_multimodal.prepare import Preparer
 from smg_multimodal.reader import PlainReader
-from smg_multimodal.registry import ModelFiles
 
 
 def picture(shade: int) -> bytes:

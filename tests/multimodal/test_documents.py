@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from tests.pdf_files import bomb, hoard, locked, pdf, scan
 from tests.shared import PATIENCE
 
-from smg_multimodal.documents import DocumentLimits, DocumentReader, TextMemory
+from smg_multimodal.documents import DocumentReader, TextMemory
 from smg_multimodal.errors import MediaBusy, MediaError, MediaTooLarge
-from smg_multimodal.pdf import pdf_text
+from smg_multimodal.pdf import DocumentLimits, pdf_text
 from smg_multimodal.workers import DecoderProcesses
 
 LIMITS = DocumentLimits()

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from smg_core.wire.documents import inline_text
 from smg_egress.escapes import unescaped
+from smg_egress.rules import is_public
 from smg_multimodal import egress
-from smg_multimodal.egress import EgressRules, base64_bytes, data_url, is_bare_base64, is_public, site_of
+from smg_multimodal.egress import EgressRules, base64_bytes, data_url, is_bare_base64, site_of
 from smg_multimodal.errors import BadMedia, MediaForbidden, MediaTooLarge
 
 ANY_HTTP = EgressRules(schemes=frozenset({"http", "https"}), ports=frozenset({80, 443, 8080}))

@@ -19,11 +19,11 @@ from smg_core.simulator.tensor_names import TAKEN, check_names
 from smg_multimodal.audio import wave_of_pcm16
 from smg_multimodal.engine_names import SGLANG, VLLM, TensorNames
 from smg_multimodal.errors import UnsupportedModel
+from smg_multimodal.files import ModelFiles
 from smg_multimodal.media_family import MediaFamily
 from smg_multimodal.packaging import _NOT_FOR_VLLM, for_sglang, for_vllm
 from smg_multimodal.prepare import Media, Prepared, Preparer
 from smg_multimodal.registry import FAMILIES as ROWS
-from smg_multimodal.registry import ModelFiles
 from smg_multimodal.types import Modality
 
 WORDS = TestVocabulary()

@@ -11,11 +11,12 @@ from transformers.models.auto.processing_auto import PROCESSOR_MAPPING_NAMES
 import smg_multimodal
 from smg_multimodal.costs import TensorBound
 from smg_multimodal.errors import BadMedia, UnsupportedModel
+from smg_multimodal.files import ModelFiles
 from smg_multimodal.keys import ProcessorClass
 from smg_multimodal.llava import SquareProcessor
 from smg_multimodal.pipelines import PIPELINES, class_of
 from smg_multimodal.registry import FAMILIES as ROWS
-from smg_multimodal.registry import ModelFiles, family_of
+from smg_multimodal.registry import family_of
 from smg_multimodal.types import Size
 
 NO_CHAT = {

@@ -22,16 +22,17 @@ from PIL import Image
 from tests.peers import listening
 from tests.shared import PATIENCE
 
+from smg_egress.resolving import resolve_host
 from smg_multimodal.budget import ByteCount
 from smg_multimodal.costs import Cost
 from smg_multimodal.decoders import Decoders
 from smg_multimodal.egress import EgressRules
 from smg_multimodal.errors import BadMedia, MediaBusy, MediaError, MediaForbidden, MediaTooLarge, MediaUnavailable
 from smg_multimodal.expand import ReadyItem
-from smg_multimodal.fetch import Fetcher, FetchLimits, MediaLoader, Source, resolve_host
+from smg_multimodal.fetch import Fetcher, FetchLimits, MediaLoader, Source
+from smg_multimodal.files import ModelFiles
 from smg_multimodal.guarded import answer_body
 from smg_multimodal.prepare import Detail, Media, Preparer
-from smg_multimodal.registry import ModelFiles
 
 pytestmark = pytest.mark.anyio
 

@@ -16,7 +16,8 @@ from written import assert_tensors, written_references
 
 from smg_multimodal.decode import decode_image
 from smg_multimodal.errors import BadMedia
-from smg_multimodal.registry import ModelFiles, family_of
+from smg_multimodal.files import ModelFiles
+from smg_multimodal.registry import family_of
 from smg_multimodal.types import ImageProcessor, ItemFeatures
 
 PIL_FAMILIES = [family for family in FAMILIES.values() if family.reference or family.published]

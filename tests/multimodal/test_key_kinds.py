@@ -9,9 +9,10 @@ from test_keys import OF_EACH_CLASS
 from variations import keys_of, small_pictures
 
 from smg_multimodal.errors import BadMedia, UnsupportedModel
+from smg_multimodal.files import ModelFiles
 from smg_multimodal.key_kinds import _KINDS, FLAGS, MOST_TILES
 from smg_multimodal.keys import ProcessorClass, settled
-from smg_multimodal.registry import ModelFiles, family_of
+from smg_multimodal.registry import family_of
 
 STRANGE: tuple[Any, ...] = ("112", "x", True, 0, -5, float("nan"), float("inf"), {"height": 0}, ["a"], [[1]])
 SIZES = ("size", "crop_size")

@@ -17,7 +17,8 @@ from variations import Change, small_pictures, variations
 from written import assert_tensors, written_references
 
 from smg_multimodal.errors import BadMedia, UnsupportedModel
-from smg_multimodal.registry import ModelFiles, family_of
+from smg_multimodal.files import ModelFiles
+from smg_multimodal.registry import family_of
 
 PIL_FAMILIES = [family for family in FAMILIES.values() if family.reference]
 OF_EACH_CLASS = list({family.reference: family for family in reversed(PIL_FAMILIES)}.values())  # its first family

@@ -10,7 +10,8 @@ from transformers.models.auto.processing_auto import PROCESSOR_MAPPING_NAMES
 from transformers.models.auto.video_processing_auto import VIDEO_PROCESSOR_MAPPING_NAMES
 
 from smg_multimodal.errors import UnknownFamily, UnsupportedModel
-from smg_multimodal.registry import FAMILIES, ModelFiles, family_of
+from smg_multimodal.files import ModelFiles
+from smg_multimodal.registry import FAMILIES, family_of
 
 SEE_OR_HEAR = {
     *IMAGE_PROCESSOR_MAPPING_NAMES,

@@ -20,10 +20,11 @@ from vocabulary import TestVocabulary
 import smg_multimodal
 from smg_multimodal.engine_names import VLLM, named_for_engine
 from smg_multimodal.errors import BadMedia, MediaTooLarge, PlaceholderMismatch, UnsupportedModel
+from smg_multimodal.files import ModelFiles
 from smg_multimodal.packaging import for_items, for_sglang, for_tokenspeed, for_trtllm, for_vllm, wire_tensor
 from smg_multimodal.prepare import Detail, Media, Prepared, Preparer
 from smg_multimodal.registry import FAMILIES as ROWS
-from smg_multimodal.registry import ModelFiles, family_of
+from smg_multimodal.registry import family_of
 from smg_multimodal.types import Modality
 
 WORDS = TestVocabulary()

@@ -22,8 +22,9 @@ from PIL import Image
 from vocabulary import SPECIAL, TestVocabulary
 
 from smg_multimodal.decode import decode_image
+from smg_multimodal.files import ModelFiles
 from smg_multimodal.prompts import PromptRule, timed_video_rule
-from smg_multimodal.registry import ModelFiles, family_of
+from smg_multimodal.registry import family_of
 from smg_multimodal.types import ItemFeatures, Modality, Size
 
 WORDS = TestVocabulary()

@@ -9,7 +9,8 @@ from published import PUBLISHED, Published
 from variations import small_pictures
 
 from smg_multimodal.errors import UnsupportedModel
-from smg_multimodal.registry import ModelFiles, family_of
+from smg_multimodal.files import ModelFiles
+from smg_multimodal.registry import family_of
 from smg_multimodal.types import Size
 
 COMPARED = [each for each in PUBLISHED if each.reference]

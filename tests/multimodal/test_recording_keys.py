@@ -16,7 +16,8 @@ from recording_variations import RECORDED, Change, Recorded, sounds, variations
 from written import written_references
 
 from smg_multimodal.errors import MediaError, UnsupportedModel
-from smg_multimodal.registry import FAMILIES, ModelFiles, family_of
+from smg_multimodal.files import ModelFiles
+from smg_multimodal.registry import FAMILIES, family_of
 from smg_multimodal.types import ItemFeatures, Modality
 
 Tensors = dict[str, np.ndarray[Any, Any]]

@@ -16,10 +16,11 @@ from transformers import WhisperFeatureExtractor
 from vocabulary import SPECIAL, TestVocabulary
 
 from smg_multimodal.errors import BadMedia, MediaTooLarge, UnsupportedModel
+from smg_multimodal.files import ModelFiles
 from smg_multimodal.modalities import QWEN3_ASR_AUDIO, ULTRAVOX_AUDIO, VOXTRAL_AUDIO, Modal
 from smg_multimodal.packaging import for_items, for_vllm
 from smg_multimodal.prepare import Media, Prepared, Preparer
-from smg_multimodal.registry import ModelFiles, family_of
+from smg_multimodal.registry import family_of
 from smg_multimodal.speech import qwen3_asr_recordings, ultravox_recordings, voxtral_recordings
 from smg_multimodal.types import ItemFeatures, Modality, Size
 

@@ -16,8 +16,9 @@ from variations import small_pictures
 from written import assert_tensors, written_references
 
 from smg_multimodal import kernel, resample
+from smg_multimodal.files import ModelFiles
 from smg_multimodal.filters import TorchFilter
-from smg_multimodal.registry import ModelFiles, family_of
+from smg_multimodal.registry import family_of
 from smg_multimodal.resample import BICUBIC, BILINEAR, LANCZOS, resize
 from smg_multimodal.types import Bytes8, Size
 

@@ -19,9 +19,9 @@ from smg_multimodal.clips import animation_facts
 from smg_multimodal.decode import ImageLimits, picture_header
 from smg_multimodal.errors import MediaError, MediaTooLarge
 from smg_multimodal.fetch import Fetcher, MediaLoader
+from smg_multimodal.files import ModelFiles
 from smg_multimodal.formats import FORMATS
 from smg_multimodal.prepare import Media, Preparer
-from smg_multimodal.registry import ModelFiles
 from smg_multimodal.types import Modality
 from smg_multimodal.walks import MOST_STEPS, LongWalk, StepCount
 

@@ -57,7 +57,7 @@ class Background:
         self._services = services
         self._apis: dict[str, AnyBackgroundApi] = {}
         self._settings = services.live.config.responses
-        self._timeouts = CurrentTimeouts(services)
+        self._timeouts = CurrentTimeouts(services.live, services.models)
         self._observer = observer_of(services)
         self._owner = services.ids("run_")
         self._runs: dict[Key, asyncio.Task[bool]] = {}

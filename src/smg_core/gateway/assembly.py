@@ -12,6 +12,8 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Self, TypedDict, TypeVar
 
+import attrs
+
 from smg_core.apis.rows import ALL
 from smg_core.auth.base import Authenticator
 from smg_core.channel.base import Channel
@@ -44,6 +46,7 @@ from smg_core.plugins.registry import Plugins
 from smg_core.request import Caller
 from smg_core.routing.base import Policy, RequestEnded
 from smg_core.routing.decisions import Decisions
+from smg_core.routing.policies import Policies
 from smg_core.serving.admission import Admission, compat_of
 from smg_core.serving.live import Live
 from smg_core.serving.model_lookup import ModelLookup
@@ -67,6 +70,18 @@ T = TypeVar("T")
 
 READY_S = 60.0
 """Seconds that a program waits for a worker which says nothing else."""
+
+
+@attrs.frozen
+class _World:
+    """What a gateway is given of the world: time, ids, chance, who is told, and the channel to its other processes."""
+
+    clock: Clock
+    ids: IdSource
+    rng: random.Random
+    observer: Observer
+    channel: Channel
+    call_later: CallLater
 
 
 class GatewayArguments(TypedDict, total=False):
@@ -119,46 +134,17 @@ class Assembly:
         call_later: CallLater | None = None,
         apis: Sequence[ApiSpec] = ALL,
     ) -> None:
-        settings = config or Config()
-        clock, call_later = clock or SystemClock(), call_later or loop_call_later
-        ids, rng, observer = ids or random_ids(), rng or random.Random(), observer or SilentObserver()
-        channel = channel or LocalChannel(settings.channel)
-        faults, failures = logs_of(settings, clock)
-        self.apis, table = tuple(apis), table_of(apis)
-        models: dict[str, ServedModel] = {}
-        live = Live(settings, models)
-        registry = registry_of(lambda: live.config, board, rng, clock)
-        lookup = ModelLookup(models, live, registry)
-        plugins = Plugins(
-            settings, channel, clock, call_later, observer, lookup.names_of, ids, self._apart, table.permissions
+        settings, rng = config or Config(), rng or random.Random()
+        world = _World(
+            clock or SystemClock(),
+            ids or random_ids(),
+            rng,
+            observer or SilentObserver(),
+            channel or LocalChannel(settings.channel),
+            call_later or loop_call_later,
         )
-        self.services = Services(
-            clock=clock,
-            ids=ids,
-            rng=rng,
-            call_later=call_later,
-            channel=channel,
-            observer=observer,
-            faults=faults,
-            failures=failures,
-            tracing=tracing_of(settings, clock, observer, table.operations),
-            registry=registry,
-            models=models,
-            lookup=lookup,
-            admission=self._admission(settings),
-            policies=policies_of(settings.routing, policy, rng),
-            decisions=Decisions(settings.routing.decisions, settings.routing.decision_bytes),
-            plugins=plugins,
-            leading=Leading(),
-            side_tasks=SideTasks(faults),
-            request_ids=RequestIds(live),
-            compat=compat_of(settings),
-            apis=table,
-            live=live,
-            life=Life(),
-            running=Running(),
-        )
-        self.services.side_tasks.one_of(Plugins, lambda: plugins)
+        self.apis = tuple(apis)
+        self.services = self._services(settings, policies_of(settings.routing, policy, rng), world, board)
         self._folder = Path(tokenizer) if tokenizer is not None else _own_folder(settings)
         self._given_policy = policy
         self._specs = [*(given_spec(each) for each in workers), *specs_of(settings.workers)]
@@ -169,6 +155,55 @@ class Assembly:
         self._history, self._history_hooks, self._identity = history, history_hooks, identity
         self._stack = AsyncExitStack()
         self._changing = asyncio.Lock()  # held while it starts and while it stops
+
+    def _services(self, config: Config, policies: Policies, world: "_World", board: Board | None) -> Services:
+        """Make what the handlers work with, and what of it runs beside the requests."""
+        clock, observer = world.clock, world.observer
+        faults, failures = logs_of(config, clock)
+        table = table_of(self.apis)
+        models: dict[str, ServedModel] = {}
+        live = Live(config, models)
+        registry = registry_of(lambda: live.config, board, world.rng, clock)
+        lookup = ModelLookup(models, live, registry)
+        plugins = Plugins(
+            config,
+            world.channel,
+            clock,
+            world.call_later,
+            observer,
+            lookup.names_of,
+            world.ids,
+            self._apart,
+            table.permissions,
+        )
+        side_tasks = SideTasks(faults)
+        side_tasks.one_of(Plugins, lambda: plugins)
+        return Services(
+            clock=clock,
+            ids=world.ids,
+            rng=world.rng,
+            call_later=world.call_later,
+            channel=world.channel,
+            observer=observer,
+            faults=faults,
+            failures=failures,
+            tracing=tracing_of(config, clock, observer, table.operations),
+            registry=registry,
+            models=models,
+            lookup=lookup,
+            admission=self._admission(config),
+            policies=policies,
+            decisions=Decisions(config.routing.decisions, config.routing.decision_bytes),
+            plugins=plugins,
+            leading=Leading(),
+            side_tasks=side_tasks,
+            request_ids=RequestIds(live),
+            compat=compat_of(config),
+            apis=table,
+            live=live,
+            life=Life(),
+            running=Running(),
+        )
 
     def _admission(self, config: Config) -> Admission:
         limits = config.limits

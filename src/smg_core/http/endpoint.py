@@ -1,4 +1,4 @@
-"""The target of a route: a handler, and what is checked before it is called.
+"""The target of a route (edge): a handler, and what is checked before it is called.
 
 `app.app` has a table of routes with these as targets; handlers are coroutines of other modules. Decides nothing.
 """

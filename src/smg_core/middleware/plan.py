@@ -1,4 +1,4 @@
-"""The plugins of a gateway, in order, and which of them an exchange meets.
+"""The plugins of a gateway, in order, and which of them an exchange meets (edge).
 
 Decides that by route, tenant and kind. Above: `server`, `storing`. Below: `chain`, which runs those of one exchange.
 """

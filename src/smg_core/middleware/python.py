@@ -1,4 +1,4 @@
-"""Plugins in Python: the class that they are derived from, and how the source of an entry becomes a middleware.
+"""Plugins in Python (edge): the class that they are derived from, and how the source of an entry becomes a middleware.
 
 A source is MODULE:ATTRIBUTE, or the name of an entry point of the group `smg.plugins`. Above: plugins.registry. Below: `base`,
 `entries`, `asgi`.

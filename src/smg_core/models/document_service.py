@@ -11,9 +11,11 @@ from smg_core.http.settings import DocumentsConfig, MediaConfig
 from smg_core.models.fetching import fetching_rules, trusted
 from smg_core.models.media_errors import of_the_request
 from smg_core.pipeline.prompt.media import MediaItem
-from smg_multimodal.documents import DocumentLimits, DocumentReader
+from smg_multimodal.budget import ByteCount
+from smg_multimodal.documents import DocumentReader
 from smg_multimodal.errors import MediaTooLarge
-from smg_multimodal.fetch import ByteCount, Fetcher, FetchLimits, together
+from smg_multimodal.fetch import Fetcher, FetchLimits, together
+from smg_multimodal.pdf import DocumentLimits
 
 __all__ = ["GatewayDocuments"]
 

@@ -29,8 +29,8 @@ from smg_multimodal.decode import ImageLimits
 from smg_multimodal.decoders import Decoders
 from smg_multimodal.errors import MediaError, UnknownFamily, UnsupportedModel
 from smg_multimodal.fetch import Fetcher, FetchLimits
+from smg_multimodal.files import ModelFiles
 from smg_multimodal.prepare import Preparer
-from smg_multimodal.registry import ModelFiles
 
 __all__ = ["GatewayMedia", "decoder_threads"]
 

@@ -6,7 +6,7 @@ Runs beside the server, as one task in one of the processes. Above: processes.se
 
 import logging
 
-from smg_core.apis.status.front_page import curl
+from smg_core.apis.status.routes import curl
 from smg_core.models.sealing_keys import DRAWN
 from smg_core.serving.lifecycle import Lifecycle
 

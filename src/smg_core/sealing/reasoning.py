@@ -17,7 +17,8 @@ from msgspec.structs import replace
 
 from smg_core.errors import SealBroken
 from smg_core.events import DroppedReasoning
-from smg_core.request import SEALS_DIGEST, SEALS_INCLUDED, GenerationRequest, Message, Part, Reasoning, has_trait
+from smg_core.origin import SEALS_DIGEST, SEALS_INCLUDED
+from smg_core.request import GenerationRequest, Message, Part, Reasoning, has_trait
 from smg_core.sealing.sealer import SealContext, Sealer
 
 __all__ = ["ReasoningSeals", "sealed_bytes"]

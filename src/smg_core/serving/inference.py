@@ -51,7 +51,7 @@ class Inference(Generic[D]):
         self._detach = detach
         self._hosted = hosted_kinds(services.live.config.mcp, api.name)
         timeouts = services.live.config.timeouts
-        self._rules = CurrentTimeouts(services)
+        self._rules = CurrentTimeouts(services.live, services.models)
         self._keep_alive = StreamKeepAlive(services.call_later, timeouts.silence_s, timeouts.commit_s)
         self._observer = observer_of(services)
         self._shadows = services.side_tasks.one_of(Shadows, lambda: Shadows(services))

@@ -1,4 +1,5 @@
-"""What starts, drains and ends a gateway, as the app and the operators' doors see it: a role. Above: app, operation, admin."""
+"""What starts, drains and ends a gateway, as the app and the operators' doors see it (edge): a role. Above: app, operation,
+admin."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol

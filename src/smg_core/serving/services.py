@@ -1,4 +1,5 @@
-"""What the handlers of a gateway work with: one frozen record of services, and boxes for what changes while the gateway runs.
+"""What the handlers of a gateway work with (edge): one frozen record of services, and boxes for what changes while the gateway
+runs.
 
 `live` are the settings of now, `life` says whether the gateway is started, `running` has what exists only while it is. Made by
 the assembly (`gateway.assembly`). Above: every handler. Below: the rooms whose objects these are.

@@ -1,4 +1,4 @@
-"""The row of a public API: all that other parts of the gateway know of it, in one record.
+"""The row of a public API (edge): all that other parts of the gateway know of it, in one record.
 
 `apis.ALL` lists the rows; `table_of` makes of them what is handed to the rooms that need it. Pure. Above: every API, the
 assembly. Below: the route table, the services.

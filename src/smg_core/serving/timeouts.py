@@ -16,7 +16,7 @@ from smg_core.pipeline.flow.timeouts import Timeouts
 from smg_core.pipeline.prompt.served import ServedAs, ServedModel, as_named
 from smg_core.pipeline.settings import TimeoutsConfig
 from smg_core.request import GenerationRequest
-from smg_core.serving.services import Services
+from smg_core.serving.live import Live
 
 __all__ = ["HEADERS", "CurrentTimeouts", "TimeoutRules"]
 
@@ -92,18 +92,18 @@ class TimeoutRules:
 class CurrentTimeouts:
     """The rules of a gateway by its settings as they are now, which can change while it runs."""
 
-    def __init__(self, services: Services) -> None:
-        self._services = services
+    def __init__(self, live: Live, models: Mapping[str, ServedModel]) -> None:
+        self._live, self._models = live, models
         self._made = self._make()
 
     def _make(self) -> tuple[TimeoutsConfig, ModelConfig, TimeoutRules]:
-        config = self._services.live.config
-        rules = TimeoutRules(config.timeouts, self._services.models, config.model.served_as)
+        config = self._live.config
+        rules = TimeoutRules(config.timeouts, self._models, config.model.served_as)
         return config.timeouts, config.model, rules
 
     def of(self, request: GenerationRequest, headers: Mapping[str, str]) -> Timeouts:
         """The time-outs of `request`, as `TimeoutRules.of` has them."""
-        config = self._services.live.config
+        config = self._live.config
         if self._made[0] is not config.timeouts or self._made[1] is not config.model:
             self._made = self._make()
         return self._made[2].of(request, headers)

@@ -1,4 +1,4 @@
-"""`python -m smg_core.simulator`: the embedded engine alone, on a port. `smg-gateway simulate` is the same with every
+"""`python -m smg_core.simulator` (edge): the embedded engine alone, on a port. `smg-gateway simulate` is the same with every
 option."""
 
 import argparse

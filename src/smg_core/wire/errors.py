@@ -3,25 +3,31 @@
 The status and the names of an error are decided by its class (`smg_core.errors`). An envelope has the error's message and never
 its detail. The functions of the signature `(error, request_id, locate) -> bytes` are `ErrorEncoder`s: given `locate`, they
 replace a path in `GenerationRequest` by the API's own field, both in the param and in the message that quotes it. Pure. Above:
-the server and the encoders. Below: smg_core.errors, error_texts.
+the server and the encoders. Below: smg_core.errors.
+
+Clients parse some texts: Claude Code shortens its history when it reads that of Messages for a prompt that is too long, and
+asks for fewer tokens when it reads the one for an answer that would not fit; Codex reads its pause before the next try from
+"try again in 2s".
 """
 
 import math
 import re
 
-from smg_core.errors import AuthenticationFailed, PromptTooLong, SmgError
+from smg_core.errors import AuthenticationFailed, PromptTooLong, RateLimited, SealBroken, SmgError
 from smg_core.json_types import JsonObject
 from smg_core.wire.base import Locate
 from smg_core.wire.decoding import brief
-from smg_core.wire.error_texts import anthropic_text, gemini_text
 from smg_core.wire.json_text import encode_object
 
 __all__ = [
     "anthropic_error",
     "anthropic_status",
+    "anthropic_text",
     "cohere_error",
     "error_headers",
     "gemini_error",
+    "gemini_text",
+    "in_stream_text",
     "openai_error",
     "responses_error",
 ]
@@ -136,3 +142,44 @@ def _retry_seconds(seconds: float) -> int:
 def _retry_milliseconds(seconds: float) -> int:
     """Milliseconds, for clients that prefer this header; at least 1, since they ignore 0."""
     return max(1, math.ceil(min(seconds, _LONGEST_RETRY) * 1000))
+
+
+def anthropic_text(error: SmgError) -> str:
+    """The message in Messages."""
+    if isinstance(error, PromptTooLong):
+        return _anthropic_overflow(error)
+    if isinstance(error, SealBroken):
+        return "Invalid `signature` in `thinking` block"
+    return error.message
+
+
+def _anthropic_overflow(error: PromptTooLong) -> str:
+    if error.prompt_alone:
+        # An answer has one token at least, so the longest prompt is one shorter than the context.
+        return f"prompt is too long: {error.prompt_tokens} tokens > {error.context_length - 1} maximum"
+    return (
+        f"input length and `max_tokens` exceed context limit: {error.prompt_tokens} + {error.requested} > "
+        f"{error.context_length}, decrease input length or `max_tokens` and try again"
+    )
+
+
+def gemini_text(error: SmgError) -> str:
+    """The message in generateContent and Interactions."""
+    if not isinstance(error, PromptTooLong):
+        return error.message
+    if error.prompt_alone:
+        return (
+            f"The input token count ({error.prompt_tokens}) exceeds the maximum number of tokens allowed "
+            f"({error.context_length - 1})."
+        )
+    return (
+        f"The input token count ({error.prompt_tokens}) and the requested output ({error.requested}) exceed the maximum "
+        f"number of tokens allowed ({error.context_length})."
+    )
+
+
+def in_stream_text(error: SmgError) -> str:
+    """The message in Responses after its stream has begun, when no header can carry `retry_after` any more."""
+    if isinstance(error, RateLimited) and error.retry_after is not None:
+        return f"{error.message} Please try again in {max(1, math.ceil(error.retry_after))}s."
+    return error.message

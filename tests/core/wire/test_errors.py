@@ -6,8 +6,7 @@ import pytest
 from openai.types.shared import ErrorObject
 
 from smg_core import errors
-from smg_core.wire.error_texts import anthropic_text, gemini_text
-from smg_core.wire.errors import anthropic_error, error_headers, gemini_error, openai_error
+from smg_core.wire.errors import anthropic_error, anthropic_text, error_headers, gemini_error, gemini_text, openai_error
 
 SPECIAL = {errors.PromptTooLong: (10, 5, 12), errors.ModelNotFound: ("m",), errors.SealBroken: ("tampered",)}
 SPECIAL |= {errors.StoreFailed: ("full", "disk"), errors.InputTooLong: (10, 5)}

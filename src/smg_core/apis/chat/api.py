@@ -1,4 +1,4 @@
-"""The row of the Chat Completions API."""
+"""The row of the Chat Completions API (edge)."""
 
 from smg_core.apis.chat.answer_types import ChatCompletion, ChatCompletionChunk
 from smg_core.apis.chat.decode import ChatRequest, decode_chat

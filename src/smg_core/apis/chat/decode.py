@@ -23,17 +23,8 @@ from smg_core.apis.chat.tools import read_response_format, read_tool_choice, rea
 from smg_core.apis.chat.types import SUPPORTED_VALUES, ChatBody
 from smg_core.errors import InvalidRequest, UnsupportedParameter
 from smg_core.json_types import Json
-from smg_core.request import (
-    KEEPS_BUDGET,
-    TELLS_BUDGET,
-    AskedCall,
-    GenerationRequest,
-    HostedTool,
-    Origin,
-    ReasoningSettings,
-    Sampling,
-    Tool,
-)
+from smg_core.origin import KEEPS_BUDGET, TELLS_BUDGET, Origin
+from smg_core.request import AskedCall, GenerationRequest, HostedTool, ReasoningSettings, Sampling, Tool
 from smg_core.wire.base import Incoming
 from smg_core.wire.decoding import WireDecoder, check_depth, too_many
 from smg_core.wire.fields import read_metadata, read_template_arguments

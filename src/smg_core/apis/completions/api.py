@@ -1,4 +1,4 @@
-"""The row of the Completions API."""
+"""The row of the Completions API (edge)."""
 
 from smg_core.apis.completions.answer_types import Completion, CompletionChunk
 from smg_core.apis.completions.decode import CompletionRequest, decode_completion

@@ -14,7 +14,8 @@ from msgspec import Struct
 from smg_core.apis.chat.tools import read_response_format
 from smg_core.apis.completions.types import CompletionBody
 from smg_core.errors import InvalidRequest, UnsupportedParameter
-from smg_core.request import GenerationRequest, Origin, Sampling
+from smg_core.origin import Origin
+from smg_core.request import GenerationRequest, Sampling
 from smg_core.wire.answer_size import answer_size
 from smg_core.wire.base import Incoming
 from smg_core.wire.decoding import WireDecoder, too_many

@@ -21,7 +21,8 @@ from smg_core.apis.gemini.types import CountContentBody, GenerateBody, Generatio
 from smg_core.apis.google.places import part_place, tool_place
 from smg_core.apis.google.proto_json import ProtoJsonDecoder
 from smg_core.errors import InvalidRequest, NotFound, UnsupportedParameter
-from smg_core.request import KEEPS_BUDGET, GenerationRequest, JsonFormat, Origin, ReasoningSettings, Sampling
+from smg_core.origin import KEEPS_BUDGET, Origin
+from smg_core.request import GenerationRequest, JsonFormat, ReasoningSettings, Sampling
 from smg_core.wire.base import Incoming
 from smg_core.wire.decoding import too_many
 from smg_core.wire.sampling import most_choices, read_stop, read_top_k, read_top_p

@@ -23,15 +23,8 @@ from smg_core.apis.interactions.tools import read_interaction_choice, read_inter
 from smg_core.apis.interactions.types import InteractionBody, InteractionConfig
 from smg_core.errors import InvalidRequest, NotFound, UnsupportedParameter
 from smg_core.json_types import JsonObject
-from smg_core.request import (
-    GenerationRequest,
-    HistoryRef,
-    Message,
-    Origin,
-    ReasoningSettings,
-    Sampling,
-    Text,
-)
+from smg_core.origin import Origin
+from smg_core.request import GenerationRequest, HistoryRef, Message, ReasoningSettings, Sampling, Text
 from smg_core.wire.base import Incoming
 from smg_core.wire.sampling import read_stop, read_top_p
 from smg_core.wire.settings import LimitsConfig

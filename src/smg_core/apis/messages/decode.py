@@ -18,13 +18,10 @@ from smg_core.apis.messages.mcp import servers_of_tools
 from smg_core.apis.messages.tools import OfferedTools, read_tool_choice, read_tools, with_servers
 from smg_core.errors import InvalidRequest, UnsupportedParameter
 from smg_core.json_types import Json
+from smg_core.origin import KEEPS_BUDGET, REMINDERS, SEALS_DIGEST, Origin
 from smg_core.request import (
-    KEEPS_BUDGET,
-    REMINDERS,
-    SEALS_DIGEST,
     GenerationRequest,
     Message,
-    Origin,
     Reasoning,
     ReasoningSettings,
     ResponseFormat,

@@ -1,7 +1,7 @@
 """The table of APIs of pooled work: how each decodes a request and encodes its answer.
 
-An API is a value of `PoolApi` here and a route in `apis.pooling.routes`. Above: the handler in `apis.pooling.handler`. Below: the
-protocols.
+An API is a value of `PoolApi` here and a route in `apis.pooling.routes`. Above: the handler in `apis.pooling.inference`.
+Below: the protocols.
 """
 
 from collections.abc import Callable

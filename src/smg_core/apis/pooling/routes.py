@@ -27,7 +27,7 @@ from smg_core.apis.pooling.gemini_embed import (
     EmbedContentBody,
     EmbedContentResponse,
 )
-from smg_core.apis.pooling.handler import PoolInference
+from smg_core.apis.pooling.inference import PoolInference
 from smg_core.apis.pooling.rerank import RerankAnswer, RerankBody
 from smg_core.apis.pooling.score import ScoreAnswer, ScoreBody
 from smg_core.http.endpoint import Endpoint, Handler

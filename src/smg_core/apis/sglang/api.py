@@ -1,4 +1,4 @@
-"""The row of SGLang's /generate."""
+"""The row of SGLang's /generate (edge)."""
 
 from collections.abc import Callable
 

@@ -15,11 +15,11 @@ from msgspec import Struct
 from smg_core.apis.chat.tools import one_format
 from smg_core.apis.sglang.types import SglangBody, SglangSampling
 from smg_core.errors import InvalidRequest, UnsupportedParameter
+from smg_core.origin import Origin
 from smg_core.request import (
     ChoiceFormat,
     GenerationRequest,
     GrammarFormat,
-    Origin,
     RegexFormat,
     Sampling,
     SchemaFormat,

@@ -1,13 +1,9 @@
 """The HTML page at `/`: the models that are served, and a request to try. It loads nothing from other servers. Pure."""
 
-import json
 from collections.abc import Sequence
 from html import escape
 
-from smg_core.identity.identity import anonymous
-from smg_core.serving.services import Services
-
-__all__ = ["curl", "front_page"]
+__all__ = ["front_page"]
 
 STYLE = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:46rem;margin:3rem auto;padding:0 1rem;color:#222;background:#fff}"
@@ -30,12 +26,3 @@ def front_page(models: Sequence[str], *, ready: bool, trial: str) -> bytes:
     meta = "<meta charset=utf-8><meta name=viewport content='width=device-width'>"
     head = f"{meta}<title>SMG gateway</title><style>{STYLE}</style>"
     return f"<!doctype html><html lang=en><head>{head}</head><body>{body}</body></html>".encode()
-
-
-def curl(services: Services, base: str, model: str) -> str:
-    """A command line that sends a small request for `model` to this gateway at `base`; where it asks who its callers are, with
-    the key that the environment variable SMG_API_KEY has."""
-    asked = {"model": model, "messages": [{"role": "user", "content": "Hello"}]}
-    body = json.dumps(asked).replace("'", r"'\''")
-    key = "" if services.running.identify is anonymous else ' -H "authorization: Bearer $SMG_API_KEY"'
-    return f"curl {base}/v1/chat/completions{key} -H 'content-type: application/json' -d '{body}'"

@@ -3,18 +3,20 @@
 Above: app.app puts the routes into its table. Below: the records of models, the page's text.
 """
 
+import json
 from typing import Literal
 
 import attrs
 import msgspec
 
 from smg_core.apis.gemini.routes import GeminiModelRoutes
-from smg_core.apis.status.front_page import curl, front_page
+from smg_core.apis.status.front_page import front_page
 from smg_core.auth.roles import PUBLIC
 from smg_core.errors import Overloaded
 from smg_core.http.endpoint import Endpoint
 from smg_core.http.exchange import Exchange, Header
 from smg_core.http.routes import Route
+from smg_core.identity.identity import anonymous
 from smg_core.pipeline.pooled.scoring import method_of
 from smg_core.request import Caller
 from smg_core.serving.services import Services
@@ -40,6 +42,7 @@ __all__ = [
     "ModelList",
     "ModelObject",
     "Status",
+    "curl",
     "status_routes",
 ]
 
@@ -214,3 +217,12 @@ class Status:
 
 SPEC = ApiSpec((), {}, lambda context: status_routes(context.services))
 """What a gateway says of itself; its permission is no API's."""
+
+
+def curl(services: Services, base: str, model: str) -> str:
+    """A command line that sends a small request for `model` to this gateway at `base`; where it asks who its callers are, with
+    the key that the environment variable SMG_API_KEY has."""
+    asked = {"model": model, "messages": [{"role": "user", "content": "Hello"}]}
+    body = json.dumps(asked).replace("'", r"'\''")
+    key = "" if services.running.identify is anonymous else ' -H "authorization: Bearer $SMG_API_KEY"'
+    return f"curl {base}/v1/chat/completions{key} -H 'content-type: application/json' -d '{body}'"

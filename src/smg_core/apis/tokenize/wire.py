@@ -16,7 +16,8 @@ from smg_core.apis.chat.decode import ChatRequest, decode_chat
 from smg_core.apis.chat.types import MessageWire
 from smg_core.errors import InvalidJson, InvalidRequest
 from smg_core.json_types import JsonObject
-from smg_core.request import GenerationRequest, Origin, Sampling
+from smg_core.origin import Origin
+from smg_core.request import GenerationRequest, Sampling
 from smg_core.wire.base import Incoming
 from smg_core.wire.decoding import WireDecoder, plain_body, too_many
 from smg_core.wire.json_text import encode_body

@@ -13,16 +13,8 @@ from msgspec import Struct
 from smg_core.errors import ClientGone, InvalidRequest, SmgError, UnsupportedParameter
 from smg_core.events import Cancelled, Done, Event, Failed, Finished, OpaqueBlock, TextDelta, Usage
 from smg_core.json_types import JsonObject
-from smg_core.request import (
-    Audio,
-    GenerationRequest,
-    MediaSource,
-    Message,
-    Origin,
-    ReasoningSettings,
-    Sampling,
-    Text,
-)
+from smg_core.origin import Origin
+from smg_core.request import Audio, GenerationRequest, MediaSource, Message, ReasoningSettings, Sampling, Text
 from smg_core.speech import Transcription, TranscriptionFormat
 from smg_core.sse import COMMENT
 from smg_core.wire.base import Incoming

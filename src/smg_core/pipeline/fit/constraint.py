@@ -16,6 +16,7 @@ from smg_core.engines.base import EngineFacts
 from smg_core.engines.constraint import Constraint
 from smg_core.errors import InvalidRequest, UnsupportedParameter
 from smg_core.json_types import Json, JsonObject
+from smg_core.origin import WISHES_STRICT
 from smg_core.pipeline.prompt.custom_tools import described, without_format
 from smg_core.pipeline.prompt.formats import (
     answer_form,
@@ -29,7 +30,6 @@ from smg_core.pipeline.prompt.formats import (
 from smg_core.pipeline.prompt.prepare import offered
 from smg_core.pipeline.prompt.reasoning_state import NO_THOUGHT, Thought
 from smg_core.request import (
-    WISHES_STRICT,
     CustomTool,
     FunctionTool,
     GenerationRequest,
@@ -41,7 +41,8 @@ from smg_core.request import (
     has_trait,
 )
 from smg_parsers import Family
-from smg_parsers.constraints import ConstraintError, ConstraintUnsupported, FamilyConstraint, constrain
+from smg_parsers.constraint_forms import ConstraintError, ConstraintUnsupported
+from smg_parsers.constraints import FamilyConstraint, constrain
 
 __all__ = ["HeldOutput", "hold"]
 

@@ -15,12 +15,13 @@ from smg_core.engines.base import EngineOutput
 from smg_core.engines.constraint import Constraint
 from smg_core.errors import SmgError, UnsupportedParameter
 from smg_core.events import Event
+from smg_core.origin import KEEPS_BUDGET, TELLS_BUDGET
 from smg_core.pipeline.output.joining import one_by_one
 from smg_core.pipeline.output.plan import OutputPlan
 from smg_core.pipeline.output.processor import OutputProcessor
 from smg_core.pipeline.prompt.prepare import offered
 from smg_core.pipeline.prompt.served import ServedModel
-from smg_core.request import KEEPS_BUDGET, TELLS_BUDGET, GenerationRequest, has_trait
+from smg_core.request import GenerationRequest, has_trait
 from smg_core.tokenizer.base import Tokenizer
 from smg_parsers.reasoning import left_at, marks_of
 

@@ -2,7 +2,7 @@
 
 What an input becomes is decided by `pool_inputs` and `pair_inputs`, how pairs are judged by `scoring`, which worker gets it by
 the policy of the model for the role "embedding", what is under way at a time by `pool_gathering` and `spread`. Above: the
-handler in `apis.pooling.handler`. Below: these, routing, workers.
+handler in `apis.pooling.inference`. Below: these, routing, workers.
 """
 
 import asyncio

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from smg_core.errors import InvalidRequest, PromptTooLong, UnsupportedParameter
 from smg_core.events import DroppedReasoning, EditedContext
+from smg_core.origin import REMINDERS, WISHES_STRICT
 from smg_core.pipeline.prompt.custom_tools import check_tools
 from smg_core.pipeline.prompt.formats import checked_format, light, light_schemas
 from smg_core.pipeline.prompt.inline_cost import lighter_than
@@ -24,8 +25,6 @@ from smg_core.pipeline.prompt.media import MediaItem, PlacedMedia, media_of, ref
 from smg_core.pipeline.prompt.prompted import Prompted
 from smg_core.pipeline.prompt.served import ServedModel
 from smg_core.request import (
-    REMINDERS,
-    WISHES_STRICT,
     FunctionTool,
     GenerationRequest,
     HostedTool,

@@ -9,7 +9,7 @@ import attrs
 from smg_core.pipeline.prompt.served import ServedModel
 from smg_core.request import GenerationRequest, ReasoningSettings
 from smg_parsers import Family
-from smg_parsers.constraints import SHAPES
+from smg_parsers.constraint_shapes import SHAPES
 from smg_parsers.reasoning import left_at, marks_of
 
 __all__ = ["NO_THOUGHT", "Thought", "thought_of"]

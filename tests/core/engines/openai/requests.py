@@ -4,6 +4,7 @@ from typing import Any
 
 import hypothesis.strategies as st
 
+from smg_core.origin import Origin
 from smg_core.request import (
     Audio,
     ChoiceFormat,
@@ -17,7 +18,6 @@ from smg_core.request import (
     MediaSource,
     Message,
     Opaque,
-    Origin,
     Reasoning,
     ReasoningSettings,
     Refusal,

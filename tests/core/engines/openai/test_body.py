@@ -14,6 +14,7 @@ from smg_core.apis.chat.decode import decode_chat
 from smg_core.engines.openai.body import write_body
 from smg_core.engines.openai.fields import NOT_SENT, WRITTEN
 from smg_core.errors import UnsupportedParameter
+from smg_core.origin import Origin
 from smg_core.request import (
     Audio,
     CustomTool,
@@ -25,7 +26,6 @@ from smg_core.request import (
     MediaSource,
     Message,
     Opaque,
-    Origin,
     Reasoning,
     ReasoningSettings,
     RegexFormat,

@@ -20,15 +20,13 @@ from smg_core.apis.responses.wire.tools import read_format, read_tool_choice, re
 from smg_core.apis.responses.wire.types import SUPPORTED_VALUES, ResponsesBody
 from smg_core.errors import InvalidRequest, UnsupportedParameter
 from smg_core.json_types import JsonObject
+from smg_core.origin import SEALS_INCLUDED, WISHES_STRICT, Origin
 from smg_core.request import (
-    SEALS_INCLUDED,
-    WISHES_STRICT,
     AskedCall,
     CompactRequest,
     GenerationRequest,
     HistoryRef,
     Message,
-    Origin,
     Reasoning,
     ReasoningSettings,
     ResponseFormat,

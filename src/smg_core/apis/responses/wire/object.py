@@ -16,7 +16,7 @@ from smg_core.errors import NoWorker, PromptTooLong, SmgError
 from smg_core.events import Usage
 from smg_core.json_types import JsonObject
 from smg_core.wire.base import Locate
-from smg_core.wire.error_texts import in_stream_text
+from smg_core.wire.errors import in_stream_text
 
 __all__ = ["END_EVENTS", "INCOMPLETE", "error_object", "response_fields", "usage_object"]
 

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from smg_core import errors
 from smg_core.errors import PromptTooLong, RateLimited, SealBroken
-from smg_core.wire.error_texts import anthropic_text, gemini_text, in_stream_text
-from smg_core.wire.errors import anthropic_error, gemini_error
+from smg_core.wire.errors import anthropic_error, anthropic_text, gemini_error, gemini_text, in_stream_text
 
 counts = st.integers(1, 10**7)
 

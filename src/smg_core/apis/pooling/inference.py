@@ -44,7 +44,7 @@ class PoolInference(Generic[D]):
     def __init__(self, services: Services, api: PoolApi[D]) -> None:
         self._services = services
         self._api = api
-        self._rules = CurrentTimeouts(services)
+        self._rules = CurrentTimeouts(services.live, services.models)
         self._observer = observer_of(services)
 
     async def __call__(self, exchange: Exchange) -> None:
