@@ -33,7 +33,7 @@ ROOMS_WITHOUT_ENGINES = [
     "smg_core.config.config",
     "smg_core.routing",
     "smg_core.workers",
-    "smg_core.protocols",
+    "smg_core.wire.base",
     "smg_core.errors",
 ]
 

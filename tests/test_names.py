@@ -2,7 +2,7 @@
 
 A name that two modules define needs a row in `REPEATED` with the reason why both mean the same. A new name that is taken already
 gets a longer one: what it is of (`HeaderBlock`, `FetchTarget`). Methods are not looked at: a role's methods are many by design.
-The public APIs are dialects of one vocabulary: modules of `smg_core.protocols` that are named after different APIs may use the
+The public APIs are dialects of one vocabulary: modules in folders of different APIs below `smg_core.apis` may use the
 same name, also that of the record in `smg_core.request` that they decode to. The folders of `smg_core.engines` are dialects of
 one contract: modules of the same name in different folders write the same calls. `main` is the start of a program, in `cli` and
 in a `__main__`.
@@ -64,15 +64,11 @@ def defined_in(sources: Mapping[str, str]) -> dict[str, set[str]]:
     return found
 
 
-APIS = ("chat", "completions", "messages", "responses", "gemini", "interactions", "sglang")
-
-
 def api_of(module: str) -> str | None:
-    """The API that a module of the protocols is named after; `request` and `events` are the vocabulary of all."""
-    room, _, name = module.rpartition(".")
-    if module in ("smg_core.request", "smg_core.events"):
+    """The API in whose folder a module lies; `request`, `events` and `wire` are the vocabulary of all."""
+    if module in ("smg_core.request", "smg_core.events") or module.startswith("smg_core.wire."):
         return "vocabulary"
-    return next((api for api in APIS if room == "smg_core.protocols" and name.split("_")[0] == api), None)
+    return module.split(".")[2] if module.startswith("smg_core.apis.") else None
 
 
 def role_of(module: str) -> str | None:

@@ -14,7 +14,7 @@ from smg_core.serving.offload import worked
 from smg_core.serving.services import Services
 from smg_core.wire.base import ErrorEncoder, Incoming, Locate
 
-__all__ = ["JSON_TYPE", "Answerer", "T", "decoded_body", "json_handler", "made_of"]
+__all__ = ["JSON_TYPE", "Answerer", "decoded_body", "json_handler", "made_of"]
 
 
 JSON_TYPE: Header = (b"content-type", b"application/json")

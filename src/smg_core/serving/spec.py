@@ -16,11 +16,11 @@ from smg_core.serving.api_table import ApiTable
 from smg_core.serving.services import Services
 from smg_core.wire.base import ErrorEncoder
 
-__all__ = ["ApiContext", "ApiName", "ApiSpec", "Batched", "again", "table_of"]
+__all__ = ["ApiContext", "ApiName", "ApiSpec", "BatchTarget", "again", "table_of"]
 
 
 @attrs.frozen
-class Batched:
+class BatchTarget:
     """Where the requests of a batch go that name a path: the handler that answers them, the permission that their callers need,
     the envelope of their errors."""
 
@@ -35,7 +35,7 @@ class ApiContext:
     requests of batches. An API that reads `batched` does so when it is called, since the APIs behind it fill it too."""
 
     services: Services
-    batched: dict[str, Batched] = attrs.field(factory=dict)
+    batched: dict[str, BatchTarget] = attrs.field(factory=dict)
 
 
 @attrs.frozen

@@ -103,7 +103,7 @@ async def test_a_process_that_leaves_closes_no_breaker_of_the_others_and_a_worke
         async with other, third:
             async with one:
                 for _ in range(one.config.breaker.failures):
-                    one.registry.breakers.ended("a", EngineFailed("failed"), one.clock.monotonic())
+                    one.registry.breakers.ended("a", EngineFailed("failed"), one.services.clock.monotonic())
                 told = [admitted(each) for each in (one, other)]
             after = admitted(other), one.registry.breakers.state("a")
             await third.remove_worker("a")

@@ -13,7 +13,7 @@ from smg_core.pipeline.flow.steps import Flow
 from smg_core.pipeline.tools.loop import respond_with_tools
 from smg_core.serving.api import Api
 from smg_core.serving.inference import Inference
-from smg_core.serving.spec import ApiContext, ApiName, ApiSpec, Batched
+from smg_core.serving.spec import ApiContext, ApiName, ApiSpec, BatchTarget
 from smg_core.wire.errors import openai_error
 from smg_core.wire.operation import EVENT_STREAM, Operation, OperationResponse
 
@@ -87,7 +87,7 @@ CHAT_OPERATION = Operation(
 def chat_routes(context: ApiContext) -> tuple[Route[Endpoint], ...]:
     """The route of Chat Completions, which requests of batches may name."""
     handler, path = Inference(context.services, CHAT), "/v1/chat/completions"
-    context.batched[path] = Batched(handler, "chat", openai_error)
+    context.batched[path] = BatchTarget(handler, "chat", openai_error)
     return (Route("POST", path, Endpoint(handler, "chat", reads_json=True, about=CHAT_OPERATION)),)
 
 

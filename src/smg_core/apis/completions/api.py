@@ -15,7 +15,7 @@ from smg_core.http.envelopes import EnvelopeRule
 from smg_core.http.routes import Route
 from smg_core.serving.api import Api, Parts, each_prompt
 from smg_core.serving.inference import Inference
-from smg_core.serving.spec import ApiContext, ApiName, ApiSpec, Batched
+from smg_core.serving.spec import ApiContext, ApiName, ApiSpec, BatchTarget
 from smg_core.wire.errors import openai_error
 from smg_core.wire.operation import EVENT_STREAM, Operation, OperationResponse
 
@@ -59,7 +59,7 @@ COMPLETIONS_OPERATION = Operation(
 def completion_routes(context: ApiContext) -> tuple[Route[Endpoint], ...]:
     """The route of Completions, which requests of batches may name."""
     handler, path = Inference(context.services, COMPLETIONS), "/v1/completions"
-    context.batched[path] = Batched(handler, "completions", openai_error)
+    context.batched[path] = BatchTarget(handler, "completions", openai_error)
     return (Route("POST", path, Endpoint(handler, "completions", reads_json=True, about=COMPLETIONS_OPERATION)),)
 
 

@@ -9,7 +9,7 @@ from smg_core.http.envelopes import EnvelopeRule
 from smg_core.http.routes import Route
 from smg_core.json_types import JsonObject
 from smg_core.serving.inference import Inference
-from smg_core.serving.spec import ApiContext, ApiName, ApiSpec, Batched
+from smg_core.serving.spec import ApiContext, ApiName, ApiSpec, BatchTarget
 from smg_core.wire.errors import anthropic_error
 from smg_core.wire.operation import EVENT_STREAM, Operation, OperationResponse
 
@@ -42,7 +42,7 @@ COUNT_TOKENS_OPERATION = Operation(
 def message_routes(context: ApiContext) -> tuple[Route[Endpoint], ...]:
     """The routes of Messages and of the count of its tokens; batches of either API may name the first."""
     handler, path = Inference(context.services, MESSAGES), "/v1/messages"
-    context.batched[path] = Batched(handler, "messages", anthropic_error)
+    context.batched[path] = BatchTarget(handler, "messages", anthropic_error)
     count = Endpoint(token_count(context.services), "messages", reads_json=True, about=COUNT_TOKENS_OPERATION)
     return (
         Route("POST", path, Endpoint(handler, "messages", reads_json=True, about=MESSAGES_OPERATION)),

@@ -35,7 +35,7 @@ from smg_core.http.envelopes import EnvelopeRule
 from smg_core.http.routes import Route
 from smg_core.json_types import JsonObject
 from smg_core.serving.services import Services
-from smg_core.serving.spec import ApiContext, ApiName, ApiSpec, Batched
+from smg_core.serving.spec import ApiContext, ApiName, ApiSpec, BatchTarget
 from smg_core.wire.errors import cohere_error, openai_error
 from smg_core.wire.operation import Operation, OperationResponse
 
@@ -193,7 +193,7 @@ def _endpoint(handler: Handler, about: Operation) -> Endpoint:
 def _routes(context: ApiContext) -> list[Route[Endpoint]]:
     found = pooling_routes(context.services)
     embeddings = next(each.target for each in found if each.pattern == "/v1/embeddings")
-    context.batched["/v1/embeddings"] = Batched(embeddings.answer, embeddings.needs, openai_error)
+    context.batched["/v1/embeddings"] = BatchTarget(embeddings.answer, embeddings.needs, openai_error)
     return found
 
 

@@ -20,7 +20,7 @@ from smg_core.http.routes import WEBSOCKET, Route
 from smg_core.json_types import JsonObject
 from smg_core.serving.inference import Inference
 from smg_core.serving.services import Services
-from smg_core.serving.spec import ApiContext, ApiName, ApiSpec, Batched
+from smg_core.serving.spec import ApiContext, ApiName, ApiSpec, BatchTarget
 from smg_core.wire.errors import openai_error, responses_error
 from smg_core.wire.operation import EVENT_STREAM, Operation, OperationResponse
 
@@ -107,7 +107,7 @@ def response_routes(context: ApiContext) -> tuple[Route[Endpoint], ...]:
     background = Background.of(services)
     background.offer(kept)
     at_once = Inference(services, made)
-    context.batched["/v1/responses"] = Batched(at_once, "responses", responses_error)
+    context.batched["/v1/responses"] = BatchTarget(at_once, "responses", responses_error)
     create = Inference(services, made, partial(background.create, kept))
     posts: tuple[tuple[str, Handler, Operation], ...] = (
         ("/v1/responses", create, RESPONSES_OPERATION),
