@@ -61,7 +61,7 @@ class Work:
         patch.setattr(LineSplitter, "feed", noted_feed)
         patch.setattr(LineSplitter, "end", noted_end)
         patch.setattr(LineCheck, "add", noted_add)
-        for name in ("_read_request", "_read_id", "refusal", "_named_model"):
+        for name in ("read_request", "_read_id", "refusal", "named_model"):
             patch.setattr(run, name, self._noted(name, getattr(run, name)))
         patch.setattr(messages, "write_lines", self._noted("write_lines", messages.write_lines))
 
@@ -93,7 +93,7 @@ async def test_no_long_line_of_a_batch_is_cut_checked_or_read_on_the_event_loop(
         done = await over(client, (await batch_of(client, content + line("good") + last)).id)
         found = await results(client, done.output_file_id)
         refused = await results(client, done.error_file_id)
-        work.check("feed", "end", "add", "_read_request", "refusal")
+        work.check("feed", "end", "add", "read_request", "refusal")
     assert set(found) | set(refused) == {"a", "b", "c", "nobody", "good"}
     assert refused["b"]["response"]["body"]["error"]["param"] == "stream"
 
@@ -105,7 +105,7 @@ async def test_no_long_request_of_a_message_batch_is_cut_checked_or_read_on_the_
         work = Work(monkeypatch)
         made = await client.messages.batches.create(requests=[asked("a", messages=LONG), asked("b")])
         assert (await ended(client, made.id)).request_counts.processing == 0
-        work.check("write_lines", "feed", "_read_request", "refusal")
+        work.check("write_lines", "feed", "read_request", "refusal")
 
 
 @pytest.mark.parametrize("messages", [False, True])

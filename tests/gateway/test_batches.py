@@ -879,7 +879,7 @@ class Slow:
 async def test_a_file_that_is_kept_slowly_makes_no_other_tenant_wait() -> None:
     async with in_process(config=Config(batches=BRISK)) as house:
         gateway = house.gateway
-        gateway.history = slow = Slow(gateway.history, "a")  # type: ignore[assignment]
+        gateway.services.running.history = slow = Slow(gateway.history, "a")  # type: ignore[assignment]
         kept, now = KeptFiles(gateway.services), gateway.services.clock.time()
 
         async def add(tenant: str) -> KeptFile:

@@ -228,10 +228,10 @@ class Reading:
     begun: list[AuthConfig] = attrs.field(factory=list)
     let: threading.Semaphore = attrs.field(factory=lambda: threading.Semaphore(0))
 
-    def __call__(self, auth: AuthConfig, clock: Any) -> Any:
+    def __call__(self, auth: AuthConfig, clock: Any, permissions: Any) -> Any:
         self.begun.append(auth)
         assert self.let.acquire(timeout=PATIENCE)
-        return static_keys(auth, clock)
+        return static_keys(auth, clock, permissions)
 
 
 async def test_a_key_that_was_taken_away_is_good_for_no_request_that_comes_while_the_others_are_read(

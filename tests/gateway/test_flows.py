@@ -9,12 +9,12 @@ import pytest
 from tests.gateway.conftest import CHAT, JSON, body
 
 from smg_core import Gateway
+from smg_core.apis.chat.api import CHAT as CHAT_API
 from smg_core.apis.chat.decode import ChatRequest
 from smg_core.http.exchange import Exchange, Receive, Scope, Send
 from smg_core.pipeline.flow.driver import Run
 from smg_core.pipeline.flow.flow import Terms, respond
 from smg_core.pipeline.flow.steps import Flow, Step, ask
-from smg_core.serving import api
 from smg_core.serving.inference import Inference
 
 pytestmark = pytest.mark.anyio
@@ -47,7 +47,7 @@ async def test_a_step_of_an_apis_own_flow_is_performed_by_what_the_runtime_was_g
     async with gateway:
         if told_when_it_runs:
             gateway.perform({Note: note})
-        inference = Inference(gateway.services, attrs.evolve(api.CHAT, flow=noted_first))
+        inference = Inference(gateway.services, attrs.evolve(CHAT_API, flow=noted_first))
 
         async def app(scope: Scope, receive: Receive, send: Send) -> None:
             await inference(Exchange(scope, receive, send))

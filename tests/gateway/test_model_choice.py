@@ -144,7 +144,10 @@ async def test_every_route_that_takes_a_model_gets_the_one_that_stands_in() -> N
                 for body in bodies:
                     given = {} if "{model}" in path else {"model": name}
                     asking = {key: value for key, value in body.items() if "parser" not in key}
-                    answer = await house.http.post(path.replace("{model}", name), json={**asking, **given})
+                    answer = await house.http.post(
+                        re.sub(r"{\w+}", "x", path.replace("{model}", name)),
+                        json={**asking, **given},
+                    )
                     assert answer.status_code == 200, (path, name, answer.text)
 
     assert asked.keys() >= {path for path, _ in ASKED} | {"/parse/reasoning"}

@@ -249,7 +249,9 @@ async def one_fault(
     caplog.clear()
     fault, counted, answers = Fault(at), [], 0
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(house.gateway.monitor, "outcome", lambda worker, error, *_: counted.append(error))
+        patch.setattr(
+            house.gateway.services.running.monitor, "outcome", lambda worker, error, *_: counted.append(error)
+        )
         plant(patch, house, fault, stream)
         while not fault.broken:
             answer = await house.http.post(path, json=asked)
@@ -274,7 +276,7 @@ def family_of(house: House, api: str) -> str:
     parser = house.gateway.models["sim"].parser
     if parser is None or api in WITHOUT_PARSER:
         return "none"
-    return "none" if all(each.facts.door == "chat" for each in house.gateway.registry) else parser.name
+    return "none" if all(not each.facts.takes_ids for each in house.gateway.registry) else parser.name
 
 
 @pytest.mark.parametrize("door", DOORS)
@@ -336,8 +338,14 @@ async def test_a_fault_is_not_that_of_either_engine_where_two_share_a_request(
             house.observer.moments.clear()
             told: list[Any] = []
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(house.gateway.monitor, "outcome", lambda worker, error, *_, told=told: told.append(error))
-                patch.setattr(house.gateway.monitor, "handover", lambda *given, told=told: told.append(given[2]))
+                patch.setattr(
+                    house.gateway.services.running.monitor,
+                    "outcome",
+                    lambda worker, error, *_, told=told: told.append(error),
+                )
+                patch.setattr(
+                    house.gateway.services.running.monitor, "handover", lambda *given, told=told: told.append(given[2])
+                )
                 plant(patch, house, Fault(at), stream)
                 answer = await house.chat("Hi", stream=stream, **MORE["chat"])
             await settled(house)
@@ -368,7 +376,9 @@ async def test_a_fault_in_pooled_work_is_not_the_engines(
         (kind,) = {type(each.engine.codec) for each in house.gateway.registry}  # type: ignore[union-attr]
         real = kind.embed
         counted: list[Any] = []
-        monkeypatch.setattr(house.gateway.monitor, "outcome", lambda worker, error, *_: counted.append(error))
+        monkeypatch.setattr(
+            house.gateway.services.running.monitor, "outcome", lambda worker, error, *_: counted.append(error)
+        )
 
         def embed(*given: Any) -> Any:
             def parse(answer: bytes) -> Any:
@@ -397,7 +407,7 @@ async def test_a_plugin_that_fails_is_not_the_engines_either(stream: bool, tmp_p
     config = attrs.evolve(listed(tmp_path, entry), workers=CONFIG.workers, breaker=CONFIG.breaker)
     async with in_process(SAYS, config=config) as house:
         counted: list[Any] = []
-        house.gateway.monitor.outcome = lambda worker, error, *_: counted.append(error)  # type: ignore[method-assign]
+        house.gateway.services.running.monitor.outcome = lambda worker, error, *_: counted.append(error)  # type: ignore[method-assign]
         answer = await house.chat("Hi", stream=stream)
         await settled(house)
 

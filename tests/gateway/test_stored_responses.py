@@ -648,7 +648,7 @@ async def test_a_store_that_keeps_nothing_longer_does_not_cost_the_answer(caplog
     clock = FakeClock()
     store = Stubborn(clock, most_bytes=1 << 24, most_links=10, most_link_bytes=1 << 20, most_page_bytes=1 << 20)
     gateway = Gateway(config=Config(history=HistoryConfig(responses_s=16.0)), clock=clock)
-    gateway.history = guarded(store, gateway.config.history, clock)
+    gateway.services.running.history = guarded(store, gateway.config.history, clock)
     kept = StoredResponse(
         id="resp_1", body=b"{}", created_at=clock.time(), input=b"[]", output=b"[]", status="completed", model="sim"
     )
