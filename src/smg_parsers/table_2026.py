@@ -14,7 +14,7 @@ from smg_parsers.family import Family
 from smg_parsers.formats import ACTION, COHERE_CITES, GLM, HERMES, QWEN_XML, RESPONSES, think
 from smg_parsers.reasoning import THINK, THINK_OPEN, Thinking
 from smg_parsers.tool_json import ARGUMENTS, JsonCalls
-from smg_parsers.tool_messages import AddressedCalls, ChannelCalls, RoleCalls
+from smg_parsers.tool_messages import MESSAGE, AddressedCalls, ChannelCalls, RoleCalls
 from smg_parsers.tool_xml import XmlCalls
 from smg_parsers.tool_xml_tags import Tag
 
@@ -37,6 +37,7 @@ BEAM: Final = XmlCalls(
     param=Tag("<rfl:parameter", attribute="name"),
     value_end="</rfl:parameter>",
     newline=True,
+    header=MESSAGE,
 )
 SOLAR_OPEN2: Final = XmlCalls(
     opens=("<|tool_call:start|>",),

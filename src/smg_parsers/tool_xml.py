@@ -53,7 +53,8 @@ class XmlCalls(Checked):
     word may stand where a filler may. `inline`: parameters follow one another on one line. `unwrapped`: see `CallSpec`; what
     begins so is a call of an offered tool and has a parameter or an end, or it is text. `misspelt`:
     how models write `call.begin` by mistake. `quoted`: a string may be written as JSON. `doubled`: a name that is no tool's
-    may be a tool's written twice (`f.f`).
+    may be a tool's written twice (`f.f`). `header`: where a message's header names the tool, the end of that header. A
+    value that quotes it before a parameter, or before a call's end, quotes a call.
     """
 
     opens: tuple[str, ...]
@@ -79,6 +80,7 @@ class XmlCalls(Checked):
     doubled: bool = False
     unwrapped: tuple[str, ...] = ()
     misspelt: tuple[str, ...] = ()
+    header: str = ""
     bounds: Bounds = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -96,6 +98,7 @@ class XmlCalls(Checked):
             self.json is not None,
             bool(self.space),
             self.inline,
+            self.header,
         )
         object.__setattr__(self, "bounds", bounds)
 

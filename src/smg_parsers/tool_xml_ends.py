@@ -65,6 +65,7 @@ class Bounds:
     json: bool
     nests: bool
     inline: bool
+    header: str
 
     tags: tuple[str, ...] = field(init=False, repr=False, compare=False)
     """The tags that can end a value, without its own end tag."""
@@ -75,7 +76,8 @@ class Bounds:
         closing = (*filter(None, (self.close,)), *self.closes)
         object.__setattr__(self, "_closing", closing)
         object.__setattr__(self, "_follow", (*closing, self.param.begin))
-        object.__setattr__(self, "tags", (*closing, self.param.begin, *self.opens, self.call.begin))
+        tags = (*closing, self.param.begin, *self.opens, self.call.begin, *filter(None, (self.header,)))
+        object.__setattr__(self, "tags", tags)
 
     def at(self, buf: str, at: int, end: str, final: bool, line: bool, tool: Knows, key: Knows) -> tuple[int, int]:
         """What stands at `at` in a value that `end` closes, and where it ends.
@@ -160,8 +162,10 @@ class Bounds:
 
     def _quoted_tag(self, buf: str, at: int, end: str, final: bool, calls: int, tool: Knows) -> tuple[int, int]:
         """The beginning or the end of a call, which the value quotes or which ends it without an end tag."""
-        if buf.startswith(self.call.begin, at):
-            told, stop = self._shaped(buf, at + len(self.call.begin), final)
+        begin = self.header or self.call.begin
+        if buf.startswith(begin, at):
+            stop = at + len(begin)
+            told, stop = self._headed(buf, stop, final) if self.header else self._shaped(buf, stop, end, final)
             if told != NO:
                 return (CALL, stop) if told == YES else (OPEN_QUESTION, at)
         if not buf.startswith(self._closing, at):
@@ -174,10 +178,19 @@ class Bounds:
             return (OPEN_QUESTION if told == LATER else QUOTED), at
         return told, at + next(len(tag) for tag in self._closing if buf.startswith(tag, at))
 
-    def _shaped(self, buf: str, at: int, final: bool) -> tuple[int, int]:
+    def _headed(self, buf: str, at: int, final: bool) -> tuple[int, int]:
+        """Whether the header that ends at `at` is a call's: it has a parameter or the call's end behind it."""
+        behind = _past_space(buf, at)
+        if behind == len(buf):
+            return (NO if final else LATER), at
+        return min(match(buf, behind, (self.param.begin, self.close), final), YES), at
+
+    def _shaped(self, buf: str, at: int, end: str, final: bool) -> tuple[int, int]:
         """Whether the tag of a call whose `begin` ends at `at` has a name, and a parameter or the call's end behind it."""
         reached, name, attributes = read_tag(self.call, buf, at, final)
-        if not name and not self.call.ends and (relative := _RELATIVE.match(buf, at)) is not None:
+        relative = _RELATIVE.match(buf, at) if not name and not self.call.ends else None
+        # The value's own end tag is no separator: it ends a value in which the tag stands alone.
+        if relative is not None and not buf.startswith(end, relative.end(1)):
             reached, name = relative.end(), relative[1]
         if not name:
             return (LATER if reached < 0 and not final else NO), at
