@@ -200,8 +200,7 @@ def shaped(*words: str) -> Callable[[Answered], object]:
 
     def check(answered: Answered) -> None:
         told = answered.only.text  # TensorRT-LLM is sent the files of pictures
-
-    assert all(word in told for word in words) or "in files" in told, told
+        assert all(word in told for word in words) or "in files" in told, told
 
     return check
 

@@ -42,7 +42,7 @@ def names(pieces: list[Piece]) -> list[str]:
 def test_these_families_have_a_tag_that_prose_may_hold() -> None:
     assert set(UNWRAPPED) == {
         "qwen3_coder", "qwen35", "nemotron_v3", "step35", "mimo", "seed_oss", "iquest", "minicpm5",
-        "deepseek_v32", "deepseek_v4", "deepseek_v41", "gigachat35",
+        "deepseek_v32", "deepseek_v4", "deepseek_v41", "gigachat35", "step5", "trinity_thinking",
     }  # fmt: skip
     assert set(WRAPPED) == set(UNWRAPPED) - {"minicpm5"}
 
