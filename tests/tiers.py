@@ -70,11 +70,12 @@ def choose(config: pytest.Config) -> None:
     if name == "test":
         settings.register_profile("few", settings.default, max_examples=FEW)
         settings.load_profile("few")
-    if name is None or hasattr(config, "workerinput"):
+    if name is None:
         return
-    also = config.option.markexpr
+    also = config.option.markexpr  # in a process of xdist's too: it may have been told of the expression or not
     config.option.markexpr = " and ".join(f"({each})" for each in (TIERS[name].markers, also) if each)
-    config.pluginmanager.register(Told(name, config))
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Told(name, config))
 
 
 def examples(count: int) -> int:
