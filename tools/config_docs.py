@@ -67,7 +67,7 @@ def _row(setting: Setting) -> str:
 
 HARDENING = """# Hardening
 
-<!-- Written by tools/config_docs.py from smg_core/server/hardening.py: `make docs` writes it anew. -->
+<!-- Written by tools/config_docs.py from smg_core/operation/hardening.py: `make docs` writes it anew. -->
 
 `smg-gateway audit` takes the configuration that `serve` takes, and says of each of these defaults whether it holds; the exit
 status is 1 where one does not. Nothing is started, and nobody is asked.
