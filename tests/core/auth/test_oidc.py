@@ -102,7 +102,9 @@ async def test_a_fetch_that_is_under_way_ends_when_the_gateway_stops() -> None:
 
     async with issuing() as issuer:
         silent: Any = Silent()
-        made = OidcAuthenticator(issuer.settings(), Roles((), PERMISSIONS), clock=FakeClock(), longest=16384, documents=silent)
+        made = OidcAuthenticator(
+            issuer.settings(), Roles((), PERMISSIONS), clock=FakeClock(), longest=16384, documents=silent
+        )
         await made.stop()  # nothing is under way
         starting = asyncio.create_task(made.start())
         await begun.wait()

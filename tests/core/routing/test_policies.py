@@ -162,7 +162,7 @@ def test_an_observing_policy_need_not_hear_everything() -> None:
 def test_a_gateway_takes_a_name_or_a_factory_and_makes_a_policy_for_each_model(
     given: str | Callable[[], Policy] | None, made: type
 ) -> None:
-    policies = Gateway(policy=given).policies
+    policies = Gateway(policy=given).services.policies
 
     assert isinstance(policies.of("m", "regular"), made)
     assert policies.of("m", "regular") is not policies.of("n", "regular")
@@ -171,8 +171,8 @@ def test_a_gateway_takes_a_name_or_a_factory_and_makes_a_policy_for_each_model(
 def test_a_gateway_takes_an_object_that_then_serves_all_models() -> None:
     only = First()
 
-    assert Gateway(policy=only).policies.of("m", "regular") is only
-    assert Gateway(policy=only).policies.of("n", "decode") is only
+    assert Gateway(policy=only).services.policies.of("m", "regular") is only
+    assert Gateway(policy=only).services.policies.of("n", "decode") is only
 
 
 async def test_a_name_that_is_none_stops_the_start() -> None:
