@@ -78,7 +78,8 @@ def closed(name: str) -> str:
     return f"{TURN}{begin}\n\n{end}\n\n"
 
 
-OPENED = [name for name in THINKING if marks(name)]
+# The 14B model of HyperCLOVA X opens its answer with a header, which no format can be told together with.
+OPENED = [name for name in THINKING if marks(name) and name != "hyperclovax_think_14b"]
 
 
 # ------------------------------------------------------------------------------------------------------------ reasoning
@@ -131,8 +132,7 @@ def test_an_engine_that_waits_for_the_end_of_reasoning_is_sent_the_format_as_it_
     assert not fitted(name, opened(name), waiting, response_format=TextFormat()).request.after_reasoning
 
 
-# The reasoning of the 14B model has no shape that an engine could be told together with a format.
-@pytest.mark.parametrize("name", [name for name in OPENED if name != "hyperclovax_think_14b"])
+@pytest.mark.parametrize("name", OPENED)
 def test_an_engine_that_may_wait_is_sent_what_is_right_if_it_does_and_if_it_does_not(name: str) -> None:
     facts = attrs.evolve(ABLE, holds_from="unknown")
     for prompt, began in ((opened(name), True), (TURN, False)):
