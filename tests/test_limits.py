@@ -3,7 +3,7 @@
 What bounds a cache, a queue, a buffer, a walk or a wait is a field of a section, with unit, default, bounds and effect. A new
 constant of any package fails here until it is one, or until its row says what kind of number it is. The libraries below the core
 (`smg_parsers`, `smg_multimodal`, `smg_mcp`) have no settings of their own: what a gateway can set of them are arguments and
-records, which the core fills in from its sections.
+records, which the core fills in from its sections. `smg_simulator`, for tests and demonstrations, limits no gateway.
 """
 
 import ast
@@ -43,7 +43,6 @@ BACKSTOP = "far above what files that are in use have; the settings of the secti
 
 # Rooms whose numbers are no limits of a gateway.
 ROOMS = {
-    "simulator": "an engine without a model, for tests and demonstrations; SimulatorConfig has what can be set of it",
     "testing": "what tests are given; every number is an argument",
 }
 
@@ -230,10 +229,7 @@ CONSTANTS: dict[str, str] = {
     "routing.standing._LOOKS": "how often in routing.balance_s the workers' loads are looked at for their mean",
     "cards.LONGEST_VALUE": SHOWN,
     "cli.WRONG_USAGE": TOLD,
-    "conform.probes._TOKENS": "part of the fixed requests that a server is looked at with",
-    "conform.shapes._LONGEST": SHOWN,
     "config.config.MISTYPED": "how alike two names are of which one is taken for the other misspelt",
-    "commands.demo.LATER_PORT": TOLD,
     "pipeline.calls.document_reading._PLACED_HERE": PACE,
     "errors._FRAMES": SHOWN,
     "engines.grpc.h2.connection._DEFAULT_WINDOW": FORMAT,
@@ -506,7 +502,7 @@ CONSTANTS: dict[str, str] = {
     "http.forwarded.ELEMENT": COST,
     "commands.admin.HTTP_ERRORS": FORMAT,
     **dict.fromkeys((f"commands.admin.{name}" for name in ("_LAST_DATE", "_MOST", "_YEAR_S")), TYPED),
-    **dict.fromkeys(("commands.simulate_fleet._MOST", "commands.simulate._MOST", "top.command.MOST_ROWS"), TYPED),
+    "top.command.MOST_ROWS": TYPED,
     "top.command.LONGEST_INTERVAL": ASKED,
     "top.command.WIDTH": SHOWN,
     "admin.key_types._CENTURY": "longer than any overlap, so that a number that is none is refused",

@@ -19,8 +19,8 @@ from smg_core.app.inprocess import async_client
 from smg_core.history.base import DeleteResponse
 from smg_core.history.hooks import Rejected, StoreCall
 from smg_core.request import Caller
-from smg_core.simulator.faults import Fault
 from smg_core.testing import FakeClock
+from smg_simulator.engine.faults import Fault
 
 pytestmark = pytest.mark.anyio
 

@@ -35,8 +35,8 @@ from smg_core.observability.settings import ObservabilityConfig
 from smg_core.pipeline.answer.trace import Trace
 from smg_core.request import Caller, GenerationRequest
 from smg_core.settings import ConfigError
-from smg_core.simulator.engine import SimulatorConfig
 from smg_core.testing import FakeClock
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 

@@ -21,11 +21,11 @@ from smg_core.history.settings import HistoryConfig
 from smg_core.http.settings import ResponsesConfig
 from smg_core.pipeline.settings import TimeoutsConfig
 from smg_core.request import Caller
-from smg_core.simulator.clockwork import Timing
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.replies import Reply, Rule
 from smg_core.sse import SseReader
 from smg_core.testing import FakeClock
+from smg_simulator.answers.replies import Reply, Rule
+from smg_simulator.engine.clockwork import Timing
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 

@@ -24,8 +24,8 @@ from smg_core.history.base import (
     StoredResponse,
 )
 from smg_core.pipeline.calls.executor import INLINE
-from smg_core.simulator.engine import SimulatorConfig
 from smg_core.wire.json_text import encode_body
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 

@@ -47,8 +47,8 @@ from smg_core.middleware.settings import MiddlewareConfig
 from smg_core.plugins.code import PluginCode
 from smg_core.request import GenerationRequest
 from smg_core.settings import ConfigError
-from smg_core.simulator.clockwork import Timing
-from smg_core.simulator.engine import SimulatorConfig
+from smg_simulator.engine.clockwork import Timing
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 

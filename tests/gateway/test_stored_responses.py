@@ -29,12 +29,12 @@ from smg_core.http.settings import ResponsesConfig
 from smg_core.pipeline.calls.executor import INLINE
 from smg_core.pipeline.settings import TimeoutsConfig
 from smg_core.request import Caller
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.replies import Reply, Rule
 from smg_core.stored import expiry
 from smg_core.testing import FakeClock
 from smg_core.wire.base import Incoming
 from smg_core.wire.settings import LimitsConfig
+from smg_simulator.answers.replies import Reply, Rule
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 
