@@ -28,11 +28,14 @@ TIERS: tuple[str, ...] = (
         smg_parsers speech tokens tool_names
     """,
     "errors request simulator_package smg_mcp smg_multimodal testing",
-    "auth channel engines.connections events history observability observability.metrics sse tokenizer",
-    "engines engines.http history.migrations.versions machine middleware observability.tracing sealing wire",
+    "auth channel engines.connections events history.store observability observability.metrics sse tokenizer",
     """
-        apis.google apis.responses.wire engines.grpc.h2 engines.kv_zmq engines.openai http pipeline.prompt
-        smg_simulator.answers wasm
+        engines engines.http history.memory history.redis history.sql machine middleware observability.tracing sealing
+        wire
+    """,
+    """
+        apis.google apis.responses.wire engines.grpc.h2 engines.kv_zmq engines.openai history
+        history.sql.migrations.versions http pipeline.prompt smg_simulator.answers wasm
     """,
     "engines.codecs engines.grpc engines.token_ids pipeline.answer pipeline.output smg_simulator.engine workers",
     """
@@ -67,7 +70,7 @@ LAZY_TABLES = frozenset(
             "engines.kinds.grpc",
             "engines.kinds.http",
             "history.opening",
-            "history.sql_version",
+            "history.sql.version",
             "routing.named",
         ),
         *("identity.identity", "models.document_loading", "operation.discovery", "plugins.code", "plugins.registry"),
@@ -122,7 +125,7 @@ LONGEST_MODULE = 600
 GENERATED = "_pb"
 
 # Folders that have more modules than MOST_MODULES and are still to be cut, with as many as they may have: the numbers go down.
-STILL_FLAT = {"history": 27, "smg_mcp": 31, "smg_multimodal": 120, "smg_parsers": 60}
+STILL_FLAT = {"smg_mcp": 31, "smg_multimodal": 120, "smg_parsers": 60}
 
 
 # ----------------------------------------------------------------------------------------------------- reading the house

@@ -58,7 +58,7 @@ CONSTANTS: dict[str, str] = {
     "config.check._LONGEST_NAME": "three bytes for a character: a folder of 255 bytes holds its name",
     "batches.served_elsewhere._MOST": "more processes than share a store; of one that is not read, no batch is left to it",
     **dict.fromkeys(
-        ("history.postgres._OLDEST", "history.redis_server._OLDEST"), "the first version that has what is used"
+        ("history.sql.postgres._OLDEST", "history.redis.server._OLDEST"), "the first version that has what is used"
     ),
     "sealing.cache_salts._BYTES": FORMAT,
     **dict.fromkeys(("middleware.checks._MESSAGE", "middleware.asgi_messages._SHOWN"), SHOWN),
@@ -325,23 +325,23 @@ CONSTANTS: dict[str, str] = {
     "engines.codecs.vllm.media._INLINE": FORMAT,
     "engines.codecs.vllm.media._PIXEL_VALUES": FORMAT,
     "engines.codecs.vllm.media._TENSORS": FORMAT,
-    "history.base.LEASE_KEPT_S": PACE,
+    "history.store.base.LEASE_KEPT_S": PACE,
     "history.guard._LARGE": PACE,
-    "history.memory_room.ENTRY_BYTES": COST,
-    "history.redis._HOLDING": PACE,
-    "history.redis._PAGE": PACE,
-    "history.redis._TRIES": PACE,
+    "history.memory.room.ENTRY_BYTES": COST,
+    "history.redis.store._HOLDING": PACE,
+    "history.redis.store._PAGE": PACE,
+    "history.redis.store._TRIES": PACE,
     "history.rules.LONGEST_NAME": FORMAT,
     "wire.item_ids.LONGEST_ID": FORMAT,
     "wire.named_elsewhere._DEEPEST": "twice the levels at which any API has a name of a thing in a tool",
     "history.sealing._KEY": FORMAT,
     "history.sealing._LONGEST_NAME": FORMAT,
     "history.sealing._NONCE": FORMAT,
-    "history.sql._EXPORTED": PACE,
-    "history.sql._HOLDING": PACE,
-    "history.sql_engines._TRIES": "how often the write-ahead log is asked for; a database without it works all the same",
-    "history.sql_migrate._LOCK": SIGN,
-    "history.sql_tables.LONGEST_NAME": FORMAT,
+    "history.sql.store._EXPORTED": PACE,
+    "history.sql.store._HOLDING": PACE,
+    "history.sql.engines._TRIES": "how often the write-ahead log is asked for; a database without it works all the same",
+    "history.sql.migrate._LOCK": SIGN,
+    "history.sql.tables.LONGEST_NAME": FORMAT,
     "observability.failures.LONGEST_DETAIL": SHOWN,
     **dict.fromkeys((f"outside_words.filtering.{name}" for name in ("LONGEST", "MOST_DIGITS", "MOST_NUMBERS")), SHOWN),
     "outside_words.filtering._LONGEST_BETWEEN": SHOWN,
@@ -591,7 +591,7 @@ DEFAULTS: dict[str, str] = {
     "engines.openai.engine.__init__.connect_timeout": SET,
     **{
         f"history.{store}.{method}.limit": ASKED
-        for store in ("base", "guard", "memory", "redis", "sql")
+        for store in ("store.base", "guard", "memory.store", "redis.store", "sql.store")
         for method in ("abandoned", "events", "items", "records", "sweep")
     },
     "observability.metrics.recording.__init__.batch": SET,

@@ -25,7 +25,7 @@ from smg_core.auth.base import Head
 from smg_core.auth.roles import Roles
 from smg_core.auth.settings import AuthConfig
 from smg_core.errors import AuthenticationFailed, PermissionDenied, StoreFailed
-from smg_core.history.memory import MemoryStore
+from smg_core.history.memory.store import MemoryStore
 from smg_core.history.settings import HistoryConfig
 from smg_core.hooks import SilentObserver
 from smg_core.http.routes import WEBSOCKET

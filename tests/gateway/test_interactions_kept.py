@@ -16,7 +16,7 @@ from smg_core.app.app import App
 from smg_core.app.inprocess import async_client
 from smg_core.auth.base import Head
 from smg_core.errors import StoreFailed
-from smg_core.history.memory import MemoryStore
+from smg_core.history.memory.store import MemoryStore
 from smg_core.history.settings import HistoryConfig
 from smg_core.http.settings import ResponsesConfig
 from smg_core.pipeline.settings import TimeoutsConfig

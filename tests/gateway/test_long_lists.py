@@ -15,7 +15,7 @@ from smg_core.batches.file_types import KeptFile
 from smg_core.batches.files import file_record
 from smg_core.batches.states import BATCH, MESSAGE_BATCH, batch_record
 from smg_core.batches.types import KeptBatch
-from smg_core.history.base import (
+from smg_core.history.store.base import (
     AppendItems,
     PutConversation,
     PutResponse,

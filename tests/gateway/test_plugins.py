@@ -17,7 +17,7 @@ from smg_core import Gateway
 from smg_core.channel.base import Notice
 from smg_core.config.config import Config
 from smg_core.events import Event
-from smg_core.history.base import KEYS_OWNER
+from smg_core.history.store.base import KEYS_OWNER
 from smg_core.middleware.base import (
     CONTINUE,
     About,

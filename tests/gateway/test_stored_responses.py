@@ -21,10 +21,10 @@ from smg_core.app.app import App
 from smg_core.app.inprocess import async_client
 from smg_core.auth.base import Head
 from smg_core.errors import StoreFailed
-from smg_core.history.base import ExtendExpiry, Lease, LeaseLost, PutResponse, StoredResponse
-from smg_core.history.memory import MemoryStore
+from smg_core.history.memory.store import MemoryStore
 from smg_core.history.opening import guarded
 from smg_core.history.settings import HistoryConfig
+from smg_core.history.store.base import ExtendExpiry, Lease, LeaseLost, PutResponse, StoredResponse
 from smg_core.http.settings import ResponsesConfig
 from smg_core.pipeline.calls.executor import INLINE
 from smg_core.pipeline.settings import TimeoutsConfig

@@ -2,7 +2,7 @@
 
 Decides names, columns and indexes. The tables as they are now; how they came to be is in `migrations`, and a test holds the two
 together. Columns are used by their own names (`tables.responses.c.body`), whatever they are called in the database.
-Above: `sql_statements`, `sql`. Below: SQLAlchemy Core.
+Above: `statements`, `store`. Below: SQLAlchemy Core.
 """
 
 import re

@@ -1,14 +1,14 @@
 """Looks at a PostgreSQL before it is used (edge): whether it can keep what the history promises, and whether a pooler is between.
 
 A pooler gives each transaction the server connection that is free. What is prepared on one of them is not there on the next, so
-behind a pooler nothing is prepared by name (`sql_engines`). A pooler is known by the number of the server process that it tells
+behind a pooler nothing is prepared by name (`engines`). A pooler is known by the number of the server process that it tells
 its client: it is not that of the process. Above: `opening`. Below: SQLAlchemy's engine, asyncpg.
 """
 
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from smg_core.history.sql_failures import failures_of
+from smg_core.history.sql.failures import failures_of
 from smg_core.settings import ConfigError
 
 __all__ = ["is_pooled", "postgres_fault"]

@@ -4,8 +4,8 @@ A write reads the fields that it depends on and then runs one script. The script
 the same, and nothing otherwise; then the write starts again.
 A chain is one script. What is pending and what expires is listed in sets of all tenants. An entry is written by the script that
 writes its thing, and stays when the thing goes: whoever reads the list checks it, and removes what is outdated by a script that
-checks again, so that an entry which was written meanwhile stays. Above: `opening`. Below: `redis_plan`, which decides, and
-`redis_scripts`.
+checks again, so that an entry which was written meanwhile stays. Above: `opening`. Below: `plan`, which decides, and
+`scripts`.
 """
 
 import asyncio
@@ -24,7 +24,10 @@ from redis.exceptions import TimeoutError as NoAnswer
 
 from smg_core.clock import Clock
 from smg_core.errors import StoreFailed
-from smg_core.history.base import (
+from smg_core.history.redis.plan import Fields, Keys, RedisPlan, alive, item_of_hash, needed, stored_number
+from smg_core.history.redis.scripts import BEHIND, CHAIN, FIELDS, HASHES, LEASE, NOT_DUE, NOT_PENDING, RUN
+from smg_core.history.redis.server import redis_fault
+from smg_core.history.store.base import (
     LEASE_KEPT_S,
     Chain,
     ChainBroken,
@@ -47,10 +50,7 @@ from smg_core.history.base import (
     StoredResponse,
     StoreOperation,
 )
-from smg_core.history.redis_plan import Fields, Keys, RedisPlan, alive, item_of_hash, needed, stored_number
-from smg_core.history.redis_scripts import BEHIND, CHAIN, FIELDS, HASHES, LEASE, NOT_DUE, NOT_PENDING, RUN
-from smg_core.history.redis_server import redis_fault
-from smg_core.history.store_urls import check_redis_url
+from smg_core.history.store.urls import check_redis_url
 from smg_core.settings import ConfigError
 
 __all__ = ["RedisStore"]

@@ -1,7 +1,7 @@
 """A store in a database that speaks SQL (edge): SQLite, PostgreSQL or Oracle, through SQLAlchemy.
 
 Reads are single statements on connections that know no transaction; writes go through `group_commit`. Above: `opening`. Below:
-`sql_statements` and `sql_writing`, which decide; `sql_version`.
+`statements` and `writing`, which decide; `version`.
 """
 
 import asyncio
@@ -13,7 +13,20 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from smg_core.clock import Clock
-from smg_core.history.base import (
+from smg_core.history.sql.failures import failures_of
+from smg_core.history.sql.group_commit import GroupCommit
+from smg_core.history.sql.statements import (
+    Statements,
+    conversation_of,
+    item_of,
+    link_of,
+    record_of,
+    response_of,
+)
+from smg_core.history.sql.tables import StoreTables
+from smg_core.history.sql.version import SchemaVersion
+from smg_core.history.sql.writing import StoreWrite, Writing
+from smg_core.history.store.base import (
     Chain,
     ChainBroken,
     Exported,
@@ -29,22 +42,9 @@ from smg_core.history.base import (
     StoredResponse,
     StoreOperation,
 )
-from smg_core.history.group_commit import GroupCommit
-from smg_core.history.sql_failures import failures_of
-from smg_core.history.sql_statements import (
-    Statements,
-    conversation_of,
-    item_of,
-    link_of,
-    record_of,
-    response_of,
-)
-from smg_core.history.sql_tables import StoreTables
-from smg_core.history.sql_version import SchemaVersion
-from smg_core.history.sql_writing import StoreWrite, Writing
 
 if TYPE_CHECKING:
-    from smg_core.history.sql_migrate import Migrations
+    from smg_core.history.sql.migrate import Migrations
 
 __all__ = ["SqlBounds", "SqlStore"]
 

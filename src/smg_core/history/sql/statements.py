@@ -1,7 +1,7 @@
 """The statements by which the history is read and written in SQL.
 
 Pure: builds SQLAlchemy statements for a dialect and reads rows into records; executes none. Every statement that a `Store` method
-needs has the tenant in its condition. Above: `sql_writing`, `sql`. Below: `sql_tables`, `base`.
+needs has the tenant in its condition. Above: `writing`, `store`. Below: `tables`, `store.base`.
 """
 
 from collections.abc import Mapping
@@ -11,8 +11,15 @@ import attrs
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
-from smg_core.history.base import ChainLink, ItemPosition, StoredConversation, StoredItem, StoredRecord, StoredResponse
-from smg_core.history.sql_tables import ShortText, StoreTables
+from smg_core.history.sql.tables import ShortText, StoreTables
+from smg_core.history.store.base import (
+    ChainLink,
+    ItemPosition,
+    StoredConversation,
+    StoredItem,
+    StoredRecord,
+    StoredResponse,
+)
 
 __all__ = ["Parameters", "Statements", "Upsert", "conversation_of", "item_of", "link_of", "record_of", "response_of"]
 

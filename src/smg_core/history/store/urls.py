@@ -1,6 +1,6 @@
 """Which parameters the URL of a store may have, behind its question mark: one that is unknown is refused, not left out.
 
-Pure. Above: `sql_engines`, `redis`. Below: `settings`.
+Pure. Above: `sql.engines`, `redis.store`. Below: `settings`.
 """
 
 from collections.abc import Mapping

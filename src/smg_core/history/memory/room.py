@@ -1,7 +1,7 @@
 """How much room the objects of each tenant take in memory, and which of them go where there is too little.
 
 The tenant that has most loses what it wrote longest ago, until all fits: so nobody loses anything to a tenant that has more.
-Virtual keys never go. Decides only. Above: `memory_tables`. Below: `base`.
+Virtual keys never go. Decides only. Above: `tables`. Below: `store.base`.
 """
 
 from collections import Counter
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Literal
 
 from smg_core.errors import StoreFailed
-from smg_core.history.base import KEYS_OWNER
+from smg_core.history.store.base import KEYS_OWNER
 
 __all__ = ["ENTRY_BYTES", "MemoryRoom", "Root"]
 

@@ -2,7 +2,7 @@
 
 A caller hands in a `StoreWrite` or a job and waits; one task takes all that wait, up to `group`, does them in one transaction
 and answers each after its commit. So a disk that needs milliseconds for a commit still takes thousands of writes a second, and
-SQLite, which has one writer at a time, has one. Above: `sql`. Below: `sql_writing`.
+SQLite, which has one writer at a time, has one. Above: `store`. Below: `writing`.
 """
 
 import asyncio
@@ -16,8 +16,8 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from smg_core.clock import Clock
 from smg_core.errors import SmgError, StoreFailed
-from smg_core.history.sql_failures import failures_of
-from smg_core.history.sql_writing import StoreWrite, Writing
+from smg_core.history.sql.failures import failures_of
+from smg_core.history.sql.writing import StoreWrite, Writing
 
 __all__ = ["GroupCommit"]
 

@@ -16,7 +16,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from smg_core.errors import StoreFailed
-from smg_core.history.store_urls import check_parameters
+from smg_core.history.store.urls import check_parameters
 from smg_core.settings import ConfigError
 
 __all__ = ["DRIVERS", "engines"]

@@ -1,13 +1,14 @@
 """A store in this process's memory (edge): for the library, the simulator and tests.
 
 Nothing survives the process, and no other process sees it. Every call is done at once, on the event loop. Above: `server`.
-Below: `memory_tables`, which decides everything.
+Below: `tables`, which decides everything.
 """
 
 from collections.abc import AsyncIterator, Sequence
 
 from smg_core.clock import Clock
-from smg_core.history.base import (
+from smg_core.history.memory.tables import MemoryTables
+from smg_core.history.store.base import (
     Chain,
     Exported,
     ItemPosition,
@@ -22,7 +23,6 @@ from smg_core.history.base import (
     StoredResponse,
     StoreOperation,
 )
-from smg_core.history.memory_tables import MemoryTables
 
 __all__ = ["MemoryStore"]
 

@@ -1,7 +1,7 @@
 """What a database's failures are called here.
 
 Decides which error of SQLAlchemy, a driver or the system is which `StoreFailed`. IntegrityError is left as it is: it says
-something about a write. Above: `sql`, `group_commit`. Below: SQLAlchemy's error classes.
+something about a write. Above: `store`, `group_commit`. Below: SQLAlchemy's error classes.
 """
 
 from collections.abc import Iterator

@@ -1,6 +1,6 @@
 """The scripts that the history runs in Redis or Valkey, in Lua. A script is done whole before anything else is.
 
-Pure. Above: `redis`.
+Pure. Above: `store`.
 """
 
 __all__ = ["BEHIND", "CHAIN", "FIELDS", "HASHES", "LEASE", "NOT_DUE", "NOT_PENDING", "RUN"]

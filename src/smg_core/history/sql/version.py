@@ -1,7 +1,7 @@
 """Finds out whether the tables of a database are of the version that this code knows.
 
-It reads one row, so that alembic, which takes long to load, is loaded only where tables have to change. Above: `sql`, at the
-start. Below: `sql_tables` for the names, and `sql_migrate`, which is imported when it is needed.
+It reads one row, so that alembic, which takes long to load, is loaded only where tables have to change. Above: `store`, at the
+start. Below: `tables` for the names, and `migrate`, which is imported when it is needed.
 """
 
 from pathlib import Path
@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from smg_core.history.sql_tables import Names
+from smg_core.history.sql.tables import Names
 
 if TYPE_CHECKING:
-    from smg_core.history.sql_migrate import Migrations
+    from smg_core.history.sql.migrate import Migrations
 
 __all__ = ["FOLDER", "SchemaVersion"]
 
@@ -40,6 +40,6 @@ class SchemaVersion:
 
     def migrations(self) -> "Migrations":
         """What brings the tables to the newest version. Loads alembic: to be called in a thread."""
-        from smg_core.history.sql_migrate import Migrations
+        from smg_core.history.sql.migrate import Migrations
 
         return Migrations(self._names, self._folder, allowed=self._allowed)

@@ -2,7 +2,7 @@
 
 Writes of many callers are made in one transaction. Those without a condition (`if_version`, a lease, a conversation's order) are
 merged: all rows for one table go in one statement. Each of the others has a savepoint of its own, so that it fails alone.
-Decides nothing about connections, transactions and time. Above: `sql`. Below: `sql_statements`, `base`.
+Decides nothing about connections, transactions and time. Above: `store`. Below: `statements`, `store.base`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,7 +11,8 @@ from typing import Any
 import attrs
 import sqlalchemy as sa
 
-from smg_core.history.base import (
+from smg_core.history.sql.statements import Parameters, Statements, Upsert
+from smg_core.history.store.base import (
     LEASE_KEPT_S,
     AppendEvents,
     AppendItems,
@@ -34,7 +35,6 @@ from smg_core.history.base import (
     StoredResponse,
     StoreOperation,
 )
-from smg_core.history.sql_statements import Parameters, Statements, Upsert
 
 __all__ = ["StoreWrite", "Writing"]
 

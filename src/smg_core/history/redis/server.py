@@ -1,6 +1,6 @@
 """Whether a Redis can keep what the history promises, by what it says of itself.
 
-Pure. Above: `redis`, at the start. Below: nothing.
+Pure. Above: `store`, at the start. Below: nothing.
 """
 
 from collections.abc import Mapping

@@ -1,8 +1,8 @@
 """The history of all tenants in dictionaries, bounded by bytes.
 
 Decides what every operation does; `memory` is the store around it. All methods take `now`, in seconds since the Unix epoch.
-When the bound is passed, `memory_room` says what goes; pending objects stay. Above: `memory`. Below: `base`, `memory_room`,
-`memory_rows`.
+When the bound is passed, `room` says what goes; pending objects stay. Above: `store`. Below: `store.base`, `room`,
+`rows`.
 """
 
 import bisect
@@ -12,7 +12,9 @@ from typing import TypeVar
 
 import attrs
 
-from smg_core.history.base import (
+from smg_core.history.memory.room import ENTRY_BYTES, MemoryRoom, Root
+from smg_core.history.memory.rows import ConversationRows, EventRows, chain_link, next_version, not_expired, paged
+from smg_core.history.store.base import (
     AppendEvents,
     AppendItems,
     Chain,
@@ -44,8 +46,6 @@ from smg_core.history.base import (
     StoredResponse,
     StoreOperation,
 )
-from smg_core.history.memory_room import ENTRY_BYTES, MemoryRoom, Root
-from smg_core.history.memory_rows import ConversationRows, EventRows, chain_link, next_version, not_expired, paged
 
 __all__ = ["MemoryTables"]
 

@@ -5,7 +5,7 @@ from typing import Any
 import sqlalchemy as sa
 from alembic import op
 
-from smg_core.history.sql_tables import Names, ShortText
+from smg_core.history.sql.tables import Names, ShortText
 
 revision = "0001"
 down_revision = None

@@ -1,6 +1,6 @@
 """What the history in memory keeps of conversations and logs, and the small decisions about any of its objects.
 
-Pure. Above: `memory_tables`. Below: `base`.
+Pure. Above: `tables`. Below: `store.base`.
 """
 
 import bisect
@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import attrs
 
-from smg_core.history.base import ChainLink, StaleVersion, StoredConversation, StoredItem, StoredResponse
+from smg_core.history.store.base import ChainLink, StaleVersion, StoredConversation, StoredItem, StoredResponse
 
 __all__ = ["ConversationRows", "EventRows", "chain_link", "next_version", "not_expired", "paged"]
 

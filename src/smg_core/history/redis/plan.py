@@ -2,7 +2,7 @@
 
 A write is done in two steps. The fields that it depends on are read (`needed`), a `RedisPlan` is made of them, and a script runs
 its commands if the versions of what was read are still the same; else it begins anew. What expires or is pending is put into the
-lists of all tenants by the same commands, so that both are there or neither. Pure. Above: `redis`. Below: `base`.
+lists of all tenants by the same commands, so that both are there or neither. Pure. Above: `store`. Below: `store.base`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,7 +12,7 @@ from urllib.parse import quote
 import attrs
 import msgspec
 
-from smg_core.history.base import (
+from smg_core.history.store.base import (
     AppendEvents,
     AppendItems,
     DeleteConversation,
