@@ -25,17 +25,17 @@ TIERS: tuple[str, ...] = (
     "settings",
     """
         cards clock origin grants hooks http.proxies json_types line_ends outside_words regular_files server.tls smg_egress
-        smg_parsers speech tokens tool_names
+        smg_mcp.records smg_parsers speech tokens tool_names
     """,
-    "errors request simulator_package smg_mcp smg_multimodal testing",
-    "auth channel engines.connections events history.store observability observability.metrics sse tokenizer",
+    "errors request simulator_package smg_mcp.catalogue smg_mcp.config smg_mcp.policy smg_multimodal testing",
+    "auth channel engines.connections events history.store observability observability.metrics smg_mcp.transport sse tokenizer",
     """
         engines engines.http history.memory history.redis history.sql machine middleware observability.tracing sealing
-        wire
+        smg_mcp.sessions wire
     """,
     """
         apis.google apis.responses.wire engines.grpc.h2 engines.kv_zmq engines.openai history
-        history.sql.migrations.versions http pipeline.prompt smg_simulator.answers wasm
+        history.sql.migrations.versions http pipeline.prompt smg_mcp smg_simulator.answers wasm
     """,
     "engines.codecs engines.grpc engines.token_ids pipeline.answer pipeline.output smg_simulator.engine workers",
     """
@@ -125,7 +125,7 @@ LONGEST_MODULE = 600
 GENERATED = "_pb"
 
 # Folders that have more modules than MOST_MODULES and are still to be cut, with as many as they may have: the numbers go down.
-STILL_FLAT = {"smg_mcp": 31, "smg_multimodal": 120, "smg_parsers": 60}
+STILL_FLAT = {"smg_multimodal": 120, "smg_parsers": 60}
 
 
 # ----------------------------------------------------------------------------------------------------- reading the house
@@ -143,7 +143,7 @@ class Import:
 
 @attrs.define(slots=False, eq=False)
 class Module:
-    """One source file. `name` is dotted from the package ("routing.simple"; "smg_mcp.config" outside the core)."""
+    """One source file. `name` is dotted from the package ("routing.simple"; "smg_mcp.config.mapping" outside the core)."""
 
     name: str
     path: Path

@@ -621,7 +621,7 @@ LIBRARY_CONSTANTS: dict[str, str] = {
         smg_multimodal.kernel_text: LOOPS
     """,
     READING: """
-        smg_mcp.config_text: _DEEPEST _MOST_NODES
+        smg_mcp.config.text: _DEEPEST _MOST_NODES
         smg_parsers.base: LOOKAHEAD NAME_LIMIT
         smg_parsers.citations: TAIL_LIMIT
         smg_parsers.literals: GROUP_LIMIT TOKEN_LIMIT
@@ -649,8 +649,8 @@ LIBRARY_CONSTANTS: dict[str, str] = {
     """,
     FORMAT: """
         smg_parsers.patterns: _LAST
-        smg_mcp.naming: LONGEST_TOOL_NAME
-        smg_mcp.wire: _FAULT_CODE
+        smg_mcp.catalogue.naming: LONGEST_TOOL_NAME
+        smg_mcp.transport.wire: _FAULT_CODE
         smg_multimodal.containers: _TAG
         smg_multimodal.fast_png: _LAST_FILTER
         smg_multimodal.filters: PRECISION_BITS
@@ -663,13 +663,13 @@ LIBRARY_CONSTANTS: dict[str, str] = {
     """,
     PACE: """
         smg_egress.escapes: _ESCAPED_AT_ONCE
-        smg_mcp.origin: _HELD_BYTES
+        smg_mcp.transport.origin: _HELD_BYTES
         smg_mcp.request_tools: _MADE_HERE
-        smg_mcp.search: FOUND MOST_FOUND _QUERY_WORDS
-        smg_mcp.session: _MOST_SHOWN
-        smg_mcp.stdio: _ELSEWHERE
+        smg_mcp.catalogue.search: FOUND MOST_FOUND _QUERY_WORDS
+        smg_mcp.sessions.session: _MOST_SHOWN
+        smg_mcp.transport.stdio: _ELSEWHERE
         smg_multimodal.documents: _HASHED_HERE
-        smg_mcp.wire: _ELSEWHERE
+        smg_mcp.transport.wire: _ELSEWHERE
         smg_multimodal.audio: _BLOCK _COPIED_AT_ONCE
         smg_multimodal.granite: _BLOCK
         smg_multimodal.content: _HASH_DIRECTLY _COMPARE_DIRECTLY _BLOCK
@@ -685,8 +685,8 @@ LIBRARY_CONSTANTS: dict[str, str] = {
         smg_multimodal.worker_process: _BAND
     """,
     COST: """
-        smg_mcp.naming: _MARK
-        smg_mcp.search: _LENGTH _NAME_WEIGHT _SATURATION
+        smg_mcp.catalogue.naming: _MARK
+        smg_mcp.catalogue.search: _LENGTH _NAME_WEIGHT _SATURATION
         smg_parsers.model_ids: PATTERNS_KEPT
         smg_multimodal.audio: _WEIGHTS
         smg_multimodal.clips: _BESIDE _PIXEL_BYTES

@@ -1,7 +1,7 @@
 """From the text or mapping of a configuration to `McpSettings`, or to an error that names the place.
 
-Decided here: how `${NAME}` is filled in, and which values contradict each other. Above: `tools`. Below: `settings`. Reads no file
-and no environment: both are handed in.
+Decided here: how `${NAME}` is filled in, and which values contradict each other. Above: `tools`. Below: `records.settings`.
+Reads no file and no environment: both are handed in.
 """
 
 import re
@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from smg_mcp.errors import McpConfigError
-from smg_mcp.settings import McpServer, McpSettings, ProxySettings
+from smg_mcp.records.errors import McpConfigError
+from smg_mcp.records.settings import McpServer, McpSettings, ProxySettings
 
 __all__ = ["settings_of"]
 

@@ -1,7 +1,7 @@
 """Tools found by words: BM25 over names, descriptions and arguments.
 
-Offered to a model as one tool, `tool_search`, in place of hundreds of schemas. Above: `tools`. Below: `base`. Pure. An index by
-embeddings fills the same role, `base.ToolIndex`.
+Offered to a model as one tool, `tool_search`, in place of hundreds of schemas. Above: `tools`. Below: `records.base`. Pure. An
+index by embeddings fills the same role, `records.base.ToolIndex`.
 """
 
 import heapq
@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from smg_mcp.base import McpTool
+from smg_mcp.records.base import McpTool
 
 __all__ = ["FOUND", "MOST_FOUND", "TOOL_SEARCH", "TOOL_SEARCH_SCHEMA", "Bm25Index"]
 

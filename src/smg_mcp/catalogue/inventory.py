@@ -1,6 +1,6 @@
 """What a server offers, as models are offered it: checked, renamed, filtered by who asks.
 
-Above: `session` (lists), `tools` (names across servers). Below: `arguments`, `naming`, `settings`. Pure.
+Above: `sessions.session` (lists), `tools` (names across servers). Below: `arguments`, `naming`, `records.settings`. Pure.
 """
 
 import json
@@ -9,11 +9,11 @@ from typing import Any
 
 import attrs
 
-from smg_mcp.arguments import schema_for
-from smg_mcp.base import McpTool, ToolHints
-from smg_mcp.naming import unique_names
-from smg_mcp.schemas import readable_schema
-from smg_mcp.settings import InventorySettings, McpServer, ToolSettings
+from smg_mcp.catalogue.arguments import schema_for
+from smg_mcp.catalogue.naming import unique_names
+from smg_mcp.catalogue.schemas import readable_schema
+from smg_mcp.records.base import McpTool, ToolHints
+from smg_mcp.records.settings import InventorySettings, McpServer, ToolSettings
 
 __all__ = ["ListedTool", "fault_of_tool", "offered_tools", "plain_tool", "server_serves", "tools_of"]
 

@@ -12,7 +12,7 @@ from typing import Any
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
-from smg_mcp.screening import ProtocolBreach, Screen
+from smg_mcp.transport.screening import ProtocolBreach, Screen
 
 __all__ = ["ScreenedStreams"]
 

@@ -1,6 +1,6 @@
 """What was decided about calls, newest last, bounded; and where each entry also goes.
 
-Above: `tools`. Below: `base`. Holds names and decisions, never arguments, results or credentials.
+Above: `tools`. Below: `records.base`. Holds names and decisions, never arguments, results or credentials.
 """
 
 from collections import deque
@@ -9,7 +9,7 @@ from typing import Literal
 
 import attrs
 
-from smg_mcp.base import CallFacts, Decision
+from smg_mcp.records.base import CallFacts, Decision
 
 __all__ = ["AuditEntry", "AuditOutcome", "AuditTrail"]
 

@@ -19,10 +19,10 @@ from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 from pydantic import ValidationError
 
-from smg_mcp.errors import McpUnavailable
-from smg_mcp.screening import ProtocolBreach
-from smg_mcp.settings import McpLimits, McpServer
-from smg_mcp.strict_json import AmbiguousJson, NoObject, strict_object
+from smg_mcp.records.errors import McpUnavailable
+from smg_mcp.records.settings import McpLimits, McpServer
+from smg_mcp.transport.screening import ProtocolBreach
+from smg_mcp.transport.strict_json import AmbiguousJson, NoObject, strict_object
 
 __all__ = ["stdio_streams"]
 

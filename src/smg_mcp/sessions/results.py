@@ -1,15 +1,15 @@
 """A server's result to a `ToolOutcome`, within bounds.
 
-Above: `session`. Below: `base`, `settings`. Pure: takes the result as JSON. Pictures and recordings are kept as they are; what is
-over a bound is cut or left out, and a line of text says so.
+Above: `session`. Below: `records.base`, `records.settings`. Pure: takes the result as JSON. Pictures and recordings are kept as
+they are; what is over a bound is cut or left out, and a line of text says so.
 """
 
 import json
 from collections.abc import Mapping
 from typing import Any
 
-from smg_mcp.base import ToolAudio, ToolImage, ToolLink, ToolOutcome, ToolPart, ToolResource, ToolText
-from smg_mcp.settings import McpLimits
+from smg_mcp.records.base import ToolAudio, ToolImage, ToolLink, ToolOutcome, ToolPart, ToolResource, ToolText
+from smg_mcp.records.settings import McpLimits
 
 __all__ = ["error_outcome", "outcome_of"]
 

@@ -1,9 +1,9 @@
 """What may pass between a server and the mcp package: every message is looked at before the package acts on it.
 
-Above: `stdio`, which reads bytes; `streams`, which passes messages. Below: `inventory`, `settings`. Pure: time is an argument.
-A breach ends the connection; an entry with a fault is taken out of its list, so that one bad tool does not hide the others.
-Schemas are kept here. Those of outputs are taken out, since a validator that ran on a server's pattern could run for ever;
-those of arguments are where the package would refuse the whole list for them.
+Above: `stdio`, which reads bytes; `streams`, which passes messages. Below: `catalogue.inventory`, `records.settings`. Pure:
+time is an argument. A breach ends the connection; an entry with a fault is taken out of its list, so that one bad tool does not
+hide the others. Schemas are kept here. Those of outputs are taken out, since a validator that ran on a server's pattern could
+run for ever; those of arguments are where the package would refuse the whole list for them.
 """
 
 from collections.abc import Mapping
@@ -12,8 +12,8 @@ from typing import Any
 import mcp_types as types
 from pydantic import BaseModel, ValidationError
 
-from smg_mcp.inventory import fault_of_tool, plain_tool
-from smg_mcp.settings import InventorySettings, McpLimits
+from smg_mcp.catalogue.inventory import fault_of_tool, plain_tool
+from smg_mcp.records.settings import InventorySettings, McpLimits
 
 __all__ = ["ProtocolBreach", "Screen"]
 

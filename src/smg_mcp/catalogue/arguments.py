@@ -1,12 +1,12 @@
 """Arguments on their way to a server, and the schema that the model sees for them.
 
-Above: `inventory` (schemas), `tools` (calls). Below: `settings`. Pure.
+Above: `inventory` (schemas), `tools` (calls). Below: `records.settings`. Pure.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
-from smg_mcp.settings import ArgumentMapping
+from smg_mcp.records.settings import ArgumentMapping
 
 __all__ = ["arguments_for", "schema_for"]
 

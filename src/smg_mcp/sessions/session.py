@@ -1,7 +1,8 @@
 """One session: a server as one tenant with one set of credentials uses it (edge).
 
-The connection is entered, watched and left by one owner task, since the mcp package's scopes belong to the task that opened them.
-It is opened when it is first needed, and again after it has ended. Above: `pool`. Below: `connection`, `inventory`, `results`.
+The connection is entered, watched and left by one owner task, since the mcp package's scopes belong to the task that opened
+them. It is opened when it is first needed, and again after it has ended. Above: `pool`. Below: `transport.connection`,
+`catalogue.inventory`, `results`.
 """
 
 import asyncio
@@ -14,13 +15,13 @@ from typing import Any, TypeVar
 
 import attrs
 
-from smg_mcp.base import ListFaults, OnProgress, ToolOutcome
-from smg_mcp.connection import ConnectionLost, McpConnection, ServerSaidNo
-from smg_mcp.errors import McpBadAnswer, McpBusy, McpError, McpTimeout, McpUnavailable
-from smg_mcp.inventory import ListedTool, tools_of
-from smg_mcp.output_schemas import OutputSchemas
-from smg_mcp.results import error_outcome, outcome_of
-from smg_mcp.settings import McpSettings
+from smg_mcp.catalogue.inventory import ListedTool, tools_of
+from smg_mcp.catalogue.output_schemas import OutputSchemas
+from smg_mcp.records.base import ListFaults, OnProgress, ToolOutcome
+from smg_mcp.records.errors import McpBadAnswer, McpBusy, McpError, McpTimeout, McpUnavailable
+from smg_mcp.records.settings import McpSettings
+from smg_mcp.sessions.results import error_outcome, outcome_of
+from smg_mcp.transport.connection import ConnectionLost, McpConnection, ServerSaidNo
 
 __all__ = ["Session", "SessionTimes"]
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from smg_mcp.base import CallVerdict
+from smg_mcp.records.base import CallVerdict
 
 __all__ = [
     "ArgumentMapping",

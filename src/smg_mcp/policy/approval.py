@@ -1,13 +1,13 @@
 """Whether a call may be made: the policy, as a pure function.
 
 Above: `tools`, which enforces it before every call, and a gateway, which asks before it stores a call that needs approval.
-Below: `base`, `settings`. Knows no session, no clock and no store.
+Below: `records.base`, `records.settings`. Knows no session, no clock and no store.
 """
 
 from fnmatch import fnmatchcase
 
-from smg_mcp.base import CallFacts, CallVerdict, Decision
-from smg_mcp.settings import McpPolicy, PolicyRule
+from smg_mcp.records.base import CallFacts, CallVerdict, Decision
+from smg_mcp.records.settings import McpPolicy, PolicyRule
 
 __all__ = ["Approval", "stricter"]
 

@@ -13,7 +13,7 @@ import httpcore2
 import httpx2
 
 from smg_egress import FetchTarget
-from smg_mcp.settings import EgressSettings
+from smg_mcp.records.settings import EgressSettings
 
 __all__ = ["Direct", "OriginConnections", "ThroughProxy"]
 

@@ -17,11 +17,11 @@ import httpx2
 
 from smg_egress import FetchTarget
 from smg_egress.resolving import Resolver, resolve_host
-from smg_mcp.egress import McpUrlRules
-from smg_mcp.errors import McpForbidden, McpRefused
-from smg_mcp.origin import Direct, OriginConnections, ThroughProxy
-from smg_mcp.settings import EgressSettings, McpLimits, ProxySettings
-from smg_mcp.strict_json import AmbiguousJson, strict_object
+from smg_mcp.records.errors import McpForbidden, McpRefused
+from smg_mcp.records.settings import EgressSettings, McpLimits, ProxySettings
+from smg_mcp.transport.egress import McpUrlRules
+from smg_mcp.transport.origin import Direct, OriginConnections, ThroughProxy
+from smg_mcp.transport.strict_json import AmbiguousJson, strict_object
 
 __all__ = ["GuardedTransport", "TokenGiver", "WireFault"]
 

@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 
-from smg_mcp.base import ListFaults, McpTool
-from smg_mcp.errors import McpError
-from smg_mcp.inventory import ListedTool, offered_tools
-from smg_mcp.search import Bm25Index
-from smg_mcp.settings import McpServer
+from smg_mcp.catalogue.inventory import ListedTool, offered_tools
+from smg_mcp.catalogue.search import Bm25Index
+from smg_mcp.records.base import ListFaults, McpTool
+from smg_mcp.records.errors import McpError
+from smg_mcp.records.settings import McpServer
 
 __all__ = ["Catalogue", "CatalogueCache", "LazyIndex", "Listed", "made_catalogue"]
 

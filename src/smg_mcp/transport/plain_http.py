@@ -15,8 +15,8 @@ from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCRequest, jsonrpc_message_adapter
 from pydantic import ValidationError
 
-from smg_mcp.errors import McpBadAnswer, McpForbidden, McpRefused, McpUnavailable
-from smg_mcp.screening import ProtocolBreach
+from smg_mcp.records.errors import McpBadAnswer, McpForbidden, McpRefused, McpUnavailable
+from smg_mcp.transport.screening import ProtocolBreach
 
 __all__ = ["plain_streams", "sse_streams"]
 

@@ -1,7 +1,8 @@
 """Which URLs an MCP client may ask: the rules of `smg_egress`, in this package's words.
 
-Above: `wire`, `tools`. Below: `settings`, smg_egress. Pure. A server of the configuration may be where the operator says, even
-on a private network; what it leads to (an authorization server) and what a request names are held to the egress settings.
+Above: `wire`, `tools`. Below: `records.settings`, smg_egress. Pure. A server of the configuration may be where the operator
+says, even on a private network; what it leads to (an authorization server) and what a request names are held to the egress
+settings.
 """
 
 from dataclasses import dataclass
@@ -9,8 +10,8 @@ from typing import ClassVar
 from urllib.parse import urlsplit
 
 from smg_egress import UrlRules
-from smg_mcp.errors import McpConfigError, McpForbidden
-from smg_mcp.settings import EgressSettings, McpServer
+from smg_mcp.records.errors import McpConfigError, McpForbidden
+from smg_mcp.records.settings import EgressSettings, McpServer
 
 __all__ = ["McpUrlRules", "rules_for_request", "rules_for_server"]
 

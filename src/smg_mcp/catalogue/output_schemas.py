@@ -1,6 +1,6 @@
 """Whether a result is what its tool said it would be, by the tool's output schema.
 
-Above: `session`. Below: jsonschema_rs, whose patterns take linear time and which is not let fetch anything. Pure.
+Above: `sessions.session`. Below: jsonschema_rs, whose patterns take linear time and which is not let fetch anything. Pure.
 """
 
 from collections.abc import Mapping

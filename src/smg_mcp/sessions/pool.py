@@ -11,9 +11,9 @@ from collections.abc import AsyncIterator, Callable, Iterable
 
 import attrs
 
-from smg_mcp.errors import McpBusy
-from smg_mcp.session import Session
-from smg_mcp.settings import SessionSettings
+from smg_mcp.records.errors import McpBusy
+from smg_mcp.records.settings import SessionSettings
+from smg_mcp.sessions.session import Session
 
 __all__ = ["SessionKey", "SessionPool", "digest_of_credentials"]
 

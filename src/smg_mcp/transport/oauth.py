@@ -1,6 +1,6 @@
 """Tokens for servers by OAuth 2.1: client credentials, and authorization codes with a refresh token that is kept (edge).
 
-Above: `connection`; `wire` hands over its requests. Below: the mcp package's providers, `settings`. A person gives the
+Above: `connection`; `wire` hands over its requests. Below: the mcp package's providers, `records.settings`. A person gives the
 authorization once, at a terminal (`smg-gateway mcp login`); afterwards the kept refresh token is used, and where that is refused
 the server is. Several sessions and processes share the file that keeps the tokens, also where the authorization server takes each
 refresh token once.
@@ -30,8 +30,8 @@ from mcp.shared.auth import (
 )
 from pydantic import AnyUrl, ValidationError
 
-from smg_mcp.errors import McpConfigError, McpRefused
-from smg_mcp.settings import McpServer, OAuthSettings
+from smg_mcp.records.errors import McpConfigError, McpRefused
+from smg_mcp.records.settings import McpServer, OAuthSettings
 
 __all__ = ["Authorize", "ServerTokens", "TokenFile", "tokens_for"]
 

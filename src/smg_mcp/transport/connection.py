@@ -1,7 +1,7 @@
 """One open connection to one server: the mcp package's client over our transport (edge).
 
-Above: `session`, whose owner task enters and leaves it. Below: `stdio`, `wire`, `plain_http`, `oauth`, `streams`; mcp itself.
-Everything that the package raises becomes one of our errors here.
+Above: `sessions.session`, whose owner task enters and leaves it. Below: `stdio`, `wire`, `plain_http`, `oauth`, `streams`; mcp
+itself. Everything that the package raises becomes one of our errors here.
 """
 
 import contextlib
@@ -21,16 +21,16 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
-from smg_mcp.base import AskUser, OnProgress, SampleModel, ToolProgress
-from smg_mcp.egress import McpUrlRules
-from smg_mcp.errors import McpBadAnswer, McpConfigError, McpError, McpForbidden, McpRefused, McpUnavailable
-from smg_mcp.oauth import Authorize, tokens_for
-from smg_mcp.plain_http import plain_streams, sse_streams
-from smg_mcp.screening import Screen
-from smg_mcp.settings import McpServer, McpSettings
-from smg_mcp.stdio import stdio_streams
-from smg_mcp.streams import ScreenedStreams
-from smg_mcp.wire import GuardedTransport
+from smg_mcp.records.base import AskUser, OnProgress, SampleModel, ToolProgress
+from smg_mcp.records.errors import McpBadAnswer, McpConfigError, McpError, McpForbidden, McpRefused, McpUnavailable
+from smg_mcp.records.settings import McpServer, McpSettings
+from smg_mcp.transport.egress import McpUrlRules
+from smg_mcp.transport.oauth import Authorize, tokens_for
+from smg_mcp.transport.plain_http import plain_streams, sse_streams
+from smg_mcp.transport.screening import Screen
+from smg_mcp.transport.stdio import stdio_streams
+from smg_mcp.transport.streams import ScreenedStreams
+from smg_mcp.transport.wire import GuardedTransport
 
 __all__ = ["ConnectionLost", "McpConnection", "Peers", "ServerSaidNo", "open_connection"]
 
