@@ -5,7 +5,7 @@ Decides nothing; pure.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import attrs
 from google.protobuf.message import DecodeError, Message
@@ -17,9 +17,24 @@ from smg_simulator.engine.engine import SimulatedModel
 from smg_simulator.engine.kv_feed import Batch
 from smg_simulator.engine.refusal import Refused
 
-__all__ = ["ChoiceSlice", "EngineState", "FullServerCodec", "ServerCodec", "disaggregation_arguments", "parse_message"]
+__all__ = [
+    "PENALTIES",
+    "ChoiceEnd",
+    "ChoiceSlice",
+    "EngineState",
+    "FullServerCodec",
+    "ServerCodec",
+    "disaggregation_arguments",
+    "given_fields",
+    "parse_message",
+    "set_fields",
+    "stop_fields",
+]
 
 M = TypeVar("M", bound=Message)
+
+PENALTIES = ("frequency_penalty", "presence_penalty", "repetition_penalty")
+"""Fields that `Sampling` and most dialects have under the same names."""
 
 
 @attrs.frozen
@@ -34,6 +49,17 @@ class ChoiceSlice:
     completion_tokens: int = 0
     logprobs: Sequence[EngineLogprob] = ()
     prompt_logprobs: Sequence[EngineLogprob | None] = ()
+
+
+@attrs.frozen
+class ChoiceEnd:
+    """How a choice ended: `finish` is the finish reason, `matched` the stop string or token that ended it, `kv_transfer` what an
+    engine is told that goes on with its cache. `streamed`: its tokens have gone out in chunks."""
+
+    finish: str
+    matched: str | int | None = None
+    streamed: bool = True
+    kv_transfer: str | None = None
 
 
 @attrs.frozen
@@ -89,18 +115,9 @@ class ServerCodec(Protocol):
         it."""
         ...
 
-    def complete(
-        self,
-        request_id: str,
-        piece: ChoiceSlice,
-        *,
-        finish: str,
-        matched: str | int | None,
-        streamed: bool,
-        kv_transfer: str | None,
-    ) -> list[bytes]:
+    def complete(self, request_id: str, piece: ChoiceSlice, end: ChoiceEnd) -> list[bytes]:
         """The closing messages of a choice. `piece` is its last slice when it was streamed and `repeats_all` is False, else the
-        whole choice. `finish` is the finish reason, `matched` the stop string or token."""
+        whole choice."""
         ...
 
     def failure(self, code: str, message: str) -> bytes | None:
@@ -160,6 +177,25 @@ def parse_message(kind: type[M], message: bytes) -> M:
         return kind.FromString(message)
     except DecodeError as error:
         raise Refused("the message cannot be read") from error
+
+
+def given_fields(params: object, *names: str) -> dict[str, Any]:
+    """Fields of a request that `Sampling` has under the same names, as they stand."""
+    return {name: getattr(params, name) for name in names}
+
+
+def set_fields(params: object, *names: str) -> dict[str, Any]:
+    """The same of fields that say by 0 that they are not set; None for those."""
+    return {name: getattr(params, name) or None for name in names}
+
+
+def stop_fields(params: Any) -> dict[str, Any]:
+    """What ends an answer: strings, tokens, and whether the end token does."""
+    return {
+        "stop": tuple(params.stop),
+        "stop_token_ids": tuple(params.stop_token_ids),
+        "ignore_eos": params.ignore_eos,
+    }
 
 
 def disaggregation_arguments(state: EngineState) -> dict[str, str | int]:

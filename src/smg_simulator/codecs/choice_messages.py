@@ -7,7 +7,7 @@ when tokens are due. Below: a `ServerCodec` writes the messages.
 from collections.abc import Sequence
 
 from smg_core.engines.base import EngineLogprob, EngineRequest
-from smg_simulator.codecs.base import ChoiceSlice, ServerCodec
+from smg_simulator.codecs.base import ChoiceEnd, ChoiceSlice, ServerCodec
 from smg_simulator.engine.engine import Choice, EngineCore
 
 __all__ = ["ChoiceMessages"]
@@ -79,12 +79,5 @@ class ChoiceMessages:
     def _close(self, finish: str, matched: str | int | None) -> list[bytes]:
         whole = self._codec.repeats_all or not self._request.stream
         start, end = (0, self.sent) if whole else self._before
-        piece = self._piece(start, end)
-        return self._codec.complete(
-            self._request.id,
-            piece,
-            finish=finish,
-            matched=matched,
-            streamed=self._request.stream,
-            kv_transfer=self._request.kv_transfer,
-        )
+        how = ChoiceEnd(finish, matched, self._request.stream, self._request.kv_transfer)
+        return self._codec.complete(self._request.id, self._piece(start, end), how)

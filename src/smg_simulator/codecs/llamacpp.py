@@ -7,17 +7,17 @@ server, a stream names one id a message and leaves out those of a character that
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
-from msgspec import Struct
 
 from smg_core.engines.base import EngineLogprob, EngineRequest
 from smg_core.engines.constraint import Constraint
 from smg_core.request import Sampling
 from smg_core.tokens import TokenIds
-from smg_simulator.codecs.base import ChoiceSlice
+from smg_simulator.codecs.base import ChoiceEnd, ChoiceSlice, given_fields
+from smg_simulator.codecs.http_bodies import HttpAnswers, OptionalNumbers, decoded_body
 from smg_simulator.engine.refusal import Refused
 
 __all__ = ["LlamaCppServerCodec"]
@@ -26,25 +26,18 @@ _BETWEEN = b"\n\ndata: "
 """Joins several events into one write."""
 
 
-class _Body(Struct, forbid_unknown_fields=True):
+class _Body(OptionalNumbers, kw_only=True, forbid_unknown_fields=True):
     """The fields of `/completion` that are read here. One that is not known is refused, which the real server would pass over."""
 
     prompt: list[int]
     stream: bool = False
     return_tokens: bool = False
-    response_fields: list[str] = []
+    response_fields: list[str] = msgspec.field(default_factory=list)
     n_predict: int = -1
-    temperature: float | None = None
-    top_p: float | None = None
-    top_k: int | None = None
-    min_p: float | None = None
-    frequency_penalty: float | None = None
-    presence_penalty: float | None = None
     repeat_penalty: float | None = None
     repeat_last_n: int = 64
-    seed: int | None = None
     ignore_eos: bool = False
-    logit_bias: list[tuple[int, float]] = []
+    logit_bias: list[tuple[int, float]] = msgspec.field(default_factory=list)
     n_probs: int = 0
     json_schema: dict[str, Any] | None = None
     grammar: str | None = None
@@ -53,14 +46,12 @@ class _Body(Struct, forbid_unknown_fields=True):
 _BODIES = msgspec.json.Decoder(_Body)
 
 
-class LlamaCppServerCodec:
-    """`/completion` for one request (`ServerCodec`, as far as a call needs it). `decode` gives the text of ids; `name` is the id
+class LlamaCppServerCodec(HttpAnswers):
+    """`/completion` for one request. `decode` gives the text of ids; `name` is the id
     of the request, which its body has none for. `streams`: the answer is a stream of events, else one object."""
 
     service = "llamacpp-http"
-    methods: Mapping[str, str] = {}
-    unique_ids = replays = recalls = repeats_all = False
-    ends_aborted = True
+    fault = "server_error"
 
     def __init__(self, name: str, decode: Callable[[Sequence[int]], str]) -> None:
         self._name = name
@@ -72,10 +63,7 @@ class LlamaCppServerCodec:
         self.streams = True
 
     def request(self, message: bytes, encode: Callable[[str], Sequence[int]]) -> EngineRequest:
-        try:
-            got = _BODIES.decode(message)
-        except msgspec.DecodeError as error:
-            raise Refused(str(error)) from error
+        got = decoded_body(_BODIES, message)
         if got.repeat_last_n < 0:
             raise Refused("Field 'repeat_last_n': Value must not be negative")
         if not got.return_tokens:
@@ -119,16 +107,7 @@ class LlamaCppServerCodec:
             event["completion_probabilities"] = [_row(row)]
         return json.dumps(event).encode()
 
-    def complete(
-        self,
-        request_id: str,
-        piece: ChoiceSlice,
-        *,
-        finish: str,
-        matched: str | int | None,
-        streamed: bool,
-        kv_transfer: str | None,
-    ) -> list[bytes]:
+    def complete(self, request_id: str, piece: ChoiceSlice, end: ChoiceEnd) -> list[bytes]:
         last: dict[str, object] = {
             "index": 0,
             "content": "" if self.streams else self._decode(self._made),
@@ -141,7 +120,7 @@ class LlamaCppServerCodec:
             "generation_settings": {"n_probs": 0},
             "prompt": "",
             "truncated": False,
-            "stop_type": {"stop": "eos", "length": "limit"}.get(finish, "none"),
+            "stop_type": {"stop": "eos", "length": "limit"}.get(end.finish, "none"),
             "stopping_word": "",
             "tokens_cached": piece.prompt_tokens + len(self._made),
             "timings": {"cache_n": piece.cached_tokens, "prompt_n": piece.prompt_tokens - piece.cached_tokens},
@@ -156,9 +135,6 @@ class LlamaCppServerCodec:
         """What follows the last message: nothing."""
         return []
 
-    def failure(self, code: str, message: str) -> bytes | None:
-        return json.dumps({"error": {"message": message, "type": "server_error", "code": 500}}).encode()
-
 
 def _row(row: EngineLogprob) -> dict[str, object]:
     top = [{"id": token, "token": "", "bytes": [], "logprob": value} for token, value in row.top]
@@ -168,14 +144,8 @@ def _row(row: EngineLogprob) -> dict[str, object]:
 def _sampling(got: _Body) -> Sampling:
     return Sampling(
         max_tokens=None if got.n_predict < 0 else got.n_predict,
-        temperature=got.temperature,
-        top_p=got.top_p,
-        top_k=got.top_k,
-        min_p=got.min_p,
-        frequency_penalty=got.frequency_penalty,
-        presence_penalty=got.presence_penalty,
+        **given_fields(got, "temperature", "top_p", "top_k", "min_p", "frequency_penalty", "presence_penalty", "seed"),
         repetition_penalty=got.repeat_penalty,
-        seed=got.seed,
         ignore_eos=got.ignore_eos,
         logit_bias=dict(got.logit_bias) or None,
         logprobs=got.n_probs or None,

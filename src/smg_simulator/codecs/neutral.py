@@ -13,7 +13,7 @@ from smg_core.engines.loads import RankLoad
 from smg_core.engines.status import NAMES
 from smg_core.request import Sampling
 from smg_core.tokens import TokenIds
-from smg_simulator.codecs.base import ChoiceSlice, EngineState, parse_message
+from smg_simulator.codecs.base import PENALTIES, ChoiceEnd, ChoiceSlice, EngineState, parse_message, stop_fields
 from smg_simulator.codecs.neutral_media import KINDS, read_neutral_media
 from smg_simulator.engine.engine import SimulatedModel
 from smg_simulator.engine.kv_feed import Batch
@@ -31,9 +31,7 @@ _OPTIONAL_SAMPLING = (
     "top_p",
     "top_k",
     "min_p",
-    "frequency_penalty",
-    "presence_penalty",
-    "repetition_penalty",
+    *PENALTIES,
     "seed",
     "logprobs",
     "prompt_logprobs",
@@ -87,32 +85,23 @@ class NeutralServerCodec:
             tokens.prompt_logprobs.extend([_logprob(row) for row in piece.prompt_logprobs])
         return bytes(pb.GenerateEvent(tokens=tokens).SerializeToString())
 
-    def complete(
-        self,
-        request_id: str,
-        piece: ChoiceSlice,
-        *,
-        finish: str,
-        matched: str | int | None,
-        streamed: bool,
-        kv_transfer: str | None,
-    ) -> list[bytes]:
+    def complete(self, request_id: str, piece: ChoiceSlice, end: ChoiceEnd) -> list[bytes]:
         finished = pb.Finished(
             index=piece.index,
-            reason=_FINISH.get(finish, pb.FINISH_REASON_UNSPECIFIED),
+            reason=_FINISH.get(end.finish, pb.FINISH_REASON_UNSPECIFIED),
             prompt_tokens=piece.prompt_tokens,
             completion_tokens=piece.completion_tokens,
             cached_tokens=piece.cached_tokens,
         )
-        if isinstance(matched, str):
-            finished.matched_stop = matched
-        elif matched is not None:
-            finished.matched_token_id = matched
-        if kv_transfer is not None:
-            finished.kv_transfer_json = kv_transfer
-        end = bytes(pb.GenerateEvent(finished=finished).SerializeToString())
-        whole = b"" if streamed else self.chunk(request_id, piece)
-        return [whole, end] if whole else [end]
+        if isinstance(end.matched, str):
+            finished.matched_stop = end.matched
+        elif end.matched is not None:
+            finished.matched_token_id = end.matched
+        if end.kv_transfer is not None:
+            finished.kv_transfer_json = end.kv_transfer
+        closing = bytes(pb.GenerateEvent(finished=finished).SerializeToString())
+        whole = b"" if end.streamed else self.chunk(request_id, piece)
+        return [whole, closing] if whole else [closing]
 
     def failure(self, code: str, message: str) -> bytes | None:
         failure = pb.Failure(code=NAMES.index(code), message=message, retryable=code in _RETRYABLE)
@@ -204,9 +193,7 @@ def _sampling(got: pb.Sampling) -> Sampling:
     given = {name: getattr(got, name) for name in _OPTIONAL_SAMPLING if got.HasField(name)}
     return Sampling(
         **given,
-        stop=tuple(got.stop),
-        stop_token_ids=tuple(got.stop_token_ids),
-        ignore_eos=got.ignore_eos,
+        **stop_fields(got),
         skip_special_tokens=got.skip_special_tokens if got.HasField("skip_special_tokens") else True,
         include_stop=got.include_stop,
         logit_bias=dict(got.logit_bias) or None,

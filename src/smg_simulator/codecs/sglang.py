@@ -12,18 +12,30 @@ from hashlib import sha256
 from google.protobuf.struct_pb2 import Struct
 from smg_grpc_proto.generated import sglang_scheduler_pb2 as pb
 
-from smg_core.engines.base import Bootstrap, EngineRequest
-from smg_core.engines.constraint import Constraint
+from smg_core.engines.base import EngineRequest
 from smg_core.engines.loads import RankLoad
 from smg_core.request import Sampling
 from smg_core.tokens import TokenIds
-from smg_simulator.codecs.base import ChoiceSlice, EngineState, disaggregation_arguments, parse_message
+from smg_simulator.codecs.base import (
+    PENALTIES,
+    ChoiceEnd,
+    ChoiceSlice,
+    EngineState,
+    disaggregation_arguments,
+    parse_message,
+    set_fields,
+    stop_fields,
+)
 from smg_simulator.codecs.shared_messages import (
+    MORE_CALLS,
     SharedAnswers,
+    bootstrap_of,
+    guide_of,
+    model_fields,
     scheduler_load,
-    write_logprobs,
+    token_counts,
+    write_all_logprobs,
     write_match,
-    write_prompt_logprobs,
 )
 from smg_simulator.engine.adapters import Adapters, LoadedAdapter
 from smg_simulator.engine.engine import SimulatedModel
@@ -31,8 +43,6 @@ from smg_simulator.engine.media import SeenMedia, seen_tensor
 from smg_simulator.engine.refusal import Refused
 
 __all__ = ["SglangServerCodec"]
-
-_KINDS = {"json_schema": "json_schema", "regex": "regex", "ebnf_grammar": "grammar", "structural_tag": "structural_tag"}
 
 
 class SglangServerCodec(SharedAnswers):
@@ -42,45 +52,29 @@ class SglangServerCodec(SharedAnswers):
     places of their embeddings and without hashes."""
 
     service = "sglang.grpc.scheduler.SglangScheduler"
+    messages, well, unwell = pb, "Health check passed", "Health check timeout after 20s"
     methods: Mapping[str, str] = {
-        "generate": "Generate",
-        "abort": "Abort",
-        "health": "HealthCheck",
-        "model_info": "GetModelInfo",
-        "server_info": "GetServerInfo",
-        "loads": "GetLoads",
+        **MORE_CALLS,
         "embed": "Embed",
-        "flush": "FlushCache",
-        "profile_start": "StartProfile",
-        "profile_stop": "StopProfile",
-        "tokenizer": "GetTokenizer",
-        "kv_events": "SubscribeKvEvents",
         "list_adapters": "ListLoadedLoRAAdapters",
         "load_adapter": "LoadLoRAAdapter",
         "unload_adapter": "UnloadLoRAAdapter",
     }
-    unique_ids = False
-    replays = False
-    recalls = False
-    repeats_all = False
     ends_aborted = False
 
     def request(self, message: bytes, encode: Callable[[str], Sequence[int]]) -> EngineRequest:
         got = parse_message(pb.GenerateRequest, message)
         if not got.HasField("tokenized"):
             raise Refused("Tokenized input must be provided")
-        place = got.disaggregated_params
         return EngineRequest(
             id=got.request_id,
             input_ids=TokenIds(got.tokenized.input_ids[:]),
             sampling=_sampling(got),
             stream=got.stream,
-            constraint=_constraint(got.sampling_params),
+            constraint=guide_of(got.sampling_params),
             data_parallel_rank=got.data_parallel_rank if got.HasField("data_parallel_rank") else None,
             multimodal=_media(got.mm_inputs) if got.HasField("mm_inputs") else None,
-            bootstrap=Bootstrap(place.bootstrap_host, place.bootstrap_port, place.bootstrap_room)
-            if got.HasField("disaggregated_params")
-            else None,
+            bootstrap=bootstrap_of(got, "disaggregated_params"),
             lora=got.lora_id or None,
         )
 
@@ -89,71 +83,38 @@ class SglangServerCodec(SharedAnswers):
             return b""
         chunk = pb.GenerateStreamChunk(
             token_ids=piece.ids,
-            prompt_tokens=piece.prompt_tokens,
-            completion_tokens=piece.completion_tokens,
-            cached_tokens=piece.cached_tokens,
+            **token_counts(piece),
             index=piece.index,
         )
-        if piece.logprobs:
-            write_logprobs(chunk.output_logprobs, piece.logprobs)
-        if piece.prompt_logprobs:
-            write_prompt_logprobs(chunk.input_logprobs, piece.prompt_logprobs)
+        write_all_logprobs(chunk, piece, prompt=True)
         return bytes(pb.GenerateResponse(request_id=request_id, chunk=chunk).SerializeToString())
 
-    def complete(
-        self,
-        request_id: str,
-        piece: ChoiceSlice,
-        *,
-        finish: str,
-        matched: str | int | None,
-        streamed: bool,
-        kv_transfer: str | None,
-    ) -> list[bytes]:
-        if finish == "abort":
+    def complete(self, request_id: str, piece: ChoiceSlice, end: ChoiceEnd) -> list[bytes]:
+        if end.finish == "abort":
             return []
         complete = pb.GenerateComplete(
             output_ids=piece.ids,
-            finish_reason=finish,
-            prompt_tokens=piece.prompt_tokens,
-            completion_tokens=piece.completion_tokens,
-            cached_tokens=piece.cached_tokens,
-            index=piece.index if streamed else 0,
+            finish_reason=end.finish,
+            **token_counts(piece),
+            index=piece.index if end.streamed else 0,
         )
-        if piece.logprobs:
-            write_logprobs(complete.output_logprobs, piece.logprobs)
-        if piece.prompt_logprobs and not streamed:
-            write_prompt_logprobs(complete.input_logprobs, piece.prompt_logprobs)
-        ended_by = piece.ids[-1] if finish == "stop" and piece.ids else None  # the end token
-        write_match(complete, ended_by if matched is None else matched)
+        write_all_logprobs(complete, piece, prompt=not end.streamed)
+        ended_by = piece.ids[-1] if end.finish == "stop" and piece.ids else None  # the end token
+        write_match(complete, ended_by if end.matched is None else end.matched)
         return [bytes(pb.GenerateResponse(request_id=request_id, complete=complete).SerializeToString())]
-
-    def failure(self, code: str, message: str) -> bytes | None:
-        return None
-
-    def aborted(self, message: bytes) -> list[str]:
-        return [parse_message(pb.AbortRequest, message).request_id]
 
     def abort_answer(self, known: int) -> bytes:
         return bytes(pb.AbortResponse(success=True, message="the request was aborted").SerializeToString())
 
-    def health(self, healthy: bool) -> bytes:
-        message = "Health check passed" if healthy else "Health check timeout after 20s"
-        return bytes(pb.HealthCheckResponse(healthy=healthy, message=message).SerializeToString())
-
     def model_info(self, info: SimulatedModel, state: EngineState) -> bytes:
         labels = info.labels or ("LABEL_0", "LABEL_1")  # what transformers makes up for a model that is no classifier
         message = pb.GetModelInfoResponse(
-            model_path=info.tokenizer_path,
+            **model_fields(info),
             tokenizer_path=info.tokenizer_path,
             is_generation=info.is_generation,
             weight_version="default",
-            served_model_name=info.model,
             max_context_length=state.cache_tokens,
-            vocab_size=info.vocab_size,
             supports_vision=info.supports_vision,
-            model_type=info.model_type,
-            architectures=info.architectures,
             id2label_json=json.dumps({str(at): name for at, name in enumerate(labels)}),
             num_labels=len(labels),
             max_req_input_len=info.context_length - 6,
@@ -235,16 +196,11 @@ def _sampling(got: pb.GenerateRequest) -> Sampling:
     return Sampling(
         max_tokens=params.max_new_tokens if params.HasField("max_new_tokens") else None,
         min_tokens=params.min_new_tokens or None,
+        **set_fields(params, "min_p", *PENALTIES),
         temperature=max(0.0, params.temperature),
         top_p=params.top_p,
         top_k=params.top_k,
-        min_p=params.min_p or None,
-        frequency_penalty=params.frequency_penalty or None,
-        presence_penalty=params.presence_penalty or None,
-        repetition_penalty=params.repetition_penalty or None,
-        stop=tuple(params.stop),
-        stop_token_ids=tuple(params.stop_token_ids),
-        ignore_eos=params.ignore_eos,
+        **stop_fields(params),
         skip_special_tokens=params.skip_special_tokens,
         include_stop=params.no_stop_trim,
         logit_bias={int(token): bias for token, bias in params.logit_bias.items()} or None,
@@ -252,11 +208,6 @@ def _sampling(got: pb.GenerateRequest) -> Sampling:
         logprobs=got.top_logprobs_num if scored else None,
         prompt_logprobs=got.top_logprobs_num if scored and got.logprob_start_len >= 0 else None,
     )
-
-
-def _constraint(params: pb.SamplingParams) -> Constraint | None:
-    kind = params.WhichOneof("constraint")
-    return None if kind is None else Constraint(_KINDS[kind], getattr(params, kind))
 
 
 def _media(inputs: pb.MultimodalInputs) -> tuple[SeenMedia, ...]:

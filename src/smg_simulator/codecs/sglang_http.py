@@ -6,7 +6,7 @@ holds all ids so far, unless the server was started to send new ones only.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -16,26 +16,20 @@ from smg_core.engines.base import EngineLogprob, EngineRequest
 from smg_core.engines.constraint import Constraint
 from smg_core.request import Sampling
 from smg_core.tokens import TokenIds
-from smg_simulator.codecs.base import ChoiceSlice, EngineState
+from smg_simulator.codecs.base import ChoiceEnd, ChoiceSlice, EngineState, given_fields, set_fields, stop_fields
+from smg_simulator.codecs.http_bodies import HttpAnswers, PlainNumbers, decoded_body
 from smg_simulator.engine.refusal import Refused
 
 __all__ = ["SglangHttpServerCodec", "aborted_id", "server_info"]
 
 
-class _Params(Struct, forbid_unknown_fields=True):
+class _Params(PlainNumbers, kw_only=True, forbid_unknown_fields=True):
+    """The sampling parameters of `/generate` that are read here."""
+
     max_new_tokens: int | None = 128
     min_new_tokens: int = 0
-    temperature: float = 1.0
-    top_p: float = 1.0
     top_k: int = -1
-    min_p: float = 0.0
-    frequency_penalty: float = 0.0
-    presence_penalty: float = 0.0
-    repetition_penalty: float = 1.0
     sampling_seed: int | None = None
-    stop: list[str] = []
-    stop_token_ids: list[int] = []
-    ignore_eos: bool = False
     skip_special_tokens: bool = True
     no_stop_trim: bool = False
     logit_bias: dict[str, float] | None = None
@@ -64,13 +58,10 @@ _BODIES = msgspec.json.Decoder(_Body)
 _KINDS = {"json_schema": "json_schema", "regex": "regex", "ebnf": "grammar", "structural_tag": "structural_tag"}
 
 
-class SglangHttpServerCodec:
-    """`/generate` for one request (`ServerCodec`, as far as a call needs it). `incremental`: chunks hold new ids only."""
+class SglangHttpServerCodec(HttpAnswers):
+    """`/generate` for one request. `incremental`: chunks hold new ids only."""
 
     service = "sglang-http"
-    methods: Mapping[str, str] = {}
-    unique_ids = replays = recalls = repeats_all = False
-    ends_aborted = streams = True
 
     def __init__(self, *, incremental: bool) -> None:
         self._incremental = incremental
@@ -78,10 +69,7 @@ class SglangHttpServerCodec:
         self._rows: list[EngineLogprob] = []
 
     def request(self, message: bytes, encode: Callable[[str], Sequence[int]]) -> EngineRequest:
-        try:
-            got = _BODIES.decode(message)
-        except msgspec.DecodeError as error:
-            raise Refused(str(error)) from error
+        got = decoded_body(_BODIES, message)
         if not got.stream:
             raise Refused("only streams are answered here")
         return EngineRequest(
@@ -97,28 +85,16 @@ class SglangHttpServerCodec:
     def chunk(self, request_id: str, piece: ChoiceSlice) -> bytes:
         return self._chunk(request_id, piece, piece.ids, None)
 
-    def complete(
-        self,
-        request_id: str,
-        piece: ChoiceSlice,
-        *,
-        finish: str,
-        matched: str | int | None,
-        streamed: bool,
-        kv_transfer: str | None,
-    ) -> list[bytes]:
-        reason: dict[str, object] = {"type": finish}
-        if finish == "stop":
+    def complete(self, request_id: str, piece: ChoiceSlice, end: ChoiceEnd) -> list[bytes]:
+        reason: dict[str, object] = {"type": end.finish}
+        if end.finish == "stop":
             ended_by = piece.ids[-1] if piece.ids else None  # the end token
-            reason["matched"] = ended_by if matched is None else matched
+            reason["matched"] = ended_by if end.matched is None else end.matched
         return [self._chunk(request_id, piece, (), reason)]
 
     def ending(self, request_id: str) -> list[bytes]:
         """What follows the last chunk: the mark of the end."""
         return [b"[DONE]"]
-
-    def failure(self, code: str, message: str) -> bytes | None:
-        return json.dumps({"error": {"message": message, "type": "InternalServerError", "code": 500}}).encode()
 
     def _chunk(
         self, request_id: str, piece: ChoiceSlice, ids: Sequence[int], finish: dict[str, object] | None
@@ -182,18 +158,10 @@ def _sampling(got: _Body) -> Sampling:
     return Sampling(
         max_tokens=params.max_new_tokens,
         min_tokens=params.min_new_tokens or None,
-        temperature=params.temperature,
-        top_p=params.top_p,
-        top_k=params.top_k,
-        min_p=params.min_p or None,
-        frequency_penalty=params.frequency_penalty or None,
-        presence_penalty=params.presence_penalty or None,
-        repetition_penalty=params.repetition_penalty,
+        **given_fields(params, "temperature", "top_p", "top_k", "repetition_penalty", "skip_special_tokens"),
+        **set_fields(params, "min_p", "frequency_penalty", "presence_penalty"),
+        **stop_fields(params),
         seed=params.sampling_seed,
-        stop=tuple(params.stop),
-        stop_token_ids=tuple(params.stop_token_ids),
-        ignore_eos=params.ignore_eos,
-        skip_special_tokens=params.skip_special_tokens,
         include_stop=params.no_stop_trim,
         logit_bias={int(token): bias for token, bias in (params.logit_bias or {}).items()} or None,
         logprobs=got.top_logprobs_num if scored else None,

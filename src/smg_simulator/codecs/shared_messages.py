@@ -3,32 +3,109 @@
 Decides how each is put; pure. Above: the dialects' codecs. The messages are those of the package smg-grpc-proto.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from smg_grpc_proto.generated import common_pb2 as common
 
-from smg_core.engines.base import EngineLogprob
+from smg_core.engines.base import Bootstrap, EngineLogprob
+from smg_core.engines.constraint import Constraint
 from smg_core.engines.loads import RankLoad
-from smg_simulator.codecs.base import parse_message
+from smg_simulator.codecs.base import ChoiceSlice, parse_message
+from smg_simulator.engine.engine import SimulatedModel
 from smg_simulator.engine.kv_feed import Batch
 from smg_simulator.engine.prefix_cache import BlocksRemoved, BlockStored, CacheChange
 
-__all__ = ["SharedAnswers", "scheduler_load", "write_logprobs", "write_match", "write_prompt_logprobs"]
+__all__ = [
+    "CALLS",
+    "MORE_CALLS",
+    "GrpcAnswers",
+    "ManyAborted",
+    "SharedAnswers",
+    "bootstrap_of",
+    "guide_of",
+    "model_fields",
+    "scheduler_load",
+    "token_counts",
+    "write_all_logprobs",
+    "write_logprobs",
+    "write_match",
+    "write_prompt_logprobs",
+]
+
+CALLS: Mapping[str, str] = {
+    "generate": "Generate",
+    "abort": "Abort",
+    "health": "HealthCheck",
+    "model_info": "GetModelInfo",
+    "server_info": "GetServerInfo",
+    "tokenizer": "GetTokenizer",
+}
+"""The RPCs that all vendors' dialects have, under these names."""
+MORE_CALLS: Mapping[str, str] = {
+    **CALLS,
+    "loads": "GetLoads",
+    "flush": "FlushCache",
+    "profile_start": "StartProfile",
+    "profile_stop": "StopProfile",
+    "kv_events": "SubscribeKvEvents",
+}
+"""Those of the dialects that an operator can ask for more than answers."""
 
 
+_KINDS = {"json_schema": "json_schema", "regex": "regex", "ebnf_grammar": "grammar", "structural_tag": "structural_tag"}
 _FIRST = 1
 """The number of the feed's first batch; these dialects call it 0."""
 
 
-class SharedAnswers:
-    """The calls of a `FullServerCodec` whose messages belong to no dialect."""
+class GrpcAnswers:
+    """What the vendors' dialects have alike: their habits where a dialect says nothing else, and the tokenizer's archive.
+    `messages` is the module of its messages, `well` and `unwell` what it says of its health."""
+
+    messages: Any
+    well: str
+    unwell: str
+    unique_ids: bool = False
+    replays: bool = False
+    recalls: bool = False
+    repeats_all: bool = False
+    ends_aborted: bool = True
+
+    def failure(self, code: str, message: str) -> bytes | None:
+        """None: errors are told by the gRPC status."""
+        return None
+
+    def aborted(self, message: bytes) -> list[str]:
+        return [parse_message(self.messages.AbortRequest, message).request_id]
+
+    def abort_answer(self, known: int) -> bytes:
+        told = "aborted" if known else "not found"
+        answer = self.messages.AbortResponse(success=bool(known), message=f"the request was {told}")
+        return bytes(answer.SerializeToString())
+
+    def health(self, healthy: bool) -> bytes:
+        answer = self.messages.HealthCheckResponse(healthy=healthy, message=self.well if healthy else self.unwell)
+        return bytes(answer.SerializeToString())
 
     def tokenizer_known(self, message: bytes) -> str:
         return ""
 
     def tokenizer_chunk(self, data: bytes, digest: str, total: int, *, last: bool) -> bytes:
         return bytes(common.GetTokenizerChunk(data=data, sha256=digest if last else "").SerializeToString())
+
+
+class ManyAborted(GrpcAnswers):
+    """The form of Abort that names several requests and says nothing."""
+
+    def aborted(self, message: bytes) -> list[str]:
+        return list(parse_message(self.messages.AbortRequest, message).request_ids)
+
+    def abort_answer(self, known: int) -> bytes:
+        return b""
+
+
+class SharedAnswers(GrpcAnswers):
+    """The calls of a `FullServerCodec` whose messages belong to no dialect."""
 
     def flush_answer(self, done: bool) -> bytes:
         message = "the prefix cache is empty" if done else "the prefix cache is in use; requests are in flight"
@@ -55,6 +132,38 @@ class SharedAnswers:
         return bytes(message.SerializeToString())
 
 
+def bootstrap_of(got: Any, field: str) -> Bootstrap | None:
+    """Where a request says that the cache of its prompt is handed over, in the field of this name."""
+    place = getattr(got, field)
+    return Bootstrap(place.bootstrap_host, place.bootstrap_port, place.bootstrap_room) if got.HasField(field) else None
+
+
+def guide_of(params: Any) -> Constraint | None:
+    """What a request's parameters hold the answer to, in the words of SGLang's dialect and of TokenSpeed's."""
+    kind = params.WhichOneof("constraint")
+    return None if kind is None else Constraint(_KINDS[kind], getattr(params, kind))
+
+
+def model_fields(info: SimulatedModel) -> dict[str, Any]:
+    """What all but one say of the model, under the same names."""
+    return {
+        "model_path": info.tokenizer_path,
+        "served_model_name": info.model,
+        "model_type": info.model_type,
+        "architectures": info.architectures,
+        "vocab_size": info.vocab_size,
+    }
+
+
+def token_counts(piece: ChoiceSlice) -> dict[str, int]:
+    """The counts that a chunk and a closing message have, which reach to the end of the piece."""
+    return {
+        "prompt_tokens": piece.prompt_tokens,
+        "completion_tokens": piece.completion_tokens,
+        "cached_tokens": piece.cached_tokens,
+    }
+
+
 def scheduler_load(load: RankLoad) -> dict[str, Any]:
     """The fields of a SchedulerLoad that all dialects with one have."""
     return {
@@ -77,6 +186,14 @@ def write_match(complete: Any, matched: str | int | None) -> None:
         complete.matched_stop_str = matched
     elif matched is not None:
         complete.matched_token_id = matched
+
+
+def write_all_logprobs(out: Any, piece: ChoiceSlice, *, prompt: bool) -> None:
+    """Fill in the logprobs of a chunk or a closing message; with `prompt`, those of the prompt too."""
+    if piece.logprobs:
+        write_logprobs(out.output_logprobs, piece.logprobs)
+    if piece.prompt_logprobs and prompt:
+        write_prompt_logprobs(out.input_logprobs, piece.prompt_logprobs)
 
 
 def write_logprobs(out: Any, rows: Sequence[EngineLogprob]) -> None:

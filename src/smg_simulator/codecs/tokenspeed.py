@@ -6,32 +6,45 @@ server was at hand.
 """
 
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from google.protobuf.struct_pb2 import Struct
 from smg_grpc_proto.generated import common_pb2 as common
 from smg_grpc_proto.generated import tokenspeed_scheduler_pb2 as pb
 
 from smg_core.engines.base import Bootstrap, Encoded, EngineRequest
-from smg_core.engines.constraint import Constraint
 from smg_core.engines.loads import RankLoad
 from smg_core.request import Sampling
 from smg_core.tokens import TokenIds
-from smg_simulator.codecs.base import ChoiceSlice, EngineState, disaggregation_arguments, parse_message
-from smg_simulator.codecs.shared_messages import SharedAnswers, scheduler_load, write_logprobs, write_match
+from smg_simulator.codecs.base import (
+    PENALTIES,
+    ChoiceEnd,
+    ChoiceSlice,
+    EngineState,
+    disaggregation_arguments,
+    parse_message,
+    stop_fields,
+)
+from smg_simulator.codecs.shared_messages import (
+    MORE_CALLS,
+    SharedAnswers,
+    bootstrap_of,
+    guide_of,
+    model_fields,
+    scheduler_load,
+    token_counts,
+    write_all_logprobs,
+    write_match,
+)
 from smg_simulator.engine.engine import SimulatedModel
 from smg_simulator.engine.media import SeenMedia, seen_tensor
 from smg_simulator.engine.refusal import Refused
 
 __all__ = ["TokenSpeedServerCodec", "seen_item"]
 
-_KINDS = {"json_schema": "json_schema", "regex": "regex", "ebnf_grammar": "grammar", "structural_tag": "structural_tag"}
 _MODALITIES = {common.IMAGE: "image", common.VIDEO: "video"}
 _PRIMARY = {"image": "pixel_values", "video": "pixel_values_videos"}
-_OPTIONAL = (
-    *("temperature", "top_p", "top_k", "min_p"),
-    *("frequency_penalty", "presence_penalty", "repetition_penalty"),
-)
+_OPTIONAL = ("temperature", "top_p", "top_k", "min_p", *PENALTIES)
 
 
 class TokenSpeedServerCodec(SharedAnswers):
@@ -40,24 +53,9 @@ class TokenSpeedServerCodec(SharedAnswers):
     unless they are asked for, and media come item by item."""
 
     service = "tokenspeed.grpc.scheduler.TokenSpeedScheduler"
-    methods: Mapping[str, str] = {
-        "generate": "Generate",
-        "abort": "Abort",
-        "health": "HealthCheck",
-        "model_info": "GetModelInfo",
-        "server_info": "GetServerInfo",
-        "loads": "GetLoads",
-        "flush": "FlushCache",
-        "profile_start": "StartProfile",
-        "profile_stop": "StopProfile",
-        "tokenizer": "GetTokenizer",
-        "kv_events": "SubscribeKvEvents",
-    }
-    unique_ids = False
-    replays = False
-    recalls = False
+    messages, well, unwell = pb, "Health check passed", "Scheduler returned no output"
+    methods = MORE_CALLS
     repeats_all = True
-    ends_aborted = True
 
     def request(self, message: bytes, encode: Callable[[str], Sequence[int]]) -> EngineRequest:
         got = parse_message(pb.GenerateRequest, message)
@@ -65,83 +63,47 @@ class TokenSpeedServerCodec(SharedAnswers):
             raise Refused("GenerateRequest.tokenized is required")
         if not got.tokenized.input_ids:
             raise Refused("GenerateRequest.tokenized.input_ids is empty")
-        place = got.kv_bootstrap_info
         encoded = _encoded(got)
         return EngineRequest(
             id=got.request_id,
             input_ids=TokenIds(got.tokenized.input_ids[:]),
             sampling=_sampling(got),
             stream=got.stream,
-            constraint=_constraint(got.sampling_params),
+            constraint=guide_of(got.sampling_params),
             data_parallel_rank=got.data_parallel_rank if got.HasField("data_parallel_rank") else None,
             multimodal=_media(got.mm_inputs, {each.item for each in encoded}) if got.HasField("mm_inputs") else None,
             encoded=encoded,
-            bootstrap=Bootstrap(place.bootstrap_host, place.bootstrap_port, place.bootstrap_room)
-            if got.HasField("kv_bootstrap_info")
-            else None,
+            bootstrap=bootstrap_of(got, "kv_bootstrap_info"),
         )
 
     def chunk(self, request_id: str, piece: ChoiceSlice) -> bytes:
         chunk = pb.GenerateStreamChunk(
             token_ids=piece.ids,
-            prompt_tokens=piece.prompt_tokens,
-            completion_tokens=piece.completion_tokens,
-            cached_tokens=piece.cached_tokens,
+            **token_counts(piece),
             index=piece.index,
         )
-        if piece.logprobs:
-            write_logprobs(chunk.output_logprobs, piece.logprobs)
+        write_all_logprobs(chunk, piece, prompt=False)
         return bytes(pb.GenerateResponse(request_id=request_id, chunk=chunk).SerializeToString())
 
-    def complete(
-        self,
-        request_id: str,
-        piece: ChoiceSlice,
-        *,
-        finish: str,
-        matched: str | int | None,
-        streamed: bool,
-        kv_transfer: str | None,
-    ) -> list[bytes]:
+    def complete(self, request_id: str, piece: ChoiceSlice, end: ChoiceEnd) -> list[bytes]:
         complete = pb.GenerateComplete(
             output_ids=piece.ids,
-            finish_reason=finish,
-            prompt_tokens=piece.prompt_tokens,
-            completion_tokens=piece.completion_tokens,
-            cached_tokens=piece.cached_tokens,
+            finish_reason=end.finish,
+            **token_counts(piece),
             index=piece.index,
         )
-        if piece.logprobs:
-            write_logprobs(complete.output_logprobs, piece.logprobs)
-        ended_by = piece.ids[-1] if finish == "stop" and piece.ids else None  # the end token
-        write_match(complete, ended_by if matched is None else matched)
+        write_all_logprobs(complete, piece, prompt=False)
+        ended_by = piece.ids[-1] if end.finish == "stop" and piece.ids else None  # the end token
+        write_match(complete, ended_by if end.matched is None else end.matched)
         return [bytes(pb.GenerateResponse(request_id=request_id, complete=complete).SerializeToString())]
-
-    def failure(self, code: str, message: str) -> bytes | None:
-        return None
-
-    def aborted(self, message: bytes) -> list[str]:
-        return [parse_message(pb.AbortRequest, message).request_id]
-
-    def abort_answer(self, known: int) -> bytes:
-        told = "aborted" if known else "not found"
-        return bytes(pb.AbortResponse(success=bool(known), message=f"the request was {told}").SerializeToString())
-
-    def health(self, healthy: bool) -> bytes:
-        message = "Health check passed" if healthy else "Scheduler returned no output"
-        return bytes(pb.HealthCheckResponse(healthy=healthy, message=message).SerializeToString())
 
     def model_info(self, info: SimulatedModel, state: EngineState) -> bytes:
         modalities = [number for number, name in _MODALITIES.items() if name in info.media]
         message = pb.GetModelInfoResponse(
-            model_path=info.tokenizer_path,
+            **model_fields(info),
             tokenizer_path=info.tokenizer_path,
-            served_model_name=info.model,
-            model_type=info.model_type,
-            architectures=info.architectures,
             max_context_length=info.context_length,
             max_req_input_len=info.context_length,
-            vocab_size=info.vocab_size,
             eos_token_ids=info.eos_token_ids,
             default_sampling_params_json=json.dumps(dict(info.default_sampling)),
             supports_vision=info.supports_vision,
@@ -185,19 +147,12 @@ def _sampling(got: pb.GenerateRequest) -> Sampling:
         max_tokens=params.max_new_tokens if params.HasField("max_new_tokens") else None,
         min_tokens=params.min_new_tokens or None,
         seed=params.sampling_seed if params.HasField("sampling_seed") else None,
-        stop=tuple(params.stop),
-        stop_token_ids=tuple(params.stop_token_ids),
-        ignore_eos=params.ignore_eos,
+        **stop_fields(params),
         skip_special_tokens=params.skip_special_tokens,
         logit_bias={int(token): bias for token, bias in params.logit_bias.items()} or None,
         n=max(1, params.n),
         logprobs=got.top_logprobs_num if got.return_logprob else None,
     )
-
-
-def _constraint(params: pb.SamplingParams) -> Constraint | None:
-    kind = params.WhichOneof("constraint")
-    return None if kind is None else Constraint(_KINDS[kind], getattr(params, kind))
 
 
 def _encoded(got: pb.GenerateRequest) -> tuple[Encoded, ...]:

@@ -14,8 +14,8 @@ from smg_core.engines.base import ContextPhase, EngineLogprob, EngineRequest
 from smg_core.engines.constraint import Constraint
 from smg_core.request import Sampling
 from smg_core.tokens import TokenIds
-from smg_simulator.codecs.base import ChoiceSlice, EngineState, parse_message
-from smg_simulator.codecs.shared_messages import SharedAnswers, write_match
+from smg_simulator.codecs.base import PENALTIES, ChoiceEnd, ChoiceSlice, EngineState, parse_message, stop_fields
+from smg_simulator.codecs.shared_messages import CALLS, SharedAnswers, token_counts, write_match
 from smg_simulator.engine.engine import SimulatedModel
 from smg_simulator.engine.media import SeenMedia
 from smg_simulator.engine.refusal import Refused
@@ -29,10 +29,7 @@ _KINDS = {
     pb.GuidedDecodingParams.GUIDE_TYPE_EBNF_GRAMMAR: "grammar",
     pb.GuidedDecodingParams.GUIDE_TYPE_STRUCTURAL_TAG: "structural_tag",
 }
-_OPTIONAL = (
-    *("temperature", "top_p", "top_k", "min_p", "seed", "min_tokens"),
-    *("frequency_penalty", "presence_penalty", "repetition_penalty"),
-)
+_OPTIONAL = ("temperature", "top_p", "top_k", "min_p", "seed", "min_tokens", *PENALTIES)
 _BEGINNINGS = (b"\xff\xd8\xff", b"\x89PNG", b"GIF8", b"RIFF", b"BM", b"II*", b"MM\x00*")
 """Of files that Pillow, with which the servicer opens them, takes for pictures; there are more."""
 
@@ -44,20 +41,12 @@ class TrtllmServerCodec(SharedAnswers):
     nothing are not refused."""
 
     service = "trtllm.TrtllmService"
+    messages = pb
     methods: Mapping[str, str] = {
-        "generate": "Generate",
-        "abort": "Abort",
-        "health": "HealthCheck",
-        "model_info": "GetModelInfo",
-        "server_info": "GetServerInfo",
-        "tokenizer": "GetTokenizer",
+        **CALLS,
         "kv_events": "SubscribeKvEvents",
     }
-    unique_ids = False
-    replays = False
-    recalls = False
     repeats_all = True
-    ends_aborted = True
 
     def request(self, message: bytes, encode: Callable[[str], Sequence[int]]) -> EngineRequest:
         got = parse_message(pb.GenerateRequest, message)
@@ -83,46 +72,23 @@ class TrtllmServerCodec(SharedAnswers):
         chunk = pb.GenerateStreamChunk(
             token_ids=piece.ids,
             sequence_index=piece.index,
-            prompt_tokens=piece.prompt_tokens,
-            completion_tokens=piece.completion_tokens,
-            cached_tokens=piece.cached_tokens,
+            **token_counts(piece),
             logprobs=[_scored(row) for row in piece.logprobs],
         )
         return bytes(pb.GenerateResponse(request_id=request_id, chunk=chunk).SerializeToString())
 
-    def complete(
-        self,
-        request_id: str,
-        piece: ChoiceSlice,
-        *,
-        finish: str,
-        matched: str | int | None,
-        streamed: bool,
-        kv_transfer: str | None,
-    ) -> list[bytes]:
-        if finish == "abort":
+    def complete(self, request_id: str, piece: ChoiceSlice, end: ChoiceEnd) -> list[bytes]:
+        if end.finish == "abort":
             return []
         complete = pb.GenerateComplete(
             output_token_ids=piece.ids,
             sequence_index=piece.index,
-            finish_reason=finish,
-            prompt_tokens=piece.prompt_tokens,
-            completion_tokens=piece.completion_tokens,
-            cached_tokens=piece.cached_tokens,
+            finish_reason=end.finish,
+            **token_counts(piece),
             logprobs=[_scored(row) for row in piece.logprobs],
         )
-        write_match(complete, matched)
+        write_match(complete, end.matched)
         return [bytes(pb.GenerateResponse(request_id=request_id, complete=complete).SerializeToString())]
-
-    def failure(self, code: str, message: str) -> bytes | None:
-        return None
-
-    def aborted(self, message: bytes) -> list[str]:
-        return [parse_message(pb.AbortRequest, message).request_id]
-
-    def abort_answer(self, known: int) -> bytes:
-        told = "aborted" if known else "not found"
-        return bytes(pb.AbortResponse(success=bool(known), message=f"the request was {told}").SerializeToString())
 
     def health(self, healthy: bool) -> bytes:
         return bytes(pb.HealthCheckResponse(status="OK" if healthy else "Executor is unhealthy").SerializeToString())
@@ -156,9 +122,7 @@ def _sampling(got: pb.GenerateRequest) -> Sampling:
     return Sampling(
         **given,
         max_tokens=got.max_tokens,
-        stop=tuple(got.stop),
-        stop_token_ids=tuple(got.stop_token_ids),
-        ignore_eos=got.ignore_eos,
+        **stop_fields(got),
         n=max(1, config.num_return_sequences),
         logprobs=(output.logprobs or None) if output.HasField("logprobs") else None,
     )

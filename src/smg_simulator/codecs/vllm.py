@@ -14,13 +14,23 @@ from smg_core.engines.constraint import Constraint
 from smg_core.engines.loads import RankLoad
 from smg_core.request import Sampling
 from smg_core.tokens import TokenIds
-from smg_simulator.codecs.base import ChoiceSlice, EngineState, parse_message
+from smg_simulator.codecs.base import (
+    PENALTIES,
+    ChoiceEnd,
+    ChoiceSlice,
+    EngineState,
+    parse_message,
+    set_fields,
+    stop_fields,
+)
 from smg_simulator.codecs.shared_messages import (
+    MORE_CALLS,
+    ManyAborted,
     SharedAnswers,
+    model_fields,
     scheduler_load,
-    write_logprobs,
+    write_all_logprobs,
     write_match,
-    write_prompt_logprobs,
 )
 from smg_simulator.engine.engine import SimulatedModel
 from smg_simulator.engine.media import ReadShared, read_media
@@ -29,7 +39,7 @@ from smg_simulator.engine.refusal import Refused
 __all__ = ["VllmServerCodec"]
 
 
-class VllmServerCodec(SharedAnswers):
+class VllmServerCodec(ManyAborted, SharedAnswers):
     """`ServerCodec` with the habits of one of vLLM's two servicers.
 
     Python: a chunk counts its own tokens, the closing message repeats the last chunk, two requests in flight may have one id,
@@ -39,22 +49,11 @@ class VllmServerCodec(SharedAnswers):
     """
 
     service = "vllm.grpc.engine.VllmEngine"
+    messages, well, unwell = pb, "Health", "Engine is not healthy"
     methods: Mapping[str, str] = {
-        "generate": "Generate",
-        "abort": "Abort",
-        "health": "HealthCheck",
-        "model_info": "GetModelInfo",
-        "server_info": "GetServerInfo",
-        "loads": "GetLoads",
+        **MORE_CALLS,
         "embed": "Embed",
-        "flush": "FlushCache",
-        "profile_start": "StartProfile",
-        "profile_stop": "StopProfile",
-        "tokenizer": "GetTokenizer",
-        "kv_events": "SubscribeKvEvents",
     }
-
-    ends_aborted = True
 
     def __init__(self, *, rust: bool = False, shared: ReadShared | None = None) -> None:
         self._shared = {} if shared is None else {"shared": shared}
@@ -89,62 +88,30 @@ class VllmServerCodec(SharedAnswers):
             cached_tokens=piece.cached_tokens,
             index=piece.index,
         )
-        if piece.logprobs:
-            write_logprobs(chunk.output_logprobs, piece.logprobs)
-        if piece.prompt_logprobs:
-            write_prompt_logprobs(chunk.input_logprobs, piece.prompt_logprobs)
+        write_all_logprobs(chunk, piece, prompt=True)
         return bytes(pb.GenerateResponse(chunk=chunk).SerializeToString())
 
-    def complete(
-        self,
-        request_id: str,
-        piece: ChoiceSlice,
-        *,
-        finish: str,
-        matched: str | int | None,
-        streamed: bool,
-        kv_transfer: str | None,
-    ) -> list[bytes]:
+    def complete(self, request_id: str, piece: ChoiceSlice, end: ChoiceEnd) -> list[bytes]:
         complete = pb.GenerateComplete(
             output_ids=piece.ids,
-            finish_reason=finish,
+            finish_reason=end.finish,
             prompt_tokens=piece.prompt_tokens,
             completion_tokens=len(piece.ids),
             cached_tokens=piece.cached_tokens,
             index=piece.index,
         )
-        if piece.logprobs:
-            write_logprobs(complete.output_logprobs, piece.logprobs)
-        if piece.prompt_logprobs:
-            write_prompt_logprobs(complete.input_logprobs, piece.prompt_logprobs)
-        write_match(complete, matched)
-        if kv_transfer is not None:
-            complete.kv_transfer_params_json = kv_transfer
+        write_all_logprobs(complete, piece, prompt=True)
+        write_match(complete, end.matched)
+        if end.kv_transfer is not None:
+            complete.kv_transfer_params_json = end.kv_transfer
         return [bytes(pb.GenerateResponse(complete=complete).SerializeToString())]
-
-    def failure(self, code: str, message: str) -> bytes | None:
-        return None
-
-    def aborted(self, message: bytes) -> list[str]:
-        return list(parse_message(pb.AbortRequest, message).request_ids)
-
-    def abort_answer(self, known: int) -> bytes:
-        return b""
-
-    def health(self, healthy: bool) -> bytes:
-        message = "Health" if healthy else "Engine is not healthy"
-        return bytes(pb.HealthCheckResponse(healthy=healthy, message=message).SerializeToString())
 
     def model_info(self, info: SimulatedModel, state: EngineState) -> bytes:
         message = pb.GetModelInfoResponse(
-            model_path=info.tokenizer_path,
+            **model_fields(info),
             is_generation=info.is_generation,
             max_context_length=info.context_length,
-            vocab_size=info.vocab_size,
-            served_model_name=info.model,
             tokenizer_path=info.tokenizer_path,
-            model_type=info.model_type,
-            architectures=info.architectures,
             eos_token_ids=info.eos_token_ids,
             pad_token_id=info.pad_token_id or 0,
             max_req_input_len=info.context_length,
@@ -190,18 +157,10 @@ def _sampling(params: pb.SamplingParams) -> Sampling:
     """Fields without presence on the wire: 0 means "not set"."""
     return Sampling(
         max_tokens=params.max_tokens if params.HasField("max_tokens") else None,
-        min_tokens=params.min_tokens or None,
         temperature=params.temperature if params.HasField("temperature") else None,
-        top_p=params.top_p or None,
-        top_k=params.top_k or None,
-        min_p=params.min_p or None,
-        frequency_penalty=params.frequency_penalty or None,
-        presence_penalty=params.presence_penalty or None,
-        repetition_penalty=params.repetition_penalty or None,
+        **set_fields(params, "min_tokens", "top_p", "top_k", "min_p", *PENALTIES),
         seed=params.seed if params.HasField("seed") else None,
-        stop=tuple(params.stop),
-        stop_token_ids=tuple(params.stop_token_ids),
-        ignore_eos=params.ignore_eos,
+        **stop_fields(params),
         skip_special_tokens=params.skip_special_tokens,
         include_stop=params.include_stop_str_in_output,
         logit_bias=dict(params.logit_bias) or None,

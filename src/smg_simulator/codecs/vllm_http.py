@@ -6,7 +6,7 @@ what came before.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -16,7 +16,8 @@ from smg_core.engines.base import EngineLogprob, EngineRequest
 from smg_core.engines.constraint import Constraint
 from smg_core.request import Sampling
 from smg_core.tokens import TokenIds
-from smg_simulator.codecs.base import ChoiceSlice
+from smg_simulator.codecs.base import PENALTIES, ChoiceEnd, ChoiceSlice, given_fields, set_fields, stop_fields
+from smg_simulator.codecs.http_bodies import HttpAnswers, OptionalNumbers, PlainNumbers, decoded_body
 from smg_simulator.engine.adapters import Adapters
 from smg_simulator.engine.engine import SimulatedModel
 from smg_simulator.engine.refusal import Refused
@@ -28,7 +29,7 @@ class _StreamOptions(Struct, forbid_unknown_fields=True):
     include_usage: bool = False
 
 
-class _Body(Struct, forbid_unknown_fields=True):
+class _Body(OptionalNumbers, kw_only=True, forbid_unknown_fields=True):
     """The fields of `/v1/completions` that are read here. One that is not known is refused, which vLLM would pass over."""
 
     prompt: list[int]
@@ -37,17 +38,10 @@ class _Body(Struct, forbid_unknown_fields=True):
     model: str | None = None
     max_tokens: int = 16
     min_tokens: int = 0
-    temperature: float | None = None
-    top_p: float | None = None
-    top_k: int | None = None
-    min_p: float | None = None
-    frequency_penalty: float | None = None
-    presence_penalty: float | None = None
     repetition_penalty: float | None = None
-    seed: int | None = None
     n: int = 1
-    stop: list[str] = []
-    stop_token_ids: list[int] = []
+    stop: list[str] = msgspec.field(default_factory=list)
+    stop_token_ids: list[int] = msgspec.field(default_factory=list)
     ignore_eos: bool = False
     include_stop_str_in_output: bool = False
     skip_special_tokens: bool = True
@@ -64,13 +58,10 @@ _BODIES = msgspec.json.Decoder(_Body)
 _KINDS = {"json": "json_schema", "regex": "regex", "grammar": "grammar", "structural_tag": "structural_tag"}
 
 
-class VllmHttpServerCodec:
-    """`/v1/completions` for one request (`ServerCodec`, as far as a call needs it)."""
+class VllmHttpServerCodec(HttpAnswers):
+    """`/v1/completions` for one request."""
 
     service = "vllm-http"
-    methods: Mapping[str, str] = {}
-    unique_ids = replays = recalls = repeats_all = False
-    ends_aborted = streams = True
 
     def __init__(self, model: str) -> None:
         self._model = model
@@ -79,10 +70,7 @@ class VllmHttpServerCodec:
         self._by_id = False
 
     def request(self, message: bytes, encode: Callable[[str], Sequence[int]]) -> EngineRequest:
-        try:
-            got = _BODIES.decode(message)
-        except msgspec.DecodeError as error:
-            raise Refused(str(error)) from error
+        got = decoded_body(_BODIES, message)
         if got.n > 1 and got.temperature == 0:
             raise Refused(f"n must be 1 when using greedy sampling, got {got.n}.")
         if not got.stream or not got.return_token_ids:
@@ -100,17 +88,8 @@ class VllmHttpServerCodec:
     def chunk(self, request_id: str, piece: ChoiceSlice) -> bytes:
         return self._chunk(request_id, piece, piece.ids, None, None)
 
-    def complete(
-        self,
-        request_id: str,
-        piece: ChoiceSlice,
-        *,
-        finish: str,
-        matched: str | int | None,
-        streamed: bool,
-        kv_transfer: str | None,
-    ) -> list[bytes]:
-        return [self._chunk(request_id, piece, (), finish, matched)]
+    def complete(self, request_id: str, piece: ChoiceSlice, end: ChoiceEnd) -> list[bytes]:
+        return [self._chunk(request_id, piece, (), end.finish, end.matched)]
 
     def ending(self, request_id: str) -> list[bytes]:
         """What follows the last choice: the usage, and the mark of the end."""
@@ -122,9 +101,6 @@ class VllmHttpServerCodec:
             "prompt_tokens_details": {"cached_tokens": self._cached},
         }
         return [json.dumps({"id": f"cmpl-{request_id}", "choices": [], "usage": usage}).encode(), b"[DONE]"]
-
-    def failure(self, code: str, message: str) -> bytes | None:
-        return json.dumps({"error": {"message": message, "type": "InternalServerError", "code": 500}}).encode()
 
     def _chunk(
         self, request_id: str, piece: ChoiceSlice, ids: Sequence[int], finish: str | None, matched: str | int | None
@@ -157,24 +133,15 @@ class VllmHttpServerCodec:
         return f"token_id:{token}" if self._by_id else "?"
 
 
-class _Params(Struct, forbid_unknown_fields=True):
+class _Params(PlainNumbers, kw_only=True, forbid_unknown_fields=True):
     """The sampling parameters of `/inference/v1/generate` that are read here."""
 
     detokenize: bool = True
     max_tokens: int = 16
     min_tokens: int = 0
-    temperature: float = 1.0
-    top_p: float = 1.0
     top_k: int = 0
-    min_p: float = 0.0
-    frequency_penalty: float = 0.0
-    presence_penalty: float = 0.0
-    repetition_penalty: float = 1.0
     seed: int | None = None
     n: int = 1
-    stop: list[str] = []
-    stop_token_ids: list[int] = []
-    ignore_eos: bool = False
     include_stop_str_in_output: bool = False
     logit_bias: dict[int, float] | None = None
     logprobs: int | None = None
@@ -200,10 +167,7 @@ class VllmTokensServerCodec(VllmHttpServerCodec):
     service = "vllm-tokens-http"
 
     def request(self, message: bytes, encode: Callable[[str], Sequence[int]]) -> EngineRequest:
-        try:
-            got = _TOKENS_BODIES.decode(message)
-        except msgspec.DecodeError as error:
-            raise Refused(str(error)) from error
+        got = decoded_body(_TOKENS_BODIES, message)
         asked = got.sampling_params
         if asked.stop and not asked.detokenize:
             raise Refused("stop strings are only supported when detokenize is True")
@@ -216,22 +180,12 @@ class VllmTokensServerCodec(VllmHttpServerCodec):
             input_ids=TokenIds(got.token_ids),
             sampling=Sampling(
                 max_tokens=asked.max_tokens,
-                min_tokens=asked.min_tokens or None,
-                temperature=asked.temperature,
-                top_p=asked.top_p,
-                top_k=asked.top_k or None,
-                min_p=asked.min_p or None,
-                frequency_penalty=asked.frequency_penalty or None,
-                presence_penalty=asked.presence_penalty or None,
-                repetition_penalty=asked.repetition_penalty,
-                seed=asked.seed,
-                stop=tuple(asked.stop),
-                stop_token_ids=tuple(asked.stop_token_ids),
-                ignore_eos=asked.ignore_eos,
                 include_stop=asked.include_stop_str_in_output,
-                logit_bias=asked.logit_bias,
-                n=asked.n,
-                logprobs=asked.logprobs,
+                **set_fields(asked, "min_tokens", "top_k", "min_p", "frequency_penalty", "presence_penalty"),
+                **given_fields(
+                    asked, "temperature", "top_p", "repetition_penalty", "seed", "logit_bias", "n", "logprobs"
+                ),
+                **stop_fields(asked),
             ),
             constraint=_constraint(asked.structured_outputs),
             cache_salt=got.cache_salt,
@@ -270,24 +224,14 @@ def model_list(info: SimulatedModel, adapters: Adapters) -> bytes:
 
 def _sampling(got: _Body) -> Sampling:
     return Sampling(
-        max_tokens=got.max_tokens,
         min_tokens=got.min_tokens or None,
-        temperature=got.temperature,
-        top_p=got.top_p,
-        top_k=got.top_k,
-        min_p=got.min_p,
-        frequency_penalty=got.frequency_penalty,
-        presence_penalty=got.presence_penalty,
-        repetition_penalty=got.repetition_penalty,
-        seed=got.seed,
-        stop=tuple(got.stop),
-        stop_token_ids=tuple(got.stop_token_ids),
-        ignore_eos=got.ignore_eos,
+        **given_fields(
+            got, "max_tokens", "temperature", "top_p", "top_k", "min_p", *PENALTIES, "seed", "n", "logprobs"
+        ),
+        **stop_fields(got),
         skip_special_tokens=got.skip_special_tokens,
         include_stop=got.include_stop_str_in_output,
         logit_bias={int(token): bias for token, bias in (got.logit_bias or {}).items()} or None,
-        n=got.n,
-        logprobs=got.logprobs,
     )
 
 

@@ -5,11 +5,10 @@ Pure. Above: answers.
 
 from typing import Any
 
-import msgspec
-
 from smg_core.apis.interactions.grammar import END, InteractionGrammar
 from smg_core.sse import ServerSentEvent
 from smg_simulator.conform.contents import READERS, AnswerContents
+from smg_simulator.conform.named_events import read_named
 from smg_simulator.conform.shapes import shape_faults
 
 __all__ = ["InteractionStreamGrammar"]
@@ -26,14 +25,10 @@ class InteractionStreamGrammar:
         """Take the next event; what is wrong with it, a sentence each."""
         if event.data == "[DONE]" and self._grammar.state == END:
             return []
-        try:
-            told = msgspec.json.decode(event.data)
-        except msgspec.DecodeError:
-            return ["an event's data is no JSON"]
-        if not isinstance(told, dict):
-            return ["an event's data is no object"]
+        told, found = read_named(event, "event_type")
+        if told is None:
+            return found
         kind = told.get("event_type")
-        found = [] if event.event in ("message", kind) else [f"{kind} has the event line {event.event}"]
         fault = self._grammar.take(told)
         if fault is not None:
             found.append(fault)

@@ -5,11 +5,10 @@ Pure. Above: answers.
 
 from typing import Any
 
-import msgspec
-
 from smg_core.apis.responses.wire.grammar import END, TERMINAL, ResponsesGrammar
 from smg_core.sse import ServerSentEvent
 from smg_simulator.conform.contents import READERS, AnswerContents
+from smg_simulator.conform.named_events import read_named
 from smg_simulator.conform.shapes import shape_faults
 
 __all__ = ["ResponsesStreamGrammar"]
@@ -27,14 +26,10 @@ class ResponsesStreamGrammar:
         """Take the next event; what is wrong with it, a sentence each."""
         if event.data == "[DONE]" and self._grammar.state == END:
             return []
-        try:
-            told = msgspec.json.decode(event.data)
-        except msgspec.DecodeError:
-            return ["an event's data is no JSON"]
-        if not isinstance(told, dict):
-            return ["an event's data is no object"]
+        told, found = read_named(event, "type")
+        if told is None:
+            return found
         kind = told.get("type")
-        found = [] if event.event in ("message", kind) else [f"{kind} has the event line {event.event}"]
         if self._first and told.get("sequence_number") != 0:
             found.append(f"the first event has the sequence_number {told.get('sequence_number')}")
         self._first = False

@@ -6,7 +6,6 @@ Pure. Above: the command line, bench. Below: block_cache, engine, trace, view.
 from collections import OrderedDict
 from collections.abc import Sequence
 
-from smg_core.engines.kv_events import KvEvent
 from smg_core.routing.base import RoutingContext
 from smg_simulator.fleet.engine import FleetEngine
 from smg_simulator.fleet.trace import FleetRequest, FleetTrace
@@ -48,20 +47,7 @@ class Greedy:
         busy = engine.speed.step_s + engine.speed.request_s * (engine.running + engine.waiting)
         return (steps * busy + tokens * engine.speed.prompt_token_s) / engine.factor
 
-    def sent(self, engine: int, key: int) -> None:
-        """Nothing: it looks at the engines themselves."""
+    def _unheard(self, *_: object, failed: bool = False) -> None:
+        """What a chooser is told, which this one does not need: it looks at the engines themselves."""
 
-    def answered(self, engine: int, key: int) -> None:
-        """Nothing."""
-
-    def ended(self, engine: int, key: int, seconds: float, *, failed: bool) -> None:
-        """Nothing."""
-
-    def loads(self, engines: Sequence[FleetEngine]) -> None:
-        """Nothing."""
-
-    def left(self, engine: int) -> None:
-        """Nothing."""
-
-    def changed(self, engine: int, events: Sequence[KvEvent], now: float) -> None:
-        """Nothing."""
+    sent = answered = ended = loads = left = changed = _unheard
