@@ -171,6 +171,6 @@ async def test_a_gateway_that_closes_gives_up_the_plugin_that_it_has_just_been_t
         plugins = door.gateway.services.plugins
         told = {"name": "p", "entry": json.dumps({"source": str(GUEST), "name": "p"})}
         await door.channel.publish(KIND, json.dumps(told).encode(), key="p")
-        assert plugins.changes
+        assert plugins.pending
 
-    assert (plugins.changes, plugins.states) == (False, {})
+    assert (bool(plugins.pending), plugins.states) == (False, {})

@@ -28,7 +28,7 @@ from smg_core.http.exchange import Exchange, Header, Receive, Scope, Send
 from smg_core.http.forwarded import forwarding_of
 from smg_core.http.routes import WEBSOCKET, Routes
 from smg_core.http.websocket import WebSocket
-from smg_core.identity.identity import Identify, anonymous, permitted
+from smg_core.identity.identity import ANYBODY, Identify, anonymous, permitted
 from smg_core.observability.repeats import Repeats
 from smg_core.plugins.app_plugins import Plugging, StepOfExchange
 from smg_core.serving.inference import internal_error, take_back_cancellation
@@ -124,7 +124,7 @@ class App:
         services = self._services
         exchange.client_id = services.request_ids.from_client(exchange.headers)
         if not self._watched:
-            await self._answered(exchange)
+            await self._told(exchange, self._answered_at_route)
             return
         started, tracer = services.clock.monotonic(), self._tracer
         if tracer is not None:
@@ -132,22 +132,32 @@ class App:
         exchange.count_direct()
         outcome = "error"
         try:
-            outcome = await self._answered(exchange)
+            outcome = await self._told(exchange, self._answered_at_route)
         finally:
             ended = exchange.ended(outcome, services.clock.monotonic() - started)
             services.observer.report(ended)
             if tracer is not None and exchange.traced is not None:
                 tracer.end(exchange.traced, ended)
 
-    async def _answered(self, exchange: Exchange) -> str:
-        """Answer one request; returns the outcome. Errors after the answer has begun are raised."""
-        return await self._told(exchange, self._answered_at_route)
-
     async def _told(self, exchange: Exchange, step: StepOfExchange) -> str:
-        """Take a step of an exchange, and tell the client of its errors; returns the outcome. Raises as `_answered`. A task that
-        is cancelled because its client has left, or because the gateway ends, ends the exchange and no more than that."""
+        """Take a step of an exchange, and tell the client of its errors; returns the outcome. Errors after the answer has begun
+        are raised. A task that is cancelled because its client has left, or because the gateway ends, ends the exchange and no
+        more than that."""
         try:
-            return await self._told_of_errors(exchange, step)
+            try:
+                return await step(exchange)
+            except SmgError as error:
+                if not exchange.identified and self._asks_everybody:
+                    exchange.discard(self._stranger_bytes)  # a stranger's body, whatever it is refused for
+                await self._error(exchange, error)
+                return error.outcome
+            except Exception as error:
+                # The last handler before the server: the client gets an envelope, and the log the traceback, for any error.
+                self._log(exchange, error)
+                if exchange.started:
+                    raise
+                await self._error(exchange, internal_error())
+                return "error"
         except asyncio.CancelledError:
             if exchange.gone:
                 take_back_cancellation()
@@ -160,22 +170,6 @@ class App:
         await self._error(exchange, ended)
         return ended.outcome
 
-    async def _told_of_errors(self, exchange: Exchange, step: StepOfExchange) -> str:
-        try:
-            return await step(exchange)
-        except SmgError as error:
-            if not exchange.identified and self._asks_everybody:
-                exchange.discard(self._stranger_bytes)  # a stranger's body, whatever it is refused for
-            await self._error(exchange, error)
-            return error.outcome
-        except Exception as error:
-            # The last handler before the server: the client gets an envelope, and the log the traceback, for any error.
-            self._log(exchange, error)
-            if exchange.started:
-                raise
-            await self._error(exchange, internal_error())
-            return "error"
-
     async def _answered_at_route(self, exchange: Exchange) -> str:
         """Find the route of one request, check what is known without its body, and answer it. Raises SmgError."""
         exchange.check_head(self._header_bytes, self._header_lines)
@@ -186,6 +180,26 @@ class App:
         endpoint = self._find(exchange)
         if not endpoint.public and self._hosts is not None:
             self._hosts.check(exchange.scope, exchange.headers.get("host", ""))
+        if not endpoint.reads_json or exchange.headers.get("content-type") != "application/json":
+            self._check_form(exchange, endpoint)
+        plugging = self._plugging if self._plugging is not None and self._plugging.any else None
+        if plugging is not None:  # they are told the id before a handler makes one
+            exchange.take_id(self._services.ids, id_prefix_of(endpoint.answer))
+        if endpoint.public:
+            if self._asks_everybody:
+                exchange.discard(self._stranger_bytes)
+        elif plugging is not None and plugging.has_asgi:
+            return await self._answered_wrapped(exchange, endpoint, plugging)
+        elif plugging is None and (self._identify or self._services.running.identify) is anonymous:
+            exchange.caller = ANYBODY
+        else:
+            await self._permit(exchange, endpoint.needs, plugging)
+        await endpoint.answer(exchange)
+        return exchange.outcome if isinstance(exchange, WebSocket) else "ok"
+
+    def _check_form(self, exchange: Exchange, endpoint: Endpoint) -> None:
+        """Check that a request that is not plainly JSON is no page's of another origin, and has the type that the handler reads.
+        Raises PermissionDenied and UnsupportedMedia."""
         if isinstance(exchange, WebSocket):
             if self._plugging is not None:
                 exchange.met = self._plugging.at_the_door
@@ -194,38 +208,22 @@ class App:
             check_json_type(exchange.headers.get("content-type", ""))
         elif exchange.method not in READS_ONLY and not endpoint.public:
             check_form(exchange.headers, self._may_ask)
-        if self._plugging is not None and self._plugging.any:  # they are told the id before a handler makes one
-            exchange.take_id(self._services.ids, id_prefix_of(endpoint.answer))
-        if endpoint.public:
-            if self._asks_everybody:
-                exchange.discard(self._stranger_bytes)
-        elif self._plugging is not None and self._plugging.has_asgi:
-            return await self._answered_wrapped(exchange, endpoint, self._plugging)
-        else:
-            await self._permit(exchange, endpoint.needs)
-        await endpoint.answer(exchange)
-        return self._good(exchange)
 
     async def _answered_wrapped(self, exchange: Exchange, endpoint: Endpoint, plugging: Plugging) -> str:
         """Find the caller and answer, each behind the ASGI middleware of its time. Raises SmgError."""
 
         async def answered(exchange: Exchange) -> str:
             await endpoint.answer(exchange)
-            return self._good(exchange)
+            return exchange.outcome if isinstance(exchange, WebSocket) else "ok"
 
         async def permitted_and_answered(exchange: Exchange) -> str:
-            await self._permit(exchange, endpoint.needs)
+            await self._permit(exchange, endpoint.needs, plugging)
             return await plugging.around(exchange, "after_identity", answered)
 
         outcome = await plugging.around(exchange, "before_identity", permitted_and_answered)
         if not exchange.identified and self._asks_everybody:
             exchange.discard(self._stranger_bytes)
         return outcome
-
-    @staticmethod
-    def _good(exchange: Exchange) -> str:
-        """The outcome of an exchange whose handler is done: a WebSocket can be left before its end."""
-        return exchange.outcome if isinstance(exchange, WebSocket) else "ok"
 
     def _headers_of_every_answer(self, exchange: Exchange) -> list[Header]:
         if not exchange.request_id:
@@ -237,15 +235,11 @@ class App:
         """Whether requests without a good credential are refused."""
         return (self._identify or self._services.running.identify) is not anonymous
 
-    async def _permit(self, exchange: Exchange, needed: str) -> None:
+    async def _permit(self, exchange: Exchange, needed: str, plugging: Plugging | None) -> None:
         """Find the caller of a request. Raises AuthenticationFailed and PermissionDenied, and what plugins refuse it for."""
-        plugged = self._plugging is not None and self._plugging.any
-        if not plugged and not self._asks_everybody:
-            await self._identified(exchange, needed)  # which waits for nobody
-            return
         with exchange.watched():
-            if self._plugging is not None and plugged:
-                await self._plugging.permit(exchange, needed, self._identified)
+            if plugging is not None:
+                await plugging.permit(exchange, needed, self._identified)
             else:
                 await self._identified(exchange, needed)
 

@@ -35,16 +35,17 @@ class Endpoint:
     needs: str
     reads_json: bool = False
     about: Operation | None = None
+    public: bool = attrs.field(init=False)
+    """Whether everybody may call it."""
+
+    @public.default
+    def _is_public(self) -> bool:
+        return self.needs == PUBLIC
 
     @classmethod
     def for_all(cls, answer: Handler) -> Self:
         """An endpoint that needs no permission."""
         return cls(answer, PUBLIC)
-
-    @property
-    def public(self) -> bool:
-        """Whether everybody may call it."""
-        return self.needs == PUBLIC
 
 
 @attrs.frozen

@@ -81,16 +81,16 @@ _NOBODY = Caller()
 
 
 def _as_sent(path: str, root: str, raw_path: bytes) -> bytes:
-    """`path` as it was sent; empty if the server does not give it, or encodes it in another way."""
-    if b"%" not in raw_path:
-        return b""
+    """`path` as it was sent, which has a `%` in it; empty if the server encodes it in another way."""
     raw_path = raw_path.removeprefix(quote(root).encode())
     return raw_path if unquote(raw_path.decode("latin-1")) == path else b""
 
 
 def _headers_of(scope: Scope) -> dict[str, str]:
     """The headers of a request by their names, in lower case as servers give them."""
-    headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+    headers = {}
+    for name, value in scope["headers"]:
+        headers[name.decode("latin-1")] = value.decode("latin-1")
     if "traceparent" in headers:
         settle(headers, scope["headers"])
     return headers
@@ -217,19 +217,24 @@ class Exchange:
         "write_now",
     )
 
+    plugged = False
+    """Whether plugins see the exchange; without them `shown`, `shows`, `set_apart` and `used` are not called."""
+
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        hide_key(scope)
+        if scope.get("query_string"):
+            hide_key(scope)
         self.scope = scope
         self._receive = receive
         self._send = send
         self.method: str = scope["method"]
         root: str = scope.get("root_path", "")
         self.path: str = scope["path"].removeprefix(root)
-        self.raw_path = _as_sent(self.path, root, scope.get("raw_path") or b"")
+        raw_path = scope.get("raw_path") or b""
+        self.raw_path = _as_sent(self.path, root, raw_path) if b"%" in raw_path else b""
         self.headers = _headers_of(scope)
         self.path_values: Mapping[str, str] = _NO_VALUES
         self.caller = _NOBODY
-        self._direct = direct_of(send)
+        self._direct = send if type(send) is DirectSend else None
         self.write_now = self._direct.write_now if self._direct is not None else None
         self.always: list[Header] = []
         self.request_id = self.client_id = self.route = self.subject = ""
@@ -258,7 +263,10 @@ class Exchange:
     @property
     def trace_id(self) -> str:
         """The id of the trace that this request belongs to; without traces, that of the client, "" without one."""
-        return trace_id_of(self.headers.get("traceparent", "")) if self.traced is None else self.traced.trace_id
+        if self.traced is not None:
+            return self.traced.trace_id
+        parent = self.headers.get("traceparent")
+        return "" if parent is None else trace_id_of(parent)
 
     @property
     def shown_path(self) -> str:
@@ -364,7 +372,8 @@ class Exchange:
         """Refuse a query of too many fields, and under another server than ours a head that can be read in two ways or is over
         its bounds. That server is told to close the connection then, and also after an `Upgrade` that it ignored, since uvicorn
         reads nothing after that."""
-        check_query(self.scope.get("query_string", b""))
+        if query := self.scope.get("query_string"):
+            check_query(query)
         version, headers = self.scope.get("http_version", "1.1"), self.scope["headers"]
         if DISCONNECT in self.scope or version in _BINARY:
             return
@@ -518,9 +527,6 @@ class Exchange:
         disconnect = self.scope.get(DISCONNECT)
         if disconnect is not None:
             disconnect.write_seconds = write_seconds
-        self._watch()
-
-    def _watch(self) -> None:
         self._task = asyncio.current_task()
         disconnect = self._disconnect = self.scope.get(DISCONNECT)
         if disconnect is not None:
@@ -545,7 +551,7 @@ class Exchange:
         if self._task is not None or (self._more and DISCONNECT not in self.scope):
             yield
             return
-        self._watch()
+        self.watch()
         try:
             yield
         finally:

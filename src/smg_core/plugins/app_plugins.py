@@ -31,7 +31,7 @@ class Plugging:
     @property
     def any(self) -> bool:
         """Whether there are plugins now, or may be in a moment."""
-        return bool(self._plugins.plan.links) or self._plugins.changes
+        return bool(self._plugins.plan.links or self._plugins.pending)
 
     @property
     def at_the_door(self) -> tuple[Middleware, ...]:
@@ -47,7 +47,7 @@ class Plugging:
         self, scope: Scope, receive: Receive, send: Send, answer: Callable[[Exchange], Awaitable[None]]
     ) -> None:
         """Answer a request as an exchange that plugins see."""
-        if self._plugins.changes:
+        if self._plugins.pending:
             with self._plugins.asked():
                 await self._plugins.changed()
         exchange = PluggedExchange(scope, receive, send)

@@ -70,6 +70,8 @@ class PluggedExchange(Exchange):
         "refused",
     )
 
+    plugged = True
+
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         super().__init__(scope, receive, send)
         self._chain: PluginChain | None = None

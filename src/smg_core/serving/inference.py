@@ -84,12 +84,13 @@ class Inference(Generic[D]):
     async def _handle_at(self, place: RequestPlace, exchange: Exchange) -> None:
         """Handle a request that is counted from when it is admitted until it has been answered, or refused after all."""
         services = self._services
-        request_id = exchange.take_id(services.ids, self.id_prefix)
+        request_id = exchange.take_id(services.ids, self._api.id_prefix)
         trace = account_of(exchange, services, self._observer)
         try:
             decoded = await self._admit(exchange, place)
-            apart = self._detach is not None and decoded.generation.background  # those are shown where they are run
-            decoded = await with_generations(decoded, exchange.set_apart if apart else exchange.shown)
+            if exchange.plugged:
+                apart = self._detach is not None and decoded.generation.background  # those are shown where they are run
+                decoded = await with_generations(decoded, exchange.set_apart if apart else exchange.shown)
             timeouts = self._rules.of(decoded.generation, exchange.headers)
             if (memory := self._api.memory) is not None:
                 with exchange.watched():
@@ -130,20 +131,22 @@ class Inference(Generic[D]):
         ended: Answer | None = None  # stays so where something unforeseen is raised
         failure: SmgError | None = None
         shadow: Shadow | None = None
+        services = self._services
         exchange.watch(timeouts.write)
         if exchange.traced is not None:
             exchange.traced.asks(decoded.generation)
         try:
-            answer = answer_to(exchange, decoded, trace, self._services, self._api, self._keep_alive)
+            answer = answer_to(exchange, decoded, trace, services, self._api, self._keep_alive)
             run = Run(answer, trace, timeouts, lambda: self._why_cancelled(exchange))
-            if self._api.parts is None or self._api.parts.count(decoded) == 1:
+            if services.live.choice.has_shadows and (self._api.parts is None or self._api.parts.count(decoded) == 1):
                 shadow = self._shadows.begin(decoded.generation, timeouts)
             failure = await self._drive(exchange, decoded, run)
             ended = answer
         finally:
             exchange.unwatch()
             try:
-                await self._remember(exchange, decoded, answer, failure)
+                if self._api.memory is not None:
+                    await self._remember(self._api.memory, exchange, decoded, answer, failure)
             finally:
                 # The answer itself says so where it was cancelled while its client was being told why it ends.
                 told = answer if answer is not None and answer.failure is not None else ended
@@ -152,13 +155,13 @@ class Inference(Generic[D]):
                     shadow.answered(exchange.finished)
                 if answer is not None:
                     answer.release()
-                _forget_frames(failure)
+                if failure is not None:
+                    _forget_frames(failure)
 
-    async def _remember(self, exchange: Exchange, decoded: D, answer: Answer | None, failure: SmgError | None) -> None:
+    async def _remember(
+        self, memory: Memory[D], exchange: Exchange, decoded: D, answer: Answer | None, failure: SmgError | None
+    ) -> None:
         """Keep what was said of an answer that was cut off, and let go of what `recall` has taken."""
-        memory = self._api.memory
-        if memory is None:
-            return
         try:
             if answer is not None and (exchange.gone or isinstance(failure, Draining)):
                 await memory.keep(decoded, answer.encoder, cut=True)
@@ -266,6 +269,7 @@ class Inference(Generic[D]):
         or it ended in a way that nobody had foreseen."""
         if failure is None and answer is not None:
             failure = answer.failure  # cancelled while the client was told of it
+        called = trace.ended is not None and trace.ended.model  # then the model of the engine counts
         exchange.finished = how_it_ended(
             exchange.request_id,
             self._api.name,
@@ -276,7 +280,7 @@ class Inference(Generic[D]):
             over=answer is not None and answer.state == "over",
             failure=failure,
             client_id=exchange.client_id,
-            served=self._services.lookup.served_name(model, exchange.caller),
+            served="" if called else self._services.lookup.served_name(model, exchange.caller),
             tenant=exchange.caller.tenant,
             trace_id=exchange.trace_id,
             sampled=exchange.sampled,

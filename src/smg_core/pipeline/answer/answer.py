@@ -65,12 +65,16 @@ class _Encoding:
         return
 
     def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None, _: object) -> None:
-        if not isinstance(fault, Exception) or isinstance(fault, SmgError):
-            return
-        error = ReadingFailed.of(fault)
-        if self._attempt is not None and isinstance(error, ReadingFailed):
-            error.read_by(self._attempt.reader.family)
-        raise error from fault
+        if isinstance(fault, Exception) and not isinstance(fault, SmgError):
+            raise _unread(fault, self._attempt) from fault
+
+
+def _unread(fault: Exception, attempt: AnyAttempt | None) -> SmgError:
+    """The error that ends an answer of which `attempt` made what could not be encoded."""
+    error = ReadingFailed.of(fault)
+    if attempt is not None and isinstance(error, ReadingFailed):
+        error.read_by(attempt.reader.family)
+    return error
 
 
 class Answer:
@@ -499,15 +503,19 @@ class WholeAnswer(Answer):
         self._encoder.add(events)
 
     async def carry(self, attempt: AnyAttempt) -> None:
-        while not attempt.over:
+        while attempt.state == "running":
             await self._wait()
 
     async def _end(self, events: Sequence[Event]) -> None:
         if self.state != "open":
             raise AssertionError(f"an answer that is {self.state} cannot be ended")
-        with self._encoding():
-            self._encoder.add(self._opened(events))
+        try:
+            self._encoder.add(events if self._started else self._opened(events))
             body = self._encoder.body()
+        except SmgError:
+            raise
+        except Exception as fault:
+            raise _unread(fault, self._attempt) from fault
         self.state = "over"
         await self._write(body, True)
 

@@ -59,7 +59,9 @@ class Selecting:
 
     async def __call__(self, step: Select, run: Run) -> Placement:
         placement = self.choose(step, run.trace)
-        run.probes += [each.probe for each in placement.parts if each.probe is not None]
+        for each in placement.parts:
+            if each.probe is not None:
+                run.probes.append(each.probe)
         return placement
 
     def choose(self, step: Select, trace: Trace) -> Placement:
@@ -312,8 +314,10 @@ class Selecting:
 
     def _seen(self, candidates: tuple[Worker, ...], now: float) -> tuple[CandidateRecord, ...]:
         """The candidates as their policy is shown them. There may be hundreds, and hardly ever is a rank left alone."""
-        if self._registry.breakers.any_rank_tripped:
+        if self._registry.breakers.ranks_tripped:
             return tuple([self._shown(each, now) for each in candidates])
+        if len(candidates) == 1:
+            return (candidates[0].record,)
         return tuple([each.record for each in candidates])
 
     def _shown(self, worker: Worker, now: float) -> CandidateRecord:
@@ -325,6 +329,8 @@ class Selecting:
         """The rank that is asked: the one that was picked, unless it is left alone for a while; then the others in turn."""
         if worker.spec.rank is not None:
             return worker.spec.rank
+        if not self._registry.breakers.ranks_tripped:
+            return pick.rank
         out = self._registry.breakers.ranks_out(worker.name, worker.rank_count, now)
         if not out or (pick.rank is not None and pick.rank not in out):
             return pick.rank

@@ -477,7 +477,7 @@ class OutputProcessor:
             for output in outputs:
                 if output.text:
                     output = with_all_ids(output, self._plan.tokenizer)
-                if output.prompt_tokens or output.cached_tokens:
+                if (output.prompt_tokens or output.cached_tokens) and not self._resumed:
                     self._count_prompt(output)
                 plain = self._plain
                 if (
@@ -520,7 +520,10 @@ class OutputProcessor:
 
     @property
     def next_call(self) -> int:
-        return max(choice.first_call + choice.calls for choice in self._choices)
+        most = 0
+        for choice in self._choices:
+            most = max(most, choice.first_call + choice.calls)
+        return most
 
     @property
     def put_in(self) -> Sequence[int]:
@@ -542,8 +545,6 @@ class OutputProcessor:
         return 0 if self._kept is None else self._kept.count
 
     def _count_prompt(self, output: EngineOutput) -> None:
-        if self._resumed:
-            return
         self._cached = told_count(output.cached_tokens) or self._cached
         self._prompt_tokens = told_count(output.prompt_tokens) or self._prompt_tokens
 
@@ -585,10 +586,13 @@ class OutputProcessor:
 
     def usage(self) -> Usage:
         """Token counts so far."""
+        completion = reasoning = 0
+        for choice in self._choices:
+            completion += choice.tokens
+            reasoning += choice.reasoning_tokens
         return Usage(
             prompt_tokens=self._prompt_tokens,
-            completion_tokens=sum(choice.tokens for choice in self._choices),
+            completion_tokens=completion,
             cached_tokens=min(self._cached, self._prompt_tokens),
-            reasoning_tokens=(0 if self._resumed else self._engine_reasoning)
-            or sum(choice.reasoning_tokens for choice in self._choices),
+            reasoning_tokens=(0 if self._resumed else self._engine_reasoning) or reasoning,
         )

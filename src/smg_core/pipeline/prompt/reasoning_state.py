@@ -39,10 +39,11 @@ def thought_of(request: GenerationRequest, model: ServedModel, family: Family, p
         return Thought(((opened, closes),), open=True, expected=True, asked=True)
     if not pairs or closed:
         return NO_THOUGHT
-    if _switched_off(request.reasoning) and not family.headed:  # a channel for reasoning cannot be switched off
+    asked, off = request.reasoning, _switched_off(request.reasoning)
+    if off and not family.headed:  # a channel for reasoning cannot be switched off
         return NO_THOUGHT
-    asked = _asked(request.reasoning)
-    return Thought(pairs, expected=asked or model.thinks or family.headed, asked=asked)
+    asks = not off and bool(asked.enabled or asked.adaptive or asked.effort is not None or asked.budget_tokens)
+    return Thought(pairs, expected=asks or model.thinks or family.headed, asked=asks)
 
 
 def _pairs(family: Family) -> tuple[tuple[str, str], ...]:
@@ -53,9 +54,3 @@ def _pairs(family: Family) -> tuple[tuple[str, str], ...]:
 
 def _switched_off(reasoning: ReasoningSettings) -> bool:
     return reasoning.enabled is False or reasoning.effort == "none" or reasoning.budget_tokens == 0
-
-
-def _asked(reasoning: ReasoningSettings) -> bool:
-    return not _switched_off(reasoning) and bool(
-        reasoning.enabled or reasoning.adaptive or reasoning.effort is not None or reasoning.budget_tokens
-    )
