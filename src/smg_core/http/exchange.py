@@ -154,15 +154,15 @@ class DirectSend:
     far; without it, whoever needs that number counts them.
     """
 
-    __slots__ = ("_send", "write_now", "written")
+    __slots__ = ("send", "write_now", "written")
 
     def __init__(self, send: Send, write_now: WriteNow, written: Callable[[], int] | None = None) -> None:
-        self._send = send
+        self.send = send
         self.write_now = write_now
         self.written = written
 
     def __call__(self, message: AsgiMessage) -> Awaitable[None]:
-        return self._send(message)
+        return self.send(message)
 
 
 def direct_of(send: Send) -> DirectSend | None:

@@ -209,7 +209,7 @@ class Pick(Struct, frozen=True):
             return "has no number of cached tokens"
         if not isinstance(self.why, str) or self.basis not in _BASES:
             return "does not say why in words, and on which basis"
-        if self.scores is self.matched is self.bases is self.stale is _NO_ROWS:
+        if self.scores is _NO_ROWS and self.matched is _NO_ROWS and self.bases is _NO_ROWS and self.stale is _NO_ROWS:
             return ""
         for each in (self.scores, self.matched, self.bases, self.stale):
             if not isinstance(each, Collection) or len(each) not in (0, count):

@@ -58,9 +58,7 @@ def answer_to(
     request = decoded.generation
     created = int(services.clock.time())
     trace.report(_started(request, api.name, trace, services))
-    head = names_of(exchange, services, api)
-    if left_out := getattr(decoded, "not_offered", ()):
-        head.append((NOT_OFFERED, _in_a_header(", ".join(left_out))))
+    head = _head(exchange, decoded, services, api)
     prompts = 1 if api.parts is None else api.parts.count(decoded)
     explained = services.live.explains and exchange.headers.get(EXPLAIN, "0") not in ("0", "false", "")
 
@@ -110,6 +108,15 @@ def _started(request: GenerationRequest, api: str, trace: Trace, services: Servi
     """The moment of a request that is admitted now."""
     admitted = services.clock.monotonic()
     return RequestStarted(request.id, api, request.model, request.stream, trace.started, admitted)
+
+
+def _head(exchange: Exchange, decoded: D, services: Services, api: Api[D]) -> list[Header]:
+    """The headers of an answer that are known before it begins: those that name the request, and one with the tools that the
+    model is not offered, if there are any."""
+    head, left_out = names_of(exchange, services, api), getattr(decoded, "not_offered", ())
+    if left_out:
+        head.append((NOT_OFFERED, _in_a_header(", ".join(left_out))))
+    return head
 
 
 def names_of(exchange: Exchange, services: Services, api: Api[D]) -> list[Header]:

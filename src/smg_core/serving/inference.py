@@ -230,7 +230,10 @@ class Inference(Generic[D]):
         services = self._services
         services.admission.check_room()
         with services.admission.bodies.open() as held:
-            most = services.live.limits.media_body_bytes if self._api.takes_media else services.lookup.body_bytes
+            limits, declared = services.live.limits, exchange.headers.get("content-length", "")
+            most = limits.media_body_bytes if self._api.takes_media else limits.body_bytes
+            if "content-encoding" in exchange.headers or not (declared.isdecimal() and int(declared) <= most):
+                most = max(most, services.lookup.body_bytes)
             body = await exchange.body(most, held)
             if len(body) > DECODED_INLINE and not held.size:
                 held.grow(len(body))  # it came in one piece, as from a WebSocket, and may wait to be decoded

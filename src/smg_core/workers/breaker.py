@@ -148,15 +148,15 @@ class Breaker:
 class Breakers:
     """The breakers of all workers, by name, and of the data-parallel ranks of those that have such, as far as a call names its
     rank. Only what had calls has one; those of workers that are gone are forgotten. `table` is shared with other processes, so
-    that what one of them learns holds for all. `ranks_tripped` has the workers of which a rank may be left alone: `ranks_out`
-    says which."""
+    that what one of them learns holds for all. `tripped` has the keys of those that do not let everything through,
+    `ranks_tripped` the workers of which a rank may be left alone: `ranks_out` says which."""
 
     def __init__(self, settings: BreakerConfig, table: BreakerTable | None = None) -> None:
         self._settings = settings
         self._table = table
         self._version: int | None = None  # of the table as it was read last
         self._breakers: dict[str, Breaker] = {}
-        self._tripped: set[str] = set()
+        self.tripped: set[str] = set()
         self.ranks_tripped: dict[str, set[int]] = {}  # worker to those of its ranks that are tripped
         self._told: set[str] = set()  # those that are in the table
 
@@ -164,7 +164,7 @@ class Breakers:
         """Go by these settings from now on; other ones than before close all breakers."""
         if settings != self._settings:
             self._settings = settings
-            for key in [*self._tripped]:
+            for key in [*self.tripped]:
                 self._forget(key)
             self._breakers.clear()
 
@@ -176,7 +176,7 @@ class Breakers:
         key = name if rank is None else _key(name, rank)
         breaker = self._breakers.get(key) or self._of(key)
         before = breaker.state
-        if key in self._tripped:
+        if key in self.tripped:
             with self._newest(key, breaker):
                 before = breaker.state
                 breaker.ended(error, now)
@@ -191,7 +191,7 @@ class Breakers:
         """Those of `workers` that may be chosen now; all of them if none may and there is to be one."""
         if self._table is not None:
             self._look()
-        if not self._tripped:
+        if not self.tripped:
             return workers
         found = tuple(each for each in workers if self._admits(each.name, now) and not self._all_out(each, now))
         return found if found or not at_least_one else workers
@@ -207,7 +207,7 @@ class Breakers:
     def chosen(self, name: str, rank: int | None = None) -> bool:
         """Called when the worker `name`, or this rank of it, was chosen. Whether the call is a probe."""
         probe = False
-        for key in {_key(name), _key(name, rank)} & self._tripped if self._tripped else ():
+        for key in {_key(name), _key(name, rank)} & self.tripped if self.tripped else ():
             breaker = self._breakers[key]
             with self._newest(key, breaker):
                 probe |= breaker.chosen()
@@ -215,7 +215,7 @@ class Breakers:
 
     def given_up(self, name: str, rank: int | None = None) -> None:
         """Called when a call that was a probe of the worker `name`, or of this rank of it, was given up before anything came."""
-        for key in {_key(name), _key(name, rank)} & self._tripped:
+        for key in {_key(name), _key(name, rank)} & self.tripped:
             breaker = self._breakers[key]
             with self._newest(key, breaker):
                 breaker.given_up()
@@ -247,7 +247,7 @@ class Breakers:
 
     def _admits(self, name: str, now: float, rank: int | None = None) -> bool:
         key = _key(name, rank)
-        if key not in self._tripped:
+        if key not in self.tripped:
             return True
         breaker = self._breakers[key]
         before = breaker.standing
@@ -268,13 +268,13 @@ class Breakers:
         """Keep which breakers do not let everything through."""
         name, _, rank = key.partition(_OF)
         if breaker.quiet:
-            self._tripped.discard(key)
+            self.tripped.discard(key)
             if rank and name in self.ranks_tripped:
                 self.ranks_tripped[name].discard(int(rank))
                 if not self.ranks_tripped[name]:
                     del self.ranks_tripped[name]
         else:
-            self._tripped.add(key)
+            self.tripped.add(key)
             if rank:
                 self.ranks_tripped.setdefault(name, set()).add(int(rank))
 

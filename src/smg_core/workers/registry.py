@@ -55,7 +55,7 @@ class Registry:
         self._kinds: dict[tuple[str, WorkerRole], frozenset[EngineFacts]] = {}
         self._known: frozenset[str] = frozenset()
         self._split: frozenset[str] = frozenset()
-        self._any_chat = False
+        self.any_chat = False  # whether some worker, ready or not, takes requests instead of token ids
         self._kinds_of: dict[str, frozenset[EngineFacts]] = {}
         self._encoders: dict[str, tuple[Worker, ...]] = {}
         self._retry_after = retry_after
@@ -207,7 +207,7 @@ class Registry:
             for model in worker.models if worker.role == "encode" else ():
                 encoders.setdefault(model, []).append(worker)
         self._encoders = {model: tuple(workers) for model, workers in encoders.items() if model in self._known}
-        self._any_chat = any(not worker.facts.takes_ids for worker in serving)
+        self.any_chat = any(not worker.facts.takes_ids for worker in serving)
         self._kinds_of = {}
         for (model, role), found in self._kinds.items():
             if role != "encode":
@@ -231,11 +231,6 @@ class Registry:
     def any_ready(self) -> bool:
         """Whether a worker is ready that serves a model."""
         return bool(self._kinds_of)
-
-    @property
-    def any_chat(self) -> bool:
-        """Whether some worker, ready or not, takes requests instead of token ids."""
-        return self._any_chat
 
     def missing(self) -> str:
         """The workers that are not ready, each with the reason, for an operator to read; of many the first few."""

@@ -483,7 +483,9 @@ class ChatWholeEncoder:
             "index": index,
             "message": self._message(choice),
             "logprobs": msgspec.Raw(_logprobs_of(choice.logprobs)) if wants_logprobs else None,
-            "finish_reason": None if choice.finished is None else self._ending(choice, choice.finished),
+            "finish_reason": None
+            if choice.finished is None
+            else _finish_reason(choice.finished, self._request, asks=bool(choice.hosted.asked) and not choice.calls),
         }
         if choice.finished is not None and choice.finished.matched is not None:
             found["stop_reason"] = choice.finished.matched
@@ -491,14 +493,12 @@ class ChatWholeEncoder:
             found["token_ids"] = choice.ids.tolist()
         return found
 
-    def _ending(self, choice: _Choice, finished: Finished) -> str:
-        return _finish_reason(finished, self._request, asks=bool(choice.hosted.asked) and not choice.calls)
-
     def _message(self, choice: _Choice) -> JsonObject:
         text = "".join(choice.text)
         refusal = "".join(choice.refusal) or None
         reasoning = "".join(choice.reasoning) if self._request.include_reasoning else ""
-        beside = choice.calls or reasoning or refusal or choice.hosted or choice.opaque
+        hosted = choice.hosted.calls or choice.hosted.asked
+        beside = choice.calls or reasoning or refusal or hosted or choice.opaque
         message: JsonObject = {
             "role": "assistant",
             "content": text if text.strip() or not beside else None,

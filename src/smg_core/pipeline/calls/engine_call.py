@@ -46,7 +46,7 @@ class EngineCall:
         self.pairing: Pairing | None = None
         self.on_output: Callable[[], None] | None = None
         self._fit = fitted(step.prompted, step.chosen.worker.facts)
-        self._shared: list[SharedInputs] = []
+        self.shared: list[SharedInputs] = []
         self._chat = chat
         self._opening: asyncio.Task[object] | None = None  # the task that opens the call, meanwhile
         self._gave_up = False
@@ -146,7 +146,8 @@ class EngineCall:
         request, prompted = self._request(fit), self.step.prompted
         if prompted.media is not None:
             request = replace(request, multimodal=await self._media(self.step.chosen))
-        requests = self._rest(request)
+        alone = self.step.continues is None and self.pairing is None
+        requests = {0: request} if alone else self._rest(request)
         if not requests:  # what was lost was not more than the end
             return None
         if self.pairing is not None and self.step.prefill is not None:
@@ -232,12 +233,12 @@ class EngineCall:
         shared = await service.share(inputs, facts)
         if shared is None:
             return inputs
-        self._shared.append(shared)
+        self.shared.append(shared)
         return shared.inputs
 
     def release_shared(self) -> None:
         """Free the shared memory of this call."""
-        for shared in self._shared:
+        for shared in self.shared:
             shared.release()
 
     @property

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from smg_core.clock import Clock
 from smg_core.errors import ClientGone, InvalidRequest, PermissionDenied, PromptTooLong, SmgError, UnsupportedParameter
-from smg_core.events import EditedContext
+from smg_core.events import DroppedReasoning, EditedContext
 from smg_core.hooks import EncodeDone, MediaLoaded, ReasoningLeftOut, Rendered
 from smg_core.pipeline.answer.trace import Trace
 from smg_core.pipeline.calls.executor import FairExecutor
@@ -132,7 +132,8 @@ class Preparing:
         if self._content is not None and not plain:
             passed = model.tokenizer is None and request.transcription is None
             request = await self._content(request, trace, passed)
-        salt, dropped = salt_of(request), ()
+        salt = salt_of(request)
+        dropped: tuple[DroppedReasoning, ...] = ()
         if not plain:
             opened = await self._unsealed(request, model, trace)
             request, dropped = opened.request, opened.dropped

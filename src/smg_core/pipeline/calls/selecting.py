@@ -59,9 +59,10 @@ class Selecting:
 
     async def __call__(self, step: Select, run: Run) -> Placement:
         placement = self.choose(step, run.trace)
-        for each in placement.parts:
-            if each.probe is not None:
-                run.probes.append(each.probe)
+        for parts in (placement.chosen, placement.encoders):
+            for each in parts:
+                if each.probe is not None:
+                    run.probes.append(each.probe)
         return placement
 
     def choose(self, step: Select, trace: Trace) -> Placement:
@@ -70,6 +71,8 @@ class Selecting:
         again can change."""
         if step.suspects:
             return self._without_suspects(step, trace)
+        if not step.roles and not self._registry.split(step.prompted.request.model):
+            return self._alone(step, "regular", trace)
         refusals: list[SmgError] = []
         for roles in (step.roles,) if step.roles else self._arrangements(step):
             try:
@@ -252,7 +255,8 @@ class Selecting:
         prompted = step.prompted
         request = prompted.request
         candidates = self._candidates(step, role)
-        self._refuse_outdated(prompted, candidates)
+        if self._models.get(request.model) is not prompted.model:
+            self._refuse_outdated(prompted, candidates)
         try:
             if self._registry.uniform(request.model, role):
                 fitted(prompted, candidates[0].facts)  # one speaks for all
@@ -292,7 +296,9 @@ class Selecting:
         choice = self._policies.choose(served, role, seen, context)
         pick, worker = choice.pick, candidates[choice.at]
         rank = self._rank(worker, pick, now)
-        probe = self._registry.probe(worker, rank if worker.spec.rank is None else None)
+        probe = None
+        if self._registry.breakers.tripped:
+            probe = self._registry.probe(worker, rank if worker.spec.rank is None else None)
         self._decisions.note(seen, context, pick, choice.policy, step.attempt, self._clock.time())
         how, cached = worker.facts.transport, (pick.cached, pick.basis) if pick.basis != "none" else None
         trace.report(

@@ -104,7 +104,8 @@ class Streaming:
             self._forget(move, waits_for)
             place.leave()
             waiting.over()
-            call.release_shared()
+            if call.shared:
+                call.release_shared()
             if (attempt.release() or call.cut) and call.pairing is None:  # two legs are told by what holds them
                 for request_id in call.ids:
                     self._tell(call.engine, request_id)

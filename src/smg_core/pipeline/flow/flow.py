@@ -171,7 +171,8 @@ def _turn(
             placement: Placement = yield from _select(prompted, tries, terms.answer)
             if tries.going_on is not None:
                 _go_on(prompted, tries, placement, terms)
-            tries.made(terms.observer)
+            if tries.failure is not None:
+                tries.made(terms.observer)
             step = Stream(
                 prompted,
                 placement.chosen[-1],
@@ -179,15 +180,15 @@ def _turn(
                 ends,
                 keep,
                 continues=tries.going_on,
-                prefill=placement.prefill,
+                prefill=placement.chosen[0] if len(placement.chosen) > 1 else None,
                 encoders=placement.encoders,
                 shown=shown,
                 hosted=hosted,
-                resumable=tries.resumable,
+                resumable=terms.workers.migrations > 0,
                 after=tries.after,
             )
             turn: Turn
-            if is_hedged(step, terms.retries):
+            if (terms.retries.hedge_after_s or terms.retries.hedge_percentile) and is_hedged(step, terms.retries):
                 raced: Raced = yield Hedge(step, placement, tries.tried, terms.retries)
                 turn, step, placement = raced.turn, raced.stream, raced.placement
                 tries.asked_too(raced.others)
@@ -205,7 +206,8 @@ def _turn(
             if delay:
                 yield Wait(delay)
     finally:
-        tries.over()
+        if tries.failure is not None:
+            tries.over()
 
 
 def is_hedged(step: Stream, settings: RoutingConfig) -> bool:

@@ -70,11 +70,6 @@ class Tries:
         self._settings = settings
 
     @property
-    def resumable(self) -> bool:
-        """Whether the ids of the next try are to be kept."""
-        return self._settings.migrations > 0
-
-    @property
     def after(self) -> TriesLeft:
         """What may follow the next try."""
         return TriesLeft(self.tried, self._retries, self._migrations, self._settings, self.suspects)

@@ -178,11 +178,14 @@ class _Choice:
         self.unread.append((text, tokens, self.scores))
         self.scores = ()
         if text:
-            self._pieces(self.parser.feed(text), events)
+            pieces = self.parser.feed(text)
+            if pieces:
+                self._pieces(pieces, events)
 
     def _open(self, block: int, events: list[Event]) -> None:
         """Close the block that is open and open another: blocks of a choice do not interleave."""
-        self.close(events)
+        if self.block is not None:
+            self.close(events)
         self.block = block
 
     def repeat(self, text: str, logprobs: tuple[TokenLogprob, ...], events: list[Event]) -> None:
@@ -256,8 +259,10 @@ class _Choice:
             self.text_given -= held  # it is part of the block that opens now
             self._visible(text, events)
             self.text_given += held
-            return
-        self._visible(text, events)
+        elif self.conformance is None:
+            self._say(text, events)
+        else:
+            self._visible(text, events)
 
     def _visible(self, text: str, events: list[Event]) -> None:
         if self.conformance is None or (text := self.conformance.feed(text)):
@@ -384,7 +389,6 @@ class OutputProcessor:
 
     __slots__ = (
         "_apart",
-        "_cached",
         "_choices",
         "_echo",
         "_engine_open",
@@ -393,12 +397,13 @@ class OutputProcessor:
         "_open",
         "_plain",
         "_plan",
-        "_prompt_tokens",
         "_recent",
         "_resumed",
+        "cached_tokens",
         "cut_short",
         "done",
         "finishes",
+        "prompt_tokens",
         "rest",
     )
 
@@ -412,8 +417,8 @@ class OutputProcessor:
         self._apart = plan.logprobs or (plan.token_ids and bool(plan.stop))
         self._open = plan.choices
         self._engine_open = engine_choices
-        self._prompt_tokens = plan.prompt_tokens
-        self._cached = 0
+        self.prompt_tokens = plan.prompt_tokens
+        self.cached_tokens = 0
         self._engine_reasoning = 0
         self._plain = self._choices[0] if plan.choices == 1 and self._choices[0].plain else None
         self._recent = self._kept.recent if self._kept is not None and self._plain is not None else None
@@ -426,14 +431,6 @@ class OutputProcessor:
     @property
     def family(self) -> str:
         return self._plan.family
-
-    @property
-    def prompt_tokens(self) -> int:
-        return self._prompt_tokens
-
-    @property
-    def cached_tokens(self) -> int:
-        return self._cached
 
     @property
     def resumable(self) -> bool:
@@ -545,8 +542,8 @@ class OutputProcessor:
         return 0 if self._kept is None else self._kept.count
 
     def _count_prompt(self, output: EngineOutput) -> None:
-        self._cached = told_count(output.cached_tokens) or self._cached
-        self._prompt_tokens = told_count(output.prompt_tokens) or self._prompt_tokens
+        self.cached_tokens = told_count(output.cached_tokens) or self.cached_tokens
+        self.prompt_tokens = told_count(output.prompt_tokens) or self.prompt_tokens
 
     def _feed_choice(self, index: int, output: EngineOutput, events: list[Event]) -> None:
         if index >= len(self._choices):
@@ -591,8 +588,8 @@ class OutputProcessor:
             completion += choice.tokens
             reasoning += choice.reasoning_tokens
         return Usage(
-            prompt_tokens=self._prompt_tokens,
+            prompt_tokens=self.prompt_tokens,
             completion_tokens=completion,
-            cached_tokens=min(self._cached, self._prompt_tokens),
+            cached_tokens=min(self.cached_tokens, self.prompt_tokens),
             reasoning_tokens=(0 if self._resumed else self._engine_reasoning) or reasoning,
         )
