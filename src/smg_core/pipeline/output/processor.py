@@ -67,6 +67,7 @@ class _Choice:
         "index",
         "logprobs",
         "most",
+        "parsed",
         "parser",
         "plain",
         "plan",
@@ -92,6 +93,8 @@ class _Choice:
         told_of = plan.logprobs or plan.token_ids
         looked_at = plan.stop or plan.hidden_ids or told_of or plan.make_parser or plan.check or plan.echo
         self.plain = not looked_at  # text goes from the decoder to the client unchanged
+        # A parser reads the text, and nothing else looks at the tokens.
+        self.parsed = self.parser is not None and not (plan.stop or told_of or plan.check or plan.echo)
         self.tokens = 0
         # One more than was asked for may come: an end token that the engine does not count.
         self.most = plan.most_tokens + 1 if plan.most_tokens else MOST_TOKENS_TOLD
@@ -131,6 +134,23 @@ class _Choice:
         if not self.finished:
             self._take(last, output, events)
         events[start:] = joined_deltas(events[start:])
+
+    def take_one(self, ids: Sequence[int], events: list[Event]) -> None:
+        """Take one new token that is not the last, where a parser alone reads the text: as `feed` does, by fewer calls."""
+        self.tokens += 1
+        if ids[0] in self.plan.hidden_ids:
+            ids = ()
+        text = self.decoder.feed(ids)
+        self.unread.append((text, len(ids), ()))
+        if not text or self.parser is None:
+            return
+        pieces = self.parser.feed(text)
+        if len(pieces) == 1 and self.block == _TEXT and self.spoke and isinstance(piece := pieces[0], Text):
+            self.text_given += len(piece.text)
+            self.unread.clear()
+            events.append(TextDelta(self.index, piece.text))
+        elif pieces:
+            self._pieces(pieces, events)
 
     def _take(self, ids: Sequence[int], output: EngineOutput, events: list[Event]) -> None:
         """Take the last tokens of an output, and its finish."""
@@ -388,6 +408,7 @@ class OutputProcessor:
     keep the ids of each of the engine's choices, so that another engine call can continue the turn."""
 
     __slots__ = (
+        "_alone",
         "_apart",
         "_choices",
         "_echo",
@@ -395,7 +416,6 @@ class OutputProcessor:
         "_engine_reasoning",
         "_kept",
         "_open",
-        "_plain",
         "_plan",
         "_recent",
         "_resumed",
@@ -420,8 +440,9 @@ class OutputProcessor:
         self.prompt_tokens = plan.prompt_tokens
         self.cached_tokens = 0
         self._engine_reasoning = 0
-        self._plain = self._choices[0] if plan.choices == 1 and self._choices[0].plain else None
-        self._recent = self._kept.recent if self._kept is not None and self._plain is not None else None
+        first = self._choices[0]
+        self._alone = first if plan.choices == 1 and (first.plain or first.parsed) else None
+        self._recent = self._kept.recent if self._kept is not None and self._alone is not None else None
         self._resumed = False
         self.cut_short = False  # the budget of reasoning is used up: another call continues the turn
         self.finishes: list[Finished] = []
@@ -476,32 +497,29 @@ class OutputProcessor:
                     output = with_all_ids(output, self._plan.tokenizer)
                 if (output.prompt_tokens or output.cached_tokens) and not self._resumed:
                     self._count_prompt(output)
-                plain = self._plain
+                alone = self._alone
                 if (
-                    plain is not None
+                    alone is not None
                     and output.finish is None
                     and not output.index
-                    and not plain.finished
-                    and plain.tokens + len(output.ids) <= plain.most
+                    and not alone.finished
+                    and alone.tokens + len(output.ids) <= alone.most
+                    and (alone.plain or len(output.ids) == 1)
                 ):
                     # Nearly every token of most answers comes this way.
-                    plain.tokens += len(output.ids)
                     if recent is not None:
                         recent += output.ids
                         if len(recent) > _RECENT and self._kept is not None:
                             self._kept.fold()
-                    text = plain.decoder.feed(output.ids)
-                    if text:
-                        plain.block = _TEXT
-                        events.append(TextDelta(0, text))
+                    if alone.plain:
+                        alone.tokens += len(output.ids)
+                        if text := alone.decoder.feed(output.ids):
+                            alone.block = _TEXT
+                            events.append(TextDelta(0, text))
+                    else:
+                        alone.take_one(output.ids, events)
                     continue
-                if self._kept is not None and output.ids:
-                    self._kept.add(output.index, output.ids)
-                if output.finish is not None:
-                    self._engine_open -= 1
-                first = output.index * self._plan.copies
-                for index in range(first, first + self._plan.copies):
-                    self._feed_choice(index, output, events)
+                self._feed_choices(output, events)
         except SmgError:
             self.rest = events
             raise
@@ -544,6 +562,16 @@ class OutputProcessor:
     def _count_prompt(self, output: EngineOutput) -> None:
         self.cached_tokens = told_count(output.cached_tokens) or self.cached_tokens
         self.prompt_tokens = told_count(output.prompt_tokens) or self.prompt_tokens
+
+    def _feed_choices(self, output: EngineOutput, events: list[Event]) -> None:
+        """Take what is new of one of the engine's choices."""
+        if self._kept is not None and output.ids:
+            self._kept.add(output.index, output.ids)
+        if output.finish is not None:
+            self._engine_open -= 1
+        first = output.index * self._plan.copies
+        for index in range(first, first + self._plan.copies):
+            self._feed_choice(index, output, events)
 
     def _feed_choice(self, index: int, output: EngineOutput, events: list[Event]) -> None:
         if index >= len(self._choices):
