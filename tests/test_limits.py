@@ -3,7 +3,7 @@
 What bounds a cache, a queue, a buffer, a walk or a wait is a field of a section, with unit, default, bounds and effect. A new
 constant of any package fails here until it is one, or until its row says what kind of number it is. The libraries below the core
 (`smg_parsers`, `smg_multimodal`, `smg_mcp`) have no settings of their own: what a gateway can set of them are arguments and
-records, which the core fills in from its sections.
+records, which the core fills in from its sections. `smg_simulator`, for tests and demonstrations, limits no gateway.
 """
 
 import ast
@@ -43,7 +43,6 @@ BACKSTOP = "far above what files that are in use have; the settings of the secti
 
 # Rooms whose numbers are no limits of a gateway.
 ROOMS = {
-    "simulator": "an engine without a model, for tests and demonstrations; SimulatorConfig has what can be set of it",
     "testing": "what tests are given; every number is an argument",
 }
 
@@ -59,7 +58,7 @@ CONSTANTS: dict[str, str] = {
     "config.check._LONGEST_NAME": "three bytes for a character: a folder of 255 bytes holds its name",
     "batches.served_elsewhere._MOST": "more processes than share a store; of one that is not read, no batch is left to it",
     **dict.fromkeys(
-        ("history.postgres._OLDEST", "history.redis_server._OLDEST"), "the first version that has what is used"
+        ("history.sql.postgres._OLDEST", "history.redis.server._OLDEST"), "the first version that has what is used"
     ),
     "sealing.cache_salts._BYTES": FORMAT,
     **dict.fromkeys(("middleware.checks._MESSAGE", "middleware.asgi_messages._SHOWN"), SHOWN),
@@ -230,10 +229,7 @@ CONSTANTS: dict[str, str] = {
     "routing.standing._LOOKS": "how often in routing.balance_s the workers' loads are looked at for their mean",
     "cards.LONGEST_VALUE": SHOWN,
     "cli.WRONG_USAGE": TOLD,
-    "conform.probes._TOKENS": "part of the fixed requests that a server is looked at with",
-    "conform.shapes._LONGEST": SHOWN,
     "config.config.MISTYPED": "how alike two names are of which one is taken for the other misspelt",
-    "commands.demo.LATER_PORT": TOLD,
     "pipeline.calls.document_reading._PLACED_HERE": PACE,
     "errors._FRAMES": SHOWN,
     "engines.grpc.h2.connection._DEFAULT_WINDOW": FORMAT,
@@ -329,23 +325,23 @@ CONSTANTS: dict[str, str] = {
     "engines.codecs.vllm.media._INLINE": FORMAT,
     "engines.codecs.vllm.media._PIXEL_VALUES": FORMAT,
     "engines.codecs.vllm.media._TENSORS": FORMAT,
-    "history.base.LEASE_KEPT_S": PACE,
+    "history.store.base.LEASE_KEPT_S": PACE,
     "history.guard._LARGE": PACE,
-    "history.memory_room.ENTRY_BYTES": COST,
-    "history.redis._HOLDING": PACE,
-    "history.redis._PAGE": PACE,
-    "history.redis._TRIES": PACE,
+    "history.memory.room.ENTRY_BYTES": COST,
+    "history.redis.store._HOLDING": PACE,
+    "history.redis.store._PAGE": PACE,
+    "history.redis.store._TRIES": PACE,
     "history.rules.LONGEST_NAME": FORMAT,
     "wire.item_ids.LONGEST_ID": FORMAT,
     "wire.named_elsewhere._DEEPEST": "twice the levels at which any API has a name of a thing in a tool",
     "history.sealing._KEY": FORMAT,
     "history.sealing._LONGEST_NAME": FORMAT,
     "history.sealing._NONCE": FORMAT,
-    "history.sql._EXPORTED": PACE,
-    "history.sql._HOLDING": PACE,
-    "history.sql_engines._TRIES": "how often the write-ahead log is asked for; a database without it works all the same",
-    "history.sql_migrate._LOCK": SIGN,
-    "history.sql_tables.LONGEST_NAME": FORMAT,
+    "history.sql.store._EXPORTED": PACE,
+    "history.sql.store._HOLDING": PACE,
+    "history.sql.engines._TRIES": "how often the write-ahead log is asked for; a database without it works all the same",
+    "history.sql.migrate._LOCK": SIGN,
+    "history.sql.tables.LONGEST_NAME": FORMAT,
     "observability.failures.LONGEST_DETAIL": SHOWN,
     **dict.fromkeys((f"outside_words.filtering.{name}" for name in ("LONGEST", "MOST_DIGITS", "MOST_NUMBERS")), SHOWN),
     "outside_words.filtering._LONGEST_BETWEEN": SHOWN,
@@ -506,7 +502,7 @@ CONSTANTS: dict[str, str] = {
     "http.forwarded.ELEMENT": COST,
     "commands.admin.HTTP_ERRORS": FORMAT,
     **dict.fromkeys((f"commands.admin.{name}" for name in ("_LAST_DATE", "_MOST", "_YEAR_S")), TYPED),
-    **dict.fromkeys(("commands.simulate_fleet._MOST", "commands.simulate._MOST", "top.command.MOST_ROWS"), TYPED),
+    "top.command.MOST_ROWS": TYPED,
     "top.command.LONGEST_INTERVAL": ASKED,
     "top.command.WIDTH": SHOWN,
     "admin.key_types._CENTURY": "longer than any overlap, so that a number that is none is refused",
@@ -595,7 +591,7 @@ DEFAULTS: dict[str, str] = {
     "engines.openai.engine.__init__.connect_timeout": SET,
     **{
         f"history.{store}.{method}.limit": ASKED
-        for store in ("base", "guard", "memory", "redis", "sql")
+        for store in ("store.base", "guard", "memory.store", "redis.store", "sql.store")
         for method in ("abandoned", "events", "items", "records", "sweep")
     },
     "observability.metrics.recording.__init__.batch": SET,

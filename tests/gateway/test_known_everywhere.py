@@ -19,9 +19,9 @@ from smg_core.channel.local import LocalChannel
 from smg_core.operation.config_source import ConfigSource
 from smg_core.operation.control import Control
 from smg_core.plugins.registry import KIND
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.server import SimulatedEngine
 from smg_core.workers.worker import WorkerSpec
+from smg_simulator.engine.engine import SimulatorConfig
+from smg_simulator.server.grpc_server import SimulatedEngine
 
 pytestmark = pytest.mark.anyio
 

@@ -32,10 +32,10 @@ from smg_core.http.settings import MediaConfig
 from smg_core.models import model_media
 from smg_core.pipeline.prompt.media import MediaItem
 from smg_core.request import MediaSource
-from smg_core.simulator.engine import SimulatorConfig
 from smg_core.workers.settings import WorkersConfig
 from smg_multimodal.prepare import Preparer
 from smg_multimodal.shm import SharedMemory
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 

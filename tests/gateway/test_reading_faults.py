@@ -30,12 +30,12 @@ from smg_core.hooks import AttemptEnded, BreakerChanged, RequestFinished, Retryi
 from smg_core.pipeline.output.chat_reader import ChatReader
 from smg_core.pipeline.output.processor import OutputProcessor
 from smg_core.serving import inference
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.replies import Reply, Rule
 from smg_core.testing import MemoryObserver
 from smg_core.tokenizer.stream import StopMatcher
 from smg_core.workers.worker import WorkerSpec
 from smg_parsers import Parser
+from smg_simulator.answers.replies import Reply, Rule
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 

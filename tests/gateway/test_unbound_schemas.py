@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.gateway.conftest import House, in_process
 
-from smg_core.simulator.engine import SimulatorConfig
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 

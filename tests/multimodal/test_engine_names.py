@@ -13,9 +13,6 @@ from smg_grpc_proto.generated import vllm_engine_pb2 as pb
 from vocabulary import TestVocabulary
 
 from smg_core.engines.codecs.vllm.media import vllm_media
-from smg_core.simulator.media import SeenMedia, read_media
-from smg_core.simulator.refusal import Refused
-from smg_core.simulator.tensor_names import TAKEN, check_names
 from smg_multimodal.audio import wave_of_pcm16
 from smg_multimodal.engine_names import SGLANG, VLLM, TensorNames
 from smg_multimodal.errors import UnsupportedModel
@@ -25,6 +22,9 @@ from smg_multimodal.packaging import _NOT_FOR_VLLM, for_sglang, for_vllm
 from smg_multimodal.prepare import Media, Prepared, Preparer
 from smg_multimodal.registry import FAMILIES as ROWS
 from smg_multimodal.types import Modality
+from smg_simulator.engine.media import SeenMedia, read_media
+from smg_simulator.engine.refusal import Refused
+from smg_simulator.engine.tensor_names import TAKEN, check_names
 
 WORDS = TestVocabulary()
 ON_VLLM = [family for family in FAMILIES.values() if family.published != "minicpmv" and family.name != "muse-spark"]

@@ -12,7 +12,7 @@ from smg_core.background.api import BackgroundApi
 from smg_core.background.states import KeptRequest, marks, pending_until
 from smg_core.background.store import kept_until
 from smg_core.errors import InvalidRequest, Overloaded, PromptTooLong, RateLimited
-from smg_core.history.base import AppendEvents, PutResponse, StoredEvent, StoreOperation
+from smg_core.history.store.base import AppendEvents, PutResponse, StoredEvent, StoreOperation
 from smg_core.hooks import SilentObserver
 from smg_core.http.exchange import Exchange
 from smg_core.pipeline.answer.trace import Trace

@@ -14,7 +14,7 @@ from smg_core.background.api import BackgroundApi, StoredStream, StoredWhole
 from smg_core.background.plugins import RunPlugins
 from smg_core.background.store import PendingResponse
 from smg_core.errors import Conflict, ModelNotFound, SmgError, StoreFailed
-from smg_core.history.base import LeaseLost, StaleVersion
+from smg_core.history.store.base import LeaseLost, StaleVersion
 from smg_core.hooks import Observer, RequestFinished, RequestStarted, RunEnded
 from smg_core.pipeline.answer.answer import Answer, WholeAnswer
 from smg_core.pipeline.answer.keep_alive import StreamKeepAlive

@@ -20,7 +20,7 @@ from smg_core.background.states import REQUEST, KeptAsker, closed, kept_bytes, n
 from smg_core.background.store import PendingResponse, kept_until, read_log
 from smg_core.background.stream import follow
 from smg_core.errors import Conflict, InvalidRequest, SmgError, StoreFailed
-from smg_core.history.base import (
+from smg_core.history.store.base import (
     AppendEvents,
     DeleteResponse,
     NotKept,

@@ -15,7 +15,7 @@ import msgspec
 from smg_core.batches.file_types import FileQuery, KeptFile, read_kept_file
 from smg_core.batches.spool import Spool
 from smg_core.errors import NotFound, SmgError
-from smg_core.history.base import (
+from smg_core.history.store.base import (
     AppendEvents,
     DeleteEvents,
     DeleteRecord,

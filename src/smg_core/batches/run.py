@@ -24,7 +24,7 @@ from smg_core.batches.pacing import Turns
 from smg_core.batches.store import BatchOutcome, PendingBatch
 from smg_core.batches.types import BatchLine, BatchTokens, LineCheck, error_line, read_tokens, refusal, result_line
 from smg_core.errors import InvalidRequest, StoreFailed
-from smg_core.history.base import LeaseLost, StaleVersion
+from smg_core.history.store.base import LeaseLost, StaleVersion
 from smg_core.hooks import RunEnded
 from smg_core.request import Caller
 from smg_core.serving.json_handler import made_of

@@ -23,7 +23,7 @@ from smg_core.auth.tokens import looks_like_token
 from smg_core.clock import Clock
 from smg_core.config.config import Config
 from smg_core.errors import AuthenticationFailed, PermissionDenied, SmgError
-from smg_core.history.base import KEYS_OWNER, Store
+from smg_core.history.store.base import KEYS_OWNER, Store
 from smg_core.identity.certificates import by_certificate
 from smg_core.identity.virtual_keys import VirtualKeys
 from smg_core.observability.repeats import Repeats

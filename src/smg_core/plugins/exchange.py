@@ -17,7 +17,7 @@ import msgspec
 from smg_core.auth.roles import USER, check_permission
 from smg_core.errors import InternalError, PermissionDenied, SmgError
 from smg_core.events import Usage
-from smg_core.history.base import KEYS_OWNER
+from smg_core.history.store.base import KEYS_OWNER
 from smg_core.http.bodies import Held
 from smg_core.http.endpoint import Handler, id_prefix_of
 from smg_core.http.exchange import Exchange, Header, Receive, Scope, Send

@@ -23,7 +23,7 @@ from smg_core.errors import (
     SmgError,
     ToolServerFailed,
 )
-from smg_core.history.base import NotKept, PutRecord, StaleVersion, Store, StoredRecord
+from smg_core.history.store.base import NotKept, PutRecord, StaleVersion, Store, StoredRecord
 from smg_core.json_types import JsonObject
 from smg_core.pipeline.settings import McpConfig
 from smg_core.pipeline.tools.calls import Takes, ToolCalling, ToolListing

@@ -16,7 +16,7 @@ from smg_core.apis.conversations.types import (
     read_new_items,
 )
 from smg_core.errors import InvalidRequest, NotFound
-from smg_core.history.base import (
+from smg_core.history.store.base import (
     AppendItems,
     DeleteConversation,
     DeleteItem,
