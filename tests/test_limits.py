@@ -477,8 +477,8 @@ CONSTANTS: dict[str, str] = {
     "workers.candidate.MOST_RANK": FORMAT,
     "workers.worker_file.MOST_ADAPTER_ID": FORMAT,
     "workers.registry.NAMED": SHOWN,
-    "apis.responses.socket._LEFT": FORMAT,
-    "apis.responses.socket._TOO_LARGE": FORMAT,
+    "serving.socket_session._LEFT": FORMAT,
+    "serving.socket_session._TOO_LARGE": FORMAT,
     "http.websocket.SWITCHED": FORMAT,
     "server.socket_frames._PIECE": PACE,
     **dict.fromkeys(
