@@ -29,7 +29,7 @@ TIERS: tuple[str, ...] = (
     """,
     "errors request smg_mcp smg_multimodal",
     "auth channel engines.connections events history observability observability.metrics sse tokenizer",
-    "engines engines.http history.migrations.versions lease machine middleware observability.tracing sealing wire",
+    "engines engines.http history.migrations.versions lease limits machine middleware observability.tracing sealing wire",
     """
         apis.google apis.responses.wire engines.grpc.h2 engines.kv_zmq engines.openai http pipeline.prompt simulator
         wasm
