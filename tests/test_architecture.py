@@ -30,8 +30,8 @@ TIERS: tuple[str, ...] = (
     "errors request simulator_package smg_mcp smg_multimodal testing",
     "auth channel engines.connections events history.store observability observability.metrics sse tokenizer",
     """
-        engines engines.http history.memory history.redis history.sql machine middleware observability.tracing sealing
-        wire
+        engines engines.http history.memory history.redis history.sql lease limits machine middleware
+        observability.tracing sealing wire
     """,
     """
         apis.google apis.responses.wire engines.grpc.h2 engines.kv_zmq engines.openai history

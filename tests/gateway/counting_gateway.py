@@ -5,7 +5,6 @@ where it is a coroutine or generator, by "path of its module:its name".
 """
 
 import json
-import os
 import signal
 import sys
 from collections import Counter
@@ -44,7 +43,7 @@ def counted(file: Path) -> None:
             found[name_of(code)] += count
         written = file.with_suffix(".new")
         written.write_text(json.dumps(found))
-        os.replace(written, file)
+        written.replace(file)
 
     signal.signal(signal.SIGUSR1, begin)
     signal.signal(signal.SIGUSR2, end)

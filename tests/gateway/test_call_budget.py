@@ -1,8 +1,8 @@
 """How many Python calls a request costs the gateway: a budget for each API, whole and streamed, which only goes down.
 
-Counted in a real process (`counting_gateway`), of requests that use nothing that could be off. A change that needs more calls says
-why here, and pays for them elsewhere. What is counted fewer than once in two requests is not the request's: timers, the watch of
-the event loop.
+Counted in a real process (`counting_gateway`), of requests that use nothing that could be off. A change that needs more calls
+says why here, and pays for them elsewhere. What is counted fewer than once in two requests is not the request's: timers, the
+watch of the event loop.
 """
 
 import asyncio
@@ -22,10 +22,10 @@ from tests.gateway.conftest import CHAT, eventually
 from tests.gateway.test_serve import ENVIRONMENT, read, ready_at
 from tests.shared import PATIENCE
 
-from smg_core.simulator.clockwork import Timing
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.replies import Reply
-from smg_core.simulator.server import SimulatedEngine
+from smg_simulator.answers.replies import Reply
+from smg_simulator.engine.clockwork import Timing
+from smg_simulator.engine.engine import SimulatorConfig
+from smg_simulator.server.grpc_server import SimulatedEngine
 
 pytestmark = pytest.mark.anyio
 
@@ -134,7 +134,7 @@ def told(calls: Counter[str]) -> str:
     phases: Counter[str] = Counter()
     for name, count in calls.items():
         phases[phase_of(name)] += count
-    largest = [f"{count:4} {name}" for name, count in calls.most_common(60)]
+    largest = [f"{count:4} {name}" for name, count in calls.most_common(10)]
     return "\n".join([*(f"{count:4} {phase}" for phase, count in phases.most_common()), "the largest:", *largest])
 
 

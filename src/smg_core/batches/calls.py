@@ -79,6 +79,7 @@ async def called(
         DISCONNECT: Disconnect(),
     }
     exchange, join = exchange_within(plugins, endpoint.handler, scope, receive, send, caller)
+    exchange.kind = "batch"
     handling = asyncio.ensure_future(_handled(endpoint, exchange, join))
     try:
         await asyncio.wait([handling])

@@ -73,7 +73,7 @@ class _Files(StoredHandlers):
     async def create(self, exchange: Exchange) -> None:
         """POST /v1/files"""
         self._begin(exchange)
-        with self._spools.place(exchange.caller.tenant):
+        with self._spools.place(exchange.caller):
             spool = await asyncio.to_thread(self._spools.new)
             try:
                 form = await self._received(exchange, spool)

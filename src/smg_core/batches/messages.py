@@ -104,7 +104,7 @@ class _MessageBatches(StoredHandlers):
         services, settings, caller = self._services, self._settings, exchange.caller
         self._queue.check_permission(_ENDPOINT, caller)
         exchange.request_id = exchange.request_id or services.ids("req_")
-        with self._spools.place(caller.tenant):
+        with self._spools.place(caller):
             body, lines = await asyncio.to_thread(lambda: (self._spools.new(), self._spools.new()))
             try:
                 await received(exchange, settings.body_bytes, body.write)

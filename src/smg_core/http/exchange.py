@@ -31,6 +31,7 @@ from smg_core.http.envelopes import envelopes_of
 from smg_core.http.framing import framing_fault, ignores_upgrade, without_user
 from smg_core.http.inflating import inflated
 from smg_core.http.queries import check_query, query_fields
+from smg_core.lease import AdmittedKind, RequestLease
 from smg_core.middleware.base import About
 from smg_core.middleware.said import SaidByModel
 from smg_core.observability.trace_context import settle, trace_id_of
@@ -183,7 +184,8 @@ class Exchange:
     before it calls the handler. `request_id` is the gateway's and `client_id` the client's id of the request. `status` and
     `sent` (bytes of the body) are those of the answer so far; `finished` is set by the handler of a request to a model, and
     `subject` (what is changed) and `audited` (that its audit log knows of the request) at the admin door. `traced` is its trace,
-    where the gateway makes spans.
+    where the gateway makes spans. `lease` is set once the request is admitted; `kind` is what it is admitted as, where that is
+    not for its handler to say: a line of a batch, a frame of a WebSocket.
     """
 
     __slots__ = (
@@ -203,6 +205,8 @@ class Exchange:
         "finished",
         "gone",
         "headers",
+        "kind",
+        "lease",
         "method",
         "path",
         "path_values",
@@ -241,6 +245,8 @@ class Exchange:
         self.status = self._sent = 0
         self.finished: RequestFinished | None = None
         self.traced: TracedRequest | None = None
+        self.lease: RequestLease | None = None
+        self.kind: AdmittedKind | None = None
         self.started = self.audited = False
         self.gone = False
         self._asked = False

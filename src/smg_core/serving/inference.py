@@ -19,7 +19,6 @@ from smg_core.pipeline.answer.trace import Trace
 from smg_core.pipeline.flow.driver import Run
 from smg_core.pipeline.flow.flow import Terms
 from smg_core.pipeline.flow.timeouts import Timeouts
-from smg_core.serving.admission import RequestPlace
 from smg_core.serving.answering import answer_to, names_of, with_generations
 from smg_core.serving.api import Api, Memory
 from smg_core.serving.request_finished import how_it_ended
@@ -75,19 +74,19 @@ class Inference(Generic[D]):
             await self._handle(exchange)
 
     async def _handle(self, exchange: Exchange) -> None:
-        place = self._services.admission.place()
         try:
-            await self._handle_at(place, exchange)
+            await self._admitted(exchange)
         finally:
-            place.give_back()
+            if exchange.lease is not None:
+                exchange.lease.release()
 
-    async def _handle_at(self, place: RequestPlace, exchange: Exchange) -> None:
+    async def _admitted(self, exchange: Exchange) -> None:
         """Handle a request that is counted from when it is admitted until it has been answered, or refused after all."""
         services = self._services
         request_id = exchange.take_id(services.ids, self._api.id_prefix)
         trace = account_of(exchange, services, self._observer)
         try:
-            decoded = await self._admit(exchange, place)
+            decoded = await self._admit(exchange)
             if exchange.plugged:
                 apart = self._detach is not None and decoded.generation.background  # those are shown where they are run
                 decoded = await with_generations(decoded, exchange.set_apart if apart else exchange.shown)
@@ -120,7 +119,8 @@ class Inference(Generic[D]):
             self._report(exchange, "", trace, None, None)  # nobody has foreseen it; the app's last line answers
             raise
         if self._detach is not None and decoded.generation.background:
-            place.give_back()  # who follows what is made elsewhere can do that elsewhere too: no drain waits for it
+            if exchange.lease is not None:
+                exchange.lease.release()  # who follows what is made elsewhere can do that elsewhere too: no drain waits for it
             await self._detached(self._detach, exchange, decoded)
             return
         await self._answer(exchange, decoded, trace, timeouts)
@@ -226,7 +226,7 @@ class Inference(Generic[D]):
             return ClientGone("The client left before its answer was complete.")
         return self._services.admission.shut_down() if self._services.admission.draining else None
 
-    async def _admit(self, exchange: Exchange, place: RequestPlace) -> D:
+    async def _admit(self, exchange: Exchange) -> D:
         services = self._services
         services.admission.check_room()
         with services.admission.bodies.open() as held:
@@ -238,7 +238,7 @@ class Inference(Generic[D]):
             if len(body) > DECODED_INLINE and not held.size:
                 held.grow(len(body))  # it came in one piece, as from a WebSocket, and may wait to be decoded
                 held.arrived()
-            place.take()  # only now: a connection closed over an unread body is reset, its answer lost
+            exchange.lease = services.admission.admit(exchange.caller, exchange.kind or "generation", len(body))
             incoming = incoming_of(services, exchange, body, hosted=self._hosted)
             if len(body) <= DECODED_INLINE:
                 return self._api.decode(incoming)
@@ -273,13 +273,16 @@ class Inference(Generic[D]):
         if failure is None and answer is not None:
             failure = answer.failure  # cancelled while the client was told of it
         called = trace.ended is not None and trace.ended.model  # then the model of the engine counts
+        usage = answer.usage if answer is not None else None
+        if exchange.lease is not None:
+            exchange.lease.settle(usage)
         exchange.finished = how_it_ended(
             exchange.request_id,
             self._api.name,
             model,
             trace,
             seconds=self._services.clock.monotonic() - trace.started,
-            usage=answer.usage if answer is not None else None,
+            usage=usage,
             over=answer is not None and answer.state == "over",
             failure=failure,
             client_id=exchange.client_id,

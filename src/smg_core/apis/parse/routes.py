@@ -59,12 +59,18 @@ def parse_routes(services: Services) -> list[Route[Endpoint]]:
 
 def _handler(services: Services, parse: Parse) -> Handler:
     async def answer(exchange: Exchange) -> None:
+        services.admission.check_room()
         with services.admission.bodies.open() as held:
-            parsed = await read(exchange, await exchange.body(services.lookup.body_bytes, held))
-        if parsed is None:
-            return
-        exchange.take_id(services.ids, "req-")
-        await exchange.respond(200, parsed, [JSON_TYPE, services.request_ids.header(exchange.name)])
+            body = await exchange.body(services.lookup.body_bytes, held)
+            lease = services.admission.admit(exchange.caller, "parse", len(body))
+            try:
+                parsed = await read(exchange, body)
+                if parsed is None:
+                    return
+                exchange.take_id(services.ids, "req-")
+                await exchange.respond(200, parsed, [JSON_TYPE, services.request_ids.header(exchange.name)])
+            finally:
+                lease.release()
 
     async def read(exchange: Exchange, body: bytes) -> bytes | None:
         def family_of(name: str) -> Family | None:
