@@ -132,8 +132,13 @@ async def test_the_command_plays_a_script(tmp_path: Path) -> None:
     [
         pytest.param(("--pooled", "embed"), "/v1/embeddings", {"input": "Hello"}, marks=pytest.mark.full),
         (("--pooled", "score"), "/v1/rerank", {"query": "Hello", "documents": ["a", "b"]}),
-        pytest.param(("--pooled", "classify", "--labels", "good,bad"), "/v1/classify", {"input": "Hello"}, marks=pytest.mark.full),
-        pytest.param(("--alternatives", "5,6"), "/v1/score", {"query": "Hello", "items": ["a"], "label_token_ids": [5, 6]}, marks=pytest.mark.full),
+        pytest.param(("--pooled", "classify", "--labels", "a,b"), "/v1/classify", {"input": "x"}, marks=pytest.mark.full),
+        pytest.param(
+            ("--alternatives", "5,6"),
+            "/v1/score",
+            {"query": "Hello", "items": ["a"], "label_token_ids": [5, 6]},
+            marks=pytest.mark.full,
+        ),
     ],
 )  # fmt: skip
 async def test_the_command_makes_engines_that_embed_and_score(
