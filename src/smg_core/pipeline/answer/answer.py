@@ -29,6 +29,7 @@ from typing import Literal
 from smg_core.errors import ReadingFailed, SmgError
 from smg_core.events import (
     NO_USAGE,
+    NOTHING_EFFECTIVE,
     Cancelled,
     Done,
     DroppedReasoning,
@@ -80,8 +81,9 @@ def _unread(fault: Exception, attempt: AnyAttempt | None) -> SmgError:
 class Answer:
     """One response to one client. `model` is what the client asked for; `unwritten` is how many bytes wait to be written;
     `dropped` is what was left out of the prompt, `edits` what was made shorter, and `prompt_ids` its ids where they are asked
-    for, all of which `Started` tells. `leading` are the events of the flow before its first attempt, which come behind `Started`;
-    `hidden` are the numbers of the calls of tools that run here, which the client does not get as calls."""
+    for, and `effective` the settings in effect, all of which `Started` tells. `leading` are the events of the flow before its
+    first attempt, which come behind `Started`; `hidden` are the numbers of the calls of tools that run here, which the client
+    does not get as calls."""
 
     __slots__ = (
         "_attempt",
@@ -94,6 +96,7 @@ class Answer:
         "_write",
         "dropped",
         "edits",
+        "effective",
         "failure",
         "hidden",
         "leading",
@@ -107,6 +110,7 @@ class Answer:
         self.failure: SmgError | None = None
         self.dropped: tuple[DroppedReasoning, ...] = ()
         self.edits: tuple[EditedContext, ...] = ()
+        self.effective = NOTHING_EFFECTIVE
         self.leading: tuple[Event, ...] = ()
         self.prompt_ids: tuple[int, ...] = ()
         self.hidden: frozenset[int] = frozenset()
@@ -262,7 +266,11 @@ class Answer:
         self._started = True
         reader = self._attempt.reader
         counts = reader.prompt_tokens, reader.cached_tokens
-        return [Started(*counts, self._model, self.dropped, self.edits, self.prompt_ids), *self.leading, *events]
+        return [
+            Started(*counts, self._model, self.dropped, self.edits, self.prompt_ids, self.effective),
+            *self.leading,
+            *events,
+        ]
 
     def _led(self, events: Sequence[Event]) -> bool:
         """Keep events that the flow tells before its first attempt until that has output; returns whether they are kept."""

@@ -6,14 +6,14 @@ performers. Below: prepare, executor, media.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import attrs
 from msgspec.structs import replace
 
 from smg_core.clock import Clock
 from smg_core.errors import ClientGone, InvalidRequest, PermissionDenied, PromptTooLong, SmgError, UnsupportedParameter
-from smg_core.events import DroppedReasoning, EditedContext
+from smg_core.events import DroppedReasoning, EditedContext, Effective
 from smg_core.hooks import EncodeDone, MediaLoaded, ReasoningLeftOut, Rendered
 from smg_core.pipeline.answer.trace import Trace
 from smg_core.pipeline.calls.executor import FairExecutor
@@ -21,6 +21,7 @@ from smg_core.pipeline.fit.fit import fit_all
 from smg_core.pipeline.flow.driver import Run
 from smg_core.pipeline.flow.steps import Prepare
 from smg_core.pipeline.prompt.context_edits import change_of, check_countable, edited_context
+from smg_core.pipeline.prompt.effort import with_effective_effort
 from smg_core.pipeline.prompt.media import MediaItem, PlacedMedia, refuse_unless_taken, wanted_pixels
 from smg_core.pipeline.prompt.prepare import (
     Rendering,
@@ -94,6 +95,13 @@ class Preparing:
         run.answer.edits = prompted.edits
         if prompted.request.sampling.token_ids:
             run.answer.prompt_ids = tuple(prompted.ids)
+        sampling = prompted.request.sampling
+        usual: Mapping[str, Any] = prompted.model.default_sampling
+        run.answer.effective = Effective(
+            prompted.request.reasoning.effort,
+            usual.get("temperature") if sampling.temperature is None else sampling.temperature,
+            usual.get("top_p") if sampling.top_p is None else sampling.top_p,
+        )
         return prompted
 
     def _model_of(self, request: GenerationRequest, instead: str) -> tuple[str, ServedModel]:
@@ -187,6 +195,9 @@ class Preparing:
         return await self._executor.run(work, size=size, caller=request.caller.tenant)
 
     async def _unsealed(self, request: GenerationRequest, model: ServedModel, trace: Trace) -> Unsealed:
+        asked = request.reasoning
+        if asked.effort is not None or asked.budget_tokens is not None or asked.enabled is not None:
+            request = with_effective_effort(request, model)
         size = sealed_size(request, model)
         if size <= _UNSEALED_INLINE:
             opened = unsealed(request, model)

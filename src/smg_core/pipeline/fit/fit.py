@@ -93,7 +93,7 @@ def fit(prompted: Prompted, facts: EngineFacts) -> Fit:
     sampling, copies = _sampling(prompted, facts)
     reading = reading_of(request, model, prompted.text, facts)
     budget = None
-    if request.reasoning.budget_tokens is not None:
+    if request.reasoning.budget_tokens is not None or request.reasoning.effort is not None:
         budget = budget_of(request, model, tokenizer, prompted.text, reading.closed, thinks=reading.thinks)
     keeps_control = reading.keeps_control
     plan = OutputPlan(
