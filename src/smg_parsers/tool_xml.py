@@ -54,7 +54,8 @@ class XmlCalls(Checked):
     begins so is a call of an offered tool and has a parameter or an end, or it is text. `misspelt`:
     how models write `call.begin` by mistake. `quoted`: a string may be written as JSON. `doubled`: a name that is no tool's
     may be a tool's written twice (`f.f`). `header`: where a message's header names the tool, the end of that header. A
-    value that quotes it before a parameter, or before a call's end, quotes a call.
+    value that quotes it before a parameter, or before a call's end, quotes a call. `message`: where each wrapper stands in a
+    message of its own, what ends a message, what begins the next one's header, and what ends that.
     """
 
     opens: tuple[str, ...]
@@ -81,6 +82,7 @@ class XmlCalls(Checked):
     unwrapped: tuple[str, ...] = ()
     misspelt: tuple[str, ...] = ()
     header: str = ""
+    message: tuple[str, ...] = ()
     bounds: Bounds = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -99,6 +101,7 @@ class XmlCalls(Checked):
             bool(self.space),
             self.inline,
             self.header,
+            self.message,
         )
         object.__setattr__(self, "bounds", bounds)
 

@@ -44,6 +44,8 @@ __all__ = ["OutputProcessor"]
 
 
 _NO_FORMAT = Verdict()
+_ENDED_EARLY = frozenset({"length", "abort"})
+"""How an engine says that it stopped the model before that had come to its end."""
 _RECENT = 64  # ids that wait until they are kept together, 4 bytes each
 _TEXT, _REASONING = -1, -2
 """Values of `_Choice.block` while text or reasoning is open. While a tool call is open, `block` is its number; else it is
@@ -349,7 +351,7 @@ class _Choice:
         stopped = stop in self.plan.stop and stop not in self.plan.call_ends  # by a string of the client's
         cut = self.block is not None and (self.block >= 0 or output.finish == "length")
         if self.parser is not None:
-            pieces = self.parser.finish()
+            pieces = self.parser.finish(cut_off=stopped or output.finish in _ENDED_EARLY)
             if stopped:  # what the parser would complete now the model has not: no client may run it
                 pieces = [] if cut else [each for each in pieces if isinstance(each, Text | Reasoning | Citation)]
             self._pieces(pieces, events)
