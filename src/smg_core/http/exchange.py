@@ -247,9 +247,7 @@ class Exchange:
         self.traced: TracedRequest | None = None
         self.lease: RequestLease | None = None
         self.kind: AdmittedKind | None = None
-        self.started = self.audited = False
-        self.gone = False
-        self._asked = False
+        self.started = self.audited = self.gone = self._asked = False
         self._more = True  # more of the body is to come
         self._task: asyncio.Task[object] | None = None
         self._listener: asyncio.Future[None] | None = None

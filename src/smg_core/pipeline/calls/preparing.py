@@ -31,7 +31,7 @@ from smg_core.pipeline.prompt.prepare import (
     encode,
     framed,
     free_values_small,
-    is_plain,
+    has_text_alone,
     quickly_assembled,
     quickly_rendered,
     refuse_long_prompt,
@@ -136,7 +136,7 @@ class Preparing:
         name, model = self._model_of(request, instead)
         if name != request.model:
             request = replace(request, model=name)
-        plain = is_plain(request)
+        plain = has_text_alone(request)
         if self._content is not None and not plain:
             passed = model.tokenizer is None and request.transcription is None
             request = await self._content(request, trace, passed)

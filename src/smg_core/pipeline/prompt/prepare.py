@@ -50,7 +50,7 @@ __all__ = [
     "encode",
     "framed",
     "free_values_small",
-    "is_plain",
+    "has_text_alone",
     "offered",
     "quickly_assembled",
     "quickly_rendered",
@@ -74,7 +74,7 @@ Rendering = Prompt | TokenIds
 """A rendered prompt, or ids: those that the client sent, or none for engines that write their prompts themselves."""
 
 
-def is_plain(request: GenerationRequest) -> bool:
+def has_text_alone(request: GenerationRequest) -> bool:
     """Whether the messages are texts and nothing else, as in most requests: there is nothing to open, to fetch or to read before
     the prompt is rendered."""
     for message in request.messages:
