@@ -229,7 +229,8 @@ class Inference(Generic[D]):
     async def _admit(self, exchange: Exchange) -> D:
         services = self._services
         services.admission.check_room()
-        with services.admission.bodies.open() as held:
+        held = services.admission.bodies.open()
+        try:
             limits, declared = services.live.limits, exchange.headers.get("content-length", "")
             most = limits.media_body_bytes if self._api.takes_media else limits.body_bytes
             if "content-encoding" in exchange.headers or not (declared.isdecimal() and int(declared) <= most):
@@ -243,6 +244,9 @@ class Inference(Generic[D]):
             if len(body) <= DECODED_INLINE:
                 return self._api.decode(incoming)
             return await self._decode_elsewhere(exchange, incoming)
+        finally:
+            if held.size:
+                held.release()
 
     async def _decode_elsewhere(self, exchange: Exchange, incoming: Incoming) -> D:
         """Decode a large body off the event loop. It may have to wait for that, so a client that leaves gives it up."""

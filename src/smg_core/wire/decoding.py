@@ -78,9 +78,9 @@ def plain_body(body: bytes, limits: LimitsConfig) -> object:
 
 
 def _check_bounds(body: bytes, limits: LimitsConfig) -> None:
-    if len(body) > limits.largest_body:
+    if len(body) > limits.body_bytes and len(body) > limits.largest_body:
         raise PayloadTooLarge(f"The request body is {len(body)} bytes; at most {limits.largest_body} are taken.")
-    if over_values(body, limits.json_values):
+    if len(body) > limits.json_values and over_values(body, limits.json_values):  # a value is a byte at least
         raise InvalidRequest(
             f"The request body holds more than {limits.json_values} JSON values, which is the most that are taken.",
             code="too_many_values",
