@@ -20,10 +20,11 @@ from smg_core.pipeline.output.joining import one_by_one
 from smg_core.pipeline.output.plan import OutputPlan
 from smg_core.pipeline.output.processor import OutputProcessor
 from smg_core.pipeline.prompt.prepare import offered
+from smg_core.pipeline.prompt.reasoning_state import pairs_of
 from smg_core.pipeline.prompt.served import ServedModel
 from smg_core.request import GenerationRequest, has_trait
 from smg_core.tokenizer.base import Tokenizer
-from smg_parsers.reasoning import left_at, marks_of
+from smg_parsers.reasoning import left_at
 
 __all__ = ["Budget", "BudgetedProcessor", "budget_of"]
 
@@ -66,8 +67,9 @@ def budget_of(
             param="reasoning.budget_tokens",
         )
     if closes and model.parser is not None:
-        thinking = model.parser.thinking
-        marker = dict(marks_of(thinking)).get(left_at(prompt, thinking)[0] or "", closes[0])
+        pairs = pairs_of(model.parser)
+        opened, _ = left_at(prompt, model.parser.thinking)
+        marker = dict(pairs).get(opened or "", pairs[0][1] if pairs else closes[0])
         return Budget(tokens, marker, tuple(tokenizer.encode(marker)), constraint)
     if model.refuses_budget and not tells:
         raise UnsupportedParameter(
