@@ -21,10 +21,12 @@ from smg_core.pipeline.output.plan import OutputPlan
 from smg_core.pipeline.output.processor import OutputProcessor
 from smg_core.pipeline.prompt.effort import tokens_of_effort
 from smg_core.pipeline.prompt.prepare import offered
+from smg_core.pipeline.prompt.reasoning_state import pairs_of
 from smg_core.pipeline.prompt.served import ServedModel
 from smg_core.request import GenerationRequest, has_trait
 from smg_core.tokenizer.base import Tokenizer
-from smg_parsers.reasoning import Thinking, left_at, marks_of
+from smg_parsers import Family
+from smg_parsers.reasoning import left_at
 
 __all__ = ["Budget", "BudgetedProcessor", "budget_of"]
 
@@ -70,7 +72,7 @@ def budget_of(
             param="reasoning.budget_tokens",
         )
     if closes and model.parser is not None:
-        return _kept(tokens, model.parser.thinking, tokenizer, prompt, constraint)
+        return _kept(tokens, model.parser, tokenizer, prompt, constraint)
     if model.refuses_budget and not tells:
         raise UnsupportedParameter(
             "The reasoning of this model cannot be closed by the gateway, so it takes no budget.",
@@ -86,11 +88,12 @@ def _stood_for(
     if model.parser is None or not model.parser.thinking.closes or request.sampling.n > 1:
         return None
     tokens = tokens_of_effort(request, model)
-    return None if tokens is None else _kept(tokens, model.parser.thinking, tokenizer, prompt, constraint)
+    return None if tokens is None else _kept(tokens, model.parser, tokenizer, prompt, constraint)
 
 
-def _kept(tokens: int, thinking: Thinking, tokenizer: Tokenizer, prompt: str, constraint: Constraint | None) -> Budget:
-    marker = dict(marks_of(thinking)).get(left_at(prompt, thinking)[0] or "", thinking.closes[0])
+def _kept(tokens: int, family: Family, tokenizer: Tokenizer, prompt: str, constraint: Constraint | None) -> Budget:
+    pairs, (opened, _) = pairs_of(family), left_at(prompt, family.thinking)
+    marker = dict(pairs).get(opened or "", pairs[0][1] if pairs else family.thinking.closes[0])
     return Budget(tokens, marker, tuple(tokenizer.encode(marker)), constraint)
 
 

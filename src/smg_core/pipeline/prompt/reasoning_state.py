@@ -47,9 +47,11 @@ def thought_of(request: GenerationRequest, model: ServedModel, family: Family, p
 
 
 def pairs_of(family: Family) -> tuple[tuple[str, str], ...]:
-    """The family's pairs of markers: those of its row, or that with which a constraint describes its reasoning."""
+    """The family's pairs of markers: those of its row, or that with which a constraint describes its reasoning, which has the
+    headers of messages too."""
     shape = SHAPES.get(family.name)
-    return marks_of(family.thinking) or (() if shape is None or shape.think is None else (shape.think,))
+    described = () if shape is None or shape.think is None else (shape.think,)
+    return described or marks_of(family.thinking) if family.headed else marks_of(family.thinking) or described
 
 
 def switched_off(reasoning: ReasoningSettings) -> bool:
