@@ -29,12 +29,8 @@ class SystemClock:
     """The machine's clocks."""
 
     __slots__ = ()
-
-    def monotonic(self) -> float:
-        return time.monotonic()
-
-    def time(self) -> float:
-        return time.time()
+    monotonic = staticmethod(time.monotonic)
+    time = staticmethod(time.time)
 
 
 class Handle(Protocol):

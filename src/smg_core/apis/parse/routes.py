@@ -63,7 +63,7 @@ def _handler(services: Services, parse: Parse) -> Handler:
             parsed = await read(exchange, await exchange.body(services.lookup.body_bytes, held))
         if parsed is None:
             return
-        exchange.take_id(services.ids, "req-")
+        exchange.take_id(services.ids, "req_")
         await exchange.respond(200, parsed, [JSON_TYPE, services.request_ids.header(exchange.name)])
 
     async def read(exchange: Exchange, body: bytes) -> bytes | None:

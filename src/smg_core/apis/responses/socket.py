@@ -49,7 +49,7 @@ class ResponsesSocket:
         settings = self._services.live.config.responses
         recent = RecentResponses(settings.socket_responses, settings.socket_kept_bytes)
         memory = ConnectionMemory(self._memory, recent)
-        exchange.take_id(self._services.ids, "req-")
+        exchange.take_id(self._services.ids, "req_")
         exchange.always.append(self._services.request_ids.header(exchange.name))
         await exchange.accept()
         await _Connection(self._services, exchange, self._inference.with_memory(memory)).run()
@@ -201,7 +201,7 @@ class _Connection:
             if exchange.started:
                 raise
             told = await exchange.told(error)
-            exchange.take_id(self._services.ids, exchange.request_id.partition("-")[0] or "req-")
+            exchange.take_id(self._services.ids, exchange.request_id.partition("-")[0] or "req_")
             await exchange.respond(told.status, responses_error(told, exchange.request_id), error_headers(told))
             return error.outcome
         return "ok"
@@ -242,7 +242,7 @@ class _Connection:
 
     async def _refuse(self, error: SmgError, stream_id: str | None) -> None:
         """Answer a frame that begins no response: a request of its own, as it would be by HTTP."""
-        id = self._services.ids("req-")
+        id = self._services.ids("req_")
         sent = await self._tell(error, stream_id, id)
         socket = self._socket
         ended = socket.ended(error.outcome, 0.0)
