@@ -33,7 +33,8 @@ from smg_core.observability.repeats import Repeats
 from smg_core.plugins.app_plugins import Plugging, StepOfExchange
 from smg_core.serving.inference import internal_error, take_back_cancellation
 from smg_core.serving.lifecycle import Lifecycle
-from smg_core.wire.errors import anthropic_error, anthropic_status, error_headers
+from smg_core.wire.base import ErrorEncoder
+from smg_core.wire.errors import anthropic_error, anthropic_status, error_headers, openai_error, responses_error
 
 __all__ = ["App"]
 
@@ -41,6 +42,8 @@ log = logging.getLogger("smg.server")
 
 
 EXPOSED = (
+    "openai-processing-ms",
+    "openai-version",
     "retry-after",
     "retry-after-ms",
     "x-should-retry",
@@ -55,6 +58,11 @@ _STARTED_HERE: set[asyncio.Task[None]] = set()
 """What stops the gateways that requests have started, when their event loops end. An event loop itself keeps no task alive."""
 _GONE = ClientGone("The client left before its request was answered.").outcome
 SHOWN = 200  # characters of a path that an answer or a log repeats
+
+
+def _is_openai(path: str, envelope: ErrorEncoder) -> bool:
+    """Whether a path, or a pattern of paths, is of OpenAI's APIs, whose answers say how long they took."""
+    return path.startswith("/v1/") and envelope in (openai_error, responses_error)
 
 
 class App:
@@ -87,6 +95,8 @@ class App:
         self._stranger_bytes = server.stranger_bytes
         self.routes = table.routes
         self._routes: Routes[Endpoint] = Routes(self.routes)
+        patterns = {route.pattern for route in self.routes}
+        self._openai = frozenset(each for each in patterns if _is_openai(each, self._envelopes.of(each, {})))
         for route in self.routes:
             if not route.target.public and route.target.needs not in services.apis.permissions:
                 raise ValueError(f"{route.pattern} needs {route.target.needs!r}, which is no permission of any API")
@@ -123,10 +133,11 @@ class App:
         """Answer one request, and report how it ended to the observer."""
         services = self._services
         exchange.client_id = services.request_ids.from_client(exchange.headers)
+        exchange.began = started = services.clock.monotonic()
         if not self._watched:
             await self._told(exchange, self._answered_at_route)
             return
-        started, tracer = services.clock.monotonic(), self._tracer
+        tracer = self._tracer
         if tracer is not None:
             exchange.traced = tracer.begin(exchange.headers, started)
         exchange.count_direct()
@@ -227,7 +238,7 @@ class App:
 
     def _headers_of_every_answer(self, exchange: Exchange) -> list[Header]:
         if not exchange.request_id:
-            exchange.take_id(self._services.ids, "req-")
+            exchange.take_id(self._services.ids, "req_")
         return [*exchange.always, self._services.request_ids.header(exchange.name)]
 
     @property
@@ -311,6 +322,8 @@ class App:
         match = self._routes.find(method, path, raw_path)
         if match is not None:
             exchange.path_values, exchange.route = match.values, match.pattern
+            if match.pattern in self._openai:
+                exchange.timed = self._services.clock.monotonic
             if match.target.public and exchange.traced is not None:
                 exchange.traced.sampled = False  # probes, and pages for people
             return match.target
@@ -332,11 +345,13 @@ class App:
 
     async def _error(self, exchange: Exchange, error: SmgError) -> None:
         if not exchange.request_id:
-            exchange.take_id(self._services.ids, "req-")
+            exchange.take_id(self._services.ids, "req_")
         error = await exchange.told(error)
         headers: list[Header] = [*error_headers(error), self._services.request_ids.header(exchange.name)]
         envelope = self._envelopes.of(exchange.path, exchange.headers, exchange.query)
         status = error.status
+        if _is_openai(exchange.path, envelope):
+            exchange.timed = self._services.clock.monotonic
         if envelope is anthropic_error:
             status = anthropic_status(error)
             headers.append((b"request-id", exchange.name.encode()))

@@ -82,5 +82,5 @@ class _Describing:
         return msgspec.json.encode(made), docs_page(made)
 
     async def _respond(self, exchange: Exchange, body: bytes, *headers: Header) -> None:
-        exchange.take_id(self._services.ids, "req-")
+        exchange.take_id(self._services.ids, "req_")
         await exchange.respond(200, body, [*headers, self._services.request_ids.header(exchange.name)])

@@ -144,6 +144,6 @@ class _Files(StoredHandlers):
         return await self._kept.find(exchange.caller.tenant, exchange.path_values["id"])
 
     def _begin(self, exchange: Exchange) -> None:
-        exchange.take_id(self._services.ids, "req-")
+        exchange.take_id(self._services.ids, "req_")
         if "anthropic-version" in exchange.headers:
             raise NotImplementedHere("The files of the Messages API are not served here.")

@@ -21,7 +21,7 @@ Handler = Callable[[Exchange], Awaitable[None]]
 
 def id_prefix_of(handler: Handler) -> str:
     """How the ids of the requests to a handler begin: those of an API whose answers have the id begin as it says."""
-    prefix: str = getattr(handler, "id_prefix", "req-")
+    prefix: str = getattr(handler, "id_prefix", "req_")
     return prefix
 
 

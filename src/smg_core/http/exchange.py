@@ -63,6 +63,10 @@ AsgiApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 WriteNow = Callable[[bytes], bool]
 Header = tuple[bytes, bytes]
 
+PROCESSING = b"openai-processing-ms"
+OPENAI_VERSION: Header = (b"openai-version", b"2020-10-01")
+"""What answers of OpenAI's APIs bring beside their id: how long they took until their head left, and the version of the API."""
+
 CERTIFICATE = "smg.certificate"
 """Key of the scope under which our HTTP protocol puts the certificate that the client has shown."""
 DISCONNECT = "smg.disconnect"
@@ -183,6 +187,8 @@ class Exchange:
     `route` (the pattern of the route that it found), `path_values` (from that pattern) and `caller` (who sent the request)
     before it calls the handler. `request_id` is the gateway's and `client_id` the client's id of the request. `status` and
     `sent` (bytes of the body) are those of the answer so far; `finished` is set by the handler of a request to a model, and
+    `began` is when it came, in monotonic seconds, and `timed` the clock by which its answer tells how long it took, where its
+    API has that;
     `subject` (what is changed) and `audited` (that its audit log knows of the request) at the admin door. `traced` is its trace,
     where the gateway makes spans. `lease` is set once the request is admitted; `kind` is what it is admitted as, where that is
     not for its handler to say: a line of a batch, a frame of a WebSocket.
@@ -200,6 +206,7 @@ class Exchange:
         "_task",
         "always",
         "audited",
+        "began",
         "caller",
         "client_id",
         "finished",
@@ -217,6 +224,7 @@ class Exchange:
         "started",
         "status",
         "subject",
+        "timed",
         "traced",
         "write_now",
     )
@@ -248,6 +256,8 @@ class Exchange:
         self.lease: RequestLease | None = None
         self.kind: AdmittedKind | None = None
         self.started = self.audited = self.gone = self._asked = False
+        self.began = 0.0
+        self.timed: Callable[[], float] | None = None
         self._more = True  # more of the body is to come
         self._task: asyncio.Task[object] | None = None
         self._listener: asyncio.Future[None] | None = None
@@ -580,6 +590,9 @@ class Exchange:
         if not self._asked and "expect" in self.headers:
             # The client waits for "100 Continue" and may send its body or not: the next bytes may not be a new request.
             self.always.append((b"connection", b"close"))
+        if self.timed is not None:
+            took = b"%d" % max(0, int((self.timed() - self.began) * 1000))
+            headers = [*headers, (PROCESSING, took), OPENAI_VERSION]
         await self._send({"type": "http.response.start", "status": status, "headers": [*headers, *self.always]})
 
     async def write(self, data: bytes, last: bool) -> None:

@@ -493,7 +493,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     def _answer(self, error: SmgError, more: Sequence[tuple[bytes, bytes]]) -> None:
         """Answer the request that is read, unless the app has begun to, and report it, unless the app has it and reports it."""
-        id, taken = self.refusals.ids("req-"), self._taken
+        id, taken = self.refusals.ids("req_"), self._taken
         body = self._envelope()(error, id)
         if taken is None or taken is not self._running:
             self._tell(error, len(body), id)

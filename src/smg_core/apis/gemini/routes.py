@@ -172,7 +172,7 @@ class GeminiModelRoutes:
         return ModelCard(name, model.created, max_model_len=model.context_length or None, parent=parent)
 
     async def _respond(self, exchange: Exchange, body: bytes) -> None:
-        exchange.take_id(self._services.ids, "req-")
+        exchange.take_id(self._services.ids, "req_")
         await exchange.respond(200, body, [JSON_TYPE, self._services.request_ids.header(exchange.name)])
 
 

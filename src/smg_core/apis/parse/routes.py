@@ -67,7 +67,7 @@ def _handler(services: Services, parse: Parse) -> Handler:
                 parsed = await read(exchange, body)
                 if parsed is None:
                     return
-                exchange.take_id(services.ids, "req-")
+                exchange.take_id(services.ids, "req_")
                 await exchange.respond(200, parsed, [JSON_TYPE, services.request_ids.header(exchange.name)])
             finally:
                 lease.release()

@@ -49,7 +49,7 @@ class ResponsesSocket:
         settings = self._services.live.config.responses
         recent = RecentResponses(settings.socket_responses, settings.socket_kept_bytes)
         memory = ConnectionMemory(self._memory, recent)
-        exchange.take_id(self._services.ids, "req-")
+        exchange.take_id(self._services.ids, "req_")
         exchange.always.append(self._services.request_ids.header(exchange.name))
         await exchange.accept()
         session = SocketSession[ClientFrame](
@@ -162,7 +162,7 @@ class _Lanes:
             if exchange.started:
                 raise
             told = await exchange.told(error)
-            exchange.take_id(self._services.ids, exchange.request_id.partition("-")[0] or "req-")
+            exchange.take_id(self._services.ids, exchange.request_id.partition("-")[0] or "req_")
             await exchange.respond(told.status, responses_error(told, exchange.request_id), error_headers(told))
             return error.outcome
         return "ok"

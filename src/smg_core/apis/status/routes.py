@@ -208,7 +208,7 @@ class Status:
 
     async def _respond(self, exchange: Exchange, body: bytes, *headers: Header) -> None:
         """Answer 200 with `body`."""
-        exchange.take_id(self._services.ids, "req-")
+        exchange.take_id(self._services.ids, "req_")
         names: list[Header] = [self._services.request_ids.header(exchange.name)]
         if ANTHROPIC in exchange.headers:
             names.append((b"request-id", exchange.name.encode()))
