@@ -148,7 +148,7 @@ def _setup(args: argparse.Namespace) -> int:
 def _mcp(args: argparse.Namespace) -> int:
     try:
         from smg_mcp import command
-        from smg_mcp.errors import McpError
+        from smg_mcp.records.errors import McpError
     except ModuleNotFoundError as error:
         raise ConfigError(f"mcp: needs the extra mcp: pip install 'smg-sdk[mcp]' ({error.name} is missing)") from None
     try:

@@ -24,7 +24,7 @@ from smg_core.sse import SseReader
 from smg_core.tokenizer.base import Prompt
 from smg_core.tokenizer.chat_template import ChatTemplate
 from smg_core.wire.base import Incoming
-from smg_multimodal.egress import data_url
+from smg_multimodal.fetching.egress import data_url
 from smg_simulator.answers.replies import Reply
 from smg_simulator.testing import tool_call
 

@@ -128,7 +128,7 @@ class SocketSession(Generic[F]):
 
     async def _refuse(self, error: SmgError, about: F | None) -> None:
         """Answer a frame that begins nothing: a request of its own, as it would be by HTTP."""
-        id = self._services.ids("req-")
+        id = self._services.ids("req_")
         sent = await self._socket.send(self._talk.error(error, id, about))
         ended = self._socket.ended(error.outcome, 0.0)
         self._services.observer.report(

@@ -42,7 +42,7 @@ from smg_core.request import Audio, Caller, Image, MediaSource, Part, Text
 from smg_core.settings import ConfigError
 from smg_core.tools.search import KnownTools, ToolSearches
 from smg_core.wire.json_text import encode_object
-from smg_mcp.base import (
+from smg_mcp.records.base import (
     ListFaults,
     RequestServer,
     ToolAudio,
@@ -54,7 +54,15 @@ from smg_mcp.base import (
     ToolResource,
     ToolText,
 )
-from smg_mcp.errors import McpBadArguments, McpBusy, McpConfigError, McpDenied, McpError, McpForbidden, McpUnknownTool
+from smg_mcp.records.errors import (
+    McpBadArguments,
+    McpBusy,
+    McpConfigError,
+    McpDenied,
+    McpError,
+    McpForbidden,
+    McpUnknownTool,
+)
 
 __all__ = ["HostedTools", "hosted_kinds", "hosted_tools"]
 

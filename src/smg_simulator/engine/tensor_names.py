@@ -1,8 +1,8 @@
 """Refuses tensors that vLLM's model class would not take, by name.
 
-Pure. Above: engine.engine. Written after vLLM 0.33 and independently of smg_multimodal.engine_names, so that a mistake in
-one shows in the other. A model class takes its tensors out of a mapping by name: it does not see one with another name, and
-fails or answers as if there were no picture. Tensors that only hold the sizes of others are always allowed.
+Pure. Above: engine.engine. Written after vLLM 0.33 and independently of smg_multimodal.preparing.engine_names, so that a
+mistake in one shows in the other. A model class takes its tensors out of a mapping by name: it does not see one with another
+name, and fails or answers as if there were no picture. Tensors that only hold the sizes of others are always allowed.
 """
 
 from collections.abc import Iterable, Mapping
