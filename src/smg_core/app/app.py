@@ -24,9 +24,10 @@ from smg_core.hooks import SilentObserver
 from smg_core.http.browsers import READS_ONLY, check_form, check_json_type, check_origin
 from smg_core.http.endpoint import Endpoint, RouteTable, id_prefix_of
 from smg_core.http.envelopes import ENVELOPES
-from smg_core.http.exchange import Exchange, Header, Receive, Scope, Send
+from smg_core.http.exchange import Exchange
 from smg_core.http.forwarded import forwarding_of
 from smg_core.http.routes import WEBSOCKET, Routes
+from smg_core.http.scope import Header, Receive, Scope, Send
 from smg_core.http.websocket import WebSocket
 from smg_core.identity.identity import ANYBODY, Identify, anonymous, permitted
 from smg_core.observability.repeats import Repeats

@@ -13,7 +13,8 @@ import attrs
 from smg_core.errors import SmgError
 from smg_core.hooks import RequestFinished
 from smg_core.http.endpoint import Handler
-from smg_core.http.exchange import DISCONNECT, AsgiMessage, Disconnect, Exchange
+from smg_core.http.exchange import Exchange
+from smg_core.http.scope import DISCONNECT, AsgiMessage, Disconnect
 from smg_core.observability.faults import FaultLog
 from smg_core.plugins.exchange import exchange_within
 from smg_core.plugins.registry import Plugins

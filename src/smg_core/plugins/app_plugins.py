@@ -6,7 +6,8 @@ app.app. Below: `plugged` and `wrapping`.
 
 from collections.abc import Awaitable, Callable
 
-from smg_core.http.exchange import Exchange, Receive, Scope, Send
+from smg_core.http.exchange import Exchange
+from smg_core.http.scope import Receive, Scope, Send
 from smg_core.middleware.base import Middleware
 from smg_core.middleware.chain import When
 from smg_core.plugins.asgi_exchange import OwnHeaders, Refuse, Wrapped

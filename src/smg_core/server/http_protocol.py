@@ -47,7 +47,9 @@ from smg_core.errors import (
 from smg_core.hooks import ExchangeEnded, Observer, SilentObserver
 from smg_core.http.bodies import Pace
 from smg_core.http.envelopes import Envelopes
-from smg_core.http.exchange import (
+from smg_core.http.framing import framing_fault, origin_form, path_of_target, target_fault, without_user
+from smg_core.http.queries import query_fields
+from smg_core.http.scope import (
     CERTIFICATE,
     DISCONNECT,
     AsgiApp,
@@ -58,8 +60,6 @@ from smg_core.http.exchange import (
     Scope,
     Send,
 )
-from smg_core.http.framing import framing_fault, origin_form, path_of_target, target_fault, without_user
-from smg_core.http.queries import query_fields
 from smg_core.server.proxy_header import ProxiedClient
 from smg_core.server.socket_protocol import SOCKET_VERSION, read_handshake
 from smg_core.wire.base import ErrorEncoder

@@ -11,7 +11,8 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from smg_core.hooks import FormatViolation, RequestStarted
-from smg_core.http.exchange import Exchange, Header
+from smg_core.http.exchange import Exchange
+from smg_core.http.scope import Header
 from smg_core.pipeline.answer.answer import Answer, StreamedAnswer, WholeAnswer, Write
 from smg_core.pipeline.answer.keep_alive import StreamKeepAlive
 from smg_core.pipeline.answer.trace import Trace

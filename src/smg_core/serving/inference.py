@@ -12,7 +12,8 @@ from typing import Generic, Self, TypeVar
 import attrs
 
 from smg_core.errors import ClientGone, Draining, InternalError, SmgError
-from smg_core.http.exchange import Exchange, Header
+from smg_core.http.exchange import Exchange
+from smg_core.http.scope import Header
 from smg_core.pipeline.answer.answer import Answer
 from smg_core.pipeline.answer.keep_alive import StreamKeepAlive
 from smg_core.pipeline.answer.trace import Trace

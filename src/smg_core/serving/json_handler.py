@@ -6,7 +6,8 @@ from typing import TypeVar
 
 from smg_core.errors import SmgError
 from smg_core.http.endpoint import Handler
-from smg_core.http.exchange import Exchange, Header
+from smg_core.http.exchange import Exchange
+from smg_core.http.scope import Header
 from smg_core.request import Caller
 from smg_core.serving.api import usual_status
 from smg_core.serving.inference import incoming_of, refusal_headers, take_back_cancellation

@@ -125,9 +125,7 @@ def decode_chat(incoming: Incoming) -> ChatRequest:
         sampling=_sampling(wire, limits, counts=counts),
         reasoning=_reasoning(wire),
         stream=stream,
-        template_arguments=read_template_arguments(wire.chat_template_kwargs, wire.verbosity, limits)
-        if wire.chat_template_kwargs or wire.verbosity is not None
-        else {},
+        template_arguments=read_template_arguments(wire.chat_template_kwargs, wire.verbosity, limits),
         documents=_documents(wire, limits) if wire.documents else (),
         add_generation_prompt=_add_generation_prompt(wire, continues),
         continue_final_message=continues,

@@ -16,8 +16,9 @@ from smg_core.apis.gemini.types import CountContentBody, GenerateBody
 from smg_core.apis.google.answer_types import GeminiError
 from smg_core.http.endpoint import Endpoint, Handler
 from smg_core.http.envelopes import EnvelopeRule
-from smg_core.http.exchange import Exchange, Header
+from smg_core.http.exchange import Exchange
 from smg_core.http.routes import Route
+from smg_core.http.scope import Header
 from smg_core.json_types import JsonObject
 from smg_core.request import Caller
 from smg_core.serving.inference import Inference

@@ -9,8 +9,9 @@ from collections.abc import Callable
 
 from smg_core.apis.parse.wire import FamilyOf, ParseBody, parse_function_call, parse_reasoning
 from smg_core.http.endpoint import Endpoint, Handler
-from smg_core.http.exchange import Exchange, Header
+from smg_core.http.exchange import Exchange
 from smg_core.http.routes import Route
+from smg_core.http.scope import Header
 from smg_core.json_types import JsonObject
 from smg_core.request import GenerationRequest
 from smg_core.serving.fallback_model import answering_model

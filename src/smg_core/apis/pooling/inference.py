@@ -15,7 +15,8 @@ from smg_core.apis.pooling.api import PoolApi, PoolDecoded
 from smg_core.apis.pooling.vectors import PooledVectors
 from smg_core.errors import ClientGone, DeadlineExceeded, SmgError
 from smg_core.hooks import RequestStarted
-from smg_core.http.exchange import Exchange, Header
+from smg_core.http.exchange import Exchange
+from smg_core.http.scope import Header
 from smg_core.pipeline.answer.trace import Trace
 from smg_core.pipeline.flow.timeouts import Timeouts
 from smg_core.pipeline.pooled.gathering import Pooled, PoolTerms

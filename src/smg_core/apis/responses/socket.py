@@ -18,8 +18,9 @@ from smg_core.apis.responses.socket_memory import ConnectionMemory, RecentRespon
 from smg_core.apis.responses.wire.decode import ResponsesRequest
 from smg_core.apis.responses.wire.frames import ClientFrame, error_frame, event_frames, read_frame, steer_failed
 from smg_core.errors import Conflict, InvalidRequest, MethodNotAllowed, RateLimited, SmgError
-from smg_core.http.exchange import DISCONNECT, AsgiMessage, Disconnect, Exchange, Header
+from smg_core.http.exchange import Exchange
 from smg_core.http.routes import WEBSOCKET
+from smg_core.http.scope import DISCONNECT, AsgiMessage, Disconnect, Header
 from smg_core.http.stream_errors import ERROR_WRITTEN
 from smg_core.http.websocket import WebSocket
 from smg_core.plugins.exchange import PluggedExchange, exchange_within
