@@ -39,8 +39,8 @@ TIERS: tuple[str, ...] = (
     "errors request simulator_package smg_mcp.catalogue smg_mcp.config smg_mcp.policy smg_multimodal testing",
     "auth channel engines.connections events history.store observability observability.metrics smg_mcp.transport sse tokenizer",
     """
-        engines engines.http history.memory history.redis history.sql machine middleware observability.tracing sealing
-        smg_mcp.sessions wire
+        engines engines.http history.memory history.redis history.sql lease limits machine middleware
+        observability.tracing sealing smg_mcp.sessions wire
     """,
     """
         apis.google apis.responses.wire engines.grpc.h2 engines.kv_zmq engines.openai history

@@ -261,6 +261,11 @@ SHAPES: dict[str, Shape] = {
         think=("<|channel|>analysis<|message|>", "<|end|><|start|>assistant"),
         answer=(("<|channel|>final<|message|>",), ()), headed=True,
     ),
+    "hyperclovax_think_14b": Shape(
+        ARGUMENTS, "}", None, outer=(" -> tool/function_call\n[", "]<|im_end|>"), between=", ", tail="<|stop|>",
+        think=("/think\n", "<|im_end|>\n<|im_start|>assistant"),
+        answer=(("\n",), ("<|im_end|>", "<|endofturn|>")), headed=True,
+    ),
     **{family: _pairs("tool_call", PAIR_LINES, line="\n", between="\n") for family in ("laguna", "hyperclovax_think")},
     "spark25": _pairs("tool_call", replace(PAIRS, close="</arg_value>\n"), line="\n", between="\n"),
     "trinity": _hermes(think=THINK),
@@ -275,4 +280,4 @@ SHAPES: dict[str, Shape] = {
         think=("<|think:start|>", "<|think:end|>"),
     ),
 }  # fmt: skip
-"""How each family writes calls. Families without a row (kimi_vl, plain, hyperclovax_think_14b) are forced by JSON schema."""
+"""How each family writes calls. Families without a row (kimi_vl, plain) are forced by JSON schema."""

@@ -7,6 +7,7 @@ Does not know: any particular family.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
@@ -19,6 +20,8 @@ from smg_parsers.reasoning import NONE, Thinking
 
 OPEN, CLOSE, DROP = range(3)
 CODE_FENCE: Final = "```"
+_OF_PROSE: Final = re.compile(r"```|[\[{]\Z|\w+:\Z")
+"""A marker that an answer may hold without a call: a fence, a bracket, a word with a colon."""
 Numbering: TypeAlias = Literal["random", "mistral", "kimi", "kimi_k3"]
 
 
@@ -30,9 +33,10 @@ class Tables:
     been closed, and the same if no text came before that call. `quiet` are the same sets without calls, for requests
     without tools. `roles` says what a marker does to reasoning, `calls` which spec it opens; `closers` are the markers that
     close calls. `unwrapped` are the tags of calls that may stand in prose, and whether they count at a line's beginning only.
+    `doubtful` are these and all other markers that do not say alone that a call begins: brackets, words, fences, citations.
     """
 
-    __slots__ = ("calls", "closers", "quiet", "roles", "sets", "unwrapped")
+    __slots__ = ("calls", "closers", "doubtful", "quiet", "roles", "sets", "unwrapped")
 
     def __init__(self, family: Family) -> None:
         thinking = family.thinking
@@ -48,6 +52,15 @@ class Tables:
             for spec in family.calls
             for marker in getattr(spec, "unwrapped", ())
         }
+        self.doubtful = frozenset(
+            marker
+            for marker, spec in self.calls.items()
+            if marker in self.unwrapped
+            or getattr(spec, "strict", False)
+            or getattr(spec, "bare", False)
+            or isinstance(spec, CitationMarks)
+            or _OF_PROSE.match(marker)
+        )
         early = [marker for spec in family.calls for marker in spec.opens]
         late = [marker for spec in family.calls if not spec.at_start for marker in spec.opens]
         dropped = (*thinking.breaks, *family.drops)

@@ -67,17 +67,46 @@ ANY_JSON: Final = JsonCalls(opens=("{", "["), strict=True)
 TOOLCALL: Final = JsonCalls(opens=("<TOOLCALL>",), closes=("</TOOLCALL>",))
 
 
-def dsml(block: str, invoke: str = "invoke", parameter: str = "parameter", word: str = "DSML") -> XmlCalls:
-    """DeepSeek's markup language, whose tag names differ from version to version."""
-    bar = f"｜{word}｜"
+_DSML_BLOCKS: Final = ("function_calls", "tool_calls", "tool_use")
+_DSML_BARS: Final = ("｜", "|", "｜｜", "||", "‖", " | ")
+"""How the bar of DSML's tags is written; the first one is right."""
+
+
+def dsml(block: str, word: str = "DSML") -> tuple[XmlCalls, ...]:
+    """DeepSeek's markup language, in which tag names differ from version to version (4.1's begin with a space), and how models
+    misspell its tags: with another bar, or with the names of another version."""
+    own = _dsml(_DSML_BARS[0], word, (block,))
+    others = tuple(
+        name for name in (*_DSML_BLOCKS, " calls") if name != block and name[0].isspace() == block[0].isspace()
+    )
+    misspelt = tuple(f"<｜{word}｜{name}>" for name in others)
+    ends = tuple(f"</｜{word}｜{name}>" for name in others)
+    own = replace(
+        own,
+        opens=(*own.opens, *misspelt),
+        unwrapped=(*own.unwrapped, *misspelt),
+        misspelt=misspelt,
+        closes=(*own.closes, *ends),
+    )
+    written = [_dsml(bar, word, names) for bar in _DSML_BARS for names in (_DSML_BLOCKS, (" calls",))]
+    return (
+        own,
+        *(replace(each, unwrapped=each.opens, misspelt=each.opens) for each in written if each.call != own.call),
+    )
+
+
+def _dsml(bar: str, word: str, blocks: tuple[str, ...]) -> XmlCalls:
+    space = " " if blocks[0].startswith(" ") else ""
+    mark = f"{bar}{word}{bar}"
+    invoke, parameter = f"{mark}{space}invoke", f"{mark}{space}parameter"
     return XmlCalls(
-        opens=(f"<{bar}{block}>", f"<{bar}{invoke}"),
-        unwrapped=(f"<{bar}{invoke}",),
-        closes=(f"</{bar}{block}>",),
-        call=Tag(f"<{bar}{invoke}", attribute="name"),
-        close=f"</{bar}{invoke}>",
-        param=Tag(f"<{bar}{parameter}", attribute="name"),
-        value_end=f"</{bar}{parameter}>",
+        opens=(*(f"<{mark}{block}>" for block in blocks), f"<{invoke}"),
+        unwrapped=(f"<{invoke}",),
+        closes=tuple(f"</{mark}{block}>" for block in blocks),
+        call=Tag(f"<{invoke}", attribute="name"),
+        close=f"</{invoke}>",
+        param=Tag(f"<{parameter}", attribute="name"),
+        value_end=f"</{parameter}>",
         kind_attribute="string",
         body=("", ""),
     )
@@ -235,8 +264,8 @@ LLAMA4: Final = (
         closes=("<|python_end|>",),
         json=JsonCalls(opens=("<|python_start|>",), closes=("<|python_end|>",)),
     ),
-    PYTHON_LIST,
-    JsonCalls(opens=("{",), at_start=True, strict=True),
+    replace(PYTHON_LIST, closes=("<|python_end|>",)),
+    JsonCalls(opens=("{",), closes=("<|python_end|>",), at_start=True, strict=True),
 )
 INKLING: Final = TypedBlocks(
     json=JsonCalls(

@@ -17,11 +17,12 @@ class MarkerSet:
     `firsts` are the characters a marker can begin with: text without any of them is plain text.
     """
 
-    __slots__ = ("_by_length", "_prefixes", "firsts")
+    __slots__ = ("_lengths", "_markers", "_prefixes", "firsts")
 
     def __init__(self, markers: Iterable[str]) -> None:
-        unique = set(markers)
-        self._by_length = tuple(sorted(unique, key=lambda marker: (-len(marker), marker)))
+        unique = frozenset(markers)
+        self._markers = unique
+        self._lengths = tuple(sorted({len(marker) for marker in unique}, reverse=True))
         self._prefixes = frozenset(marker[:end] for marker in unique for end in range(1, len(marker)))
         self.firsts = "".join(sorted({marker[0] for marker in unique}))
 
@@ -56,10 +57,11 @@ class MarkerSet:
     def _at(self, buf: str, at: int, size: int, final: bool) -> str | None:
         if not final:
             # A longer marker that may still be completed wins over a shorter one that is complete.
-            tail = buf[at : at + len(self._by_length[0])]
+            tail = buf[at : at + self._lengths[0]]
             if at + len(tail) == size and tail in self._prefixes:
                 return ""
-        for marker in self._by_length:
-            if buf.startswith(marker, at):
+        for length in self._lengths:
+            marker = buf[at : at + length]
+            if marker in self._markers:
                 return marker
         return None

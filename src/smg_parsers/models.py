@@ -157,7 +157,8 @@ def _agrees(by_id: FamilyChoice, by_template: FamilyChoice, chat_template: str) 
     row, shown = by_id.family, by_template.family
     if not row.thinking.opens and any(opening in chat_template for opening in shown.thinking.opens):
         return False
-    own = {mark for mark in (*row.templates, *row.tables.calls) if len(mark) > 1} - SHARED_MARKS
+    slips = {mark for spec in row.calls for mark in getattr(spec, "misspelt", ())}
+    own = {mark for mark in (*row.templates, *row.tables.calls) if len(mark) > 1} - SHARED_MARKS - slips
     return any(mark in chat_template for mark in own) or any(
         type(mine) is type(theirs) and set(mine.opens) & set(theirs.opens)
         for mine in row.calls

@@ -8,9 +8,10 @@ Does not know: tokens, requests, transports.
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, TypedDict, Unpack, get_args
+from typing import Final, Never, TypedDict, Unpack, get_args
 
 from smg_parsers.base import (
     DONE,
@@ -49,6 +50,10 @@ _START, _TEXT, _ENTERED, _REASONING, _AFTER, _OWED, _OWED_EARLY = range(7)
 """The situations, in the order of `family.Tables.sets`."""
 _OWED_LIMIT: Final = 256
 """How far behind a finished call its closing markers are still looked for, in characters."""
+_PART_OF_A_MARKER: Final = 3
+"""How much of a marker has to have come, in characters, for its beginning to be taken for one where the output is cut off."""
+_WORDS: Final = re.compile(r"[\w\s:`]*\Z")
+_LAST_NAME: Final = re.compile(r"[\w.-]+\Z")
 _PLAIN: Final = (_TEXT, _REASONING)
 _FRESH: Final = (_START, _ENTERED, _AFTER)
 _AROUND_CALLS: Final = SPACE + "`}])"
@@ -74,9 +79,11 @@ def _numbering(style: str, call_id: Callable[[], str] | None, before: int) -> Ca
     return lambda name, index: source()
 
 
-def _one_of(option: str, value: str, allowed: object) -> None:
-    if value not in get_args(allowed):
-        raise ValueError(f"{option} is {value!r}, which is none of {', '.join(get_args(allowed))}")
+_UNKNOWN_TOOLS, _MALFORMED_CALLS = get_args(UnknownTools), get_args(MalformedCalls)
+
+
+def _refuse(option: str, value: str, allowed: tuple[str, ...]) -> Never:
+    raise ValueError(f"{option} is {value!r}, which is none of {', '.join(allowed)}")
 
 
 def _spaced(last: str, space: str) -> str:
@@ -117,6 +124,7 @@ class Parser:
         "_keeps",
         "_last",
         "_limit",
+        "_marker",
         "_markers",
         "_owed",
         "_owing",
@@ -163,8 +171,10 @@ class Parser:
         output is held back, at most, while a value that quotes calls may have ended or not: beyond it, it goes on. A call
         without its wrapper counts only for an offered tool; with `strict`, it does not count if the tools are not known.
         """
-        _one_of("unknown_tools", unknown_tools, UnknownTools)
-        _one_of("malformed_calls", malformed_calls, MalformedCalls)
+        if unknown_tools not in _UNKNOWN_TOOLS:
+            _refuse("unknown_tools", unknown_tools, _UNKNOWN_TOOLS)
+        if malformed_calls not in _MALFORMED_CALLS:
+            _refuse("malformed_calls", malformed_calls, _MALFORMED_CALLS)
         self.family = family
         schemas = None if tools is None else tool_schemas(tools)
         self._sink = Sink(
@@ -186,6 +196,7 @@ class Parser:
         self._gap: str | None = None
         self._places: dict[str, int] = {}
         self._grammar: Grammar | None = None
+        self._marker = ""  # what has opened the region that is read; empty for a header that the prompt has opened
         self._raw: list[str] = []
         self._raw_size = 0
         self._again = ""  # what was read while a value may have ended or not, and is to be read again
@@ -247,14 +258,25 @@ class Parser:
         self._fast = self._grammar is None and self._gap is None and not self._held
         return out
 
-    def finish(self) -> list[Piece]:
-        """End the output; returns the pieces that were held back."""
+    def finish(self, *, cut_off: bool = False) -> list[Piece]:
+        """End the output; returns the pieces that were held back.
+
+        `cut_off`: the model had not come to its end (a limit of tokens or a stop string ended the output). A call of which only
+        the header has come is then left out; else it is given back as text, since the model may have meant it as such.
+        """
         out: list[Piece] = []
         self._sink.out = out
         held, self._held = self._held, ""
-        if not self._keeps and self._cut_in_closing(held):
+        if not self._keeps and (self._cut_in_closing(held) or (cut_off and self._cut_in_header(held))):
+            self._leave_out()
             return out
+        cut_call = cut_off and self._sink.open and not self._keeps
         self._run(held, True)
+        if cut_call and not (self._sink.open or self._sink.ended):
+            # The end has cut a tag in two, which breaks the call off: it is no text.
+            out[:] = [piece for piece in out if not isinstance(piece, Text | Reasoning)]
+            self._leave_out()
+            return out
         rest, self._held = self._held, ""
         grammar = self._grammar
         if grammar is None:
@@ -263,11 +285,15 @@ class Parser:
             self._keep("".join(self._raw) + rest)
         elif self._sink.open:
             grammar.finish(rest)
-        else:
-            self._emit("".join(self._raw) + rest)
+        elif self._keeps or not (cut_off and self._is_header("".join(self._raw) + rest)):
+            self._emit(self._without_closers("".join(self._raw)) + rest)
+        self._leave_out()
+        return out
+
+    def _leave_out(self) -> None:
+        """Forget what is held back."""
         self._grammar, self._gap = None, None
         self._raw.clear()
-        return out
 
     @property
     def waiting(self) -> int:
@@ -299,6 +325,45 @@ class Parser:
             if any(marker.startswith(left) for marker in closers) or not left:
                 return True
         return False
+
+    def _cut_in_header(self, held: str) -> bool:
+        """Whether the output ends within the header of a call: `held` is the last of it, which was not read."""
+        if self._grammar is not None:
+            return not self._sink.open and self._is_header("".join(self._raw) + held)
+        if len(held) < _PART_OF_A_MARKER or _WORDS.match(held):
+            return False
+        tables = self.family.tables
+        begun = [opener for opener in tables.calls if opener.startswith(held)]
+        return any(
+            not self._is_prose(opener) and self._sink.line
+            if opener in tables.unwrapped
+            else opener not in tables.doubtful
+            for opener in begun
+        )
+
+    def _is_header(self, text: str) -> bool:
+        """Whether a region in which no call is open is certainly the beginning of one, as its marker or a tool's name says."""
+        marker = self._marker
+        if self._sink.count > self._before:
+            return True
+        if not marker:
+            return len(text.strip()) >= _PART_OF_A_MARKER
+        if marker not in self.family.tables.doubtful:
+            return True
+        if marker in self.family.tables.unwrapped:
+            return self._sink.line
+        last = _LAST_NAME.search(text)
+        begun = last is not None and len(last[0]) >= _PART_OF_A_MARKER
+        return any(name in text or (begun and name.startswith(last[0])) for name in self._sink.schemas or ())
+
+    def _without_closers(self, text: str) -> str:
+        """What was read since a call that is complete, without the closing markers that it begins with."""
+        if not self._calls_complete():
+            return text
+        closers = self.family.tables.closers
+        while (left := text.lstrip(SPACE)).startswith(closers):
+            text = left.removeprefix(next(marker for marker in closers if left.startswith(marker)))
+        return text
 
     def parse(self, text: str) -> list[Piece]:
         """Read a whole output: `feed` and `finish`, with adjacent pieces of a kind joined (`merge`)."""
@@ -378,6 +443,7 @@ class Parser:
             self._gap = None
             self._before = self._sink.count
             self._spec = spec
+            self._marker = marker
             self._grammar = spec.begin(marker, self._sink)
         return at + len(marker)
 
@@ -497,7 +563,7 @@ class Parser:
         """Leave a region that is no call, or no longer one: what was read since the last call is text. Reading goes on at
         `at`."""
         behind = "".join(self._raw)
-        text = behind + buf[pos:at]
+        text = self._without_closers(behind) + buf[pos:at]
         if self._calls_complete():
             self._last = ""
             self._enter(self._behind_a_call(behind))

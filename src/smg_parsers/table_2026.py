@@ -14,7 +14,7 @@ from smg_parsers.family import Family
 from smg_parsers.formats import ACTION, COHERE_CITES, GLM, HERMES, QWEN_XML, RESPONSES, think
 from smg_parsers.reasoning import THINK, THINK_OPEN, Thinking
 from smg_parsers.tool_json import ARGUMENTS, JsonCalls
-from smg_parsers.tool_messages import MESSAGE, AddressedCalls, ChannelCalls, RoleCalls
+from smg_parsers.tool_messages import MESSAGE, START, AddressedCalls, ChannelCalls, RoleCalls
 from smg_parsers.tool_xml import XmlCalls
 from smg_parsers.tool_xml_tags import Tag
 
@@ -26,6 +26,7 @@ ATEM: Final = XmlCalls(
     param=Tag("<atem:parameter", attribute="name"),
     value_end="</atem:parameter>",
     doubled=True,
+    message=("<|eom|>", START, MESSAGE),
 )
 MUSE: Final = Thinking(breaks=("<|eom|>", "<|eot|>"))
 # The header in front of the parameters names the tool, so it is the call's tag.

@@ -10,17 +10,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from smg_parsers.base import DONE, FAIL, LOOKAHEAD, MORE, NAME_LIMIT, SPACE, SWITCH, Grammar, Sink, match, skip_space
+from smg_parsers.base import DONE, FAIL, LOOKAHEAD, MORE, SPACE, SWITCH, Grammar, Sink, match, skip_space
 from smg_parsers.checked import Checked
 from smg_parsers.tool_json import JsonCalls
 from smg_parsers.tool_xml import XmlCalls, XmlReader
+from smg_parsers.tool_xml_ends import MESSAGE_LIMIT
 
 MESSAGE: Final = "<|message|>"
 CHANNEL: Final = "<|channel|>"
 CONSTRAIN: Final = "<|constrain|>"
 START: Final = "<|start|>"
-HEADER_LIMIT: Final = 2 * NAME_LIMIT
-"""Longest message header, in characters."""
 _ADDRESS: Final = "to="
 
 
@@ -85,7 +84,7 @@ class HeaderReader:
         return pos
 
     def _read_header(self, buf: str, pos: int, final: bool) -> int:
-        limit = min(len(buf), pos + HEADER_LIMIT - self._size)
+        limit = min(len(buf), pos + MESSAGE_LIMIT - self._size)
         at = pos
         while at < limit and buf[at] not in "<\r\n":
             at += 1
@@ -93,7 +92,7 @@ class HeaderReader:
             return self._keep(buf, pos, at)
         if at == len(buf):
             return ~at
-        if self._size >= HEADER_LIMIT:
+        if self._size >= MESSAGE_LIMIT:
             return self._fail(at)
         if buf[at] != "<":
             return self._line_break(buf, at)

@@ -51,10 +51,11 @@ class XmlCalls(Checked):
     be wrapped in CDATA. `space` is MiniMax M3's prefix of every tag, with which values nest as elements. `body`: a call's body
     may be JSON between these two markers (which may be empty). `json`: a whole region or a whole call may be JSON. `words`: any
     word may stand where a filler may. `inline`: parameters follow one another on one line. `unwrapped`: see `CallSpec`; what
-    begins so is a call of an offered tool and has a parameter or an end, or it is text. `misspelt`:
-    how models write `call.begin` by mistake. `quoted`: a string may be written as JSON. `doubled`: a name that is no tool's
-    may be a tool's written twice (`f.f`). `header`: where a message's header names the tool, the end of that header. A
-    value that quotes it before a parameter, or before a call's end, quotes a call.
+    begins so is a call of an offered tool and has a parameter or an end, or it is text. `misspelt`: how models write
+    `call.begin`, or those of `opens`, by mistake. `quoted`: a string may be written as JSON. `doubled`: a name that is no
+    tool's may be a tool's written twice (`f.f`). `header`: where a message's header names the tool, the end of that header. A
+    value that quotes it before a parameter, or before a call's end, quotes a call. `message`: where each wrapper stands in a
+    message of its own, what ends a message, what begins the next one's header, and what ends that.
     """
 
     opens: tuple[str, ...]
@@ -81,6 +82,7 @@ class XmlCalls(Checked):
     unwrapped: tuple[str, ...] = ()
     misspelt: tuple[str, ...] = ()
     header: str = ""
+    message: tuple[str, ...] = ()
     bounds: Bounds = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -99,6 +101,7 @@ class XmlCalls(Checked):
             bool(self.space),
             self.inline,
             self.header,
+            self.message,
         )
         object.__setattr__(self, "bounds", bounds)
 
@@ -119,7 +122,9 @@ class XmlCalls(Checked):
 
     def begin(self, marker: str, sink: Sink) -> Grammar:
         """See `CallSpec.begin`."""
-        return XmlReader(self, sink, marker == self.call.begin, unwrapped=marker in self.unwrapped)
+        reader = XmlReader(self, sink, marker == self.call.begin, unwrapped=marker in self.unwrapped)
+        reader.careless = marker in self.misspelt
+        return reader
 
 
 (
@@ -156,6 +161,7 @@ class XmlReader(ValueReader):
         "_state",
         "_tags_from",
         "_unwrapped",
+        "careless",
     )
 
     def __init__(self, spec: XmlCalls, sink: Sink, in_tag: bool, *, unwrapped: bool = False) -> None:
@@ -170,9 +176,11 @@ class XmlReader(ValueReader):
         self._json_reader = LenientJsonReader()
         self._inner: Grammar | None = None
         fillers = (*spec.fillers, *spec.behind, *filter(None, (spec.close, spec.body[1] if spec.body else "")))
-        self._between_options = (*spec.closes, *fillers, spec.call.begin, *spec.misspelt)
-        self._tags_from = len(self._between_options) - len(spec.misspelt) - 1
+        misspelt = [tag for tag in spec.misspelt if tag not in spec.opens]
+        self._between_options = (*spec.closes, *fillers, spec.call.begin, *misspelt)
+        self._tags_from = len(self._between_options) - len(misspelt) - 1
         self._mended = False  # the tag that was read last is a misspelt one
+        self.careless = False  # the marker that has opened the region is one
 
     def step(self, buf: str, pos: int, final: bool) -> int:
         """See `Grammar.step`."""
@@ -285,7 +293,7 @@ class XmlReader(ValueReader):
         name = self._name
         if self._spec.doubled:
             name = written_once(name, self._sink.schemas)
-        if not self._sink.start(name, mended=self._mended):
+        if not self._sink.start(name, mended=self._mended or self.careless):
             return self._fail(reached)
         self._root = self._sink.schema(name)
         self._keys = property_names(self._root)

@@ -36,6 +36,8 @@ IN_CALL_END, IN_CALL_NEXT, END_AND_CALL, LAST, LAST_AND_CALL, NEXT = range(10, 1
 call, or before a parameter that this call does not have yet. An end tag before another call. The end of the call, also
 before another call, or another parameter, where the value's end tag may be missing."""
 
+MESSAGE_LIMIT: Final = 2 * NAME_LIMIT
+"""Longest header of a message, in characters."""
 _MISSPELLING: Final = 16
 """The most surplus characters of a misspelt end tag."""
 _CLOSING_TAGS: Final = 4
@@ -66,6 +68,7 @@ class Bounds:
     nests: bool
     inline: bool
     header: str
+    message: tuple[str, ...]
 
     tags: tuple[str, ...] = field(init=False, repr=False, compare=False)
     """The tags that can end a value, without its own end tag."""
@@ -322,6 +325,10 @@ class Bounds:
 
     def calls_again(self, buf: str, at: int, final: bool, tool: Knows) -> int:
         """Whether another call begins at `at`: its opening markers, and a name that is a tool's."""
+        if self.message:
+            at = self._past_header(buf, at, final)
+            if at < 0:
+                return LATER
         openers = (*self.opens, self.call.begin)
         found = match(buf, at, openers, final)
         if found < 0:
@@ -335,6 +342,23 @@ class Bounds:
         if not name:
             return LATER if reached < 0 and not final else NO
         return YES if tool(name) else NO
+
+    def _past_header(self, buf: str, at: int, final: bool) -> int:
+        """The position behind the header of another message that begins at `at`, -1 if more text is needed to tell; `at` itself
+        if none begins there."""
+        place = at
+        for marker in self.message[:-1]:
+            found = match(buf, place, (marker,), final)
+            if found == LATER:
+                return LATER
+            place = _past_space(buf, place + len(marker)) if found >= 0 else place
+        if place == at:
+            return at
+        end = self.message[-1]
+        behind = buf.find(end, place, place + MESSAGE_LIMIT)
+        if behind >= 0:
+            return _past_space(buf, behind + len(end))
+        return at if final or len(buf) - place >= MESSAGE_LIMIT else LATER
 
     def _to_the_name(self, buf: str, at: int, final: bool, tool: Knows, *, named: bool) -> tuple[int, int]:
         """From an opening marker to the call's name: where it begins, or -1 when JSON has named the tool."""

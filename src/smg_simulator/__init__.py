@@ -12,10 +12,10 @@ and `commands` has the commands of `smg-gateway` that need these. A name here is
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from smg_simulator.answers.faults import Fault
     from smg_simulator.answers.replies import Reply, Rule
     from smg_simulator.engine.clockwork import Timing
     from smg_simulator.engine.engine import SimulatorConfig
-    from smg_simulator.engine.faults import Fault
     from smg_simulator.engine.model_folder import MODEL_FOLDER
     from smg_simulator.server.grpc_server import SimulatedEngine
     from smg_simulator.server.running import run_simulator
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["MODEL_FOLDER", "Fault", "Reply", "Rule", "SimulatedEngine", "SimulatorConfig", "Timing", "run_simulator"]
 
 _WHERE = {
-    "Fault": "smg_simulator.engine.faults",
+    "Fault": "smg_simulator.answers.faults",
     "MODEL_FOLDER": "smg_simulator.engine.model_folder",
     "Reply": "smg_simulator.answers.replies",
     "Rule": "smg_simulator.answers.replies",

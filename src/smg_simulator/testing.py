@@ -15,9 +15,9 @@ from typing import TypedDict, TypeVar
 import attrs
 
 from smg_core.json_types import Json
+from smg_simulator.answers.faults import Fault
 from smg_simulator.answers.replies import Reply, Rule
 from smg_simulator.engine.engine import SimulatorConfig
-from smg_simulator.engine.faults import Fault
 from smg_simulator.engine.timer import Timer
 from smg_simulator.server.grpc_server import SimulatedEngine
 

@@ -16,9 +16,9 @@ import attrs
 import msgspec
 from tests.clients.recorder import Exchange, recording
 
+from smg_simulator.answers.faults import Fault
 from smg_simulator.answers.replies import Reply, Rule
 from smg_simulator.engine.engine import SimulatorConfig
-from smg_simulator.engine.faults import Fault
 from smg_simulator.engine.model_folder import MODEL_FOLDER
 from smg_simulator.server.grpc_server import SimulatedEngine
 

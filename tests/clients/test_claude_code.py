@@ -10,9 +10,9 @@ import msgspec
 import pytest
 from tests.clients.gateway import NO_SETTINGS, NOTE, Served, run, scripted, serving, thoughtful_template
 
+from smg_simulator.answers.faults import Fault
 from smg_simulator.answers.replies import Reply
 from smg_simulator.engine.clockwork import Timing
-from smg_simulator.engine.faults import Fault
 
 pytestmark = pytest.mark.anyio
 

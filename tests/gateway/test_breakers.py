@@ -10,8 +10,8 @@ from smg_core import Config
 from smg_core.hooks import AttemptEnded, BreakerChanged, RequestFinished, Retrying
 from smg_core.routing.settings import RoutingConfig
 from smg_core.workers.settings import BreakerConfig, WorkersConfig
+from smg_simulator.answers.faults import Fault
 from smg_simulator.engine.engine import SimulatorConfig
-from smg_simulator.engine.faults import Fault
 
 pytestmark = pytest.mark.anyio
 

@@ -24,9 +24,9 @@ from smg_core.observability.settings import ObservabilityConfig, TracesConfig
 from smg_core.routing.settings import RoutingConfig
 from smg_core.testing import MemoryObserver
 from smg_core.workers.settings import BreakerConfig, WorkersConfig
+from smg_simulator.answers.faults import STATUSES, Fault
 from smg_simulator.answers.replies import Reply, Rule
 from smg_simulator.engine.engine import SimulatorConfig
-from smg_simulator.engine.faults import STATUSES, Fault
 
 pytestmark = pytest.mark.anyio
 

@@ -17,9 +17,9 @@ from smg_core.hooks import RequestFinished, RequestStarted
 from smg_core.pipeline.settings import TimeoutsConfig
 from smg_core.wire.settings import LimitsConfig
 from smg_core.workers.settings import WorkersConfig
+from smg_simulator.answers.faults import Fault
 from smg_simulator.engine.clockwork import Timing
 from smg_simulator.engine.engine import SimulatorConfig
-from smg_simulator.engine.faults import Fault
 
 pytestmark = pytest.mark.anyio
 

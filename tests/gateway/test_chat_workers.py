@@ -25,10 +25,10 @@ from smg_core.pipeline.settings import StructuredConfig
 from smg_core.routing import Policy
 from smg_core.testing import MemoryObserver
 from smg_core.workers.worker import WorkerSpec
+from smg_simulator.answers.faults import Fault
 from smg_simulator.answers.replies import Reply, Rule
 from smg_simulator.engine.clockwork import Timing
 from smg_simulator.engine.engine import SimulatorConfig
-from smg_simulator.engine.faults import Fault
 from smg_simulator.engine.model_folder import MODEL_FOLDER
 from smg_simulator.server.grpc_server import SimulatedEngine
 from smg_simulator.testing import tool_call

@@ -20,10 +20,10 @@ from smg_core.http.settings import ModelConfig
 from smg_core.routing.settings import RoutingConfig
 from smg_core.workers.settings import WorkersConfig
 from smg_core.workers.worker import WorkerSpec
+from smg_simulator.answers.faults import Fault, FaultKind
 from smg_simulator.answers.replies import Reply, Rule
 from smg_simulator.engine.clockwork import Timing
 from smg_simulator.engine.engine import SimulatorConfig
-from smg_simulator.engine.faults import Fault, FaultKind
 from smg_simulator.engine.model_folder import MODEL_FOLDER
 from smg_simulator.server.grpc_server import SimulatedEngine
 from smg_simulator.server.http_server import http_doors

@@ -23,9 +23,9 @@ from smg_core.pipeline.settings import PoolingConfig, TimeoutsConfig
 from smg_core.routing.settings import RoutingConfig
 from smg_core.testing import MemoryObserver
 from smg_core.wire.settings import LimitsConfig
+from smg_simulator.answers.faults import Fault
 from smg_simulator.engine.clockwork import Timing
 from smg_simulator.engine.engine import EngineCore, SimulatorConfig
-from smg_simulator.engine.faults import Fault
 from smg_simulator.engine.model_folder import MODEL_FOLDER, read_vocabulary
 
 pytestmark = pytest.mark.anyio

@@ -19,8 +19,8 @@ from smg_core import Config
 from smg_core.fleet.connect import specs_of
 from smg_core.hooks import Retrying
 from smg_core.workers.settings import WorkersConfig
+from smg_simulator.answers.faults import Fault
 from smg_simulator.engine.engine import SimulatorConfig
-from smg_simulator.engine.faults import Fault
 
 pytestmark = pytest.mark.anyio
 ROLES = {**OWN_ROLES, "encode": "encoder"}

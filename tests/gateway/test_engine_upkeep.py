@@ -25,8 +25,8 @@ from smg_core.server.admin_door import administered
 from smg_core.server.admin_listener import admin_listener, close_listener
 from smg_core.tokens import TokenIds
 from smg_core.workers.worker import WorkerSpec
+from smg_simulator.answers.faults import Fault
 from smg_simulator.engine.engine import SimulatorConfig
-from smg_simulator.engine.faults import Fault
 from smg_simulator.server.grpc_server import SimulatedEngine
 from smg_simulator.server.http_server import http_doors
 

@@ -9,9 +9,9 @@ import pytest
 from tests.gateway.conftest import CHAT, body, eventually, in_process, over_http
 
 from smg_core.hooks import AttemptEnded, ExchangeEnded, RequestFinished
+from smg_simulator.answers.faults import Fault
 from smg_simulator.answers.replies import Reply, Rule
 from smg_simulator.engine.engine import SimulatorConfig
-from smg_simulator.engine.faults import Fault
 
 pytestmark = pytest.mark.anyio
 

@@ -19,10 +19,10 @@ from smg_core.pipeline.settings import TimeoutsConfig
 from smg_core.routing.settings import RoutingConfig
 from smg_core.testing import MemoryObserver
 from smg_core.workers.settings import WorkersConfig
+from smg_simulator.answers.faults import Fault
 from smg_simulator.answers.replies import Reply, Rule
 from smg_simulator.engine.clockwork import Timing
 from smg_simulator.engine.engine import SimulatorConfig
-from smg_simulator.engine.faults import Fault
 from smg_simulator.server.grpc_server import SimulatedEngine
 
 pytestmark = pytest.mark.anyio

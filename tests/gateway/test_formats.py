@@ -18,9 +18,9 @@ from smg_core.http.settings import ModelConfig
 from smg_core.pipeline.settings import StructuredConfig
 from smg_core.sse import SseReader
 from smg_core.tokenizer.settings import TokenizerConfig
+from smg_simulator.answers.faults import Fault, FaultKind
 from smg_simulator.answers.replies import Reply
 from smg_simulator.engine.engine import SimulatorConfig
-from smg_simulator.engine.faults import Fault, FaultKind
 
 pytestmark = pytest.mark.anyio
 

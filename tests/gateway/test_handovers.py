@@ -15,8 +15,8 @@ from smg_core.errors import SmgError, WorkerGone
 from smg_core.pipeline.settings import TimeoutsConfig
 from smg_core.workers.settings import BreakerConfig
 from smg_core.workers.worker import Worker
+from smg_simulator.answers.faults import Fault, FaultKind
 from smg_simulator.engine.clockwork import Timing
-from smg_simulator.engine.faults import Fault, FaultKind
 
 __all__ = ["way"]
 

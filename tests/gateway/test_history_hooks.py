@@ -20,7 +20,7 @@ from smg_core.history.hooks import Rejected, StoreCall
 from smg_core.history.store.base import DeleteResponse
 from smg_core.request import Caller
 from smg_core.testing import FakeClock
-from smg_simulator.engine.faults import Fault
+from smg_simulator.answers.faults import Fault
 
 pytestmark = pytest.mark.anyio
 

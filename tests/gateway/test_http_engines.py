@@ -20,12 +20,12 @@ from smg_core.sse import SseReader
 from smg_core.testing import MemoryObserver
 from smg_core.workers.settings import WorkersConfig
 from smg_core.workers.worker import WorkerSpec
+from smg_simulator.answers.faults import Fault
 from smg_simulator.answers.replies import Reply
 from smg_simulator.codecs.base import ChoiceSlice
 from smg_simulator.codecs.sglang_http import SglangHttpServerCodec
 from smg_simulator.engine.clockwork import Timing
 from smg_simulator.engine.engine import SimulatorConfig
-from smg_simulator.engine.faults import Fault
 from smg_simulator.server.grpc_server import SimulatedEngine
 from smg_simulator.server.http_server import http_doors
 

@@ -16,8 +16,8 @@ from smg_core.engines.settings import EnginesConfig
 from smg_core.hooks import AttemptEnded
 from smg_core.routing.settings import RoutingConfig
 from smg_core.workers.settings import WorkersConfig
+from smg_simulator.answers.faults import Fault
 from smg_simulator.engine.engine import SimulatorConfig
-from smg_simulator.engine.faults import Fault
 from smg_simulator.server.grpc_server import SimulatedEngine
 
 pytestmark = pytest.mark.anyio

@@ -17,9 +17,9 @@ from smg_core import Config
 from smg_core.hooks import AttemptEnded, Migrating, RequestFinished
 from smg_core.sse import SseReader
 from smg_core.workers.settings import WorkersConfig
+from smg_simulator.answers.faults import Fault, FaultKind
 from smg_simulator.engine.clockwork import Timing
 from smg_simulator.engine.engine import SimulatorConfig
-from smg_simulator.engine.faults import Fault, FaultKind
 
 pytestmark = pytest.mark.anyio
 

@@ -21,9 +21,9 @@ from tests.gateway.conftest import House, over_http
 from smg_core import Config
 from smg_core.hooks import ExchangeEnded
 from smg_core.wire.settings import LimitsConfig
+from smg_simulator.answers.faults import Fault
 from smg_simulator.answers.replies import Reply
 from smg_simulator.engine.engine import SimulatorConfig
-from smg_simulator.engine.faults import Fault
 
 pytestmark = pytest.mark.anyio
 

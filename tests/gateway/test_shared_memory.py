@@ -16,10 +16,10 @@ from tests.shared import PATIENCE
 from smg_core import Config, Gateway
 from smg_core.http.settings import MediaConfig
 from smg_core.models import shm_tensors
+from smg_simulator.answers.faults import Fault
 from smg_simulator.engine import shared_memory
 from smg_simulator.engine.clockwork import Timing
 from smg_simulator.engine.engine import SimulatorConfig
-from smg_simulator.engine.faults import Fault
 from smg_simulator.engine.media import SeenTensor
 
 pytestmark = pytest.mark.anyio

@@ -28,10 +28,10 @@ from smg_core.sse import SseReader
 from smg_core.testing import MemoryObserver
 from smg_core.wire.settings import LimitsConfig
 from smg_core.workers.settings import WorkersConfig
+from smg_simulator.answers.faults import KINDS, Fault
 from smg_simulator.answers.replies import Reply, Rule
 from smg_simulator.engine.clockwork import Timing
 from smg_simulator.engine.engine import SimulatorConfig
-from smg_simulator.engine.faults import KINDS, Fault
 
 pytestmark = pytest.mark.anyio
 

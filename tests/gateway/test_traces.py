@@ -39,9 +39,9 @@ from smg_core.routing.settings import RoutingConfig
 from smg_core.settings import ConfigError
 from smg_core.workers.settings import WorkersConfig
 from smg_core.workers.worker import WorkerSpec
+from smg_simulator.answers.faults import Fault
 from smg_simulator.answers.replies import Reply, Rule
 from smg_simulator.engine.engine import SimulatorConfig
-from smg_simulator.engine.faults import Fault
 
 pytestmark = pytest.mark.anyio
 

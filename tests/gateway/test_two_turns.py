@@ -30,9 +30,9 @@ from smg_core.pipeline.flow.timeouts import Timeouts
 from smg_core.request import GenerationRequest, Message, Text, ToolCall, ToolResult
 from smg_core.testing import MemoryObserver
 from smg_core.wire.base import Incoming
+from smg_simulator.answers.faults import Fault
 from smg_simulator.answers.replies import Reply
 from smg_simulator.engine.engine import SimulatorConfig
-from smg_simulator.engine.faults import Fault
 from smg_simulator.testing import tool_call
 
 pytestmark = pytest.mark.anyio

@@ -26,11 +26,11 @@ def cuts(text: str, seed: int = 0, random_cuts: int = 100) -> Iterator[list[str]
         yield [text[a:b] for a, b in zip([0, *points], [*points, len(text)], strict=True)]
 
 
-def run(parser: Parser, chunks: Sequence[str]) -> list[Piece]:
+def run(parser: Parser, chunks: Sequence[str], *, cut_off: bool = False) -> list[Piece]:
     pieces: list[Piece] = []
     for chunk in chunks:
         pieces.extend(parser.feed(chunk))
-    pieces.extend(parser.finish())
+    pieces.extend(parser.finish(cut_off=cut_off))
     return merge(pieces)
 
 

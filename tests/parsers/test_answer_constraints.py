@@ -41,6 +41,8 @@ def accepts(constraint: FamilyConstraint | None, output: str) -> bool:
 def marks(family: str) -> Any:
     """The pairs of markers of the family's reasoning, as those who know its row pass them: first the pair that models write."""
     found = marks_of(FAMILIES[family].thinking)
+    if found and FAMILIES[family].headed:
+        return [SHAPES[family].think]  # the headers of messages are a part of its markers
     form = WRITERS.get(family)
     begin = form.think[0].strip() if form is not None and form.think else ""
     return sorted(found, key=lambda pair: pair[0].strip() != begin) or None

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +38,7 @@ def test_a_transcript_gives_what_it_says_for_every_split(family: str, case: dict
             unknown_tools=case.get("unknown_tools", "forward"),
             any_tool=case.get("any_tool", False),
         )
-        pieces = run(parser, chunks)
+        pieces = run(parser, chunks, cut_off=case.get("cut_off", False))
         if first is None:
             first = pieces
             assert _comparable(outline(pieces), expected) == expected
@@ -56,6 +59,17 @@ def _comparable(got: list[dict[str, Any]], expected: list[dict[str, Any]]) -> li
         if "arguments_text" not in wanted:
             call.pop("arguments_text", None)
     return got
+
+
+def test_no_situation_is_left_out_of_any_family() -> None:
+    told = subprocess.run(
+        [sys.executable, str(CORPUS / "build.py"), "--check"],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(CORPUS.parent), os.environ.get("PYTHONPATH", "")])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert told.returncode == 0, told.stderr
 
 
 def test_every_family_has_at_least_twelve_transcripts_with_sources() -> None:

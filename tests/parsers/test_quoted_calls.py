@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from smg_parsers import CallEnd, Parser, laws
+from smg_parsers import FAMILIES, CallEnd, Parser, laws
 
 from .splits import cuts, fixed_ids, outline, run
 from .writers import WRITERS, Call, Format
@@ -76,6 +76,11 @@ def values(form: Format, kind: str) -> Iterator[dict[str, str]]:
         )
         yield {"path": "a.md", "content": value}
         yield {"content": value, "path": "a.md"}
+
+
+def test_every_family_that_calls_has_a_writer_whose_syntax_is_quoted() -> None:
+    assert set(WRITERS) == {name for name, row in FAMILIES.items() if row.calls}
+    assert {family for family, _ in CASES} == set(WRITERS)
 
 
 @pytest.mark.parametrize("policy", ["repair", "text"])

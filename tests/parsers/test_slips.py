@@ -61,6 +61,19 @@ def test_llama_4_writes_json_calls_too(text: str) -> None:
     assert read("llama4", text) == one({"city": "Paris"})
 
 
+PYTHONIC = "[get_weather(city='Paris')]"
+
+
+@pytest.mark.parametrize("call", [PYTHONIC, NAMED, f"<|python_start|>{PYTHONIC}", f"<|python_start|>{NAMED}"])
+def test_the_marker_behind_a_call_of_llama_4_is_no_text_and_one_in_prose_is(call: str) -> None:
+    said = " The token <|python_end|> ends a call."
+    assert read("llama4", f"{call}<|python_end|>") == one({"city": "Paris"})
+    assert read("llama4", f"{call}<|python_end|>{said}") == [*one({"city": "Paris"}), {"text": said}]
+    assert read("llama4", said + "<|python_start|>print(1)<|python_end|>") == [
+        {"text": said + "<|python_start|>print(1)<|python_end|>"}
+    ]
+
+
 @pytest.mark.parametrize(
     ("written", "city"),
     [('{"city":"Paris"}', "Paris"), ('{city:"Par\\"is\\n"}', 'Par"is\n'), ('{"city":<|"|>Paris<|"|>}', "Paris")],
@@ -83,6 +96,25 @@ def test_dsml_without_its_wrapper_is_a_call_of_an_offered_tool(family: str) -> N
     assert read(family, f"So:\n{bare}")[1:] == one({"city": "Paris", "days": 2})
     unknown = bare.replace("get_weather", "other")
     assert read(family, unknown) == [{"text": unknown}]
+
+
+DSML = ("deepseek_v32", "deepseek_v4", "deepseek_v41", "gigachat35")
+
+
+@pytest.mark.parametrize("family", DSML)
+@pytest.mark.parametrize("bar", ["｜", "|", "｜｜", "||", "‖", " | "])
+@pytest.mark.parametrize("version", DSML[:3])
+def test_dsml_with_another_bar_or_of_another_version_is_read_and_marked(family: str, bar: str, version: str) -> None:
+    word = "GCML" if family == "gigachat35" else "DSML"
+    text = EXAMPLES[version][1].replace("｜DSML｜", f"{bar}{word}{bar}")
+    right = text == EXAMPLES[family][1]
+    extra = {} if right else {"repaired": True}
+    made = [{"text": "So:\n"}, *one({"city": "Paris", "days": 2}, **extra), {"text": "Done."}]
+    assert read(family, f"So:\n{text}Done.") == made
+    for said in [] if right else [text.replace("get_weather", "other"), f"```\n{text}\n```"]:
+        assert read(family, said) == [{"text": said}]
+    if not right:
+        assert read(family, text, malformed_calls="text") == [{"text": text}]
 
 
 @pytest.mark.parametrize("tag", ["<function get_weather>", "<function:get_weather>"])

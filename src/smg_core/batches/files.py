@@ -25,7 +25,8 @@ from smg_core.history.store.base import (
     StoredRecord,
     StoreOperation,
 )
-from smg_core.http.exchange import Exchange, Header
+from smg_core.http.exchange import Exchange
+from smg_core.http.scope import Header
 from smg_core.request import Caller
 from smg_core.serving.inference import take_back_cancellation
 from smg_core.serving.offload import worked

@@ -240,7 +240,7 @@ class BatchRun:
         custom_id, body, named = await self._made(len(line), lambda: read_request(line, job.messages))
         answer: BatchAnswer | None
         if named is not None:
-            request_id = self._services.ids("req_" if job.messages else "req-")
+            request_id = self._services.ids("req_")
             error = InvalidRequest(f"Invalid '{named}': a request of a batch cannot have it.", param=named)
             answer = BatchAnswer(error.status, endpoint.error(error, request_id), request_id, error.outcome)
         else:

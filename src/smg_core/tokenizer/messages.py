@@ -7,6 +7,7 @@ spelling of custom tools.
 """
 
 import hashlib
+import json
 import string
 from collections.abc import Mapping, Sequence
 
@@ -38,6 +39,8 @@ __all__ = ["MessageShaper", "TemplateObject", "count_media", "text_asked_for", "
 
 TemplateObject = dict[str, object]
 """A turn, a tool or a tool call as a chat template reads it."""
+
+_NO_OBJECT = "INVALID_JSON"
 
 _PLAIN = frozenset({"system", "user", "assistant"})
 _MEDIA: dict[type, str] = {Image: "image", Audio: "audio", Video: "video"}
@@ -173,11 +176,12 @@ class _Turns:
 
     def _call(self, call: ToolCall) -> TemplateObject:
         self._names[call.id] = call.name
-        arguments: object = call.arguments
+        as_text = self._facts.arguments == "text"
+        arguments: object
         if call.custom:
-            arguments = wrapped(call.arguments) if self._facts.arguments == "text" else {ARGUMENT: call.arguments}
-        elif self._facts.arguments == "object":
-            arguments = _parsed(call.arguments)
+            arguments = wrapped(call.arguments) if as_text else {ARGUMENT: call.arguments}
+        else:
+            arguments = _object_text(call.arguments) if as_text else _object(call.arguments)
         return {"type": "function", "id": self._id(call.id), "function": {"name": call.name, "arguments": arguments}}
 
     def _id(self, call_id: str) -> str:
@@ -250,15 +254,35 @@ def _media_kind(part: Part, place: int) -> str:
     return kind
 
 
-def _parsed(arguments: str) -> TemplateObject | str:
-    """Arguments as a JSON object, or as the text they are if they are no JSON object. Empty text is an empty object."""
-    if not arguments.strip():
+def _object(arguments: str) -> TemplateObject:
+    """Arguments as a JSON object, which templates walk over: they refuse anything else, and with it the whole conversation.
+
+    No arguments and `null` are an empty object, and a string that holds an object is that object. What is no object, or no JSON
+    (a call that was cut off), came so from a model: it stands under the name that Messages gives to such arguments.
+    """
+    value = _json(arguments)
+    if isinstance(value, str) and value.lstrip().startswith("{"):
+        value = _json(value)
+    if value is None:
         return {}
-    try:
-        value = msgspec.json.decode(arguments)
-    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
+    return value if isinstance(value, dict) else {_NO_OBJECT: arguments}
+
+
+def _object_text(arguments: str) -> str:
+    """The same as JSON text: as it is written, if it is an object."""
+    if isinstance(_json(arguments), dict):
         return arguments
-    return value if isinstance(value, dict) else arguments
+    return json.dumps(_object(arguments), ensure_ascii=False)
+
+
+def _json(text: str) -> object:
+    """The value of a JSON text; the text itself if it is none. Empty text is no value."""
+    if not text.strip():
+        return None
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
+        return text
 
 
 def _opaque_text(block: Opaque) -> str:

@@ -8,12 +8,14 @@ the format of the shipped chat template; in other formats no tools are found, so
 import json
 import re
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from random import Random
 
 import attrs
 
 from smg_core.events import FinishReason
+from smg_simulator.answers.faults import LONGEST, Fault
 from smg_simulator.answers.shapes import Shapes
 
 __all__ = ["Reply", "Rule", "Script", "called_tool"]
@@ -32,8 +34,9 @@ _IDLE_WORDS = frozenset(
 class Reply:
     """One reply: `reasoning` in <think> tags, then `text`, then `tool_calls`, each `(name, arguments)`.
 
-    `pieces` replace `text` and are sent one in each message. `finish` is the finish reason; with "length" the end token is left
-    out.
+    `pieces` replace `text` and are sent one in each message. `pauses` are `(characters, seconds)`: behind so many characters of
+    `text` nothing is sent for so many seconds. `finish` is the finish reason; with "length" the end token is left out. `fault`
+    is met by the request that gets the reply. In a script it waits for a prompt that has all words of `when`, in any case.
     """
 
     text: str = ""
@@ -41,9 +44,22 @@ class Reply:
     tool_calls: tuple[tuple[str, Mapping[str, object]], ...] = ()
     pieces: tuple[str, ...] = ()
     finish: FinishReason = "stop"
+    pauses: tuple[tuple[int, float], ...] = ()
+    fault: Fault | None = None
+    when: tuple[str, ...] = ()
+
+    def __attrs_post_init__(self) -> None:
+        if self.pauses and self.pieces:
+            raise ValueError("a reply of pieces has no pauses; they are behind characters of a text")
+        places = [at for at, _ in self.pauses]
+        if places != sorted(places) or not all(0 <= at <= len(self.text) for at in places):
+            raise ValueError(f"pauses come in order, behind 0 to {len(self.text)} characters of the text")
+        if not all(0 <= seconds <= LONGEST for _, seconds in self.pauses):
+            raise ValueError(f"a pause takes 0 to {LONGEST} seconds")
 
     def texts(self, *, thinking: bool) -> tuple[str, ...]:
-        """The texts to send, in order. `thinking`: the prompt ends with an open <think> tag."""
+        """The texts to send, in order: the pieces, or what stands before, between and behind the pauses. `thinking`: the prompt
+        ends with an open <think> tag."""
         head = ""
         if self.reasoning is not None:
             head = f"{'' if thinking else '<think>'}\n{self.reasoning}\n</think>\n\n".removeprefix(
@@ -55,7 +71,10 @@ class Reply:
         if self.pieces:
             return tuple(piece for piece in (head, *self.pieces, calls) if piece)
         gap = "\n" if self.text and calls else ""
-        return (f"{head}{self.text}{gap}{calls}",)
+        cuts = [0, *[at for at, _ in self.pauses], len(self.text)]
+        first, *rest = [self.text[start:end] for start, end in pairwise(cuts)]
+        *before, last = [f"{head}{first}", *rest]
+        return (*before, f"{last}{gap}{calls}")
 
 
 @attrs.frozen
@@ -67,15 +86,15 @@ class Rule:
 
     def fits(self, prompt: str) -> bool:
         """Whether the rule applies to `prompt`."""
-        folded = prompt.casefold()
-        return all(word.casefold() in folded for word in self.words)
+        return _has_all(prompt, self.words)
 
 
 class Script:
-    """Replies in turn, one a request; at most `limit` wait."""
+    """Replies in turn, one a request; at most `limit` wait. With `repeat` a reply that was given waits again, as the last."""
 
-    def __init__(self, replies: Iterable[Reply] = (), *, limit: int = 10_000) -> None:
+    def __init__(self, replies: Iterable[Reply] = (), *, repeat: bool = False, limit: int = 10_000) -> None:
         self._limit = limit
+        self._repeat = repeat
         self._replies: deque[Reply] = deque()
         self.add(*replies)
 
@@ -88,9 +107,22 @@ class Script:
             raise ValueError(f"more than {self._limit} replies are waiting")
         self._replies.extend(replies)
 
-    def next(self) -> Reply | None:
-        """Take the next reply off the script; None when it is empty."""
-        return self._replies.popleft() if self._replies else None
+    def next(self, prompt: str = "") -> Reply | None:
+        """Take the next reply off the script; None when it is empty, and when the next one waits for another prompt."""
+        if not self._replies or not _has_all(prompt, self._replies[0].when):
+            return None
+        reply = self._replies.popleft()
+        if self._repeat:
+            self._replies.append(reply)
+        return reply
+
+
+def _has_all(prompt: str, words: Sequence[str]) -> bool:
+    """Whether a prompt has all of `words`, in any case."""
+    if not words:
+        return True
+    folded = prompt.casefold()
+    return all(word.casefold() in folded for word in words)
 
 
 def called_tool(prompt: str, shapes: Shapes, rng: Random) -> Reply | None:

@@ -67,8 +67,7 @@ class Shapes:
         if constraint.kind == "json_object":
             return json.dumps(_ANY_OBJECT)
         if constraint.kind == "json_schema":
-            schema = _json(constraint.value)
-            return json.dumps(self.example(schema, rng), ensure_ascii=False)
+            return self._written(_json(constraint.value), rng)
         if constraint.kind == "choice":
             if not constraint.choices:
                 raise Unfollowable("choice cannot be empty")
@@ -84,13 +83,25 @@ class Shapes:
 
     def _leaf(self, kind: str, value: object, rng: Random) -> str:
         """The text of one part of a structural tag."""
-        if kind == "json_schema":
-            return json.dumps(self.example(value, rng), ensure_ascii=False)
-        return self.text(Constraint(kind, str(value)), rng) or ""
+        return (
+            self._written(value, rng) if kind == "json_schema" else self.text(Constraint(kind, str(value)), rng) or ""
+        )
+
+    def _written(self, schema: object, rng: Random) -> str:
+        """An example of `schema` as text; more than an empty object, where any object will do."""
+        return json.dumps(_ANY_OBJECT if _is_open(schema) else self.example(schema, rng), ensure_ascii=False)
 
     def example(self, schema: object, rng: Random) -> object:
         """A JSON value that is valid for `schema`. Raises Unfollowable where none can be made."""
         return _Walker(schema, rng, self._max_depth, self._max_items).value(schema, "", 0)
+
+
+def _is_open(schema: object) -> bool:
+    """Whether a schema says of an object no more than that it is one, as engines have JSON mode."""
+    if not isinstance(schema, Mapping) or schema.get("type") != "object":
+        return False
+    silent = {"type", "additionalProperties", "title", "description", "$schema"}
+    return silent.issuperset(schema) and schema.get("additionalProperties", True) in (True, {})
 
 
 def _json(text: str) -> object:

@@ -29,6 +29,14 @@ class ChoiceMessages:
         self._request = request
         self._cached = cached
         self._before: tuple[int, int] = (0, 0)
+        self._pauses = list(choice.pauses)
+
+    def pause(self) -> float:
+        """The seconds to wait before the next step; each pause of the script is told once."""
+        seconds = 0.0
+        while self._pauses and self._pauses[0][0] <= self.sent:
+            seconds += self._pauses.pop(0)[1]
+        return seconds
 
     def step(self, tokens: int) -> list[bytes]:
         """The messages of one step: a chunk of at most `tokens` tokens (or of the script's next piece), and after the last
@@ -59,7 +67,7 @@ class ChoiceMessages:
         total = len(self.choice.ids)
         if self.choice.ends:
             return min(total, next((end for end in self.choice.ends if end > start), total))
-        return min(total, start + tokens)
+        return min(total, start + tokens, *[at for at, _ in self._pauses[:1]])
 
     def _piece(self, start: int, end: int) -> ChoiceSlice:
         asked = self._request.sampling

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, cast
 from smg_core.settings import ConfigError, nearest, number_flag, port_of
 
 if TYPE_CHECKING:
-    from smg_simulator.engine.faults import FaultKind
+    from smg_simulator.answers.faults import FaultKind
 
 __all__ = ["faults_flags", "simulate_flags"]
 
 _MOST = 1_000_000_000_000
+_POOLED = ("embed", "classify", "score")
 
 SIMULATED_TIMING: dict[str, tuple[type, str]] = {
     "prefill_rate": (float, "prompt tokens a second, all requests together (default: at once)"),
@@ -63,6 +64,29 @@ def simulate_flags(parser: argparse.ArgumentParser) -> None:
             help=text,
         )
     parser.add_argument(
+        "--pooled",
+        choices=_POOLED,
+        default=argparse.SUPPRESS,
+        help="be a model that makes vectors, scores pairs or classifies, instead of text",
+    )
+    parser.add_argument(
+        "--labels",
+        type=_names,
+        default=argparse.SUPPRESS,
+        metavar="NAME,NAME",
+        help="classes of a model that classifies",
+    )
+    parser.add_argument(
+        "--alternatives",
+        type=_token_ids,
+        default=argparse.SUPPRESS,
+        metavar="ID,ID",
+        help="token ids that are among the likeliest at every position, so that texts can be scored by them",
+    )
+    parser.add_argument(
+        "--script", type=Path, metavar="FILE", help="replies, calls, pauses and faults: TOML, YAML or JSON"
+    )
+    parser.add_argument(
         "--fault",
         type=_fault,
         action="append",
@@ -87,7 +111,7 @@ def faults_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def _fault_kind(text: str) -> str:
-    from smg_simulator.engine.faults import KINDS
+    from smg_simulator.answers.faults import KINDS
 
     if text not in KINDS:
         raise argparse.ArgumentTypeError(
@@ -107,6 +131,20 @@ def _fault(text: str) -> tuple[str, float]:
         ) from None
 
 
+def _names(text: str) -> tuple[str, ...]:
+    names = tuple(each.strip() for each in text.split(","))
+    if not all(names) or len(set(names)) != len(names):
+        raise argparse.ArgumentTypeError(
+            f"{text[:60]!r} are no names, of which each is there once, with commas between"
+        )
+    return names
+
+
+def _token_ids(text: str) -> tuple[int, ...]:
+    number = number_flag(int, 0, _MOST)
+    return tuple(number(each) for each in text.split(","))
+
+
 def _flag_type(name: str, kind: type) -> Callable[[str], Any]:
     """The type of a flag of the engine: a text, or a number that is finite and no smaller than it can be."""
     if kind is str:
@@ -117,9 +155,12 @@ def _flag_type(name: str, kind: type) -> Callable[[str], Any]:
 def _simulate(args: argparse.Namespace) -> int:
     import asyncio
 
+    import attrs
+
+    from smg_simulator.answers.faults import Fault
+    from smg_simulator.commands.simulate_script import read_script
     from smg_simulator.engine.clockwork import Timing
     from smg_simulator.engine.engine import SimulatorConfig
-    from smg_simulator.engine.faults import Fault
     from smg_simulator.server.grpc_server import SimulatedEngine
     from smg_simulator.server.running import run_simulator
 
@@ -128,9 +169,15 @@ def _simulate(args: argparse.Namespace) -> int:
         timing = Timing(**{name: given[name] for name in SIMULATED_TIMING if name in given})
         rates = tuple((Fault(cast("FaultKind", kind)), share) for kind, share in args.fault)
         own = {name: given[name] for name in SIMULATED_ENGINE if name in given}
-        config = SimulatorConfig(timing=timing, fault_rates=rates, **own)
+        own |= {name: given[name] for name in ("pooled", "labels", "alternatives") if name in given}
+        if own.get("pooled", "embed") != "embed":
+            own["dialects"] = ("neutral",)  # vLLM's has no such calls, and a gateway would choose it
+        config = SimulatorConfig(timing=timing, fault_rates=rates, generation_model="pooled" not in own, **own)
     except ValueError as error:
         raise ConfigError(f"simulate: {error}") from None
+    if args.script is not None:
+        script = read_script(args.script)
+        config = attrs.evolve(config, replies=script.replies, rules=script.rules, repeat=script.repeat)
     if not args.listen.startswith("unix:"):
         port_of(args.listen, "--listen", "HOST:PORT or unix:///PATH")
     if args.listen_http is not None:
@@ -155,7 +202,7 @@ def _simulate(args: argparse.Namespace) -> int:
 
 
 def _faults(args: argparse.Namespace) -> int:
-    from smg_simulator.engine.faults import Fault
+    from smg_simulator.answers.faults import Fault
     from smg_simulator.server.remote import set_faults
 
     script = [Fault(cast("FaultKind", kind)) for kind in args.next]

@@ -19,12 +19,12 @@ from smg_core.events import FinishReason
 from smg_core.request import PoolKind, Sampling
 from smg_simulator.answers.chain import chained
 from smg_simulator.answers.expressions import Unfollowable
+from smg_simulator.answers.faults import Fault
 from smg_simulator.answers.prose import sentences
 from smg_simulator.answers.replies import Reply, Rule, Script, called_tool
 from smg_simulator.answers.shapes import Shapes
 from smg_simulator.engine.adapters import Adapters
 from smg_simulator.engine.clockwork import Timing
-from smg_simulator.engine.faults import Fault
 from smg_simulator.engine.media import SeenMedia, check_files, check_media, describe_media, media_spans
 from smg_simulator.engine.prefix_cache import CacheChange, PrefixCache
 from smg_simulator.engine.refusal import Refused
@@ -47,10 +47,11 @@ class SimulatorConfig:
     `model` is the served name; `model_folder` has tokenizer.json and config.json ("": the shipped one). `context_length` 0
     takes the folder's. `seed` changes every text. `sentences` are the fewest and the most of a reply; `reply_tokens`, when set,
     is the fewest tokens of an unscripted reply. `chained` makes each token of an unscripted reply a function of all tokens before
-    it (`chain`), of which one in so many ends the reply. `replies` are given first, one for each request; then `rules` are tried;
-    then free text is made. `call_tools` lets it call an offered tool that the question names. `block_size` (tokens) and `blocks`
-    size the prefix cache. `faults` hit the first requests, one each (None: no fault), `fault_rates` later ones at random. More
-    choices than `max_n`, more alternatives than `max_logprobs`, and kinds of constraint outside of `constraints` are refused.
+    it (`chain`), of which one in so many ends the reply. `replies` are given first, one for each request, and with `repeat` again
+    and again; then `rules` are tried; then free text is made. `call_tools` lets it call an offered tool that the question names.
+    `block_size` (tokens) and `blocks` size the prefix cache. `faults` hit the first requests, one each (None: no fault),
+    `fault_rates` later ones at random. More choices than `max_n`, more alternatives than `max_logprobs`, and kinds of
+    constraint outside of `constraints` are refused.
     `dialects` are those that it speaks, by name (empty: all of them). `keep_requests` bounds the records kept for tests,
     `kv_batches` those of changes of the prefix cache for subscribers.
     `ranks` is how many data-parallel ranks it says that it has, `adapters` the LoRA adapters that it begins with, each by the id
@@ -76,6 +77,7 @@ class SimulatorConfig:
     reply_tokens: int | None = None
     chained: int | None = None
     replies: tuple[Reply, ...] = ()
+    repeat: bool = False
     rules: tuple[Rule, ...] = ()
     call_tools: bool = True
     timing: Timing = attrs.field(factory=Timing)
@@ -140,7 +142,7 @@ class SimulatorConfig:
 class Choice:
     """One choice of an answer. `matched` is the stop string or token that ended it. `ends` are the token counts at the end
     of each message, where a script has `pieces`; else empty. `row_seeds` has a seed for the logprobs of each token where they
-    have their own."""
+    have their own. `pauses` are `(tokens, seconds)`: behind so many tokens it waits so long."""
 
     ids: Sequence[int]
     finish: FinishReason
@@ -148,14 +150,27 @@ class Choice:
     ends: tuple[int, ...] = ()
     logprob_seed: int = 0
     row_seeds: Sequence[int] = ()
+    pauses: tuple[tuple[int, float], ...] = ()
 
 
 @attrs.frozen
 class Plan:
-    """The whole answer of a request."""
+    """The whole answer of a request, and the fault that its script has for it."""
 
     choices: tuple[Choice, ...]
     prompt_tokens: int
+    fault: Fault | None = None
+
+
+@attrs.frozen
+class _Said:
+    """A reply before it is cut: the ids of each piece, its finish reason, and its pauses, `(tokens, seconds)`. `parted`: each
+    piece is a message of its own."""
+
+    pieces: Sequence[Sequence[int]]
+    finish: FinishReason = "stop"
+    pauses: tuple[tuple[int, float], ...] = ()
+    parted: bool = False
 
 
 @attrs.frozen
@@ -187,7 +202,7 @@ class EngineCore:
         self.vocabulary = vocabulary
         self.context_length = config.context_length or vocabulary.context_length
         self.cache = PrefixCache(config.block_size, config.blocks)
-        self.script = Script(config.replies)
+        self.script = Script(config.replies, repeat=config.repeat)
         self.adapters = Adapters(config.adapters, config.max_adapters)
         self._shapes = Shapes()
         self._pool = sentences(_POOL_SEED + config.seed)
@@ -282,14 +297,16 @@ class EngineCore:
             raise Refused(f"data_parallel_rank {request.data_parallel_rank} is out of range [0, {self.config.ranks}).")
         room = self.context_length - len(request.input_ids)
         limit = min(room, asked.max_tokens or room)
-        base_seed, scripted = self._base_seed(request), self.script.next()
-        prompt = self.vocabulary.decode(request.input_ids)
+        base_seed, prompt = self._base_seed(request), self.vocabulary.decode(request.input_ids)
+        scripted = self.script.next(prompt)
         seeds = [f"{base_seed}/{0 if asked.temperature == 0 else index}" for index in range(asked.n)]
         if self.config.chained is not None and scripted is None and request.constraint is None:
             links = tuple(self._chained(request, limit, index, self.config.chained) for index in range(asked.n))
             return Plan(links, len(request.input_ids))
-        choices = tuple(self._choice(request, prompt, scripted, limit, seed) for seed in seeds)
-        return Plan(choices, len(request.input_ids))
+        shaped = scripted is None and request.constraint is not None
+        reply = scripted or next((rule.reply for rule in self.config.rules if rule.fits(prompt)), None)
+        choices = tuple(self._choice(request, prompt, reply, limit, seed, shaped=shaped) for seed in seeds)
+        return Plan(choices, len(request.input_ids), None if shaped or reply is None else reply.fault)
 
     def _chained(self, request: EngineRequest, limit: int, index: int, length: int) -> Choice:
         """One choice of a chained reply."""
@@ -330,11 +347,13 @@ class EngineCore:
         salt, lora = request.cache_salt or "", request.lora or ""
         return self.cache.store(ids, salt, media_spans(_seen(request)), lora)
 
-    def _choice(self, request: EngineRequest, prompt: str, scripted: Reply | None, limit: int, seed: str) -> Choice:
+    def _choice(
+        self, request: EngineRequest, prompt: str, reply: Reply | None, limit: int, seed: str, *, shaped: bool
+    ) -> Choice:
         """One choice: the reply's tokens and its end token, cut at the limit and at the first stop."""
         rng, asked = Random(seed), request.sampling
-        pieces, finish = self._pieces(request, prompt, scripted, rng, limit)
-        ids = [token for piece in pieces for token in piece]
+        said = self._said(request, prompt, reply, rng, limit, shaped=shaped)
+        ids, finish = [token for piece in said.pieces for token in piece], said.finish
         self._lengthen(ids, limit if asked.ignore_eos else min(asked.min_tokens or 0, limit), rng)
         if finish == "stop" and not asked.ignore_eos:
             ids.append(self.vocabulary.eos_ids[0])
@@ -345,41 +364,43 @@ class EngineCore:
         if end is not None:
             del ids[end:]
             finish = "stop"
-        ends = _ends(pieces) if len(pieces) > 1 else ()
+        ends = _ends(said.pieces) if said.parted else ()
         if ends:
             ends = (*[each for each in ends if each < len(ids)], len(ids))
-        return Choice(ids, finish, matched, ends, rng.getrandbits(32))
+        return Choice(ids, finish, matched, ends, rng.getrandbits(32), pauses=said.pauses)
 
-    def _pieces(
-        self, request: EngineRequest, prompt: str, scripted: Reply | None, rng: Random, limit: int
-    ) -> tuple[list[Sequence[int]], FinishReason]:
-        """The reply before it is cut: the ids of each piece, and its finish reason."""
-        if scripted is None and request.constraint is not None:
+    def _said(
+        self, request: EngineRequest, prompt: str, reply: Reply | None, rng: Random, limit: int, *, shaped: bool
+    ) -> _Said:
+        """The reply before it is cut: what satisfies the request's constraint (`shaped`), `reply`, or what is made up."""
+        if shaped and request.constraint is not None:
             try:
-                shaped = self._shapes.text(request.constraint, rng)
+                text = self._shapes.text(request.constraint, rng)
             except Unfollowable as error:
                 raise Refused(str(error)) from error
-            if shaped is not None:
-                return [self.vocabulary.encode(shaped)], "stop"
+            if text is not None:
+                return _Said([self.vocabulary.encode(text)])
         thinking = prompt.endswith(_THINKING)
-        reply = scripted or self._ruled_reply(prompt, rng)
+        if reply is None and self.config.call_tools:
+            reply = called_tool(prompt, self._shapes, rng)
         if reply is None and _seen(request) and _SHAPES in prompt.casefold():
             reply = Reply(describe_media(_seen(request)))
         if reply is None and thinking:
             reply = Reply(text=self._free_text(rng), reasoning=self._free_text(rng))
         if reply is not None:
-            return [self.vocabulary.encode(piece) for piece in reply.texts(thinking=thinking)], reply.finish
+            return self._scripted(reply, thinking=thinking)
         ids: list[int] = []
         for at in range(rng.randint(*self.config.sentences)):
             ids += self._sentence(rng, first=not at)
         self._lengthen(ids, min(self.config.reply_tokens or 0, limit), rng)
-        return [ids], "stop"
+        return _Said([ids])
 
-    def _ruled_reply(self, prompt: str, rng: Random) -> Reply | None:
-        for rule in self.config.rules:
-            if rule.fits(prompt):
-                return rule.reply
-        return called_tool(prompt, self._shapes, rng) if self.config.call_tools else None
+    def _scripted(self, reply: Reply, *, thinking: bool) -> _Said:
+        pieces = [self.vocabulary.encode(piece) for piece in reply.texts(thinking=thinking)]
+        pauses = zip(
+            _ends(pieces), [seconds for _, seconds in reply.pauses], strict=False
+        )  # none behind the last piece
+        return _Said(pieces, reply.finish, tuple(pauses), parted=len(pieces) > 1 and not reply.pauses)
 
     def _free_text(self, rng: Random) -> str:
         return f"{rng.choice(self._pool)} {rng.choice(self._pool)}"
@@ -424,7 +445,9 @@ class EngineCore:
         if not found:
             return None
         end, stop = min(found)
-        return stop, bisect_left(range(len(ids)), end, key=lambda count: len(text(count)))
+        # a character whose last bytes are missing is there as one too, and it is another one
+        complete = whole[:end]
+        return stop, bisect_left(range(len(ids)), 1, key=lambda count: text(count).startswith(complete))
 
     # ------------------------------------------------------------------------------------------------------- logprobs
 

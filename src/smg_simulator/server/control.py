@@ -8,7 +8,7 @@ from typing import cast
 
 from google.protobuf.message import DecodeError
 
-from smg_simulator.engine.faults import Fault, FaultKind, Faults
+from smg_simulator.answers.faults import Fault, FaultKind, Faults
 from smg_simulator.server._pb import control_pb2 as pb
 
 __all__ = ["SERVICE", "apply_faults", "fault_plan", "faults_request", "parse_request"]

@@ -11,10 +11,10 @@ from typing import Protocol
 
 import grpc.aio
 
+from smg_simulator.answers.faults import Fault
 from smg_simulator.codecs.base import FullServerCodec
 from smg_simulator.engine.clockwork import Clockwork, Ticket
 from smg_simulator.engine.engine import EngineCore
-from smg_simulator.engine.faults import Fault
 from smg_simulator.engine.refusal import Refused
 from smg_simulator.engine.timer import Timer
 from smg_simulator.server.encode_worker import end_call

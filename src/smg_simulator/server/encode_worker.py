@@ -11,8 +11,8 @@ from typing import Protocol
 import grpc
 import grpc.aio
 
+from smg_simulator.answers.faults import Fault
 from smg_simulator.codecs.tokenspeed_encoder import ACCEPTED, DECLINED, ENCODE, REFUSED_GENERATE, encode_request
-from smg_simulator.engine.faults import Fault
 from smg_simulator.engine.refusal import Refused
 from smg_simulator.server.kv_exchange import KvExchange
 from smg_simulator.server.restarts import Restarts

@@ -25,13 +25,13 @@ import grpc.aio
 
 from smg_core.engines.base import EngineRequest
 from smg_core.engines.loads import RankLoad
+from smg_simulator.answers.faults import Fault, Faults
 from smg_simulator.answers.replies import Reply
 from smg_simulator.codecs.all_codecs import server_codecs
 from smg_simulator.codecs.base import EngineState, FullServerCodec, ServerCodec
 from smg_simulator.codecs.choice_messages import ChoiceMessages
 from smg_simulator.engine.clockwork import Clockwork, Ticket
 from smg_simulator.engine.engine import EngineCore, Plan, SimulatorConfig
-from smg_simulator.engine.faults import Fault, Faults
 from smg_simulator.engine.kv_feed import Changes, CursorLost, KvFeed
 from smg_simulator.engine.model_folder import MODEL_FOLDER, read_vocabulary, tokenizer_archive
 from smg_simulator.engine.refusal import Refused
@@ -228,6 +228,7 @@ class SimulatedEngine:
             self.clockwork.pausing.check()
             self.clockwork.check_room()
             plan = self.engine.plan(request)
+            fault = await self._scripted_fault(fault, plan.fault, context)
             request, cached = await self.exchange.admit(request, self.engine.cached_tokens(request))
         except Refused as refusal:
             self.counters["refused"] += 1
@@ -254,6 +255,17 @@ class SimulatedEngine:
                 await end_call(context, fault.code, fault.message)
         return fault
 
+    async def _scripted_fault(
+        self, drawn: Fault | None, scripted: Fault | None, context: grpc.aio.ServicerContext
+    ) -> Fault | None:
+        """The fault that a call is to meet: that of its reply, if any, else the one that was drawn."""
+        if scripted is None:
+            return drawn
+        self.counters["faults"] += drawn is None
+        if scripted.kind == "refuse":
+            await end_call(context, scripted.code, scripted.message)
+        return scripted
+
     def _check_id(self, codec: ServerCodec, request_id: str) -> None:
         if codec.unique_ids and any(run.request.id == request_id for run in self._runs):
             raise Refused(f"request {request_id} is in flight", "ALREADY_EXISTS")
@@ -276,6 +288,8 @@ class SimulatedEngine:
                 and not await self._apply_fault(codec, run, run.fault, context)
             ):
                 return
+            if pause := max(each.pause() for each in open_choices):
+                run.ticket.due = max(run.ticket.due, self.timer.monotonic()) + pause
             if run.ticket.due > self.timer.monotonic():
                 await self._sleep(run, run.ticket.due)
             while not run.aborted and self.clockwork.pausing.holds(run.wake_up):

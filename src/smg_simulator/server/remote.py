@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import grpc
 
 from smg_core.engines.connections.target import Target
-from smg_simulator.engine.faults import Fault
+from smg_simulator.answers.faults import Fault
 from smg_simulator.server._pb import control_pb2 as pb
 from smg_simulator.server.control import SERVICE, faults_request
 

@@ -9,8 +9,8 @@ from typing import Protocol
 import grpc
 import grpc.aio
 
+from smg_simulator.answers.faults import Faults
 from smg_simulator.codecs.base import ServerCodec
-from smg_simulator.engine.faults import Faults
 from smg_simulator.server.control import SERVICE, apply_faults, fault_plan, parse_request
 from smg_simulator.server.encode_worker import end_call
 

@@ -34,7 +34,7 @@ from smg_core.routing.settings import RoutingConfig
 from smg_core.testing import MemoryObserver
 from smg_core.workers.registry import Registry
 from smg_core.workers.worker import Worker, WorkerSpec
-from smg_simulator.engine.faults import Fault
+from smg_simulator.answers.faults import Fault
 from smg_simulator.testing import ScriptedEngine
 
 REQUEST = GenerationRequest(id="r", model="m", messages=HELLO, stream=True)

@@ -2,6 +2,7 @@
 
 import json
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -34,6 +35,7 @@ from smg_core.tokenizer.base import Prompt, SpecialTokens
 from smg_core.tokenizer.chat_template import ChatTemplate, InvalidTemplate
 from smg_core.tokenizer.huggingface import HuggingFaceTokenizer
 
+TEMPLATES = Path(__file__).parent / "templates"
 CONTROL = frozenset({"<|start|>", "<|end|>", "<|tool|>"})
 SPECIAL = SpecialTokens(
     bos="<|start|>", eos="<|end|>", control=CONTROL, markers=frozenset({"<think>", "</think>", "<b>"})
@@ -87,15 +89,52 @@ def test_a_tool_call_has_its_arguments_as_an_object_and_its_result_has_the_name(
     assert shown[1] == {"role": "tool", "content": "found", "tool_call_id": "c1", "name": "find"}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "seen"),
-    [("", {}), ("[1]", "[1]"), ("{broken", "{broken"), ("\ud800", "\ud800"), ("[" * 5000, "[" * 5000)],
-)
-def test_arguments_that_are_no_object_stay_text(arguments: str, seen: Any) -> None:
-    shown = dumped(
-        Message("assistant", (ToolCall("c", "f", arguments),)), source="{{ messages | tojson(ensure_ascii=true) }}"
-    )
+NO_OBJECTS = [
+    ("", {}),
+    (" \n", {}),
+    ("null", {}),
+    ("[1]", {"INVALID_JSON": "[1]"}),
+    ("7", {"INVALID_JSON": "7"}),
+    ("true", {"INVALID_JSON": "true"}),
+    ('"Paris"', {"INVALID_JSON": '"Paris"'}),
+    ('"{\\"city\\": \\"Paris\\"}"', {"city": "Paris"}),
+    ('"{\\"city"', {"INVALID_JSON": '"{\\"city"'}),
+    ('{"city": "Par', {"INVALID_JSON": '{"city": "Par'}),
+    ("\ud800", {"INVALID_JSON": "\ud800"}),
+    ("[" * 5000, {"INVALID_JSON": "[" * 5000}),
+]
+
+
+@pytest.mark.parametrize(("arguments", "seen"), NO_OBJECTS)
+def test_arguments_that_are_no_object_reach_a_template_as_one(arguments: str, seen: Any) -> None:
+    turn = Message("assistant", (ToolCall("c", "f", arguments),))
+    shown = dumped(turn, source="{{ messages | tojson(ensure_ascii=true) }}")
     assert shown[0]["tool_calls"][0]["function"]["arguments"] == seen
+    walks = "{% for c in messages[0].tool_calls %}{% for k, v in c.function.arguments.items() %}{{ k }}{% endfor %}{% endfor %}"
+    assert ChatTemplate(walks).render([turn]).text == "".join(seen)
+    joins = "{% for c in messages[0].tool_calls %}{{ '' + c.function.arguments }}{% endfor %}"
+    assert json.loads(ChatTemplate(joins).render([turn]).text) == seen
+
+
+@pytest.mark.parametrize("template", sorted(path.name for path in TEMPLATES.glob("*.jinja")))
+@pytest.mark.parametrize("arguments", ["null", "[1]", "7", '"Paris"', "", '{"city": "Par'])
+def test_every_template_renders_a_conversation_with_such_a_call(template: str, arguments: str) -> None:
+    made = ChatTemplate((TEMPLATES / template).read_text(encoding="utf-8"))
+    turns = [
+        user("Weather?"),
+        Message("assistant", (ToolCall("abcdefghi", "f", arguments),)),
+        Message("tool", (ToolResult("abcdefghi", (Text("sunny"),)),)),
+        user("So?"),
+    ]
+    right = [turns[0], Message("assistant", (ToolCall("abcdefghi", "f", '{"city": "Paris"}'),)), *turns[2:]]
+
+    def rendered(conversation: list[Message]) -> str | None:
+        try:
+            return made.render(conversation).text
+        except (InvalidRequest, TemplateFailed, UnsupportedParameter):
+            return None
+
+    assert (rendered(turns) is None) == (rendered(right) is None)
 
 
 def test_a_template_that_joins_arguments_to_text_gets_them_as_text() -> None:

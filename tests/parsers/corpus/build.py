@@ -2,7 +2,8 @@
 
 A case whose source begins with "format:" is a situation laid out by the family's writer and is made anew; every other case was
 written by hand into the JSON file and is kept as it is. The tests read the JSON files only. From the repository's root:
-``PYTHONPATH=tests/parsers python tests/parsers/corpus/build.py``.
+``PYTHONPATH=tests/parsers python tests/parsers/corpus/build.py``. With ``--check`` it writes nothing and names each file that is
+not as it would be written.
 """
 
 import json
@@ -47,13 +48,18 @@ def dump(family: str, source: str, cases: list[dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    """Write every family's file."""
+    """Write every family's file, or say which is not as it would be written."""
     total = 0
+    check = "--check" in sys.argv[1:]
     for family in sorted({*WRITERS, *(path.stem for path in HERE.glob("*.json"))}):
         path = HERE / f"{family}.json"
         cases = family_cases(family, path)
         source = WRITERS[family].source if family in WRITERS else cases[0]["source"]
-        path.write_text(dump(family, source, cases), encoding="utf-8")
+        text = dump(family, source, cases)
+        if not check:
+            path.write_text(text, encoding="utf-8")
+        elif path.read_text(encoding="utf-8") != text:
+            sys.exit(f"{path.name} lacks a situation, or has one that no writer lays out")
         total += len(cases)
     sys.stdout.write(f"{total} cases\n")
 

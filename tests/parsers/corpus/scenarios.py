@@ -334,6 +334,9 @@ def truncated_cases(form: Format, whole: str) -> Iterator[dict[str, Any]]:
     if type(form) is Format:
         cut = [Segment("text", whole[: whole.index("get_weather") + 3])]
         yield case(form, "truncated before the name ends", segments=cut) | {"truncated": True}
+        before = whole[: len(whole) - len(whole.lstrip())]
+        limited = case(form, "a limit cuts off the header", segments=cut) | {"truncated": True, "cut_off": True}
+        yield limited | {"expect": [{"text": before}] if before else []}
     if form.alone and form.value_kind == "python":
         return
     yield cut_off(form, "truncated inside the arguments", [PARIS])

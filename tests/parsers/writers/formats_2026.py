@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from .json_formats import JSON_FORMATS, THINK, THINK_LINE
-from .model import Call, Format, Piece, Segment
+from .model import Call, Format, Piece, Segment, dump
 from .xml_formats import XML_FORMATS, as_json
 
 _ROWS = {form.family: form for form in (*JSON_FORMATS, *XML_FORMATS)}
@@ -74,6 +74,35 @@ class Beam(Format):
         return joined
 
 
+@dataclass(frozen=True, slots=True)
+class Clova(Format):
+    """HyperCLOVA X SEED Think 14B: every piece is a turn; the prompt holds the first ``<|im_start|>assistant``."""
+
+    def layout(self, pieces: Sequence[Piece], *, in_reasoning: bool = False) -> list[Segment]:
+        """Turns joined by the beginning of the next one; with ``in_reasoning`` the prompt holds ``/think`` too."""
+        turns: list[list[Segment]] = []
+        for number, piece in enumerate(pieces):
+            last = number == len(pieces) - 1
+            if piece.kind == "reasoning":
+                turns.append(
+                    _message("" if in_reasoning and not number else "/think\n", "reasoning", piece.body, "<|im_end|>\n")
+                )
+            elif piece.kind == "text":
+                turns.append(_message("\n", "text", piece.body, "<|im_end|><|endofturn|>" if last else "<|im_end|>\n"))
+            else:
+                end = "<|im_end|><|stop|>" if last else "<|im_end|>\n"
+                written = f" -> tool/function_call\n{self.block(piece.calls, 0)}"
+                turns.append([Segment("calls", written, piece.calls), Segment("mark", end)])
+        joined = turns[0]
+        for turn in turns[1:]:
+            joined = [*joined, Segment("mark", "<|im_start|>assistant"), *turn]
+        return joined
+
+
+def _listed(made: Sequence[Call], _: int) -> str:
+    return dump([{"name": call.name, "arguments": call.arguments} for call in made])
+
+
 def _pairs(between: str, line: str) -> Callable[[Sequence[Call], int], str]:
     def one(call: Call) -> str:
         values = "".join(
@@ -120,6 +149,13 @@ FORMATS_2026 = [
         think=("<|channel|>analysis<|message|>", "<|end|>"),
         value_end="</rfl:parameter>",
         value_kind="schema",
+    ),
+    Clova(
+        "hyperclovax_think_14b",
+        "naver-hyperclovax/HyperCLOVAX-SEED-Think-14B model card",
+        _listed,
+        opener=" -> tool/function_call\n",
+        think=("/think\n", "<|im_end|>"),
     ),
     Format(
         "laguna",

@@ -55,6 +55,16 @@ def test_an_example_is_valid_for_its_schema(schema: dict, seed: int) -> None:
     jsonschema_rs.validate(schema, json.loads(text))
 
 
+@pytest.mark.parametrize(
+    "schema", [{"type": "object"}, {"type": "object", "additionalProperties": True, "title": "any"}]
+)
+def test_json_mode_is_more_than_an_empty_object_where_any_object_will_do(schema: dict) -> None:
+    for kind, value in (("json_schema", json.dumps(schema)), ("json_object", "")):
+        made = json.loads(SHAPES.text(Constraint(kind, value), Random(1)) or "")
+        assert made
+        assert isinstance(made, dict)
+
+
 @given(st.recursive(
     st.sampled_from([{"type": "string"}, {"type": "integer", "minimum": 3}, {"type": "boolean"}, {"enum": ["a", 1, None]}]),
     lambda inner: st.builds(lambda items: {"type": "array", "items": items, "minItems": 1}, inner)

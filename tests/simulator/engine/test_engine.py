@@ -134,6 +134,16 @@ def test_any_piece_of_the_text_stops_it_where_it_is_first_complete(at: int, leng
     assert len(cut.ids) == (len(ids) if expected is None else expected)
 
 
+@pytest.mark.parametrize("stop", ["🦉", "né🦉", "ß"])
+def test_a_stop_string_ends_at_the_last_byte_of_its_last_character(stop: str) -> None:
+    model = engine(rules=(Rule((), Reply("a né🦉 ß b")),))
+
+    choice = model.plan(ask(stop=(stop,))).choices[0]
+
+    assert stop in WORDS.decode(choice.ids)
+    assert stop not in WORDS.decode(choice.ids[:-1])
+
+
 def test_a_stop_string_after_the_limit_does_not_count() -> None:
     model = engine(rules=(Rule((), Reply("one two three four")),))
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smg_core.cli import main
-from smg_simulator.engine.faults import KINDS, Fault, Faults
+from smg_simulator.answers.faults import KINDS, Fault, Faults
 from smg_simulator.server._pb import control_pb2 as pb
 from smg_simulator.server.control import SERVICE, apply_faults, fault_plan, faults_request
 from smg_simulator.server.grpc_server import SimulatedEngine

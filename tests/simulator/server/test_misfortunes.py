@@ -15,9 +15,9 @@ from tests.simulator.peer import Answer, peer
 
 from smg_core.errors import EngineFailed, EngineGarbled
 from smg_core.testing import FakeClock
+from smg_simulator.answers.faults import Fault
 from smg_simulator.engine.clockwork import Timing
 from smg_simulator.engine.engine import SimulatorConfig
-from smg_simulator.engine.faults import Fault
 from smg_simulator.engine.prefix_cache import BlocksCleared
 from smg_simulator.server.grpc_server import SimulatedEngine
 

@@ -49,9 +49,9 @@ class Conversations(StoredHandlers):
 
     def __init__(self, services: Services) -> None:
         super().__init__(services)
-        self.create = json_handler(services, "req-", openai_error, self._create)
-        self.update = json_handler(services, "req-", openai_error, self._update)
-        self.add = json_handler(services, "req-", openai_error, self._add)
+        self.create = json_handler(services, "req_", openai_error, self._create)
+        self.update = json_handler(services, "req_", openai_error, self._update)
+        self.add = json_handler(services, "req_", openai_error, self._add)
 
     async def _found(self, exchange: Exchange) -> StoredConversation:
         return await self._of(exchange.caller, exchange.path_values["id"])

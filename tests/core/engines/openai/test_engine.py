@@ -43,9 +43,9 @@ from smg_core.events import (
     Usage,
 )
 from smg_core.request import FunctionTool, GenerationRequest, Message, Sampling, Text, ToolChoice, ToolKey
+from smg_simulator.answers.faults import Fault
 from smg_simulator.answers.replies import Reply
 from smg_simulator.engine.engine import SimulatorConfig
-from smg_simulator.engine.faults import Fault
 from smg_simulator.server.grpc_server import SimulatedEngine
 from smg_simulator.testing import tool_call
 

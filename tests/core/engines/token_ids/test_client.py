@@ -19,8 +19,8 @@ from smg_core.engines.token_ids.client import EngineClient, Reader
 from smg_core.errors import EngineFailed, EngineGarbled, SmgError, UnsupportedParameter, WorkerGone
 from smg_core.request import Sampling
 from smg_core.tokens import TokenIds
+from smg_simulator.answers.faults import Fault
 from smg_simulator.engine.engine import SimulatorConfig
-from smg_simulator.engine.faults import Fault
 from smg_simulator.server.grpc_server import SimulatedEngine
 
 pytestmark = pytest.mark.anyio

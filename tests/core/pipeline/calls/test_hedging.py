@@ -27,9 +27,9 @@ from smg_core.routing.settings import RoutingConfig
 from smg_core.testing import FakeClock
 from smg_core.tokenizer.base import EncodeReport
 from smg_core.tokens import TokenIds
+from smg_simulator.answers.faults import Fault
 from smg_simulator.engine.clockwork import Timing
 from smg_simulator.engine.engine import SimulatorConfig
-from smg_simulator.engine.faults import Fault
 from smg_simulator.testing import ScriptedEngine
 
 pytestmark = pytest.mark.anyio

@@ -69,7 +69,8 @@ def accepts(constraint: Constraint | None, output: str) -> bool:
 
 def opened(name: str) -> str:
     """A prompt that has opened the reasoning of the family."""
-    return TURN + marks(name)[0][0]
+    row = family(name)
+    return TURN + (row.thinking.opens if row.headed else marks(name)[0])[0]
 
 
 def closed(name: str) -> str:
@@ -78,8 +79,10 @@ def closed(name: str) -> str:
     return f"{TURN}{begin}\n\n{end}\n\n"
 
 
-# The 14B model of HyperCLOVA X opens its answer with a header, which no format can be told together with.
-OPENED = [name for name in THINKING if marks(name) and name != "hyperclovax_think_14b"]
+OPENED = [name for name in THINKING if marks(name)]
+# Where an answer begins with a header of its message, the header is a part of the format.
+UNHEADED = [name for name in OPENED if not family(name).headed]
+HEADED = sorted(set(OPENED) - set(UNHEADED))
 
 
 # ------------------------------------------------------------------------------------------------------------ reasoning
@@ -104,7 +107,7 @@ def test_a_model_that_opens_its_reasoning_itself_may_do_so_before_the_format(nam
     assert not accepts(constraint, "Ada")
 
 
-@pytest.mark.parametrize("name", OPENED)
+@pytest.mark.parametrize("name", UNHEADED)
 def test_without_reasoning_the_format_is_the_whole_constraint(name: str) -> None:
     assert held(name, closed(name)) == PLAIN
     assert held(name, reasoning=OFF) == PLAIN
@@ -132,7 +135,7 @@ def test_an_engine_that_waits_for_the_end_of_reasoning_is_sent_the_format_as_it_
     assert not fitted(name, opened(name), waiting, response_format=TextFormat()).request.after_reasoning
 
 
-@pytest.mark.parametrize("name", OPENED)
+@pytest.mark.parametrize("name", UNHEADED)
 def test_an_engine_that_may_wait_is_sent_what_is_right_if_it_does_and_if_it_does_not(name: str) -> None:
     facts = attrs.evolve(ABLE, holds_from="unknown")
     for prompt, began in ((opened(name), True), (TURN, False)):
@@ -152,7 +155,7 @@ def test_a_header_of_the_answer_is_written_into_the_constraint_unless_the_engine
         assert held("harmony", "<|start|>assistant", waiting, tools=(LOOSE,)) == PLAIN
 
 
-@pytest.mark.parametrize("name", OPENED)
+@pytest.mark.parametrize("name", UNHEADED)
 def test_what_follows_reasoning_that_the_gateway_closes_is_held_to_the_format_at_once(name: str) -> None:
     asked = {"origin": ORIGINS["messages"], "reasoning": ReasoningSettings(enabled=True, budget_tokens=5)}
     for prompt in (opened(name), TURN):
@@ -166,6 +169,22 @@ def test_what_follows_reasoning_that_the_gateway_closes_is_held_to_the_format_at
         assert forced is not None
         assert accepts(forced.constraint, written(name, PARIS))
         assert not accepts(forced.constraint, THOUGHT + marks(name)[0][1] + written(name, PARIS))
+
+
+@pytest.mark.parametrize("name", HEADED)
+def test_an_answer_behind_reasoning_that_is_over_is_held_to_its_header_and_the_format(name: str) -> None:
+    answer = outputs(name, text(ADA), opened=False)
+    for constraint in (held(name, closed(name)), held(name, reasoning=OFF), held(name, served={"thinks": False})):
+        assert accepts(constraint, answer)
+        assert not accepts(constraint, ADA)
+    assert held(name, TURN, attrs.evolve(ABLE, holds_from="unknown")) == PLAIN  # it waits for the header of the answer
+    asked = {"origin": ORIGINS["messages"], "reasoning": ReasoningSettings(enabled=True, budget_tokens=5)}
+    for prompt in (opened(name), TURN):
+        budget = fitted(name, prompt, **asked).budget
+        assert budget is not None
+        assert budget.marker == marks(name)[0][1]
+        assert accepts(budget.constraint, answer)
+        assert not accepts(budget.constraint, THOUGHT + answer)
 
 
 # ---------------------------------------------------------------------------------------------------------------- tools
@@ -187,9 +206,9 @@ def test_a_model_that_may_call_tools_answers_in_the_format_or_calls(name: str, t
 def test_behind_reasoning_that_the_prompt_has_opened_the_model_answers_or_calls(name: str) -> None:
     constraint = held(name, opened(name), tools=(LOOSE,))
 
-    thought = THOUGHT + marks(name)[0][1] + "\n"
-    assert accepts(constraint, thought + ADA)
-    assert accepts(constraint, thought + written(name, PARIS))
+    thought = THOUGHT + marks(name)[0][1]
+    assert accepts(constraint, f"{thought}\n{ADA}")
+    assert accepts(constraint, thought + "\n" * (name in UNHEADED) + written(name, PARIS))
     assert not accepts(constraint, written(name, PARIS))
 
 

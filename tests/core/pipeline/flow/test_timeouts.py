@@ -23,7 +23,7 @@ from smg_core.pipeline.calls.streaming import Streaming
 from smg_core.pipeline.flow.driver import Driver, Run
 from smg_core.pipeline.flow.steps import Flow, Stream, Wait, ask
 from smg_core.pipeline.flow.timeouts import Timeouts
-from smg_simulator.engine.faults import Fault
+from smg_simulator.answers.faults import Fault
 from smg_simulator.testing import ScriptedEngine
 
 pytestmark = pytest.mark.anyio

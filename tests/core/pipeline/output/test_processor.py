@@ -137,7 +137,7 @@ class Quiet:
     def feed(self, text: str, /) -> Sequence[Piece]:
         return [Text(text)]
 
-    def finish(self) -> Sequence[Piece]:
+    def finish(self, *, cut_off: bool = False) -> Sequence[Piece]:
         return []
 
 
@@ -437,6 +437,20 @@ def test_a_call_that_is_cut_off_is_closed_as_invalid_and_its_choice_says_so(fini
 
     assert not end.valid
     assert finished.cut
+
+
+@pytest.mark.parametrize(("finish", "shown"), [("length", ""), ("abort", ""), ("stop", '<tool_call>\n{"name": "ad')])
+def test_a_header_of_a_call_that_a_bound_cuts_off_is_no_text(finish: FinishReason, shown: str) -> None:
+    outputs = [EngineOutput(ids=ids_of('So: <tool_call>\n{"name": "ad')), EngineOutput(finish=finish)]
+    events = run(plan(parser=hermes), outputs)
+
+    assert "".join(event.text for event in events if isinstance(event, TextDelta)) == "So: " + shown
+
+
+def test_a_header_of_a_call_that_a_stop_string_cuts_off_is_no_text() -> None:
+    events = run(plan(parser=hermes, stop=("add",)), [EngineOutput(ids=ids_of('So: <tool_call>\n{"name": "add", '))])
+
+    assert "".join(event.text for event in events if isinstance(event, TextDelta)) == "So: "
 
 
 def test_a_whole_call_is_valid_and_nothing_is_cut() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from smg_simulator.engine.faults import Fault, Faults
+from smg_simulator.answers.faults import Fault, Faults
 
 
 def test_scripted_faults_come_in_turn_and_then_none() -> None:
