@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from smg_simulator.engine.refusal import Refused
 
-__all__ = ["HttpAnswers", "OptionalNumbers", "PlainNumbers", "decoded_body"]
+__all__ = ["HttpAnswers", "OptionalNumbers", "PlainNumbers", "read_json_body"]
 
 B = TypeVar("B")
 
@@ -55,7 +55,7 @@ class HttpAnswers:
         return json.dumps({"error": {"message": message, "type": self.fault, "code": 500}}).encode()
 
 
-def decoded_body(decoder: msgspec.json.Decoder[B], message: bytes) -> B:
+def read_json_body(decoder: msgspec.json.Decoder[B], message: bytes) -> B:
     """The body of a request. Raises Refused for one that cannot be read."""
     try:
         return decoder.decode(message)

@@ -17,7 +17,7 @@ from smg_core.engines.constraint import Constraint
 from smg_core.request import Sampling
 from smg_core.tokens import TokenIds
 from smg_simulator.codecs.base import ChoiceEnd, ChoiceSlice, given_fields
-from smg_simulator.codecs.http_bodies import HttpAnswers, OptionalNumbers, decoded_body
+from smg_simulator.codecs.http_bodies import HttpAnswers, OptionalNumbers, read_json_body
 from smg_simulator.engine.refusal import Refused
 
 __all__ = ["LlamaCppServerCodec"]
@@ -63,7 +63,7 @@ class LlamaCppServerCodec(HttpAnswers):
         self.streams = True
 
     def request(self, message: bytes, encode: Callable[[str], Sequence[int]]) -> EngineRequest:
-        got = decoded_body(_BODIES, message)
+        got = read_json_body(_BODIES, message)
         if got.repeat_last_n < 0:
             raise Refused("Field 'repeat_last_n': Value must not be negative")
         if not got.return_tokens:

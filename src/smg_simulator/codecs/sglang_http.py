@@ -17,7 +17,7 @@ from smg_core.engines.constraint import Constraint
 from smg_core.request import Sampling
 from smg_core.tokens import TokenIds
 from smg_simulator.codecs.base import ChoiceEnd, ChoiceSlice, EngineState, given_fields, set_fields, stop_fields
-from smg_simulator.codecs.http_bodies import HttpAnswers, PlainNumbers, decoded_body
+from smg_simulator.codecs.http_bodies import HttpAnswers, PlainNumbers, read_json_body
 from smg_simulator.engine.refusal import Refused
 
 __all__ = ["SglangHttpServerCodec", "aborted_id", "server_info"]
@@ -69,7 +69,7 @@ class SglangHttpServerCodec(HttpAnswers):
         self._rows: list[EngineLogprob] = []
 
     def request(self, message: bytes, encode: Callable[[str], Sequence[int]]) -> EngineRequest:
-        got = decoded_body(_BODIES, message)
+        got = read_json_body(_BODIES, message)
         if not got.stream:
             raise Refused("only streams are answered here")
         return EngineRequest(

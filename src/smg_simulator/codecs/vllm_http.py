@@ -17,7 +17,7 @@ from smg_core.engines.constraint import Constraint
 from smg_core.request import Sampling
 from smg_core.tokens import TokenIds
 from smg_simulator.codecs.base import PENALTIES, ChoiceEnd, ChoiceSlice, given_fields, set_fields, stop_fields
-from smg_simulator.codecs.http_bodies import HttpAnswers, OptionalNumbers, PlainNumbers, decoded_body
+from smg_simulator.codecs.http_bodies import HttpAnswers, OptionalNumbers, PlainNumbers, read_json_body
 from smg_simulator.engine.adapters import Adapters
 from smg_simulator.engine.engine import SimulatedModel
 from smg_simulator.engine.refusal import Refused
@@ -70,7 +70,7 @@ class VllmHttpServerCodec(HttpAnswers):
         self._by_id = False
 
     def request(self, message: bytes, encode: Callable[[str], Sequence[int]]) -> EngineRequest:
-        got = decoded_body(_BODIES, message)
+        got = read_json_body(_BODIES, message)
         if got.n > 1 and got.temperature == 0:
             raise Refused(f"n must be 1 when using greedy sampling, got {got.n}.")
         if not got.stream or not got.return_token_ids:
@@ -167,7 +167,7 @@ class VllmTokensServerCodec(VllmHttpServerCodec):
     service = "vllm-tokens-http"
 
     def request(self, message: bytes, encode: Callable[[str], Sequence[int]]) -> EngineRequest:
-        got = decoded_body(_TOKENS_BODIES, message)
+        got = read_json_body(_TOKENS_BODIES, message)
         asked = got.sampling_params
         if asked.stop and not asked.detokenize:
             raise Refused("stop strings are only supported when detokenize is True")
