@@ -7,6 +7,8 @@ import httpx
 import msgspec
 import pytest
 from tests.gateway.conftest import in_process
+from tests.matrix.every_api import cell_of, outcome, rows_of
+from tools.matrix import page
 
 from smg_core import Config
 from smg_core.apis import ALL
@@ -20,9 +22,11 @@ from smg_core.origin import Origin
 from smg_core.request import GenerationRequest, Message, Sampling, Text
 from smg_core.serving.api import Api
 from smg_core.serving.inference import Inference
-from smg_core.serving.spec import ApiContext, ApiName, ApiSpec, table_of
+from smg_core.serving.spec import ApiContext, ApiName, ApiSpec, table_of, trials_of
+from smg_core.serving.trials import ApiTrials
 from smg_core.wire.base import Incoming, Locate
 from smg_core.wire.operation import Operation, OperationResponse
+from smg_simulator.conform.probes import BROKEN, probes
 
 
 class Toy(msgspec.Struct):
@@ -87,7 +91,8 @@ def routes(context: ApiContext) -> list[Route[Endpoint]]:
     return [Route("POST", "/v1/toy", Endpoint(Inference(context.services, API), "toy", reads_json=True, about=ABOUT))]
 
 
-TOY = ApiSpec((ApiName("toy", "toying"),), {"toy": "The toy"}, routes, (EnvelopeRule("/v1/toy", error),))
+TRIALS = ApiTrials("toy", "/v1/toy", lambda model: (("text", "text", {"say": "Hello"}),))
+TOY = ApiSpec((ApiName("toy", "toying"),), {"toy": "The toy"}, routes, (EnvelopeRule("/v1/toy", error),), TRIALS)
 MAY, MAY_NOT = "a-secret-of-those-who-may-do-it", "a-secret-of-those-who-may-not-do"
 KEYS = AuthConfig(
     keys=(f"{MAY} tenant=t role=toys", f"{MAY_NOT} tenant=t role=chats"), roles=("toys=toy", "chats=chat")
@@ -116,3 +121,15 @@ async def test_one_row_gives_an_api_its_answers_permission_envelope_description_
         described = (await house.http.get("/openapi.json")).json()["paths"]["/v1/toy"]["post"]
         assert described["operationId"] == "say"
     assert table_of((*ALL, TOY)).operations["toy"] == "toying"
+
+
+async def test_its_row_is_one_of_the_matrix_and_of_what_conform_sends() -> None:
+    async with in_process(apis=(*ALL, TOY)) as house:
+        cells = {
+            "\t".join(cell_of(probe, "vLLM")): await outcome(house.http, probe, "vLLM")
+            for _, probe in rows_of((*ALL, TOY), "sim")
+        }
+
+    assert "| toy | yes |" in page(cells)
+    assert page(cells).count("| yes |") == len(trials_of(ALL)) + 1
+    assert [probe.name for probe in probes(TRIALS, "sim")] == ["text", "text", BROKEN]

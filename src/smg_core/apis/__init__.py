@@ -9,9 +9,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from smg_core.apis.rows import ALL, PERMISSIONS
+    from smg_core.apis.rows import ALL, PERMISSIONS, TRIALS
 
-__all__ = ["ALL", "PERMISSIONS"]
+__all__ = ["ALL", "PERMISSIONS", "TRIALS"]
 
 
 def __getattr__(name: str) -> object:

@@ -17,9 +17,9 @@ from smg_core.apis.status import routes as status
 from smg_core.apis.tokenize import routes as tokenize
 from smg_core.apis.transcriptions import routes as transcriptions
 from smg_core.batches import routes as batches
-from smg_core.serving.spec import ApiSpec, table_of
+from smg_core.serving.spec import ApiSpec, table_of, trials_of
 
-__all__ = ["ALL", "PERMISSIONS"]
+__all__ = ["ALL", "PERMISSIONS", "TRIALS"]
 
 ALL: tuple[ApiSpec, ...] = tuple(
     room.SPEC
@@ -43,3 +43,6 @@ ALL: tuple[ApiSpec, ...] = tuple(
 
 PERMISSIONS = table_of(ALL).permissions
 """Every permission, and what it permits."""
+
+TRIALS = trials_of(ALL)
+"""What the APIs that have trials are tried with, by the name of each."""

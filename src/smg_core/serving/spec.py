@@ -14,9 +14,10 @@ from smg_core.http.envelopes import EnvelopeRule, Envelopes
 from smg_core.http.routes import Route
 from smg_core.serving.api_table import ApiTable
 from smg_core.serving.services import Services
+from smg_core.serving.trials import ApiTrials
 from smg_core.wire.base import ErrorEncoder
 
-__all__ = ["ApiContext", "ApiName", "ApiSpec", "BatchTarget", "again", "table_of"]
+__all__ = ["ApiContext", "ApiName", "ApiSpec", "BatchTarget", "again", "table_of", "trials_of"]
 
 
 @attrs.frozen
@@ -50,12 +51,14 @@ class ApiName:
 @attrs.frozen
 class ApiSpec:
     """A public API. `permissions` are those that its routes need, and what each permits; `envelopes` say which paths have errors
-    in its words; `routes` makes its routes, with their descriptions, over one gateway."""
+    in its words; `routes` makes its routes, with their descriptions, over one gateway; `trials` are the requests that it is tried
+    with, on other servers and on every engine."""
 
     names: tuple[ApiName, ...]
     permissions: Mapping[str, str]
     routes: Callable[[ApiContext], Sequence[Route[Endpoint]]]
     envelopes: tuple[EnvelopeRule, ...] = ()
+    trials: ApiTrials | None = None
 
 
 def table_of(specs: Iterable[ApiSpec]) -> ApiTable:
@@ -70,6 +73,11 @@ def table_of(specs: Iterable[ApiSpec]) -> ApiTable:
         envelopes=Envelopes(rule for spec in found for rule in spec.envelopes),
         operations={name.name: name.operation for name in names if name.operation != "chat"},
     )
+
+
+def trials_of(specs: Iterable[ApiSpec]) -> dict[str, ApiTrials]:
+    """The trials of the APIs that have some, by the name of each."""
+    return {spec.trials.api: spec.trials for spec in specs if spec.trials is not None}
 
 
 def again(endpoint: Endpoint, ending: str = "v1") -> Endpoint:

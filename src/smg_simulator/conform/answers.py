@@ -13,6 +13,7 @@ import msgspec
 
 from smg_core.errors import EngineGarbled
 from smg_core.json_types import Json
+from smg_core.serving.trials import PERSON
 from smg_core.sse import ServerSentEvent, SseReader
 from smg_simulator.conform.chat_stream import ChatGrammar
 from smg_simulator.conform.completions_stream import CompletionsGrammar
@@ -20,7 +21,7 @@ from smg_simulator.conform.contents import READERS, AnswerContents, is_json_obje
 from smg_simulator.conform.gemini_stream import GeminiGrammar, gemini_line_faults
 from smg_simulator.conform.interactions_stream import InteractionStreamGrammar
 from smg_simulator.conform.messages_stream import MessagesGrammar
-from smg_simulator.conform.probes import PERSON, Probe
+from smg_simulator.conform.probes import Probe
 from smg_simulator.conform.responses_stream import ResponsesStreamGrammar
 from smg_simulator.conform.shapes import shape_faults
 
@@ -52,7 +53,7 @@ GRAMMARS: Mapping[str, Callable[[], _StreamGrammar]] = {
     "generate_content": GeminiGrammar,
     "interactions": InteractionStreamGrammar,
 }
-"""Each API with what checks a stream of it."""
+"""Each API with what checks a stream of it. One that is not here is looked at for a status and a body alone."""
 
 
 def is_refusal(answer: HttpAnswer) -> bool:
@@ -66,6 +67,8 @@ def answer_faults(probe: Probe, answer: HttpAnswer) -> list[str]:
         return _refusal_faults(probe, answer)
     if answer.status != 200:
         return [f"the status is {answer.status}"]
+    if probe.api not in GRAMMARS:
+        return [] if answer.body else ["the body is empty"]
     expected = "text/event-stream" if probe.streamed else "application/json"
     found = [] if answer.media_type == expected else [f"the content-type is {answer.media_type} and not {expected}"]
     if probe.streamed:
@@ -107,6 +110,8 @@ def _decoded(body: bytes) -> tuple[Json, list[str]]:
 def _refusal_faults(probe: Probe, answer: HttpAnswer) -> list[str]:
     if not is_refusal(answer):
         return [f"the status is {answer.status} and not one of 4xx"]
+    if probe.api not in GRAMMARS:
+        return []
     whole, faults = _decoded(answer.body)
     return faults or shape_faults(f"{probe.api} error", whole)
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import httpx
 
+from smg_core.apis import TRIALS
 from smg_simulator.conform.answers import HttpAnswer, answer_faults, is_refusal
 from smg_simulator.conform.probes import APIS, BROKEN, Probe, probes
 from smg_simulator.conform.report import ConformReport, Finding
@@ -15,7 +16,6 @@ from smg_simulator.conform.report import ConformReport, Finding
 __all__ = ["look_at"]
 
 _NOT_SERVED = frozenset({404, 405, 501})
-_VERSION = {"anthropic-version": "2023-06-01"}
 
 
 def look_at(url: str, model: str, *, apis: Sequence[str] = (), key: str = "", timeout: float) -> ConformReport:
@@ -34,12 +34,12 @@ def look_at(url: str, model: str, *, apis: Sequence[str] = (), key: str = "", ti
 
 
 def _has(client: httpx.Client, api: str, model: str) -> bool:
-    broken = next(probe for probe in probes(api, model) if probe.name == BROKEN)
+    broken = next(probe for probe in probes(TRIALS[api], model) if probe.name == BROKEN)
     return _ask(client, broken).status not in _NOT_SERVED
 
 
 def _findings(client: httpx.Client, api: str, model: str) -> Iterator[Finding]:
-    for probe in probes(api, model):
+    for probe in probes(TRIALS[api], model):
         try:
             answer = _ask(client, probe)
         except httpx.HTTPError as error:
@@ -53,7 +53,7 @@ def _findings(client: httpx.Client, api: str, model: str) -> Iterator[Finding]:
 
 
 def _ask(client: httpx.Client, probe: Probe) -> HttpAnswer:
-    answer = client.post(probe.path, content=probe.body, headers=_VERSION if probe.api == "messages" else None)
+    answer = client.post(probe.path, content=probe.body, headers=dict(probe.headers))
     return HttpAnswer(
         answer.status_code, answer.headers.get("content-type", "").partition(";")[0].strip(), answer.content
     )

@@ -20,6 +20,7 @@ import pytest
 from tests.gateway.conftest import over_http
 from tests.shared import PATIENCE
 
+from smg_core.apis import TRIALS
 from smg_core.cli import main
 from smg_core.sse import SseReader
 from smg_simulator.answers.replies import Reply, Rule
@@ -58,10 +59,10 @@ def recorded() -> Mapping[Probe, HttpAnswer]:
 
     async def record() -> dict[Probe, HttpAnswer]:
         async with over_http(CONFIG) as house:
-            return {probe: await ask(house.http, probe) for api in APIS for probe in probes(api, "sim")}
+            return {probe: await ask(house.http, probe) for api in APIS for probe in probes(TRIALS[api], "sim")}
 
     async def ask(http: Any, probe: Probe) -> HttpAnswer:
-        answer = await http.post(probe.path, content=probe.body)
+        answer = await http.post(probe.path, content=probe.body, headers=dict(probe.headers))
         return HttpAnswer(answer.status_code, answer.headers["content-type"].partition(";")[0], answer.content)
 
     return asyncio.run(record())
@@ -77,7 +78,7 @@ def of(recorded: Mapping[Probe, HttpAnswer], api: str, name: str, streamed: bool
 
 def has(api: str, *names: str) -> list[str]:
     """Those of the probes' names that the API has."""
-    known = {probe.name for probe in probes(api, "sim")}
+    known = {probe.name for probe in probes(TRIALS[api], "sim")}
     return [name for name in names if name in known]
 
 
@@ -381,7 +382,7 @@ async def test_our_own_gateway_has_no_breach() -> None:
 
     assert (report.breaches, list(report.absent)) == (0, [])
     assert {finding.outcome for finding in report.findings} == {"ok"}
-    assert len(report.findings) == sum(1 for api in APIS for _ in probes(api, "sim"))
+    assert len(report.findings) == sum(1 for api in APIS for _ in probes(TRIALS[api], "sim"))
 
 
 def test_a_breach_is_told_and_the_exit_status_is_one(

@@ -3,6 +3,7 @@
 from smg_core.apis.chat.answer_types import ChatCompletion, ChatCompletionChunk
 from smg_core.apis.chat.decode import ChatRequest, decode_chat
 from smg_core.apis.chat.encode import ChatStreamEncoder, ChatWholeEncoder
+from smg_core.apis.chat.trials import TRIALS
 from smg_core.apis.chat.types import ChatBody
 from smg_core.http.endpoint import Endpoint
 from smg_core.http.envelopes import EnvelopeRule
@@ -91,4 +92,6 @@ def chat_routes(context: ApiContext) -> tuple[Route[Endpoint], ...]:
     return (Route("POST", path, Endpoint(handler, "chat", reads_json=True, about=CHAT_OPERATION)),)
 
 
-SPEC = ApiSpec((ApiName("chat"),), {"chat": "Chat Completions"}, chat_routes, (EnvelopeRule("/v1/chat", openai_error),))
+SPEC = ApiSpec(
+    (ApiName("chat"),), {"chat": "Chat Completions"}, chat_routes, (EnvelopeRule("/v1/chat", openai_error),), TRIALS
+)

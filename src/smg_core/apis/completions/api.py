@@ -9,6 +9,7 @@ from smg_core.apis.completions.encode import (
     CompletionWholeEncoder,
     merge_choices,
 )
+from smg_core.apis.completions.trials import TRIALS
 from smg_core.apis.completions.types import CompletionBody
 from smg_core.http.endpoint import Endpoint
 from smg_core.http.envelopes import EnvelopeRule
@@ -68,4 +69,5 @@ SPEC = ApiSpec(
     {"completions": "Completions"},
     completion_routes,
     (EnvelopeRule("/v1/completions", openai_error),),
+    TRIALS,
 )

@@ -12,6 +12,7 @@ from smg_core.apis.gemini.answer_types import GeminiModel, GeminiModels, Generat
 from smg_core.apis.gemini.api import GENERATE_CONTENT, STREAM_GENERATE_CONTENT
 from smg_core.apis.gemini.decode import decode_count
 from smg_core.apis.gemini.models import gemini_model_body, gemini_models_body
+from smg_core.apis.gemini.trials import TRIALS
 from smg_core.apis.gemini.types import CountContentBody, GenerateBody
 from smg_core.apis.google.answer_types import GeminiError
 from smg_core.http.endpoint import Endpoint, Handler
@@ -190,4 +191,5 @@ SPEC = ApiSpec(
         ),
         EnvelopeRule("/v1/models", gemini_error, _METHODS),
     ),
+    TRIALS,
 )

@@ -18,6 +18,7 @@ from smg_core.apis.interactions.memory import InteractionMemory
 from smg_core.apis.interactions.object import shown_interaction
 from smg_core.apis.interactions.records import INTERACTION_PREFIX, interaction_of
 from smg_core.apis.interactions.resume import interaction_event
+from smg_core.apis.interactions.trials import TRIALS
 from smg_core.apis.interactions.types import InteractionBody
 from smg_core.background.api import BackgroundApi
 from smg_core.background.service import Background
@@ -161,4 +162,5 @@ SPEC = ApiSpec(
     {"interactions": "Interactions"},
     _routes,
     (EnvelopeRule("/v1/interactions", gemini_error),),
+    TRIALS,
 )

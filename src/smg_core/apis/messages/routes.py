@@ -3,6 +3,7 @@
 from smg_core.apis.messages.answer_types import MessageAnswer, TokenCountAnswer
 from smg_core.apis.messages.api import MESSAGES
 from smg_core.apis.messages.count_tokens import token_count
+from smg_core.apis.messages.trials import TRIALS
 from smg_core.apis.messages.types import CountBody, MessagesBody
 from smg_core.http.endpoint import Endpoint
 from smg_core.http.envelopes import EnvelopeRule
@@ -55,4 +56,5 @@ SPEC = ApiSpec(
     {"messages": "Messages, and the count of their tokens"},
     message_routes,
     (EnvelopeRule("/v1/messages", anthropic_error),),
+    TRIALS,
 )

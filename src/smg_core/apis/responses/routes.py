@@ -10,6 +10,7 @@ from smg_core.apis.responses.input_tokens import input_tokens
 from smg_core.apis.responses.memory import ResponseMemory
 from smg_core.apis.responses.socket import ResponsesSocket
 from smg_core.apis.responses.stored import StoredResponses
+from smg_core.apis.responses.trials import TRIALS
 from smg_core.apis.responses.wire.decode import ResponsesRequest
 from smg_core.apis.responses.wire.types import ResponsesBody
 from smg_core.background.api import BackgroundApi
@@ -129,4 +130,5 @@ SPEC = ApiSpec(
     {"responses": "Responses: all routes, the WebSocket too"},
     response_routes,
     (EnvelopeRule("/v1/responses", openai_error),),
+    TRIALS,
 )
