@@ -109,8 +109,7 @@ IMPURE |= {"grpc", "httpcore", "httpcore2", "httpx", "httpx2", "uvicorn", "uvloo
 PURE_PARTS = frozenset({"urllib.parse", "http.HTTPStatus"})
 ALLOWED_IMPURE: dict[str, frozenset[str]] = {
     "clock": frozenset({"os", "secrets", "time"}),
-    "wasm.shapes": frozenset({"wasmtime"}),  # the names of its types
-    "wasm.plans": frozenset({"wasmtime"}),
+    "wasm.plans": frozenset({"wasmtime"}),  # the names of its types
     # arithmetic on bytes that are handed in, with nothing imported
     "smg_multimodal.pixels.kernel": frozenset({"wasmtime"}),
     "smg_parsers.__main__": frozenset({"os"}),  # the command line: its output's reader may have left

@@ -1,19 +1,18 @@
 """What a component is used for: its world, and whether it has what it should and wants what it may.
 
-Above: `running`. Below: `joining`, `worlds`, `shapes`, the types of the package wasmtime.
+Above: `running`. Below: `joining`, `worlds`, the types of the package wasmtime.
 """
 
 from collections.abc import Sequence
 from typing import Any
 
-from wasmtime import Engine
+from wasmtime import Engine, component
 from wasmtime.component import ComponentInstanceType, FuncType
 
 from smg_core.wasm.joining import Outline
-from smg_core.wasm.shapes import wit_of
 from smg_core.wasm.worlds import CLOCK, HOST, OURS, RANDOM, Function, World, interface_hook, world_of
 
-__all__ = ["ComponentPlan", "Unusable"]
+__all__ = ["ComponentPlan", "Unusable", "wit_of"]
 
 
 class Unusable(Exception):
@@ -68,3 +67,27 @@ class ComponentPlan:
                 raise Unusable(f"has {interface} without its function {function.name}")
             if wit_of(type_) != function.wit:
                 raise Unusable(f"has {function.name} of another type: {wit_of(type_)[:300]}")
+
+
+def wit_of(function: Any) -> str:
+    """The type of a function of a component, as `worlds.Function.wit` writes it."""
+    result = function.result
+    parameters = ", ".join(_type(each) for _, each in function.params)
+    return f"({parameters}) -> {'()' if result is None else _type(result)}"
+
+
+def _type(found: Any) -> str:
+    if isinstance(found, component.ListType):
+        return f"list<{_type(found.element)}>"
+    if isinstance(found, component.OptionType):
+        return f"option<{_type(found.payload)}>"
+    if isinstance(found, component.RecordType):
+        return "record{" + ", ".join(f"{name}: {_type(each)}" for name, each in found.fields) + "}"
+    if isinstance(found, component.EnumType):
+        return "enum{" + ", ".join(found.names) + "}"
+    if isinstance(found, component.VariantType):
+        return "variant{" + ", ".join(n if t is None else f"{n}({_type(t)})" for n, t in found.cases) + "}"
+    if isinstance(found, component.ResultType):
+        sides = (found.ok, found.err)
+        return f"result<{', '.join('_' if each is None else _type(each) for each in sides)}>"
+    return type(found).__name__.lower()

@@ -5,13 +5,15 @@ Above: apis.ALL. Below: the handlers.
 
 from functools import partial
 
+from msgspec.structs import replace
+
 from smg_core.apis.responses.api import background_responses, compaction_api, responses_api
-from smg_core.apis.responses.input_tokens import input_tokens
+from smg_core.apis.responses.flow import prompted_as, shortened
 from smg_core.apis.responses.memory import ResponseMemory
 from smg_core.apis.responses.socket import ResponsesSocket
 from smg_core.apis.responses.stored import StoredResponses
 from smg_core.apis.responses.trials import TRIALS
-from smg_core.apis.responses.wire.decode import ResponsesRequest
+from smg_core.apis.responses.wire.decode import ResponsesRequest, decode_responses
 from smg_core.apis.responses.wire.types import ResponsesBody
 from smg_core.background.api import BackgroundApi
 from smg_core.background.service import Background
@@ -19,10 +21,15 @@ from smg_core.http.endpoint import Endpoint, Handler
 from smg_core.http.envelopes import EnvelopeRule
 from smg_core.http.routes import WEBSOCKET, Route
 from smg_core.json_types import JsonObject
+from smg_core.pipeline.prompt.tool_places import naming_places_of
 from smg_core.serving.inference import Inference
+from smg_core.serving.json_handler import decoded_body, json_handler
+from smg_core.serving.prompt_count import prompt_count
 from smg_core.serving.services import Services
 from smg_core.serving.spec import ApiContext, ApiName, ApiSpec, BatchTarget
+from smg_core.wire.base import Incoming, Locate
 from smg_core.wire.errors import openai_error, responses_error
+from smg_core.wire.json_text import encode_body
 from smg_core.wire.operation import EVENT_STREAM, Operation, OperationResponse
 
 __all__ = ["SPEC"]
@@ -97,6 +104,22 @@ def _stored_routes(
     return tuple(
         Route(method, pattern, Endpoint(handler, "responses", about=about)) for method, pattern, handler, about in rows
     )
+
+
+def input_tokens(services: Services, memory: ResponseMemory) -> Handler:
+    """The handler of `POST /v1/responses/input_tokens`: the tokens that the prompt would have; `memory` has what it continues."""
+
+    async def count(incoming: Incoming, located: list[Locate]) -> bytes:
+        decoded = await decoded_body(services, incoming, decode_responses)
+        located.append(decoded.locate)
+        unkept = replace(decoded.generation, history=replace(decoded.history, store=False))
+        decoded = await memory.recall(replace(decoded, generation=unkept))
+        may_shorten = decoded.generation.truncation == "auto"
+        with naming_places_of(decoded.generation):
+            counted = await prompt_count(services, prompted_as(decoded), shortened if may_shorten else None)
+        return encode_body({"object": "response.input_tokens", "input_tokens": counted.tokens})
+
+    return json_handler(services, "resp_", responses_error, count)
 
 
 def response_routes(context: ApiContext) -> tuple[Route[Endpoint], ...]:
