@@ -223,6 +223,7 @@ class ChatReader:
     stream."""
 
     family = ""  # the engine has read its own output
+    strict: frozenset[str] | None = None  # and says not what it holds calls to
 
     def __init__(self, plan: ChatPlan, first_call: int = 0) -> None:
         self.done = False
