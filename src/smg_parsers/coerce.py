@@ -60,7 +60,7 @@ def unquoted(text: str) -> str:
     written = text.strip()
     if written[:1] != '"' or not is_json(written):
         return text
-    return str(json.loads(written))
+    return str(json.loads(written, strict=False))  # its line breaks may be raw
 
 
 def property_names(schema: Schema) -> frozenset[str] | None:

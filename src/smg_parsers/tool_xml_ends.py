@@ -43,8 +43,13 @@ _MISSPELLING: Final = 16
 _CLOSING_TAGS: Final = 4
 _NAME_GOES_ON: Final = re.compile(r"[^\W\d]|[.-]")
 """A number behind a name is a misspelling (`</city1>`); letters make it another name."""
-_RELATIVE: Final = re.compile(rf"\s{{0,{LOOKAHEAD}}}([\w.-]{{1,{LOOKAHEAD}}})<[^<>/]{{1,{LOOKAHEAD}}}>(?=\s*<)")
+_RELATIVE: Final = re.compile(
+    rf"\s{{0,{LOOKAHEAD}}}([\w.-]{{1,{LOOKAHEAD}}})<[^<>/]{{1,{LOOKAHEAD}}}>(?=\s{{0,{LOOKAHEAD}}}<)"
+)
 """A name and a separator, as a family writes them whose other tags are the same."""
+_RELATIVE_BEGUN: Final = re.compile(
+    rf"\s{{0,{LOOKAHEAD}}}([\w.-]{{1,{LOOKAHEAD}}}(<([^<>/]{{1,{LOOKAHEAD}}}(>\s{{0,{LOOKAHEAD}}})?)?)?)?"
+)
 _ANOTHER_NAME: Final = re.compile(r"[^\W\d]{2}")
 """`</parameter>` is no misspelt `</param>`, but `</parameters>` is a misspelt `</parameter>`."""
 _WORD: Final = re.compile(rf"\w{{1,{LOOKAHEAD}}}")
@@ -192,6 +197,8 @@ class Bounds:
         """Whether the tag of a call whose `begin` ends at `at` has a name, and a parameter or the call's end behind it."""
         reached, name, attributes = read_tag(self.call, buf, at, final)
         relative = _RELATIVE.match(buf, at) if not name and not self.call.ends else None
+        if not (name or self.call.ends or relative or final) and _RELATIVE_BEGUN.fullmatch(buf, at):
+            return LATER, at
         # The value's own end tag is no separator: it ends a value in which the tag stands alone.
         if relative is not None and not buf.startswith(end, relative.end(1)):
             reached, name = relative.end(), relative[1]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smg_parsers.coerce import coerce, coerce_json, partial, property_schema, types_of
+from smg_parsers.coerce import coerce, coerce_json, partial, property_schema, types_of, unquoted
 from smg_parsers.partial_json import JsonScanner
 
 DEFS = {"$defs": {"Place": {"type": "object"}, "Loop": {"$ref": "#/$defs/Loop"}, "Count": {"type": "integer"}}}
@@ -211,3 +211,7 @@ def test_json_in_brackets_that_is_cut_off_is_the_beginning_of_it_beside_a_text_t
 def test_what_is_cut_off_in_brackets_is_the_beginning_of_a_text_where_no_list_and_no_object_may_stand(cut: str) -> None:
     for schema in ({"type": "integer"}, {"type": ["string", "integer"]}, {"type": "string"}):
         assert json.loads(partial(cut, schema, {}) + '"') == cut
+
+
+def test_a_string_that_is_written_as_json_with_raw_line_breaks_is_one() -> None:
+    assert unquoted('"one\ntwo\t\\u00e9"') == "one\ntwo\té"

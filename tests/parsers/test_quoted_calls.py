@@ -122,6 +122,8 @@ def test_a_call_whose_value_quotes_any_other_familys_call_comes_out_whole(family
         arguments = {"path": "a.md", "content": f"Example:\n{quotes(other)['call']}\nend."}
         text = written(form, Call("write_file", arguments))
         assert found(family, text) == [("write_file", arguments, False)], text
+        if form.opener in arguments["content"]:  # their tags are alike
+            assert read(family, text, list(text)) == read(family, text, [text]), text
 
 
 @pytest.mark.parametrize("family", [family for family, form in WRITERS.items() if form.parallel])
