@@ -23,9 +23,7 @@ from smg_core import Config, Gateway
 from smg_core.config import LimitsConfig
 from smg_core.gateway.simulated import SimulatedGateway
 from smg_core.server.http_server import HttpServer
-from smg_core.simulator.clockwork import Timing
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.faults import Fault
+from smg_simulator import Fault, SimulatorConfig, Timing
 
 CHAT = "/v1/chat/completions"
 LOOK = 0.0005

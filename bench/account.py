@@ -26,7 +26,8 @@ import metrics
 
 from smg_core.clock import SystemClock
 from smg_core.hooks import AttemptEnded, Observer, Observers, RequestFinished, SilentObserver, fan_out
-from smg_core.http.exchange import AsgiMessage, Exchange, Scope
+from smg_core.http.exchange import Exchange
+from smg_core.http.scope import AsgiMessage, Scope
 from smg_core.observability.failures import FailureLog
 from smg_core.observability.line_writer import LineWriter
 from smg_core.observability.logs import AccessLog

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from attacked import CHAT, Answer, Served, Stage, chat, hold, post
 from attacks_wire import Scene
 
-from smg_core.simulator.faults import Fault
-from smg_core.testing import ScriptedEngine, in_thread
+from smg_simulator import Fault
+from smg_simulator.testing import ScriptedEngine, in_thread
 
 __all__ = ["ENGINES"]
 

@@ -38,9 +38,9 @@ CHAT = "chat"
 PORTS = 32
 """Of one run: an engine, the gateways, and the engines of the pairs."""
 ENGINE = """import asyncio
-from smg_core.simulator.clockwork import Timing
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.running import run_simulator
+from smg_simulator import Timing
+from smg_simulator import SimulatorConfig
+from smg_simulator import run_simulator
 config = SimulatorConfig(model="mock", timing=Timing(decode_rate={rate}), kv_connector="{connector}", kv_role="{role}")
 asyncio.run(run_simulator(config, "127.0.0.1:{port}", listen_http={http!r}))
 """

@@ -16,9 +16,7 @@ import httpx
 
 from smg_core import Config, Gateway
 from smg_core.config import LimitsConfig
-from smg_core.simulator.clockwork import Timing
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.running import run_simulator
+from smg_simulator import SimulatorConfig, Timing, run_simulator
 
 
 def engine(rate: float, size: int, told: Connection) -> None:

@@ -25,13 +25,13 @@ from typing import Any
 import attrs
 
 from smg_core.routing import policy
-from smg_core.simulator.fleet.engine import FleetEngine
-from smg_core.simulator.fleet.figures import Figures, figures
-from smg_core.simulator.fleet.generated import Load, generated
-from smg_core.simulator.fleet.goals import LOAD_KINDS, Cell, Trial, cells, tried, verdict
-from smg_core.simulator.fleet.pools import FleetSettings
-from smg_core.simulator.fleet.replay import MakeChooser, replay
-from smg_core.simulator.fleet.view import Chooser, PolicyChooser
+from smg_simulator.fleet.engine import FleetEngine
+from smg_simulator.fleet.figures import Figures, figures
+from smg_simulator.fleet.generated import Load, generated
+from smg_simulator.fleet.goals import LOAD_KINDS, Cell, Trial, cells, tried, verdict
+from smg_simulator.fleet.pools import FleetSettings
+from smg_simulator.fleet.replay import MakeChooser, replay
+from smg_simulator.fleet.view import Chooser, PolicyChooser
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "fleet.jsonl"

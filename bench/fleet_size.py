@@ -76,7 +76,7 @@ def choice_ms(workers: int, name: str) -> float:
 
 async def watch_share(workers: int, seconds: float, loads_interval_s: float) -> float:
     """The share of a core that watching so many idle workers takes: health checks, and loads asked at an interval."""
-    command = [sys.executable, "-m", "smg_core.simulator", "--port", "0"]
+    command = [sys.executable, "-m", "smg_simulator", "--port", "0"]
     engine = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert engine.stdout is not None
@@ -104,7 +104,7 @@ async def watch_share(workers: int, seconds: float, loads_interval_s: float) -> 
 async def request_ms(workers: int, seconds: float) -> float:
     """CPU time of one whole request of Chat Completions through the gateway's app, with so many workers of one engine in another
     process: the median of runs of 20 requests. Nothing is asked of engines meanwhile."""
-    command = [sys.executable, "-m", "smg_core.simulator", "--port", "0"]
+    command = [sys.executable, "-m", "smg_simulator", "--port", "0"]
     engine = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert engine.stdout is not None

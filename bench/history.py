@@ -13,10 +13,10 @@ import tempfile
 import time
 
 from smg_core.clock import SystemClock
-from smg_core.history.base import PutResponse, StoredResponse
 from smg_core.history.guard import GuardedStore
 from smg_core.history.opening import open_history
 from smg_core.history.settings import HistoryConfig
+from smg_core.history.store.base import PutResponse, StoredResponse
 
 TURNS, LOADS = 50, 200
 

@@ -26,10 +26,10 @@ import msgspec
 
 from smg_core.engines.base import EngineRequest
 from smg_core.request import Sampling
-from smg_core.simulator.engine import EngineCore, SimulatorConfig
-from smg_core.simulator.model_folder import MODEL_FOLDER, read_vocabulary
 from smg_core.sse import SseReader
 from smg_core.tokens import TokenIds
+from smg_simulator.engine.engine import EngineCore, SimulatorConfig
+from smg_simulator.engine.model_folder import MODEL_FOLDER, read_vocabulary
 
 LENGTH = 1000
 """One token in so many would end an answer; the requests ignore that, so that all have the same length."""

@@ -25,10 +25,9 @@ from mcp import Client
 
 from smg_core import Config, Gateway
 from smg_core.config import McpConfig
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.server import SimulatedEngine
-from smg_core.testing import Reply, in_thread, tool_call
 from smg_mcp import McpTools
+from smg_simulator import Reply, SimulatedEngine, SimulatorConfig
+from smg_simulator.testing import in_thread, tool_call
 
 SERVER = """
 import sys

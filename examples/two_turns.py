@@ -23,9 +23,9 @@ from smg_core.pipeline.flow.flow import Terms, generate
 from smg_core.pipeline.flow.steps import Finish, Flow, ask
 from smg_core.request import GenerationRequest, Message, Text, ToolCall, ToolResult
 from smg_core.serving.timeouts import TimeoutRules
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.testing import Reply, tool_call
 from smg_core.wire.base import Incoming
+from smg_simulator import Reply, SimulatorConfig
+from smg_simulator.testing import tool_call
 
 Tools = Mapping[str, Callable[..., str]]
 

@@ -16,8 +16,8 @@ from pathlib import Path
 from PIL import Image, ImageDraw
 
 from smg_multimodal import ModelFiles, Preparer, for_vllm
-from smg_multimodal.fetch import Fetcher, MediaLoader, Source
-from smg_multimodal.prepare import Detail
+from smg_multimodal.fetching.fetch import Fetcher, MediaLoader, Source
+from smg_multimodal.preparing.prepare import Detail
 
 CONFIG = {"model_type": "qwen2_5_vl", "image_token_id": 151655, "video_token_id": 151656}
 PREPROCESSOR = {"min_pixels": 3136, "max_pixels": 1003520, "patch_size": 14, "merge_size": 2, "temporal_patch_size": 2}

@@ -27,7 +27,14 @@ STORES = {"sqlalchemy", "alembic", "redis", "aiosqlite", "asyncpg", "oracledb"}
 """Loaded when the settings name such a store."""
 # Most modules that a package may load beside what the interpreter loads itself. The parsers look for those that others
 # have installed (importlib.metadata), which is most of theirs.
-MOST_MODULES = {"smg_core": 60, "smg_parsers": 170, "smg_mcp": 60, "smg_multimodal": 60, "smg_egress": 60}
+MOST_MODULES = {
+    "smg_core": 60,
+    "smg_parsers": 170,
+    "smg_mcp": 60,
+    "smg_multimodal": 60,
+    "smg_egress": 60,
+    "smg_simulator": 60,
+}
 
 ROOMS_WITHOUT_ENGINES = [
     "smg_core.config.config",
@@ -112,8 +119,8 @@ import importlib, pkgutil, sys
 import mcp  # the package of the extra `mcp` loads fcntl itself, except on systems that have none
 for name in ("fcntl", "resource", "uvloop"):
     sys.modules[name] = None
-import smg_core, smg_egress, smg_mcp, smg_multimodal, smg_parsers
-for package in (smg_core, smg_egress, smg_mcp, smg_multimodal, smg_parsers):
+import smg_core, smg_egress, smg_mcp, smg_multimodal, smg_parsers, smg_simulator
+for package in (smg_core, smg_egress, smg_mcp, smg_multimodal, smg_parsers, smg_simulator):
     for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
         if not module.name.endswith(("__main__", "pytest_plugin")):
             importlib.import_module(module.name)

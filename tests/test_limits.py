@@ -3,7 +3,7 @@
 What bounds a cache, a queue, a buffer, a walk or a wait is a field of a section, with unit, default, bounds and effect. A new
 constant of any package fails here until it is one, or until its row says what kind of number it is. The libraries below the core
 (`smg_parsers`, `smg_multimodal`, `smg_mcp`) have no settings of their own: what a gateway can set of them are arguments and
-records, which the core fills in from its sections.
+records, which the core fills in from its sections. `smg_simulator`, for tests and demonstrations, limits no gateway.
 """
 
 import ast
@@ -43,7 +43,6 @@ BACKSTOP = "far above what files that are in use have; the settings of the secti
 
 # Rooms whose numbers are no limits of a gateway.
 ROOMS = {
-    "simulator": "an engine without a model, for tests and demonstrations; SimulatorConfig has what can be set of it",
     "testing": "what tests are given; every number is an argument",
 }
 
@@ -59,7 +58,7 @@ CONSTANTS: dict[str, str] = {
     "config.check._LONGEST_NAME": "three bytes for a character: a folder of 255 bytes holds its name",
     "batches.served_elsewhere._MOST": "more processes than share a store; of one that is not read, no batch is left to it",
     **dict.fromkeys(
-        ("history.postgres._OLDEST", "history.redis_server._OLDEST"), "the first version that has what is used"
+        ("history.sql.postgres._OLDEST", "history.redis.server._OLDEST"), "the first version that has what is used"
     ),
     "sealing.cache_salts._BYTES": FORMAT,
     **dict.fromkeys(("middleware.checks._MESSAGE", "middleware.asgi_messages._SHOWN"), SHOWN),
@@ -230,10 +229,7 @@ CONSTANTS: dict[str, str] = {
     "routing.standing._LOOKS": "how often in routing.balance_s the workers' loads are looked at for their mean",
     "cards.LONGEST_VALUE": SHOWN,
     "cli.WRONG_USAGE": TOLD,
-    "conform.probes._TOKENS": "part of the fixed requests that a server is looked at with",
-    "conform.shapes._LONGEST": SHOWN,
     "config.config.MISTYPED": "how alike two names are of which one is taken for the other misspelt",
-    "commands.demo.LATER_PORT": TOLD,
     "pipeline.calls.document_reading._PLACED_HERE": PACE,
     "errors._FRAMES": SHOWN,
     "engines.grpc.h2.connection._DEFAULT_WINDOW": FORMAT,
@@ -329,23 +325,23 @@ CONSTANTS: dict[str, str] = {
     "engines.codecs.vllm.media._INLINE": FORMAT,
     "engines.codecs.vllm.media._PIXEL_VALUES": FORMAT,
     "engines.codecs.vllm.media._TENSORS": FORMAT,
-    "history.base.LEASE_KEPT_S": PACE,
+    "history.store.base.LEASE_KEPT_S": PACE,
     "history.guard._LARGE": PACE,
-    "history.memory_room.ENTRY_BYTES": COST,
-    "history.redis._HOLDING": PACE,
-    "history.redis._PAGE": PACE,
-    "history.redis._TRIES": PACE,
+    "history.memory.room.ENTRY_BYTES": COST,
+    "history.redis.store._HOLDING": PACE,
+    "history.redis.store._PAGE": PACE,
+    "history.redis.store._TRIES": PACE,
     "history.rules.LONGEST_NAME": FORMAT,
     "wire.item_ids.LONGEST_ID": FORMAT,
     "wire.named_elsewhere._DEEPEST": "twice the levels at which any API has a name of a thing in a tool",
     "history.sealing._KEY": FORMAT,
     "history.sealing._LONGEST_NAME": FORMAT,
     "history.sealing._NONCE": FORMAT,
-    "history.sql._EXPORTED": PACE,
-    "history.sql._HOLDING": PACE,
-    "history.sql_engines._TRIES": "how often the write-ahead log is asked for; a database without it works all the same",
-    "history.sql_migrate._LOCK": SIGN,
-    "history.sql_tables.LONGEST_NAME": FORMAT,
+    "history.sql.store._EXPORTED": PACE,
+    "history.sql.store._HOLDING": PACE,
+    "history.sql.engines._TRIES": "how often the write-ahead log is asked for; a database without it works all the same",
+    "history.sql.migrate._LOCK": SIGN,
+    "history.sql.tables.LONGEST_NAME": FORMAT,
     "observability.failures.LONGEST_DETAIL": SHOWN,
     **dict.fromkeys((f"outside_words.filtering.{name}" for name in ("LONGEST", "MOST_DIGITS", "MOST_NUMBERS")), SHOWN),
     "outside_words.filtering._LONGEST_BETWEEN": SHOWN,
@@ -477,8 +473,13 @@ CONSTANTS: dict[str, str] = {
     "workers.candidate.MOST_RANK": FORMAT,
     "workers.worker_file.MOST_ADAPTER_ID": FORMAT,
     "workers.registry.NAMED": SHOWN,
-    "apis.responses.socket._LEFT": FORMAT,
-    "apis.responses.socket._TOO_LARGE": FORMAT,
+    "serving.socket_session._LEFT": FORMAT,
+    "limits.counters.NEVER": SIGN,
+    "limits.rules.MICRO": FORMAT,
+    "limits.rules._MOST": "far above what one means with a limit: what is beyond it is a slip",
+    "limits.prices._DEAREST": TYPED,
+    "limits.prices_file._MOST_BYTES": "far above any table of prices",
+    "serving.socket_session._TOO_LARGE": FORMAT,
     "http.websocket.SWITCHED": FORMAT,
     "server.socket_frames._PIECE": PACE,
     **dict.fromkeys(
@@ -506,7 +507,7 @@ CONSTANTS: dict[str, str] = {
     "http.forwarded.ELEMENT": COST,
     "commands.admin.HTTP_ERRORS": FORMAT,
     **dict.fromkeys((f"commands.admin.{name}" for name in ("_LAST_DATE", "_MOST", "_YEAR_S")), TYPED),
-    **dict.fromkeys(("commands.simulate_fleet._MOST", "commands.simulate._MOST", "top.command.MOST_ROWS"), TYPED),
+    "top.command.MOST_ROWS": TYPED,
     "top.command.LONGEST_INTERVAL": ASKED,
     "top.command.WIDTH": SHOWN,
     "admin.key_types._CENTURY": "longer than any overlap, so that a number that is none is refused",
@@ -595,7 +596,7 @@ DEFAULTS: dict[str, str] = {
     "engines.openai.engine.__init__.connect_timeout": SET,
     **{
         f"history.{store}.{method}.limit": ASKED
-        for store in ("base", "guard", "memory", "redis", "sql")
+        for store in ("store.base", "guard", "memory.store", "redis.store", "sql.store")
         for method in ("abandoned", "events", "items", "records", "sweep")
     },
     "observability.metrics.recording.__init__.batch": SET,
@@ -620,12 +621,12 @@ LIBRARY_CONSTANTS: dict[str, str] = {
         smg_parsers.lenient_json: _LATER _NO
         smg_parsers.model_ids: SAME_VERSION EARLIER_VERSION NO_MINOR_VERSION
         smg_parsers.tool_xml_ends: YES LATER NO
-        smg_multimodal.decode: _ANY
-        smg_multimodal.egress: _LEAST_BARE
-        smg_multimodal.kernel_text: LOOPS
+        smg_multimodal.decoding.decode: _ANY
+        smg_multimodal.fetching.egress: _LEAST_BARE
+        smg_multimodal.pixels.kernel_text: LOOPS
     """,
     READING: """
-        smg_mcp.config_text: _DEEPEST _MOST_NODES
+        smg_mcp.config.text: _DEEPEST _MOST_NODES
         smg_parsers.base: LOOKAHEAD NAME_LIMIT
         smg_parsers.citations: TAIL_LIMIT
         smg_parsers.literals: GROUP_LIMIT TOKEN_LIMIT
@@ -653,90 +654,90 @@ LIBRARY_CONSTANTS: dict[str, str] = {
     """,
     FORMAT: """
         smg_parsers.patterns: _LAST
-        smg_mcp.naming: LONGEST_TOOL_NAME
-        smg_mcp.wire: _FAULT_CODE
-        smg_multimodal.containers: _TAG
-        smg_multimodal.fast_png: _LAST_FILTER
-        smg_multimodal.filters: PRECISION_BITS
-        smg_multimodal.audio: _UNKNOWN_LENGTH
-        smg_multimodal.formats: _UNTIMED
-        smg_multimodal.kernel: _PAGE
-        smg_multimodal.pdf: _HEAD
-        smg_multimodal.passes: _LOW_BITS
-        smg_multimodal.resample: BILINEAR BICUBIC LANCZOS
+        smg_mcp.catalogue.naming: LONGEST_TOOL_NAME
+        smg_mcp.transport.wire: _FAULT_CODE
+        smg_multimodal.decoding.containers: _TAG
+        smg_multimodal.decoding.fast_png: _LAST_FILTER
+        smg_multimodal.pixels.filters: PRECISION_BITS
+        smg_multimodal.recordings.audio: _UNKNOWN_LENGTH
+        smg_multimodal.decoding.formats: _UNTIMED
+        smg_multimodal.pixels.kernel: _PAGE
+        smg_multimodal.decoding.pdf: _HEAD
+        smg_multimodal.pixels.passes: _LOW_BITS
+        smg_multimodal.pixels.resample: BILINEAR BICUBIC LANCZOS
     """,
     PACE: """
         smg_egress.escapes: _ESCAPED_AT_ONCE
-        smg_mcp.origin: _HELD_BYTES
+        smg_mcp.transport.origin: _HELD_BYTES
         smg_mcp.request_tools: _MADE_HERE
-        smg_mcp.search: FOUND MOST_FOUND _QUERY_WORDS
-        smg_mcp.session: _MOST_SHOWN
-        smg_mcp.stdio: _ELSEWHERE
-        smg_multimodal.documents: _HASHED_HERE
-        smg_mcp.wire: _ELSEWHERE
-        smg_multimodal.audio: _BLOCK _COPIED_AT_ONCE
-        smg_multimodal.granite: _BLOCK
-        smg_multimodal.content: _HASH_DIRECTLY _COMPARE_DIRECTLY _BLOCK
-        smg_multimodal.decode: _ROWS _USUAL_SCANS
-        smg_multimodal.egress: _BLOCK _LOOKED_AT
-        smg_multimodal.fast_png: _BAND _PIECE
-        smg_multimodal.fetch: _DECODED_AT_ONCE _DECODED_HERE _STEPS_HERE _WALKED_HERE
-        smg_multimodal.layouts: _FEWEST _FLOAT_BAND
-        smg_multimodal.packaging: _ROUNDED
-        smg_multimodal.passes: _SOURCE_BAND _MIDDLE_BAND _OUTPUT_BAND
-        smg_multimodal.resample: _BAND
-        smg_multimodal.transforms: _BLOCK
-        smg_multimodal.worker_process: _BAND
+        smg_mcp.catalogue.search: FOUND MOST_FOUND _QUERY_WORDS
+        smg_mcp.sessions.session: _MOST_SHOWN
+        smg_mcp.transport.stdio: _ELSEWHERE
+        smg_multimodal.processes.documents: _HASHED_HERE
+        smg_mcp.transport.wire: _ELSEWHERE
+        smg_multimodal.recordings.audio: _BLOCK _COPIED_AT_ONCE
+        smg_multimodal.families.granite: _BLOCK
+        smg_multimodal.preparing.content: _HASH_DIRECTLY _COMPARE_DIRECTLY _BLOCK
+        smg_multimodal.decoding.decode: _ROWS _USUAL_SCANS
+        smg_multimodal.fetching.egress: _BLOCK _LOOKED_AT
+        smg_multimodal.decoding.fast_png: _BAND _PIECE
+        smg_multimodal.fetching.fetch: _DECODED_AT_ONCE _DECODED_HERE _STEPS_HERE _WALKED_HERE
+        smg_multimodal.pixels.layouts: _FEWEST _FLOAT_BAND
+        smg_multimodal.preparing.packaging: _ROUNDED
+        smg_multimodal.pixels.passes: _SOURCE_BAND _MIDDLE_BAND _OUTPUT_BAND
+        smg_multimodal.pixels.resample: _BAND
+        smg_multimodal.pixels.transforms: _BLOCK
+        smg_multimodal.processes.worker_process: _BAND
     """,
     COST: """
-        smg_mcp.naming: _MARK
-        smg_mcp.search: _LENGTH _NAME_WEIGHT _SATURATION
+        smg_mcp.catalogue.naming: _MARK
+        smg_mcp.catalogue.search: _LENGTH _NAME_WEIGHT _SATURATION
         smg_parsers.model_ids: PATTERNS_KEPT
-        smg_multimodal.audio: _WEIGHTS
-        smg_multimodal.clips: _BESIDE _PIXEL_BYTES
-        smg_multimodal.content: _SAMPLES _SAMPLE_BYTES
-        smg_multimodal.costs: _BESIDE _IN_BETWEEN _SHORT_SECONDS _HANDED_FRAMES _MEASURED _HANDED_OVER
-        smg_multimodal.costs: _RECORDED _LEAST_RECORDED _SPECTRA
-        smg_multimodal.decode: _FRAMES_HELD
-        smg_multimodal.formats: _BLOCKS_A_STEP _BYTE_SECONDS _INFLATED _PIECE_SECONDS
-        smg_multimodal.kernel: TABLES SOURCE MIDDLE OUTPUT LINES REGION MEMORY SLACK _MOST_KEPT
-        smg_multimodal.sounds: _BESIDE _COPIES _WAVE_COPIES _SECOND_SECONDS _SHORT_SECONDS
-        smg_multimodal.frames: _BESIDE
-        smg_multimodal.video: _BESIDE
-        smg_multimodal.worker_process: FRAMES_AHEAD _BASE
-        smg_multimodal.workers: _MEMORY_SLACK
+        smg_multimodal.recordings.audio: _WEIGHTS
+        smg_multimodal.decoding.clips: _BESIDE _PIXEL_BYTES
+        smg_multimodal.preparing.content: _SAMPLES _SAMPLE_BYTES
+        smg_multimodal.decoding.costs: _BESIDE _IN_BETWEEN _SHORT_SECONDS _HANDED_FRAMES _MEASURED _HANDED_OVER
+        smg_multimodal.decoding.costs: _RECORDED _LEAST_RECORDED _SPECTRA
+        smg_multimodal.decoding.decode: _FRAMES_HELD
+        smg_multimodal.decoding.formats: _BLOCKS_A_STEP _BYTE_SECONDS _INFLATED _PIECE_SECONDS
+        smg_multimodal.pixels.kernel: TABLES SOURCE MIDDLE OUTPUT LINES REGION MEMORY SLACK _MOST_KEPT
+        smg_multimodal.decoding.sounds: _BESIDE _COPIES _WAVE_COPIES _SECOND_SECONDS _SHORT_SECONDS
+        smg_multimodal.clips.frames: _BESIDE
+        smg_multimodal.clips.video: _BESIDE
+        smg_multimodal.processes.worker_process: FRAMES_AHEAD _BASE
+        smg_multimodal.processes.workers: _MEMORY_SLACK
     """,
     MODEL: """
-        smg_multimodal.cohere: _FAR
-        smg_multimodal.deepseek: _PER_CELL
-        smg_multimodal.filmed: _USUAL_FRAMES
-        smg_multimodal.idefics: _LONGEST
-        smg_multimodal.inkling: _MOMENTS
-        smg_multimodal.kimi_vl: _MOST_ALONG_A_SIDE
-        smg_multimodal.ovis: _COVERED
-        smg_multimodal.phi: _CUBIC _PHI4_LINES
-        smg_multimodal.prompts_of_clips: MOST_IN_WORDS
-        smg_multimodal.qwen: _MAX_ASPECT
-        smg_multimodal.sampling: _LONGEST_SECONDS _MOST_FRAMES
-        smg_multimodal.step3: _LONGEST _THIN
-        smg_multimodal.step37: _THIN _TOKEN
-        smg_multimodal.usm: _MULTIPLE
-        smg_multimodal.video: _REFERENCE_SHARE _LEAST_OVER
+        smg_multimodal.tiles.cohere: _FAR
+        smg_multimodal.tiles.deepseek: _PER_CELL
+        smg_multimodal.families.filmed: _USUAL_FRAMES
+        smg_multimodal.tiles.idefics: _LONGEST
+        smg_multimodal.patches.inkling: _MOMENTS
+        smg_multimodal.patches.kimi_vl: _MOST_ALONG_A_SIDE
+        smg_multimodal.tiles.ovis: _COVERED
+        smg_multimodal.tiles.phi: _CUBIC _PHI4_LINES
+        smg_multimodal.prompts.clip_prompts: MOST_IN_WORDS
+        smg_multimodal.patches.qwen: _MAX_ASPECT
+        smg_multimodal.clips.sampling: _LONGEST_SECONDS _MOST_FRAMES
+        smg_multimodal.tiles.step3: _LONGEST _THIN
+        smg_multimodal.tiles.step37: _THIN _TOKEN
+        smg_multimodal.families.usm: _MULTIPLE
+        smg_multimodal.clips.video: _REFERENCE_SHARE _LEAST_OVER
     """,
     BACKSTOP: """
-        smg_multimodal.clips: _LARGER _SMALL
-        smg_multimodal.formats: _MOST_PIECES
-        smg_multimodal.key_kinds: MOST_TILES
-        smg_multimodal.keys: _MOST_AREA
-        smg_multimodal.resample: _MAX_AREA
-        smg_multimodal.sounds: _OVER
-        smg_multimodal.walks: MOST_STEPS
-        smg_multimodal.lfm2: _OVER
-        smg_multimodal.muse: _OVER
-        smg_multimodal.newer_clips: _OVER
-        smg_multimodal.step3: _MAX_AREA
-        smg_multimodal.step37: _MAX_AREA
-        smg_multimodal.worker_process: _GRACE
+        smg_multimodal.decoding.clips: _LARGER _SMALL
+        smg_multimodal.decoding.formats: _MOST_PIECES
+        smg_multimodal.configs.key_kinds: MOST_TILES
+        smg_multimodal.configs.keys: _MOST_AREA
+        smg_multimodal.pixels.resample: _MAX_AREA
+        smg_multimodal.decoding.sounds: _OVER
+        smg_multimodal.records.walks: MOST_STEPS
+        smg_multimodal.patches.lfm2: _OVER
+        smg_multimodal.patches.muse: _OVER
+        smg_multimodal.families.newer_clips: _OVER
+        smg_multimodal.tiles.step3: _MAX_AREA
+        smg_multimodal.tiles.step37: _MAX_AREA
+        smg_multimodal.processes.worker_process: _GRACE
     """,
 }
 """Why numbers of the libraries are no settings: reason, then `module: names`."""
@@ -746,30 +747,30 @@ LIBRARY_DEFAULTS: dict[str, str] = {
         smg_parsers.laws: cuts.random_cuts linearity.length split_invariance.random_cuts
     """,
     SHOWN: "smg_parsers.lab: steps.size",
-    SIGN: "smg_multimodal.kernel_text: _each.numbers",
+    SIGN: "smg_multimodal.pixels.kernel_text: _each.numbers",
     FORMAT: """
-        smg_multimodal.audio: wave_of_pcm16.rate
-        smg_multimodal.transforms: bfloat16_normalizer.rescale fused_normalizer.rescale rescale_normalizer.rescale
+        smg_multimodal.recordings.audio: wave_of_pcm16.rate
+        smg_multimodal.pixels.transforms: bfloat16_normalizer.rescale fused_normalizer.rescale rescale_normalizer.rescale
     """,
     MODEL: """
-        smg_multimodal.audio: resampled.rolloff resampled.zeros windowed.window
-        smg_multimodal.patches: _made.patch
-        smg_multimodal.resample: on_canvas.fill
+        smg_multimodal.recordings.audio: resampled.rolloff resampled.zeros windowed.window
+        smg_multimodal.patches.paddleocr: _made.patch
+        smg_multimodal.pixels.resample: on_canvas.fill
     """,
     SET: """
-        smg_multimodal.audio: read_wave.max_bytes wave_length.max_bytes wave_recording.max_bytes
-        smg_multimodal.budget: __init__.waiting
-        smg_multimodal.content: __init__.max_bytes
-        smg_multimodal.documents: __init__.kept_characters __init__.processes __init__.seconds __init__.wait_seconds
-        smg_multimodal.decoders: __init__.threads __init__.processes __init__.memory __init__.tensors __init__.seconds
-        smg_multimodal.decoders: __init__.clip_seconds __init__.wait_seconds
-        smg_multimodal.expand: expand.limit
-        smg_multimodal.fetch: __init__.threads
-        smg_multimodal.formats: read_header.max_frames read_header.max_scans
-        smg_multimodal.places: __init__.waiting
-        smg_multimodal.prepare: __init__.low_side
-        smg_multimodal.shm: __init__.max_bytes __init__.min_bytes
-        smg_multimodal.workers: __init__.clip_seconds __init__.document_seconds __init__.idle __init__.seconds
+        smg_multimodal.recordings.audio: read_wave.max_bytes wave_length.max_bytes wave_recording.max_bytes
+        smg_multimodal.processes.budget: __init__.waiting
+        smg_multimodal.preparing.content: __init__.max_bytes
+        smg_multimodal.processes.documents: __init__.kept_characters __init__.processes __init__.seconds __init__.wait_seconds
+        smg_multimodal.processes.decoders: __init__.threads __init__.processes __init__.memory __init__.tensors __init__.seconds
+        smg_multimodal.processes.decoders: __init__.clip_seconds __init__.wait_seconds
+        smg_multimodal.prompts.expand: expand.limit
+        smg_multimodal.fetching.fetch: __init__.threads
+        smg_multimodal.decoding.formats: read_header.max_frames read_header.max_scans
+        smg_multimodal.processes.places: __init__.waiting
+        smg_multimodal.preparing.prepare: __init__.low_side
+        smg_multimodal.preparing.shm: __init__.max_bytes __init__.min_bytes
+        smg_multimodal.processes.workers: __init__.clip_seconds __init__.document_seconds __init__.idle __init__.seconds
     """,
 }
 

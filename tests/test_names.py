@@ -140,4 +140,4 @@ def test_dialects_write_the_same_calls_and_every_program_has_a_start() -> None:
     assert not one_meaning({calls, "smg_core.engines.codecs.mlx.codec"})
     assert not one_meaning({calls, "smg_core.pipeline.calls"})
     assert one_meaning({"smg_core.cli", "smg_parsers.__main__"})
-    assert not one_meaning({"smg_core.cli", "smg_core.commands.demo"})
+    assert not one_meaning({"smg_core.cli", "smg_simulator.commands.demo"})

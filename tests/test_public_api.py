@@ -11,8 +11,9 @@ import smg_egress
 import smg_mcp
 import smg_multimodal
 import smg_parsers
+import smg_simulator
 
-PACKAGES = [smg_core, smg_egress, smg_mcp, smg_multimodal, smg_parsers]
+PACKAGES = [smg_core, smg_egress, smg_mcp, smg_multimodal, smg_parsers, smg_simulator]
 MODULES = [package.__name__ for package in PACKAGES] + sorted(
     found.name
     for package in PACKAGES
@@ -37,7 +38,7 @@ def test_a_module_exports_what_it_says(name: str) -> None:
     assert name in FRONT_DOORS or list(exported) == in_order(list(exported))
 
 
-@pytest.mark.parametrize("name", [name for name in MODULES if name.startswith("smg_core.")])
+@pytest.mark.parametrize("name", [name for name in MODULES if name.startswith(("smg_core.", "smg_simulator."))])
 def test_a_module_of_the_core_with_public_classes_lists_them(name: str) -> None:
     module = importlib.import_module(name)
     public = [

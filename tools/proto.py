@@ -21,7 +21,10 @@ ROOT = Path(__file__).parent.parent
 CORE = ROOT / "src" / "smg_core"
 CONTRACTS = {
     "smg/engine/v1/engine.proto": (CORE / "engines" / "_pb", "the neutral engine contract, version 1"),
-    "smg/simulator/v1/control.proto": (CORE / "simulator" / "_pb", "what may be changed in the embedded engine"),
+    "smg/simulator/v1/control.proto": (
+        ROOT / "src" / "smg_simulator" / "server" / "_pb",
+        "what may be changed in the embedded engine",
+    ),
 }
 """Where the Python form of each contract goes, and what it is."""
 WIDTH = 100

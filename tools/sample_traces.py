@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from smg_core.simulator.fleet.generated import Load, generated
-from smg_core.simulator.fleet.trace import FleetRequest
+from smg_simulator.fleet.generated import Load, generated
+from smg_simulator.fleet.trace import FleetRequest
 
 __all__ = ["FOLDER", "samples"]
 

@@ -1,6 +1,6 @@
 """Trains the tokenizer of the embedded engine's model from tools/simulator_text, and writes the model folder.
 
-    python tools/train_simulator_tokenizer.py            writes src/smg_core/simulator/model
+    python tools/train_simulator_tokenizer.py            writes src/smg_simulator/model
     python tools/train_simulator_tokenizer.py --check    fails unless the committed folder is what would be written
 
 Byte-level BPE, so that any text can be encoded; about eight thousand tokens; the same text gives the same files. The chat
@@ -16,7 +16,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_token
 
 ROOT = Path(__file__).parent.parent
 TEXT = ROOT / "tools" / "simulator_text"
-MODEL = ROOT / "src" / "smg_core" / "simulator" / "model"
+MODEL = ROOT / "src" / "smg_simulator" / "model"
 
 VOCABULARY = 8192
 CONTEXT = 32768

@@ -14,7 +14,7 @@ from contextlib import AsyncExitStack
 from smg_core.auth.settings import AuthConfig
 from smg_core.clock import SystemClock
 from smg_core.config import Config
-from smg_core.history.memory import MemoryStore
+from smg_core.history.memory.store import MemoryStore
 from smg_core.http.exchange import Exchange
 from smg_core.identity.identity import open_identity, permitted
 from smg_core.identity.virtual_keys import VirtualKeys

@@ -43,12 +43,12 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests" / "multimodal"), str(ROOT / "bench" / "multimodal")]
 
 import report  # noqa: E402
-from families import FAMILIES, opened, reference_processor  # noqa: E402
+from reference_families import FAMILIES, opened, reference_processor  # noqa: E402
 
-from smg_multimodal.decode import decode_image  # noqa: E402
-from smg_multimodal.files import ModelFiles  # noqa: E402
-from smg_multimodal.prepare import Media, Preparer  # noqa: E402
-from smg_multimodal.registry import family_of  # noqa: E402
+from smg_multimodal.configs.files import ModelFiles  # noqa: E402
+from smg_multimodal.decoding.decode import decode_image  # noqa: E402
+from smg_multimodal.families.registry import family_of  # noqa: E402
+from smg_multimodal.preparing.prepare import Media, Preparer  # noqa: E402
 
 SIZES = ((224, 224), (1280, 720), (3840, 2160))
 PAGE = ROOT / "docs" / "multimodal" / "performance.md"
@@ -182,7 +182,7 @@ def row(name: str, size: tuple[int, int], container: str, rounds: int, tv: Any =
 
 async def passed(loader: Any, pictures: list[bytes]) -> tuple[float, float]:
     """Milliseconds from a request's pictures to their tensors: that pass, and of all processors."""
-    from smg_multimodal.fetch import Source
+    from smg_multimodal.fetching.fetch import Source
 
     start, busy = time.perf_counter(), time.process_time()
     await loader.load([Source(data=each) for each in pictures])
@@ -193,8 +193,8 @@ def together(rounds: int) -> list[dict[str, Any]]:
     """Eight pictures of one request, none seen before, by one thread and by the default number of them."""
     from smg_core.machine.cpus import usable_cpus
     from smg_core.models.media_service import decoder_threads
-    from smg_multimodal.decoders import Decoders
-    from smg_multimodal.fetch import Fetcher, MediaLoader
+    from smg_multimodal.fetching.fetch import Fetcher, MediaLoader
+    from smg_multimodal.processes.decoders import Decoders
 
     name, sizes, count = _TOGETHER
     family = FAMILIES[name]

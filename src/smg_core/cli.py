@@ -1,4 +1,4 @@
-"""The command line: `smg-gateway serve`, `simulate`, `faults`, `demo`, `config`, `setup` and `conform` (edge).
+"""The command line: `smg-gateway serve`, `config`, `setup` and the others, those of smg_simulator among them (edge).
 
 Decides which flags a command has (one for each setting of `config`, generated), which file and environment are read,
 what is printed when a setting is wrong, and the exit status (0 done, 1 failed, 2 wrong usage, 130 interrupted). What a
@@ -10,14 +10,15 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from functools import partial
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from smg_core.commands.simulate import faults_flags, fleet_flags, simulate_flags
 from smg_core.config.config import Config, Resolved, describe, to_yaml
 from smg_core.settings import ConfigError, Setting, closest, nearest, number_flag
+from smg_core.simulator_package import require_simulator
 
 if TYPE_CHECKING:
     from smg_core.operation.config_source import ConfigSource
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 WRONG_USAGE = 2
-_TIMEOUT, _PORT = number_flag(float, 0.001, 86400), number_flag(int, 0, 65535)
+_TIMEOUT = number_flag(float, 0.001, 86400)
 _FOR_KEYS = frozenset({401, 403})  # what a server answers to a request without a good key
 _KEY = "SMG_API_KEY"
 AUDIT_USAGE = "smg-gateway audit [--config FILE] [settings as below]"
@@ -117,16 +118,6 @@ def _audit(args: argparse.Namespace) -> int:
     return 1 if any(finding.faults for finding in findings) else 0
 
 
-def _demo(args: argparse.Namespace) -> int:
-    from smg_core.commands.demo import run
-
-    try:
-        return run(args.prompt, port=args.port, keep_serving=args.serve)
-    except OSError as error:
-        print(f"smg-gateway: cannot listen on port {args.port}: {error.strerror or error}", file=sys.stderr)
-        return 1
-
-
 def _setup(args: argparse.Namespace) -> int:
     import httpx
     import msgspec
@@ -154,26 +145,10 @@ def _setup(args: argparse.Namespace) -> int:
     return 0
 
 
-def _conform(args: argparse.Namespace) -> int:
-    import httpx
-
-    from smg_core.commands.admin import bearer_of
-    from smg_core.conform.asking import look_at
-
-    bearer_of(args.key, "--key")
-    try:
-        report = look_at(args.url, args.model, apis=args.api, key=args.key, timeout=args.timeout)
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
-        print(f"smg-gateway: {args.url} cannot be asked: {error}", file=sys.stderr)
-        return 1
-    print(report.json() if args.json else report.text(), end="")
-    return 1 if report.breaches or not report.findings else 0
-
-
 def _mcp(args: argparse.Namespace) -> int:
     try:
         from smg_mcp import command
-        from smg_mcp.errors import McpError
+        from smg_mcp.records.errors import McpError
     except ModuleNotFoundError as error:
         raise ConfigError(f"mcp: needs the extra mcp: pip install 'smg-sdk[mcp]' ({error.name} is missing)") from None
     try:
@@ -252,19 +227,16 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     )
     usage = "smg-gateway serve --worker URL [--worker URL ...] [--config FILE] [settings as below]"
     _serve_flags(commands.add_parser("serve", help="run a gateway", usage=usage, allow_abbrev=False))
-    simulate_flags(commands.add_parser("simulate", help="run an engine without a model", allow_abbrev=False))
-    text = "compare routing policies over a trace, without engines"
-    fleet = commands.add_parser("simulate-fleet", help=text, allow_abbrev=False)
-    if arguments[:1] == ["simulate-fleet"]:
-        fleet_flags(fleet)
-    faults_flags(commands.add_parser("faults", help="let a simulated engine go wrong", allow_abbrev=False))
-    _demo_flags(commands.add_parser("demo", help="see one answer come, without GPU or model", allow_abbrev=False))
+    simulated = partial(_simulator_command, commands, arguments)
+    simulated("simulate", "run an engine without a model")
+    simulated("simulate-fleet", "compare routing policies over a trace, without engines")
+    simulated("faults", "let a simulated engine go wrong")
+    simulated("demo", "see one answer come, without GPU or model")
     usage = "smg-gateway config [--sources] [--config FILE] [settings as below]"
     config = commands.add_parser("config", help="print the configuration that results", usage=usage, allow_abbrev=False)
     _config_flags(config)
     _setup_flags(commands.add_parser("setup", help="print what a program is configured with", allow_abbrev=False))
-    text = "check that a server's answers are what clients of its APIs rely on"
-    _conform_flags(commands.add_parser("conform", help=text, allow_abbrev=False))
+    simulated("conform", "check that a server's answers are what clients of its APIs rely on")
     _mcp_flags(commands.add_parser("mcp", help="see and try the MCP servers of a configuration", allow_abbrev=False))
     text = "say of each security default whether a configuration keeps it"
     _audit_flags(commands.add_parser("audit", help=text, usage=AUDIT_USAGE, allow_abbrev=False))
@@ -322,6 +294,19 @@ def _nearest_flag(unknown: str, flags: Sequence[str], command: str) -> str:
     return f"; did you mean --{likely}?" if likely else f" (see `{command} --help`)"
 
 
+def _simulator_command(
+    commands: "argparse._SubParsersAction[_Parser]", arguments: Sequence[str], name: str, text: str
+) -> None:
+    """Add a command of the package smg_simulator, with its flags where it is the one to run. Raises ConfigError where that is so
+    and the package is not installed."""
+    parser = commands.add_parser(name, help=text, allow_abbrev=False)
+    if arguments[:1] == [name]:
+        require_simulator(name)
+        from smg_simulator.commands.flags import FLAGS
+
+        FLAGS[name](parser)
+
+
 def _serve_flags(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=_serve)
     _add_settings(parser)
@@ -370,18 +355,6 @@ def _admin_commands(commands: "argparse._SubParsersAction[_Parser]") -> None:
         flags(commands.add_parser(name, help=text, allow_abbrev=False))
 
 
-def _demo_flags(parser: argparse.ArgumentParser) -> None:
-    parser.set_defaults(run=_demo)
-    parser.add_argument("--prompt", default="What does a gateway do?", help="what to ask")
-    parser.add_argument(
-        "--port",
-        type=_PORT,
-        default=0,
-        help="port of the gateway; 0 (the default) takes a free one",
-    )
-    parser.add_argument("--serve", action="store_true", help="keep serving until interrupted")
-
-
 def _setup_flags(parser: argparse.ArgumentParser) -> None:
     from smg_core.commands.client_setup import PROGRAMS
 
@@ -397,24 +370,6 @@ def _setup_flags(parser: argparse.ArgumentParser) -> None:
         default=10,
         help="seconds that the gateway may take (default: %(default)s)",
     )
-
-
-def _conform_flags(parser: argparse.ArgumentParser) -> None:
-    from smg_core.conform.probes import APIS
-
-    parser.set_defaults(run=_conform)
-    parser.add_argument("url", metavar="URL", help="where the server listens, such as http://localhost:8000")
-    parser.add_argument("--model", required=True, help="the model to ask")
-    text = "an API to look at, may be repeated (default: those that the server has)"
-    parser.add_argument("--api", action="append", choices=APIS, default=[], help=text)
-    parser.add_argument("--key", default="", help="API key, sent as a bearer token")
-    parser.add_argument(
-        "--timeout",
-        type=_TIMEOUT,
-        default=300,
-        help="seconds that an answer may take (default: %(default)s)",
-    )
-    parser.add_argument("--json", action="store_true", help="print the report as JSON")
 
 
 def _mcp_flags(parser: argparse.ArgumentParser) -> None:
@@ -437,7 +392,6 @@ def _mcp_flags(parser: argparse.ArgumentParser) -> None:
         each.add_argument("--json", action="store_true", help="print JSON")
 
 
-# Flags of `simulate`: names are those of simulator.Timing and SimulatorConfig.
 def _add_settings(parser: argparse.ArgumentParser) -> None:
     """Add a flag for every setting. Values stay text: `config` reads them, so that its errors are the same as for a file."""
     parser.add_argument("--config", dest="file", metavar="FILE", help="settings as YAML, JSON or TOML (or SMG_CONFIG)")

@@ -40,12 +40,14 @@ from msgspec.structs import astuple
 from smg_core.errors import SealFault, SmgError
 
 __all__ = [
+    "NOTHING_EFFECTIVE",
     "NO_USAGE",
     "Annotation",
     "Cancelled",
     "Done",
     "DroppedReasoning",
     "EditedContext",
+    "Effective",
     "Event",
     "Failed",
     "FinishReason",
@@ -103,11 +105,23 @@ class EditedContext(Struct, frozen=True):
     tokens: int
 
 
+class Effective(Struct, frozen=True):
+    """What is in effect for an answer, be it asked for or the model's own: its level of effort, temperature and top_p; None where
+    that is not known."""
+
+    effort: str | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+
+
+NOTHING_EFFECTIVE = Effective()
+
+
 class Started(Struct, frozen=True):
     """An engine has taken the request. `cached_tokens` is the part of the prompt that it does not have to compute, None
     while that is not known; `model` is the name of the model that answers. `dropped` is what was left out of the prompt,
     `edits` what was made shorter, in the order of the edits that were asked for. `prompt_ids` are the ids of the prompt,
-    where the request asks for token ids."""
+    where the request asks for token ids. `effective` is what is in effect of the request's settings."""
 
     prompt_tokens: int
     cached_tokens: int | None
@@ -115,6 +129,7 @@ class Started(Struct, frozen=True):
     dropped: tuple[DroppedReasoning, ...] = ()
     edits: tuple[EditedContext, ...] = ()
     prompt_ids: tuple[int, ...] = ()
+    effective: Effective = NOTHING_EFFECTIVE
 
 
 class TopLogprob(Struct, frozen=True):

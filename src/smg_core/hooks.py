@@ -348,7 +348,7 @@ class JoinEnded(Struct, frozen=True):
 
 
 class StoreCalled(Struct, frozen=True):
-    """One call of the history ended. `method` is that of `history.base.Store`; `outcome` is "ok" or the error's class name."""
+    """One call of the history ended. `method` is that of `history.store.base.Store`; `outcome` is "ok" or the error's class."""
 
     method: str
     outcome: str

@@ -1,7 +1,7 @@
-"""The pytest plugin (edge): fixtures made of smg_core.testing, which is imported when one is used.
+"""The pytest plugin (edge): fixtures for the tests of users; what they are made of is imported when one is used.
 
 - `smg_simulator`: makes engines; `async with smg_simulator("Hello") as engine:` in an async test (any async plugin),
-  `with smg_simulator.in_thread("Hello") as engine:` in one without an event loop
+  `with smg_simulator.in_thread("Hello") as engine:` in one without an event loop; the package smg_simulator has them
 - `smg_clock`: a FakeClock
 """
 
@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING, Unpack
 
 import pytest
 
+from smg_core.simulator_package import require_simulator
+
 if TYPE_CHECKING:
-    from smg_core.simulator.replies import Reply
-    from smg_core.testing import EngineSettings, FakeClock, ScriptedEngine
+    from smg_core.testing import FakeClock
+    from smg_simulator.answers.replies import Reply
+    from smg_simulator.testing import EngineSettings, ScriptedEngine
 
 
 __all__ = ["EngineFactory", "smg_clock", "smg_simulator"]
@@ -23,7 +26,7 @@ class EngineFactory:
     """Makes engines with scripted answers; the arguments are ScriptedEngine's."""
 
     def __call__(self, *says: "str | Sequence[str] | Reply", **settings: "Unpack[EngineSettings]") -> "ScriptedEngine":
-        from smg_core.testing import ScriptedEngine
+        from smg_simulator.testing import ScriptedEngine
 
         return ScriptedEngine(*says, **settings)
 
@@ -31,14 +34,15 @@ class EngineFactory:
         self, *says: "str | Sequence[str] | Reply", **settings: "Unpack[EngineSettings]"
     ) -> "AbstractContextManager[ScriptedEngine]":
         """The same engine, running in a thread of its own."""
-        from smg_core.testing import in_thread
+        from smg_simulator.testing import in_thread
 
         return in_thread(self(*says, **settings))
 
 
 @pytest.fixture
 def smg_simulator() -> EngineFactory:
-    """A factory of engines with scripted answers."""
+    """A factory of engines with scripted answers. Raises ConfigError where smg_simulator is not installed."""
+    require_simulator("the fixture smg_simulator")
     return EngineFactory()
 
 

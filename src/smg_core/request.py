@@ -29,6 +29,7 @@ from smg_core.origin import Origin
 from smg_core.speech import Transcription
 
 __all__ = [
+    "EFFORT_TOKENS",
     "AskedCall",
     "Audio",
     "Caller",
@@ -441,6 +442,10 @@ class ReasoningSettings(Struct, frozen=True):
     visible: Literal["none", "text", "summary", "sealed"] | None = None
     keep: Literal["all", "current_turn"] | int | None = None
     between_tools: bool = False
+
+
+EFFORT_TOKENS: Mapping[str, int] = {"minimal": 512, "low": 1024, "medium": 4096, "high": 16384, "xhigh": 32768}
+"""About how many tokens of reasoning a level of effort stands for, least first; the highest, "max", has no bound."""
 
 
 class HistoryRef(Struct, frozen=True):

@@ -1,6 +1,6 @@
 """Reads percent-encoded text, as data: URLs hold it.
 
-Above: `smg_multimodal.egress` and `smg_core.wire.documents`. Below: nothing. Pure.
+Above: `smg_multimodal.fetching.egress` and `smg_core.wire.documents`. Below: nothing. Pure.
 """
 
 import re

@@ -1,7 +1,7 @@
 """A host's addresses, asked of the system's resolver (edge).
 
-Above: the HTTP clients of `smg_multimodal.guarded` and `smg_mcp.wire`, which bound how many names are resolved at once.
-Below: the standard library. Knows no rules: `rules` judges the addresses.
+Above: the HTTP clients of `smg_multimodal.fetching.guarded` and `smg_mcp.transport.wire`, which bound how many names are
+resolved at once. Below: the standard library. Knows no rules: `rules` judges the addresses.
 """
 
 import asyncio

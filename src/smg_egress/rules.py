@@ -1,7 +1,7 @@
 """Which addresses this process may be made to ask: the decisions behind every HTTP client whose URLs others choose.
 
-Above: `smg_multimodal.egress` and `smg_mcp.wire`, which resolve names and connect. Below: the standard library's parsers. Pure:
-names are resolved elsewhere and the answers judged here, so every rule is tested without a network.
+Above: `smg_multimodal.fetching.egress` and `smg_mcp.transport.wire`, which resolve names and connect. Below: the standard
+library's parsers. Pure: names are resolved elsewhere and the answers judged here, so every rule is tested without a network.
 """
 
 from collections.abc import Sequence

@@ -14,8 +14,8 @@ import attrs
 import msgspec
 from mcp.client.auth import OAuthFlowError
 
-from smg_mcp.base import ServerInventory, ToolOutcome, ToolProgress
-from smg_mcp.errors import McpBadArguments, McpConfigError, McpError, McpRefused
+from smg_mcp.records.base import ServerInventory, ToolOutcome, ToolProgress
+from smg_mcp.records.errors import McpBadArguments, McpConfigError, McpError, McpRefused
 from smg_mcp.tools import McpTools
 
 __all__ = ["call_tool", "list_servers", "log_in"]

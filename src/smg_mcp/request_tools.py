@@ -1,7 +1,8 @@
 """The tools of one request: which servers its tenant may use, with whose credentials, by which names (edge).
 
-Above: `tools`, which makes these; a gateway's tool loop. Below: `pool`, `session`, `inventory`, `approval`, `audit`, `search`.
-A call is decided on, noted and made here and nowhere else, so that no way leads around the policy.
+Above: `tools`, which makes these; a gateway's tool loop. Below: `sessions.pool`, `sessions.session`, `catalogue.inventory`,
+`policy.approval`, `policy.audit`, `catalogue.search`. A call is decided on, noted and made here and nowhere else, so that no
+way leads around the policy.
 """
 
 import asyncio
@@ -11,16 +12,16 @@ from typing import Any, Literal
 
 import attrs
 
-from smg_mcp.approval import Approval, stricter
-from smg_mcp.arguments import arguments_for
-from smg_mcp.audit import AuditEntry, AuditTrail
-from smg_mcp.base import CallFacts, Decision, ListFaults, McpTool, OnProgress, ServerInventory, ToolOutcome
-from smg_mcp.catalogue import Catalogue, CatalogueCache, Listed, made_catalogue
-from smg_mcp.errors import McpBadArguments, McpDenied, McpError, McpNeedsApproval, McpUnknownTool
-from smg_mcp.inventory import ListedTool
-from smg_mcp.search import FOUND
-from smg_mcp.session import Session
-from smg_mcp.settings import McpLimits, McpServer, ToolSettings
+from smg_mcp.catalogue.arguments import arguments_for
+from smg_mcp.catalogue.catalogue import Catalogue, CatalogueCache, Listed, made_catalogue
+from smg_mcp.catalogue.inventory import ListedTool
+from smg_mcp.catalogue.search import FOUND
+from smg_mcp.policy.approval import Approval, stricter
+from smg_mcp.policy.audit import AuditEntry, AuditTrail
+from smg_mcp.records.base import CallFacts, Decision, ListFaults, McpTool, OnProgress, ServerInventory, ToolOutcome
+from smg_mcp.records.errors import McpBadArguments, McpDenied, McpError, McpNeedsApproval, McpUnknownTool
+from smg_mcp.records.settings import McpLimits, McpServer, ToolSettings
+from smg_mcp.sessions.session import Session
 
 __all__ = ["Reachable", "RequestTools"]
 

@@ -3,7 +3,8 @@
     async with McpTools.from_config("mcp.yaml") as tools:
         outcome = await tools.call("time.get_current_time", {"timezone": "UTC"})
 
-Above: applications, a gateway, the command line. Below: `request_tools`, `pool`, `connection`, `config`. Knows no LLM API.
+Above: applications, a gateway, the command line. Below: `request_tools`, `sessions.pool`, `transport.connection`,
+`config.mapping`. Knows no LLM API.
 """
 
 import asyncio
@@ -15,21 +16,21 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from smg_mcp.approval import Approval
-from smg_mcp.audit import AuditEntry, AuditTrail
-from smg_mcp.base import AskUser, McpTool, OnProgress, RequestServer, SampleModel, ServerInventory, ToolOutcome
-from smg_mcp.catalogue import CatalogueCache
-from smg_mcp.config import settings_of
-from smg_mcp.config_text import TextRefused, read_yaml
-from smg_mcp.connection import Peers, open_connection
-from smg_mcp.egress import McpUrlRules, rules_for_request, rules_for_server
-from smg_mcp.errors import McpBadArguments, McpConfigError, McpError, McpUnknownTool
-from smg_mcp.inventory import server_serves
-from smg_mcp.oauth import Authorize
-from smg_mcp.pool import SessionKey, SessionPool, digest_of_credentials
+from smg_mcp.catalogue.catalogue import CatalogueCache
+from smg_mcp.catalogue.inventory import server_serves
+from smg_mcp.config.mapping import settings_of
+from smg_mcp.config.text import TextRefused, read_yaml
+from smg_mcp.policy.approval import Approval
+from smg_mcp.policy.audit import AuditEntry, AuditTrail
+from smg_mcp.records.base import AskUser, McpTool, OnProgress, RequestServer, SampleModel, ServerInventory, ToolOutcome
+from smg_mcp.records.errors import McpBadArguments, McpConfigError, McpError, McpUnknownTool
+from smg_mcp.records.settings import McpServer, McpSettings
 from smg_mcp.request_tools import Reachable, RequestTools
-from smg_mcp.session import Session, SessionTimes
-from smg_mcp.settings import McpServer, McpSettings
+from smg_mcp.sessions.pool import SessionKey, SessionPool, digest_of_credentials
+from smg_mcp.sessions.session import Session, SessionTimes
+from smg_mcp.transport.connection import Peers, open_connection
+from smg_mcp.transport.egress import McpUrlRules, rules_for_request, rules_for_server
+from smg_mcp.transport.oauth import Authorize
 
 __all__ = ["McpTools"]
 

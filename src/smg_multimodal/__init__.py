@@ -6,50 +6,52 @@
     prepared.expanded.ids, prepared.expanded.placeholders, for_vllm(prepared)
 
 The names below load their modules, and with them numpy and Pillow, when they are first used.
+Begin with `preparing.prepare`, which goes from a model's files and media to what an engine is sent; `families` has a row for each
+family of models, `decoding` reads files, `processes` does so where it can be stopped, `fetching` brings media here.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from smg_multimodal.content import DigestMemory as DigestMemory
-    from smg_multimodal.content import FeatureCache as FeatureCache
-    from smg_multimodal.content import routing_keys as routing_keys
-    from smg_multimodal.decode import ImageLimits as ImageLimits
-    from smg_multimodal.decode import decode_image as decode_image
-    from smg_multimodal.egress import EgressRules as EgressRules
-    from smg_multimodal.errors import BadMedia as BadMedia
-    from smg_multimodal.errors import MediaError as MediaError
-    from smg_multimodal.errors import MediaForbidden as MediaForbidden
-    from smg_multimodal.errors import MediaTooLarge as MediaTooLarge
-    from smg_multimodal.errors import MediaUnavailable as MediaUnavailable
-    from smg_multimodal.errors import PlaceholderMismatch as PlaceholderMismatch
-    from smg_multimodal.errors import UnknownFamily as UnknownFamily
-    from smg_multimodal.errors import UnsupportedModel as UnsupportedModel
-    from smg_multimodal.expand import Expanded as Expanded
-    from smg_multimodal.expand import ReadyItem as ReadyItem
-    from smg_multimodal.files import ModelFiles as ModelFiles
-    from smg_multimodal.packaging import for_items as for_items
-    from smg_multimodal.packaging import for_sglang as for_sglang
-    from smg_multimodal.packaging import for_tokenspeed as for_tokenspeed
-    from smg_multimodal.packaging import for_trtllm as for_trtllm
-    from smg_multimodal.packaging import for_vllm as for_vllm
-    from smg_multimodal.prepare import Detail as Detail
-    from smg_multimodal.prepare import Media as Media
-    from smg_multimodal.prepare import Prepared as Prepared
-    from smg_multimodal.prepare import Preparer as Preparer
-    from smg_multimodal.registry import family_of as family_of
-    from smg_multimodal.types import ItemFeatures as ItemFeatures
-    from smg_multimodal.types import Modality as Modality
-    from smg_multimodal.types import Placeholder as Placeholder
-    from smg_multimodal.types import Size as Size
-    from smg_multimodal.types import Span as Span
+    from smg_multimodal.configs.files import ModelFiles as ModelFiles
+    from smg_multimodal.decoding.decode import ImageLimits as ImageLimits
+    from smg_multimodal.decoding.decode import decode_image as decode_image
+    from smg_multimodal.families.registry import family_of as family_of
+    from smg_multimodal.fetching.egress import EgressRules as EgressRules
+    from smg_multimodal.preparing.content import DigestMemory as DigestMemory
+    from smg_multimodal.preparing.content import FeatureCache as FeatureCache
+    from smg_multimodal.preparing.content import routing_keys as routing_keys
+    from smg_multimodal.preparing.packaging import for_items as for_items
+    from smg_multimodal.preparing.packaging import for_sglang as for_sglang
+    from smg_multimodal.preparing.packaging import for_tokenspeed as for_tokenspeed
+    from smg_multimodal.preparing.packaging import for_trtllm as for_trtllm
+    from smg_multimodal.preparing.packaging import for_vllm as for_vllm
+    from smg_multimodal.preparing.prepare import Detail as Detail
+    from smg_multimodal.preparing.prepare import Media as Media
+    from smg_multimodal.preparing.prepare import Prepared as Prepared
+    from smg_multimodal.preparing.prepare import Preparer as Preparer
+    from smg_multimodal.prompts.expand import Expanded as Expanded
+    from smg_multimodal.prompts.expand import ReadyItem as ReadyItem
+    from smg_multimodal.records.errors import BadMedia as BadMedia
+    from smg_multimodal.records.errors import MediaError as MediaError
+    from smg_multimodal.records.errors import MediaForbidden as MediaForbidden
+    from smg_multimodal.records.errors import MediaTooLarge as MediaTooLarge
+    from smg_multimodal.records.errors import MediaUnavailable as MediaUnavailable
+    from smg_multimodal.records.errors import PlaceholderMismatch as PlaceholderMismatch
+    from smg_multimodal.records.errors import UnknownFamily as UnknownFamily
+    from smg_multimodal.records.errors import UnsupportedModel as UnsupportedModel
+    from smg_multimodal.records.types import ItemFeatures as ItemFeatures
+    from smg_multimodal.records.types import Modality as Modality
+    from smg_multimodal.records.types import Placeholder as Placeholder
+    from smg_multimodal.records.types import Size as Size
+    from smg_multimodal.records.types import Span as Span
 
 _PLACES = {
-    "content": ("DigestMemory", "FeatureCache", "routing_keys"),
-    "decode": ("ImageLimits", "decode_image"),
-    "egress": ("EgressRules",),
-    "errors": (
+    "preparing.content": ("DigestMemory", "FeatureCache", "routing_keys"),
+    "decoding.decode": ("ImageLimits", "decode_image"),
+    "fetching.egress": ("EgressRules",),
+    "records.errors": (
         "BadMedia",
         "MediaError",
         "MediaForbidden",
@@ -59,12 +61,12 @@ _PLACES = {
         "UnknownFamily",
         "UnsupportedModel",
     ),
-    "expand": ("Expanded", "ReadyItem"),
-    "packaging": ("for_items", "for_sglang", "for_tokenspeed", "for_trtllm", "for_vllm"),
-    "prepare": ("Detail", "Media", "Prepared", "Preparer"),
-    "files": ("ModelFiles",),
-    "registry": ("family_of",),
-    "types": ("ItemFeatures", "Modality", "Placeholder", "Size", "Span"),
+    "prompts.expand": ("Expanded", "ReadyItem"),
+    "preparing.packaging": ("for_items", "for_sglang", "for_tokenspeed", "for_trtllm", "for_vllm"),
+    "preparing.prepare": ("Detail", "Media", "Prepared", "Preparer"),
+    "configs.files": ("ModelFiles",),
+    "families.registry": ("family_of",),
+    "records.types": ("ItemFeatures", "Modality", "Placeholder", "Size", "Span"),
 }
 _MODULE_OF = {name: module for module, names in _PLACES.items() for name in names}
 

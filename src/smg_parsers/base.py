@@ -176,6 +176,8 @@ def tool_schemas(tools: Sequence[Mapping[str, object]]) -> dict[str, Schema]:
     A `custom` tool, which takes free text, gets the schema of one string. Tools of other types, which the server runs
     itself, are skipped. Raises InvalidOption, which names the place and the value, for anything else.
     """
+    if type(tools) in (list, tuple) and not tools:
+        return {}
     if isinstance(tools, str | bytes | Mapping) or not isinstance(tools, Sequence):
         raise InvalidOption(f"tools must be a list, not {_shown(tools)}")
     schemas: dict[str, Schema] = {}

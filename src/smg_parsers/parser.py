@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, TypedDict, Unpack, get_args
+from typing import Final, Never, TypedDict, Unpack, get_args
 
 from smg_parsers.base import (
     DONE,
@@ -79,9 +79,11 @@ def _numbering(style: str, call_id: Callable[[], str] | None, before: int) -> Ca
     return lambda name, index: source()
 
 
-def _one_of(option: str, value: str, allowed: object) -> None:
-    if value not in get_args(allowed):
-        raise ValueError(f"{option} is {value!r}, which is none of {', '.join(get_args(allowed))}")
+_UNKNOWN_TOOLS, _MALFORMED_CALLS = get_args(UnknownTools), get_args(MalformedCalls)
+
+
+def _refuse(option: str, value: str, allowed: tuple[str, ...]) -> Never:
+    raise ValueError(f"{option} is {value!r}, which is none of {', '.join(allowed)}")
 
 
 def _spaced(last: str, space: str) -> str:
@@ -169,8 +171,10 @@ class Parser:
         output is held back, at most, while a value that quotes calls may have ended or not: beyond it, it goes on. A call
         without its wrapper counts only for an offered tool; with `strict`, it does not count if the tools are not known.
         """
-        _one_of("unknown_tools", unknown_tools, UnknownTools)
-        _one_of("malformed_calls", malformed_calls, MalformedCalls)
+        if unknown_tools not in _UNKNOWN_TOOLS:
+            _refuse("unknown_tools", unknown_tools, _UNKNOWN_TOOLS)
+        if malformed_calls not in _MALFORMED_CALLS:
+            _refuse("malformed_calls", malformed_calls, _MALFORMED_CALLS)
         self.family = family
         schemas = None if tools is None else tool_schemas(tools)
         self._sink = Sink(

@@ -64,15 +64,17 @@ def left_at(prompt: str, thinking: Thinking) -> tuple[str | None, bool]:
     """Where a rendered prompt leaves the reasoning: the marker of the block that it ends inside, so that the output begins
     there, None outside of one; and whether it ends behind reasoning of the assistant's turn, so that the output begins with the
     answer, which is how templates switch reasoning off."""
-    turn = max((prompt.rfind(start) for start in TURNS), default=-1)
+    turn = max(map(prompt.rfind, TURNS))
     if turn < 0:
         end = prompt.rstrip()
         ended = [marker for marker in thinking.opens if end.endswith(marker.rstrip())]
         return max(ended, key=len, default=None), bool(thinking.closes) and end.endswith(thinking.closes)
-    opened, _, marker = max(
-        ((prompt.rfind(each, turn), len(each), each) for each in thinking.opens), default=(-1, 0, "")
-    )
-    closed = max((prompt.rfind(each, turn) for each in (*thinking.closes, *thinking.breaks)), default=-1)
+    answer, opened, marker = prompt[turn:], -1, ""
+    for each in thinking.opens:
+        at = answer.rfind(each)
+        if (at, len(each)) > (opened, len(marker)):
+            opened, marker = at, each
+    closed = max(map(answer.rfind, (*thinking.closes, *thinking.breaks)), default=-1)
     return (marker, False) if opened > closed else (None, closed >= 0)
 
 

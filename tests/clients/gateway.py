@@ -16,11 +16,11 @@ import attrs
 import msgspec
 from tests.clients.recorder import Exchange, recording
 
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.faults import Fault
-from smg_core.simulator.model_folder import MODEL_FOLDER
-from smg_core.simulator.replies import Reply, Rule
-from smg_core.simulator.server import SimulatedEngine
+from smg_simulator.answers.faults import Fault
+from smg_simulator.answers.replies import Reply, Rule
+from smg_simulator.engine.engine import SimulatorConfig
+from smg_simulator.engine.model_folder import MODEL_FOLDER
+from smg_simulator.server.grpc_server import SimulatedEngine
 
 PATIENCE_S = 90.0
 """How long a gateway may take to start and a client to end, before it counts as hung."""

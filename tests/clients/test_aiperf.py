@@ -9,9 +9,9 @@ import pytest
 from tests.clients.gateway import Served, run, scripted, serving
 from tests.clients.versions import install_apart
 
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.model_folder import MODEL_FOLDER
-from smg_core.simulator.replies import Reply
+from smg_simulator.answers.replies import Reply
+from smg_simulator.engine.engine import SimulatorConfig
+from smg_simulator.engine.model_folder import MODEL_FOLDER
 
 CLIENT = "aiperf"
 ENDS_IN_S = 300.0

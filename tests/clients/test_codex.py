@@ -10,9 +10,9 @@ import attrs
 import pytest
 from tests.clients.gateway import NO_SETTINGS, NOTE, Ended, Served, run, scripted, serving, thoughtful_template
 
-from smg_core.simulator.clockwork import Timing
-from smg_core.simulator.faults import Fault
-from smg_core.simulator.replies import Reply
+from smg_simulator.answers.faults import Fault
+from smg_simulator.answers.replies import Reply
+from smg_simulator.engine.clockwork import Timing
 
 pytestmark = pytest.mark.anyio
 

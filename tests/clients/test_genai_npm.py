@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from tests.clients.gateway import run_case, scripted, serving
 
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.replies import Reply
+from smg_simulator.answers.replies import Reply
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 

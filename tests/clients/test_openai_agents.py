@@ -19,9 +19,9 @@ from agents import (
 from pydantic import BaseModel
 from tests.clients.gateway import Served, scripted, serving, thoughtful_template
 
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.faults import Fault
-from smg_core.simulator.replies import Reply
+from smg_simulator.answers.faults import Fault
+from smg_simulator.answers.replies import Reply
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 

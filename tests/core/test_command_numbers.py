@@ -14,6 +14,7 @@ from smg_core.config.config import Config
 from smg_core.fleet.connect import Reaching
 from smg_core.settings import ConfigError, number_flag, port_of
 from smg_core.workers.worker import WorkerSpec
+from smg_simulator.commands.flags import FLAGS
 
 DOOR = ("--admin", "http://127.0.0.1:9")
 NUMBERS = {
@@ -54,7 +55,7 @@ def test_no_flag_of_a_command_takes_any_number(
         return add(self, *names, **given)
 
     monkeypatch.setattr(argparse._ActionsContainer, "add_argument", noted)
-    for command in ("--version", "simulate-fleet --help"):
+    for command in ("--version", *(f"{name} --help" for name in FLAGS)):
         with pytest.raises(SystemExit):
             main(command.split())
     capsys.readouterr()

@@ -182,7 +182,7 @@ OURS: dict[str, tuple[str, ...]] = {
             "models/media_service.py: error",
             "models/media_service.py: file",
             "batches/spool.py: error",
-            "history/sql_engines.py: name",
+            "history/sql/engines.py: name",
         ),
     ),
     "a number": (
@@ -191,7 +191,7 @@ OURS: dict[str, tuple[str, ...]] = {
         "engines/grpc/h2/transport.py: len(self._messages)",
         *("engines/http/client.py: status", "engines/openai/answers.py: status", "engines/pooling.py: dimensions"),
         *("engines/pooling.py: len(found)", "engines/kv_zmq/messages.py: len(events)"),
-        *("engines/status.py: status", "history/memory_room.py: self._most_bytes", "history/redis.py: _TRIES"),
+        *("engines/status.py: status", "history/memory/room.py: self._most_bytes", "history/redis/store.py: _TRIES"),
         *(
             "pipeline/calls/silence.py: self._between",
             "pipeline/calls/silence.py: self._first",
@@ -212,8 +212,8 @@ OURS: dict[str, tuple[str, ...]] = {
         *("models/onboarding.py: worker.name", "workers/worker.py: self.name", "middleware/chain.py: entry.name"),
         *("middleware/storing.py: link.entry.name", "plugins/asgi_exchange.py: door.name"),
         *("tools/hosted.py: server.label", "history/sealing.py: name.decode(errors='replace')"),
-        *("history/sealing.py: place", "history/sql_migrate.py: current"),
-        "history/sql_migrate.py: MigrationContext.configure(connection, opts=self._options()).get_current_revision()",
+        *("history/sealing.py: place", "history/sql/migrate.py: current"),
+        "history/sql/migrate.py: MigrationContext.configure(connection, opts=self._options()).get_current_revision()",
     ),
     "a word of a closed list of ours": (
         *(
@@ -229,7 +229,7 @@ OURS: dict[str, tuple[str, ...]] = {
             "models/onboarding.py: role_of(facts.kv)",
         ),
         *("workers/worker.py: self.state", "engines/openai/events.py: how", "engines/grpc/h2/stream.py: what"),
-        *("history/sql_failures.py: what", "history/group_commit.py: why"),
+        *("history/sql/failures.py: what", "history/sql/group_commit.py: why"),
     ),
     "a sentence of ours that has known words alone already": (
         *("auth/tokens.py: detail", "engines/http/answer.py: detail", "middleware/chain.py: fault.reason"),

@@ -13,9 +13,9 @@ from tests.shared import PATIENCE, patient_clients
 
 from smg_core import Config, Gateway
 from smg_core.server.http_server import HttpServer
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.server import SimulatedEngine
 from smg_core.testing import MemoryObserver
+from smg_simulator.engine.engine import SimulatorConfig
+from smg_simulator.server.grpc_server import SimulatedEngine
 
 CHAT = "/v1/chat/completions"
 JSON = {"content-type": "application/json"}

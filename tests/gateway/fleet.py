@@ -12,11 +12,11 @@ from tests.shared import PATIENCE
 
 from smg_core import Config, Gateway
 from smg_core.routing import Candidate, Observing, Pick, RequestEnded, RoutingContext
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.server import SimulatedEngine
 from smg_core.testing import MemoryObserver
 from smg_core.workers.settings import WorkersConfig
 from smg_core.workers.worker import WorkerSpec
+from smg_simulator.engine.engine import SimulatorConfig
+from smg_simulator.server.grpc_server import SimulatedEngine
 
 ALERT = Config(workers=WorkersConfig(health_interval_s=0.1))
 CALM = Config(workers=WorkersConfig(health_interval_s=3600.0, loads_interval_s=3600.0))

@@ -16,7 +16,7 @@ from smg_core.background.service import Background
 from smg_core.background.states import KeptRequest, marks, pending_until
 from smg_core.background.store import PendingResponse
 from smg_core.events import Done, Finished, Started, TextDelta, TextEnd, Usage
-from smg_core.history.base import AppendEvents, PutResponse, StoredEvent
+from smg_core.history.store.base import AppendEvents, PutResponse, StoredEvent
 from smg_core.http.settings import ResponsesConfig
 from smg_core.stored.bells import News
 from smg_core.testing import FakeClock

@@ -29,12 +29,12 @@ from smg_core.pipeline.settings import DisaggregationConfig
 from smg_core.request import Caller
 from smg_core.server.admin_door import administered
 from smg_core.server.admin_listener import admin_listener, close_listener
-from smg_core.simulator.adapters import LoadedAdapter
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.server import SimulatedEngine
 from smg_core.testing import MemoryObserver
 from smg_core.workers.settings import WorkersConfig
 from smg_core.workers.worker import WorkerSpec
+from smg_simulator.engine.adapters import LoadedAdapter
+from smg_simulator.engine.engine import SimulatorConfig
+from smg_simulator.server.grpc_server import SimulatedEngine
 
 pytestmark = pytest.mark.anyio
 

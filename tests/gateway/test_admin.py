@@ -33,7 +33,7 @@ from smg_core.server.admin_door import administered
 from smg_core.server.admin_listener import admin_listener, close_listener
 from smg_core.server.tls.settings import TlsConfig
 from smg_core.settings import ConfigError
-from smg_core.simulator.server import SimulatedEngine
+from smg_simulator.server.grpc_server import SimulatedEngine
 
 pytestmark = pytest.mark.anyio
 

@@ -18,11 +18,11 @@ from smg_core.admin.roster import changed_spec
 from smg_core.admin.roster_types import AddWorkerBody, ChangeWorkerBody
 from smg_core.cli import main
 from smg_core.engines.connections.target import Tls
-from smg_core.simulator.clockwork import Timing
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.server import SimulatedEngine
 from smg_core.workers.worker import WorkerSpec
 from smg_core.workers.worker_file import TLS_FIELDS
+from smg_simulator.engine.clockwork import Timing
+from smg_simulator.engine.engine import SimulatorConfig
+from smg_simulator.server.grpc_server import SimulatedEngine
 
 pytestmark = pytest.mark.anyio
 

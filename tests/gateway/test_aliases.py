@@ -12,8 +12,8 @@ from smg_core.auth.base import Head
 from smg_core.http.settings import ModelConfig
 from smg_core.pipeline.settings import TimeoutsConfig
 from smg_core.request import Caller
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.faults import Fault
+from smg_simulator.answers.faults import Fault
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 

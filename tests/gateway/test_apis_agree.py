@@ -20,13 +20,13 @@ from smg_core.apis.messages.decode import decode_messages
 from smg_core.apis.responses.wire.decode import decode_responses
 from smg_core.pipeline.prompt.prepare import render
 from smg_core.request import GenerationRequest, Image
-from smg_core.simulator.replies import Reply
 from smg_core.sse import SseReader
-from smg_core.testing import tool_call
 from smg_core.tokenizer.base import Prompt
 from smg_core.tokenizer.chat_template import ChatTemplate
 from smg_core.wire.base import Incoming
-from smg_multimodal.egress import data_url
+from smg_multimodal.fetching.egress import data_url
+from smg_simulator.answers.replies import Reply
+from smg_simulator.testing import tool_call
 
 pytestmark = pytest.mark.anyio
 

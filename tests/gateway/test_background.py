@@ -22,10 +22,10 @@ from smg_core.hooks import RequestStarted, RunEnded, StoreCalled
 from smg_core.http.settings import ResponsesConfig
 from smg_core.observability.access_lines import access_fields
 from smg_core.request import Caller
-from smg_core.simulator.clockwork import Timing
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.replies import Reply, Rule
 from smg_core.wire.settings import LimitsConfig
+from smg_simulator.answers.replies import Reply, Rule
+from smg_simulator.engine.clockwork import Timing
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 

@@ -16,10 +16,10 @@ from tests.gateway.test_serve import read, ready_at, start
 from tests.shared import PATIENCE
 
 from smg_core.apis.responses.wire.grammar import check_stream
-from smg_core.simulator.clockwork import Timing
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.replies import Reply, Rule
-from smg_core.simulator.server import SimulatedEngine
+from smg_simulator.answers.replies import Reply, Rule
+from smg_simulator.engine.clockwork import Timing
+from smg_simulator.engine.engine import SimulatorConfig
+from smg_simulator.server.grpc_server import SimulatedEngine
 
 pytestmark = pytest.mark.anyio
 

@@ -19,9 +19,9 @@ from smg_core import Config
 from smg_core.apis.responses.wire.grammar import check_stream
 from smg_core.background.states import NEXT
 from smg_core.errors import StoreFailed
-from smg_core.history.base import Lease, LeaseLost, StaleVersion
-from smg_core.history.memory import MemoryStore
+from smg_core.history.memory.store import MemoryStore
 from smg_core.history.opening import guarded
+from smg_core.history.store.base import Lease, LeaseLost, StaleVersion
 from smg_core.http.settings import ResponsesConfig
 from smg_core.testing import FakeClock
 

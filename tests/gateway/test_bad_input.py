@@ -17,9 +17,9 @@ from tests.tiers import examples
 
 from smg_core import Config
 from smg_core.hooks import RequestFinished
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.model_folder import MODEL_FOLDER
 from smg_core.wire.settings import LimitsConfig
+from smg_simulator.engine.engine import SimulatorConfig
+from smg_simulator.engine.model_folder import MODEL_FOLDER
 
 pytestmark = pytest.mark.anyio
 

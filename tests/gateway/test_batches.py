@@ -30,11 +30,11 @@ from smg_core.hooks import RequestFinished, RunEnded
 from smg_core.http.settings import BatchesConfig
 from smg_core.observability.access_lines import access_fields
 from smg_core.request import Caller
-from smg_core.simulator.clockwork import Timing
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.faults import Fault
-from smg_core.simulator.replies import Reply, Rule
-from smg_core.simulator.server import SimulatedEngine
+from smg_simulator.answers.faults import Fault
+from smg_simulator.answers.replies import Reply, Rule
+from smg_simulator.engine.clockwork import Timing
+from smg_simulator.engine.engine import SimulatorConfig
+from smg_simulator.server.grpc_server import SimulatedEngine
 
 pytestmark = pytest.mark.anyio
 

@@ -9,9 +9,9 @@ from tests.gateway.fleet import Member, Prefer, fleet
 from smg_core import Config
 from smg_core.hooks import AttemptEnded, BreakerChanged, RequestFinished, Retrying
 from smg_core.routing.settings import RoutingConfig
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.faults import Fault
 from smg_core.workers.settings import BreakerConfig, WorkersConfig
+from smg_simulator.answers.faults import Fault
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 

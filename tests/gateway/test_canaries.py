@@ -30,8 +30,8 @@ from smg_core.observability.settings import AuditConfig, MetricsConfig, Observab
 from smg_core.pipeline.settings import TimeoutsConfig
 from smg_core.server.admin_door import administered
 from smg_core.server.admin_listener import admin_listener, close_listener
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.faults import Fault
+from smg_simulator.answers.faults import Fault
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 

@@ -31,8 +31,8 @@ from smg_core.hooks import ToolCalled
 from smg_core.observability.logs import AccessLog, configure
 from smg_core.observability.settings import ObservabilityConfig, TracesConfig
 from smg_core.pipeline.settings import McpConfig, TimeoutsConfig
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.replies import Reply
+from smg_simulator.answers.replies import Reply
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 

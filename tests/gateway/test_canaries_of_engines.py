@@ -22,11 +22,11 @@ from smg_core import Config, Gateway
 from smg_core.observability.logs import AccessLog, configure
 from smg_core.observability.settings import ObservabilityConfig, TracesConfig
 from smg_core.routing.settings import RoutingConfig
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.faults import STATUSES, Fault
-from smg_core.simulator.replies import Reply, Rule
 from smg_core.testing import MemoryObserver
 from smg_core.workers.settings import BreakerConfig, WorkersConfig
+from smg_simulator.answers.faults import STATUSES, Fault
+from smg_simulator.answers.replies import Reply, Rule
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 

@@ -15,11 +15,11 @@ from tests.shared import PATIENCE
 from smg_core import Config
 from smg_core.hooks import RequestFinished, RequestStarted
 from smg_core.pipeline.settings import TimeoutsConfig
-from smg_core.simulator.clockwork import Timing
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.faults import Fault
 from smg_core.wire.settings import LimitsConfig
 from smg_core.workers.settings import WorkersConfig
+from smg_simulator.answers.faults import Fault
+from smg_simulator.engine.clockwork import Timing
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 

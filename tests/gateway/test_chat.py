@@ -16,10 +16,10 @@ from smg_core.config.config import Config
 from smg_core.hooks import EncodeDone, FirstToken, FormatViolation, RequestFinished, RequestStarted, WorkerPicked
 from smg_core.http.settings import ServerConfig
 from smg_core.pipeline.settings import StructuredConfig
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.replies import Reply
-from smg_core.testing import tool_call
 from smg_core.wire.settings import LimitsConfig
+from smg_simulator.answers.replies import Reply
+from smg_simulator.engine.engine import SimulatorConfig
+from smg_simulator.testing import tool_call
 
 pytestmark = pytest.mark.anyio
 

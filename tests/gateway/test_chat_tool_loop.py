@@ -16,8 +16,8 @@ from tests.gateway.tool_server import ToolServer, tool_server
 
 from smg_core import Config
 from smg_core.history.settings import HistoryConfig
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.replies import Reply
+from smg_simulator.answers.replies import Reply
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 

@@ -23,14 +23,15 @@ from smg_core import Config, Gateway
 from smg_core.hooks import FormatViolation, RequestFinished, Retrying
 from smg_core.pipeline.settings import StructuredConfig
 from smg_core.routing import Policy
-from smg_core.simulator.clockwork import Timing
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.faults import Fault
-from smg_core.simulator.model_folder import MODEL_FOLDER
-from smg_core.simulator.replies import Reply, Rule
-from smg_core.simulator.server import SimulatedEngine
-from smg_core.testing import MemoryObserver, tool_call
+from smg_core.testing import MemoryObserver
 from smg_core.workers.worker import WorkerSpec
+from smg_simulator.answers.faults import Fault
+from smg_simulator.answers.replies import Reply, Rule
+from smg_simulator.engine.clockwork import Timing
+from smg_simulator.engine.engine import SimulatorConfig
+from smg_simulator.engine.model_folder import MODEL_FOLDER
+from smg_simulator.server.grpc_server import SimulatedEngine
+from smg_simulator.testing import tool_call
 
 pytestmark = pytest.mark.anyio
 

@@ -12,8 +12,8 @@ from tests.gateway.test_vision import asked, refused, seeing, seen
 from tests.gateway.vision_models import audio_part, picture, qwen2_audio, qwen2_vl, text_part
 from tests.multimodal.moving import coded_clip, coded_sound
 
-from smg_multimodal import av_input
-from smg_multimodal.workers import DecoderProcesses
+from smg_multimodal.decoding import av_input
+from smg_multimodal.processes.workers import DecoderProcesses
 
 pytestmark = pytest.mark.anyio
 

@@ -10,9 +10,9 @@ from tests.gateway.conftest import House, in_process
 
 from smg_core.apis.responses.wire.grammar import check_stream
 from smg_core.clock import SystemClock
-from smg_core.history.memory import MemoryStore
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.replies import Reply, Rule
+from smg_core.history.memory.store import MemoryStore
+from smg_simulator.answers.replies import Reply, Rule
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 

@@ -11,12 +11,13 @@ import pytest
 from tests.gateway.conftest import House, in_process, over_http, settled
 from tests.gateway.fleet import Member, fleet
 
-from smg_core import Gateway, simulator
+import smg_simulator
+from smg_core import Gateway
 from smg_core.config.config import Config
 from smg_core.hooks import RequestFinished
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.replies import Reply, Rule
 from smg_core.wire.settings import LimitsConfig
+from smg_simulator.answers.replies import Reply, Rule
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 
@@ -203,7 +204,7 @@ async def test_a_prompt_is_cut_at_the_front_where_that_is_asked_for() -> None:
 
 def trained_to_fill_in(folder: Path) -> SimulatorConfig:
     """The simulator's own model, with tokens for filling in a text."""
-    shutil.copytree(Path(simulator.__file__).parent / "model", folder)
+    shutil.copytree(Path(smg_simulator.__file__).parent / "model", folder)
     file = folder / "tokenizer.json"
     tokenizer = json.loads(file.read_text())
     first = 1 + max(*(token["id"] for token in tokenizer["added_tokens"]), *tokenizer["model"]["vocab"].values())

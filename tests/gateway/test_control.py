@@ -28,11 +28,11 @@ from smg_core.operation.control import Control
 from smg_core.operation.live_settings import LIVE, NEEDS_RESTART
 from smg_core.server.admin_door import administered
 from smg_core.server.admin_listener import admin_listener, close_listener
-from smg_core.simulator.clockwork import Timing
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.server import SimulatedEngine
 from smg_core.stored.default_store import DefaultStore, gateway_name
 from smg_core.testing import FakeClock
+from smg_simulator.engine.clockwork import Timing
+from smg_simulator.engine.engine import SimulatorConfig
+from smg_simulator.server.grpc_server import SimulatedEngine
 
 pytestmark = pytest.mark.anyio
 

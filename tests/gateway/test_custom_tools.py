@@ -13,9 +13,9 @@ from tests.gateway.conftest import CHAT, House, body, in_process
 from tests.gateway.test_chat import parsing, sdk
 from tests.gateway.test_chat_workers import in_a_row
 
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.replies import Reply
-from smg_core.testing import tool_call
+from smg_simulator.answers.replies import Reply
+from smg_simulator.engine.engine import SimulatorConfig
+from smg_simulator.testing import tool_call
 
 pytestmark = pytest.mark.anyio
 

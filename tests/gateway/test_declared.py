@@ -6,8 +6,8 @@ import pytest
 from tests.gateway.conftest import in_process
 
 from smg_core.config.config import Config
-from smg_core.simulator.engine import SimulatorConfig
 from smg_core.workers.settings import WorkersConfig
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 

@@ -22,11 +22,11 @@ from smg_core.config.check import check
 from smg_core.history.settings import HistoryConfig
 from smg_core.http.settings import ServerConfig
 from smg_core.settings import ConfigError
-from smg_core.simulator.clockwork import Timing
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.replies import Reply, Rule
-from smg_core.simulator.server import SimulatedEngine
 from smg_core.stored.default_store import DefaultStore, gateway_name
+from smg_simulator.answers.replies import Reply, Rule
+from smg_simulator.engine.clockwork import Timing
+from smg_simulator.engine.engine import SimulatorConfig
+from smg_simulator.server.grpc_server import SimulatedEngine
 
 pytestmark = pytest.mark.anyio
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from tests.gateway.conftest import in_process
 
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.model_folder import MODEL_FOLDER
-from smg_core.simulator.replies import Reply
+from smg_simulator.answers.replies import Reply
+from smg_simulator.engine.engine import SimulatorConfig
+from smg_simulator.engine.model_folder import MODEL_FOLDER
 
 pytestmark = pytest.mark.anyio
 

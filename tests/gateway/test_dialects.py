@@ -18,15 +18,15 @@ from smg_core import Gateway
 from smg_core.engines.settings import EnginesConfig
 from smg_core.http.settings import ModelConfig
 from smg_core.routing.settings import RoutingConfig
-from smg_core.simulator.clockwork import Timing
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.faults import Fault, FaultKind
-from smg_core.simulator.http_server import http_doors
-from smg_core.simulator.model_folder import MODEL_FOLDER
-from smg_core.simulator.replies import Reply, Rule
-from smg_core.simulator.server import SimulatedEngine
 from smg_core.workers.settings import WorkersConfig
 from smg_core.workers.worker import WorkerSpec
+from smg_simulator.answers.faults import Fault, FaultKind
+from smg_simulator.answers.replies import Reply, Rule
+from smg_simulator.engine.clockwork import Timing
+from smg_simulator.engine.engine import SimulatorConfig
+from smg_simulator.engine.model_folder import MODEL_FOLDER
+from smg_simulator.server.grpc_server import SimulatedEngine
+from smg_simulator.server.http_server import http_doors
 
 pytestmark = pytest.mark.anyio
 every = pytest.mark.parametrize("dialect", DIALECTS)

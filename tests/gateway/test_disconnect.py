@@ -20,13 +20,13 @@ from smg_core import Config, Gateway
 from smg_core.engines.grpc.h2.transport import H2Transport
 from smg_core.engines.token_ids.client import EngineClient
 from smg_core.hooks import RequestFinished
-from smg_core.simulator.clockwork import Timing
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.faults import Fault
-from smg_core.simulator.server import SimulatedEngine
 from smg_core.testing import MemoryObserver
 from smg_core.wire.settings import LimitsConfig
 from smg_core.workers.settings import WorkersConfig
+from smg_simulator.answers.faults import Fault
+from smg_simulator.engine.clockwork import Timing
+from smg_simulator.engine.engine import SimulatorConfig
+from smg_simulator.server.grpc_server import SimulatedEngine
 
 pytestmark = pytest.mark.anyio
 

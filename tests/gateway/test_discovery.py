@@ -13,9 +13,9 @@ from smg_core import Config, Gateway
 from smg_core.discovery.settings import DiscoveryConfig
 from smg_core.hooks import SourceChanged
 from smg_core.operation.discovery import discovery_of
-from smg_core.simulator.server import SimulatedEngine
 from smg_core.testing import MemoryObserver
 from smg_core.workers.settings import WorkersConfig
+from smg_simulator.server.grpc_server import SimulatedEngine
 
 pytestmark = pytest.mark.anyio
 

@@ -21,12 +21,12 @@ from smg_core.hooks import AttemptEnded, RequestFinished, WorkerPicked
 from smg_core.observability.settings import ObservabilityConfig
 from smg_core.pipeline.settings import PoolingConfig, TimeoutsConfig
 from smg_core.routing.settings import RoutingConfig
-from smg_core.simulator.clockwork import Timing
-from smg_core.simulator.engine import EngineCore, SimulatorConfig
-from smg_core.simulator.faults import Fault
-from smg_core.simulator.model_folder import MODEL_FOLDER, read_vocabulary
 from smg_core.testing import MemoryObserver
 from smg_core.wire.settings import LimitsConfig
+from smg_simulator.answers.faults import Fault
+from smg_simulator.engine.clockwork import Timing
+from smg_simulator.engine.engine import EngineCore, SimulatorConfig
+from smg_simulator.engine.model_folder import MODEL_FOLDER, read_vocabulary
 
 pytestmark = pytest.mark.anyio
 

@@ -18,9 +18,9 @@ from tests.gateway.vision_models import image_part, picture, qwen2_vl, text_part
 from smg_core import Config
 from smg_core.fleet.connect import specs_of
 from smg_core.hooks import Retrying
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.faults import Fault
 from smg_core.workers.settings import WorkersConfig
+from smg_simulator.answers.faults import Fault
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 ROLES = {**OWN_ROLES, "encode": "encoder"}

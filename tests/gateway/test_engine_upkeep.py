@@ -23,12 +23,12 @@ from smg_core.gateway.gateway import Gateway
 from smg_core.request import Sampling
 from smg_core.server.admin_door import administered
 from smg_core.server.admin_listener import admin_listener, close_listener
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.faults import Fault
-from smg_core.simulator.http_server import http_doors
-from smg_core.simulator.server import SimulatedEngine
 from smg_core.tokens import TokenIds
 from smg_core.workers.worker import WorkerSpec
+from smg_simulator.answers.faults import Fault
+from smg_simulator.engine.engine import SimulatorConfig
+from smg_simulator.server.grpc_server import SimulatedEngine
+from smg_simulator.server.http_server import http_doors
 
 pytestmark = pytest.mark.anyio
 

@@ -9,9 +9,9 @@ import pytest
 from tests.gateway.conftest import CHAT, body, eventually, in_process, over_http
 
 from smg_core.hooks import AttemptEnded, ExchangeEnded, RequestFinished
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.faults import Fault
-from smg_core.simulator.replies import Reply, Rule
+from smg_simulator.answers.faults import Fault
+from smg_simulator.answers.replies import Reply, Rule
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 
@@ -96,7 +96,7 @@ async def test_what_an_engine_says_of_its_failure_is_for_the_log_alone(caplog: p
 async def test_the_explain_header_names_no_address() -> None:
     from smg_core import Config, Gateway
     from smg_core.observability.settings import ObservabilityConfig
-    from smg_core.simulator.server import SimulatedEngine
+    from smg_simulator.server.grpc_server import SimulatedEngine
 
     async with SimulatedEngine(SAYS) as engine:
         gateway = Gateway([engine.target], config=Config(observability=ObservabilityConfig(explain=True)))

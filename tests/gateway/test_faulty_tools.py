@@ -11,8 +11,8 @@ from tests.mcp_servers.peers import FAULTY
 
 from smg_core import Config
 from smg_core.pipeline.settings import McpConfig
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.replies import Reply
+from smg_simulator.answers.replies import Reply
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 

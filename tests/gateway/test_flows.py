@@ -11,7 +11,8 @@ from tests.gateway.conftest import CHAT, JSON, body
 from smg_core import Gateway
 from smg_core.apis.chat.api import CHAT as CHAT_API
 from smg_core.apis.chat.decode import ChatRequest
-from smg_core.http.exchange import Exchange, Receive, Scope, Send
+from smg_core.http.exchange import Exchange
+from smg_core.http.scope import Receive, Scope, Send
 from smg_core.pipeline.flow.driver import Run
 from smg_core.pipeline.flow.flow import Terms, respond
 from smg_core.pipeline.flow.steps import Flow, Step, ask

@@ -14,10 +14,10 @@ from tests.shared import PATIENCE
 
 from smg_core import Config
 from smg_core.http.settings import ResponsesConfig
-from smg_core.simulator.clockwork import Timing
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.replies import Reply, Rule
 from smg_core.sse import SseReader
+from smg_simulator.answers.replies import Reply, Rule
+from smg_simulator.engine.clockwork import Timing
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 

@@ -12,15 +12,15 @@ from tests.gateway.conftest import House, in_process
 from tests.gateway.fleet import CALM, Member, Prefer, fleet
 from tests.parsers.tags import Tag
 
-import smg_core.simulator
+import smg_simulator
 from smg_core import Config
 from smg_core.http.settings import ModelConfig
 from smg_core.pipeline.settings import StructuredConfig
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.faults import Fault, FaultKind
-from smg_core.simulator.replies import Reply
 from smg_core.sse import SseReader
 from smg_core.tokenizer.settings import TokenizerConfig
+from smg_simulator.answers.faults import Fault, FaultKind
+from smg_simulator.answers.replies import Reply
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 
@@ -157,7 +157,7 @@ async def ask(house: House, api: str, *, stream: bool, tools: bool = False, budg
 
 def opened(folder: Path) -> Config:
     """For a model whose template opens the reasoning in every prompt."""
-    own = Path(smg_core.simulator.__file__).parent / "model" / "chat_template.jinja"
+    own = Path(smg_simulator.__file__).parent / "model" / "chat_template.jinja"
     template = folder / "thinking.jinja"
     template.write_text(own.read_text().replace("enable_thinking is defined and enable_thinking", "true"))
     return attrs.evolve(

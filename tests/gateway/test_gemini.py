@@ -13,11 +13,11 @@ from tests.gateway.conftest import House, eventually, in_process, over_http, set
 
 from smg_core.apis.gemini.decode import decode_generate
 from smg_core.request import Image, Reasoning, ToolCall, ToolResult
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.replies import Reply
-from smg_core.testing import tool_call
 from smg_core.wire.base import Incoming
-from smg_multimodal.egress import data_url
+from smg_multimodal.fetching.egress import data_url
+from smg_simulator.answers.replies import Reply
+from smg_simulator.engine.engine import SimulatorConfig
+from smg_simulator.testing import tool_call
 
 pytestmark = pytest.mark.anyio
 

@@ -16,10 +16,10 @@ from smg_core.apis.sglang.answer_types import SglangAnswer
 from smg_core.apis.sglang.decode import decode_sglang
 from smg_core.apis.sglang.encode import SglangStreamEncoder, SglangWholeEncoder
 from smg_core.events import Done, Event, Finished, Started, TextDelta, TextEnd, TokenLogprob, TopLogprob, Usage
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.replies import Reply, Rule
 from smg_core.sse import SseReader
 from smg_core.wire.base import Incoming
+from smg_simulator.answers.replies import Reply, Rule
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 

@@ -13,8 +13,8 @@ from tests.gateway.test_interactions import LEGACY, STEPS, check_interaction, cl
 from tests.gateway.test_tool_loop import ADD, DONE, calls, configured, prompt, says
 from tests.gateway.tool_server import ToolServer, tool_server
 
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.replies import Reply
+from smg_simulator.answers.replies import Reply
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 

@@ -13,10 +13,10 @@ from tests.gateway.test_prefill_decode import TEXT, Way, ask, calls, engine, idl
 from smg_core.engines.base import EngineOutput, EngineRequest
 from smg_core.errors import SmgError, WorkerGone
 from smg_core.pipeline.settings import TimeoutsConfig
-from smg_core.simulator.clockwork import Timing
-from smg_core.simulator.faults import Fault, FaultKind
 from smg_core.workers.settings import BreakerConfig
 from smg_core.workers.worker import Worker
+from smg_simulator.answers.faults import Fault, FaultKind
+from smg_simulator.engine.clockwork import Timing
 
 __all__ = ["way"]
 

@@ -15,8 +15,8 @@ from tests.gateway.conftest import CHAT, body, eventually
 from tests.gateway.test_serve import LONG, PACED, QUICK, Served, begun, both_serve, children, serving, text_of
 from tests.shared import PATIENCE
 
-from smg_core.simulator.clockwork import Timing
-from smg_core.simulator.server import SimulatedEngine
+from smg_simulator.engine.clockwork import Timing
+from smg_simulator.server.grpc_server import SimulatedEngine
 
 pytestmark = [
     pytest.mark.anyio,

@@ -16,8 +16,8 @@ from smg_core import Config
 from smg_core.hooks import AttemptEnded, Hedged, RequestFinished
 from smg_core.observability.settings import ObservabilityConfig, TracesConfig
 from smg_core.routing.settings import RoutingConfig
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.faults import Fault
+from smg_simulator.answers.faults import Fault
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 

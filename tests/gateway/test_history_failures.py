@@ -12,7 +12,7 @@ from tests.shared import PATIENCE
 
 from smg_core import Config
 from smg_core.history.settings import HistoryConfig
-from smg_core.simulator.engine import SimulatorConfig
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 

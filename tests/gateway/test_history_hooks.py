@@ -16,11 +16,11 @@ from tests.shared import PATIENCE
 from smg_core import Config
 from smg_core.app.app import App
 from smg_core.app.inprocess import async_client
-from smg_core.history.base import DeleteResponse
 from smg_core.history.hooks import Rejected, StoreCall
+from smg_core.history.store.base import DeleteResponse
 from smg_core.request import Caller
-from smg_core.simulator.faults import Fault
 from smg_core.testing import FakeClock
+from smg_simulator.answers.faults import Fault
 
 pytestmark = pytest.mark.anyio
 

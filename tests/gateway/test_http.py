@@ -16,8 +16,8 @@ from smg_core import Config
 from smg_core.hooks import ExchangeEnded
 from smg_core.http.settings import ServerConfig
 from smg_core.server.http_protocol import BoundedHttpProtocol
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.replies import Reply, Rule
+from smg_simulator.answers.replies import Reply, Rule
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 

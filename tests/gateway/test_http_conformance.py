@@ -19,8 +19,8 @@ from tests.shared import PATIENCE
 
 from smg_core import Config, Gateway
 from smg_core.http.settings import ServerConfig
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.replies import Reply, Rule
+from smg_simulator.answers.replies import Reply, Rule
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 

@@ -16,18 +16,18 @@ from smg_core import Config, Gateway
 from smg_core.hooks import Retrying
 from smg_core.routing.settings import RoutingConfig
 from smg_core.settings import ConfigError
-from smg_core.simulator.clockwork import Timing
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.faults import Fault
-from smg_core.simulator.http_server import http_doors
-from smg_core.simulator.replies import Reply
-from smg_core.simulator.server import SimulatedEngine
-from smg_core.simulator.server_codec import ChoiceSlice
-from smg_core.simulator.sglang_http_codec import SglangHttpServerCodec
 from smg_core.sse import SseReader
 from smg_core.testing import MemoryObserver
 from smg_core.workers.settings import WorkersConfig
 from smg_core.workers.worker import WorkerSpec
+from smg_simulator.answers.faults import Fault
+from smg_simulator.answers.replies import Reply
+from smg_simulator.codecs.base import ChoiceSlice
+from smg_simulator.codecs.sglang_http import SglangHttpServerCodec
+from smg_simulator.engine.clockwork import Timing
+from smg_simulator.engine.engine import SimulatorConfig
+from smg_simulator.server.grpc_server import SimulatedEngine
+from smg_simulator.server.http_server import http_doors
 
 pytestmark = pytest.mark.anyio
 

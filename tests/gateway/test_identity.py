@@ -25,7 +25,7 @@ from smg_core.auth.base import Head
 from smg_core.auth.roles import Roles
 from smg_core.auth.settings import AuthConfig
 from smg_core.errors import AuthenticationFailed, PermissionDenied, StoreFailed
-from smg_core.history.memory import MemoryStore
+from smg_core.history.memory.store import MemoryStore
 from smg_core.history.settings import HistoryConfig
 from smg_core.hooks import SilentObserver
 from smg_core.http.routes import WEBSOCKET
@@ -35,8 +35,8 @@ from smg_core.observability.settings import ObservabilityConfig
 from smg_core.pipeline.answer.trace import Trace
 from smg_core.request import Caller, GenerationRequest
 from smg_core.settings import ConfigError
-from smg_core.simulator.engine import SimulatorConfig
 from smg_core.testing import FakeClock
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 

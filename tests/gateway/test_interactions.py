@@ -14,9 +14,9 @@ from tests.gateway.conftest import House, in_process, over_http
 from tests.shared import PATIENCE
 
 from smg_core.apis.interactions.grammar import END, InteractionGrammar
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.replies import Reply
 from smg_core.sse import SseReader
+from smg_simulator.answers.replies import Reply
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 

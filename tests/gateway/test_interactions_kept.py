@@ -16,16 +16,16 @@ from smg_core.app.app import App
 from smg_core.app.inprocess import async_client
 from smg_core.auth.base import Head
 from smg_core.errors import StoreFailed
-from smg_core.history.memory import MemoryStore
+from smg_core.history.memory.store import MemoryStore
 from smg_core.history.settings import HistoryConfig
 from smg_core.http.settings import ResponsesConfig
 from smg_core.pipeline.settings import TimeoutsConfig
 from smg_core.request import Caller
-from smg_core.simulator.clockwork import Timing
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.replies import Reply, Rule
 from smg_core.sse import SseReader
 from smg_core.testing import FakeClock
+from smg_simulator.answers.replies import Reply, Rule
+from smg_simulator.engine.clockwork import Timing
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 

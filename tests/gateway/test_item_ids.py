@@ -9,7 +9,7 @@ from tests.gateway.conftest import House, in_process
 
 from smg_core.apis.responses.wire.items import _AS_TEXT, _LEFT_OUT
 from smg_core.apis.responses.wire.stored_items import _PREFIXES
-from smg_core.simulator.engine import SimulatorConfig
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 

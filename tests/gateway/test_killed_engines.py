@@ -20,11 +20,11 @@ from smg_core import Gateway
 from smg_core.engines.base import EngineRequest
 from smg_core.hooks import Migrating
 from smg_core.request import Sampling
-from smg_core.simulator.engine import EngineCore, SimulatorConfig
-from smg_core.simulator.model_folder import MODEL_FOLDER, read_vocabulary
 from smg_core.sse import SseReader
 from smg_core.testing import MemoryObserver
 from smg_core.tokens import TokenIds
+from smg_simulator.engine.engine import EngineCore, SimulatorConfig
+from smg_simulator.engine.model_folder import MODEL_FOLDER, read_vocabulary
 
 pytestmark = pytest.mark.anyio
 

@@ -19,9 +19,10 @@ from smg_core.channel.local import LocalChannel
 from smg_core.operation.config_source import ConfigSource
 from smg_core.operation.control import Control
 from smg_core.plugins.registry import KIND
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.server import SimulatedEngine
+from smg_core.request import Caller
 from smg_core.workers.worker import WorkerSpec
+from smg_simulator.engine.engine import SimulatorConfig
+from smg_simulator.server.grpc_server import SimulatedEngine
 
 pytestmark = pytest.mark.anyio
 
@@ -158,10 +159,10 @@ async def test_a_process_that_takes_no_more_requests_has_said_how_many_it_has(tm
         processes = table()
         processes.write(attrs.evolve(processes.mine, pid=7, in_flight=3))
         control = Control(door.gateway, processes)
-        door.gateway.services.admission.enter()
+        lease = door.gateway.services.admission.readmit(Caller(), "generation")
         await control.hold()
         said, counted = processes.mine.in_flight, control.in_flight
-        door.gateway.services.admission.leave()
+        lease.release()
 
     assert said == counted == 1
 
@@ -171,6 +172,6 @@ async def test_a_gateway_that_closes_gives_up_the_plugin_that_it_has_just_been_t
         plugins = door.gateway.services.plugins
         told = {"name": "p", "entry": json.dumps({"source": str(GUEST), "name": "p"})}
         await door.channel.publish(KIND, json.dumps(told).encode(), key="p")
-        assert plugins.changes
+        assert plugins.pending
 
-    assert (plugins.changes, plugins.states) == (False, {})
+    assert (bool(plugins.pending), plugins.states) == (False, {})

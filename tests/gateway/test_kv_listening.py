@@ -22,8 +22,8 @@ from smg_core.routing import KvKnown, RoutingDecision
 from smg_core.routing.cache_aware import CacheAware
 from smg_core.routing.settings import RoutingConfig
 from smg_core.sealing.settings import SealingConfig
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.faults import Fault
+from smg_simulator.answers.faults import Fault
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 

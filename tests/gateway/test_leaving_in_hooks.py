@@ -33,8 +33,8 @@ from smg_core.middleware.base import (
 from smg_core.middleware.python import PythonPlugin
 from smg_core.middleware.settings import MiddlewareConfig
 from smg_core.request import Caller, GenerationRequest
-from smg_core.simulator.clockwork import Timing
-from smg_core.simulator.engine import SimulatorConfig
+from smg_simulator.engine.clockwork import Timing
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 

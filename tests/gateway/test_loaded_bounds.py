@@ -11,12 +11,12 @@ import pytest
 from tests.gateway.conftest import in_process
 
 from smg_core import Config
-from smg_core.history.base import DeleteItem, Page, StoredItem
 from smg_core.history.guard import GuardedStore
 from smg_core.history.settings import HistoryConfig
+from smg_core.history.store.base import DeleteItem, Page, StoredItem
 from smg_core.settings import MIB
-from smg_core.simulator.engine import SimulatorConfig
 from smg_core.wire.settings import LimitsConfig
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 

@@ -15,7 +15,7 @@ from smg_core.batches.file_types import KeptFile
 from smg_core.batches.files import file_record
 from smg_core.batches.states import BATCH, MESSAGE_BATCH, batch_record
 from smg_core.batches.types import KeptBatch
-from smg_core.history.base import (
+from smg_core.history.store.base import (
     AppendItems,
     PutConversation,
     PutResponse,
@@ -24,8 +24,8 @@ from smg_core.history.base import (
     StoredResponse,
 )
 from smg_core.pipeline.calls.executor import INLINE
-from smg_core.simulator.engine import SimulatorConfig
 from smg_core.wire.json_text import encode_body
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 

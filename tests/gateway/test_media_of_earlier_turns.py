@@ -17,7 +17,7 @@ from smg_core.config import MediaConfig, WorkersConfig
 from smg_core.errors import InvalidRequest, UnsupportedParameter
 from smg_core.pipeline.prompt.media_notes import noted_earlier
 from smg_core.request import GenerationRequest, Image, MediaSource, Message, Text, ToolCall, ToolResult
-from smg_core.simulator.engine import SimulatorConfig
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 

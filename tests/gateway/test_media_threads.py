@@ -20,10 +20,10 @@ from tests.gateway.conftest import House, in_process, settled
 from tests.gateway.test_vision import sdk
 from tests.gateway.vision_models import audio_part, data_url, image_part, qwen2_audio, qwen2_vl, text_part
 
-import smg_multimodal.documents
-import smg_multimodal.fetch
-import smg_multimodal.packaging
-import smg_multimodal.sounds
+import smg_multimodal.decoding.sounds
+import smg_multimodal.fetching.fetch
+import smg_multimodal.preparing.packaging
+import smg_multimodal.processes.documents
 from smg_core import Config
 from smg_core.engines.codecs.neutral.codec import NeutralCodec
 from smg_core.engines.codecs.sglang.codec import SglangCodec
@@ -32,10 +32,10 @@ from smg_core.http.settings import MediaConfig
 from smg_core.models import model_media
 from smg_core.pipeline.prompt.media import MediaItem
 from smg_core.request import MediaSource
-from smg_core.simulator.engine import SimulatorConfig
 from smg_core.workers.settings import WorkersConfig
-from smg_multimodal.prepare import Preparer
-from smg_multimodal.shm import SharedMemory
+from smg_multimodal.preparing.prepare import Preparer
+from smg_multimodal.preparing.shm import SharedMemory
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 
@@ -58,13 +58,13 @@ def media_pieces(media: Any) -> list[Any]:
 
 
 WORK: tuple[tuple[Any, str, Callable[..., int]], ...] = (
-    (smg_multimodal.fetch, "data_url", of_text),
-    (smg_multimodal.fetch, "base64_bytes", of_text),
-    (smg_multimodal.fetch, "digest_of", lambda data, known: len(data)),
-    (smg_multimodal.documents, "_sha256", len),
+    (smg_multimodal.fetching.fetch, "data_url", of_text),
+    (smg_multimodal.fetching.fetch, "base64_bytes", of_text),
+    (smg_multimodal.fetching.fetch, "digest_of", lambda data, known: len(data)),
+    (smg_multimodal.processes.documents, "_sha256", len),
     (model_media, "wave_of_pcm16", len),
-    (smg_multimodal.sounds.audio, "read_wave", lambda data, **_: len(data)),
-    (smg_multimodal.packaging, "wire_tensor", lambda array, *_: array.nbytes),
+    (smg_multimodal.decoding.sounds.audio, "read_wave", lambda data, **_: len(data)),
+    (smg_multimodal.preparing.packaging, "wire_tensor", lambda array, *_: array.nbytes),
     (Preparer, "features", lambda preparer, media, *_: len(media.data)),
     (SharedMemory, "write", lambda memory, shared, tensor: tensor.nbytes),
     (VllmCodec, "generate", of_tensors),

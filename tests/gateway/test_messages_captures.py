@@ -13,11 +13,11 @@ import pytest
 from tests.gateway.conftest import House, in_process
 
 from smg_core import Config
-from smg_core.conform.messages_stream import MessagesGrammar
 from smg_core.http.settings import ModelConfig
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.replies import Reply
 from smg_core.sse import SseReader
+from smg_simulator.answers.replies import Reply
+from smg_simulator.conform.messages_stream import MessagesGrammar
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 

@@ -12,8 +12,8 @@ from tests.gateway.vision_models import picture, qwen2_vl
 from tests.tiers import examples
 
 from smg_core import Config
-from smg_core.simulator.engine import SimulatorConfig
 from smg_core.workers.settings import WorkersConfig
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 

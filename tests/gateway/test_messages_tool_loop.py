@@ -11,10 +11,10 @@ from tests.gateway.conftest import House, over_http
 from tests.gateway.test_tool_loop import ADD, DONE, calls, configured, gateway_with, prompt, says
 from tests.gateway.tool_server import ToolServer, tool_server
 
-from smg_core.conform.messages_stream import MessagesGrammar
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.replies import Reply
 from smg_core.sse import SseReader
+from smg_simulator.answers.replies import Reply
+from smg_simulator.conform.messages_stream import MessagesGrammar
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 

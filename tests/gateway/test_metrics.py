@@ -65,13 +65,13 @@ from smg_core.server.admin_door import administered
 from smg_core.server.admin_listener import admin_listener, close_listener
 from smg_core.server.second_listener import served_beside
 from smg_core.settings import ConfigError
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.faults import Fault
-from smg_core.simulator.replies import Reply
-from smg_core.simulator.server import SimulatedEngine
 from smg_core.testing import MemoryObserver
 from smg_core.wire.settings import LimitsConfig
 from smg_core.workers.settings import BreakerConfig, WorkersConfig
+from smg_simulator.answers.faults import Fault
+from smg_simulator.answers.replies import Reply
+from smg_simulator.engine.engine import SimulatorConfig
+from smg_simulator.server.grpc_server import SimulatedEngine
 
 pytestmark = pytest.mark.anyio
 

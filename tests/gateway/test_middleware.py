@@ -9,9 +9,9 @@ import pytest
 from tests.gateway.conftest import CHAT, body, eventually, over_http, settled
 
 from smg_core.hooks import ExchangeEnded
-from smg_core.http.exchange import DirectSend, direct_of
-from smg_core.simulator.clockwork import Timing
-from smg_core.simulator.engine import SimulatorConfig
+from smg_core.http.scope import DirectSend, direct_of
+from smg_simulator.engine.clockwork import Timing
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 

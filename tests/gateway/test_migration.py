@@ -15,11 +15,11 @@ from tests.gateway.test_stream_faults import APIS, PATHS, Api
 
 from smg_core import Config
 from smg_core.hooks import AttemptEnded, Migrating, RequestFinished
-from smg_core.simulator.clockwork import Timing
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.faults import Fault, FaultKind
 from smg_core.sse import SseReader
 from smg_core.workers.settings import WorkersConfig
+from smg_simulator.answers.faults import Fault, FaultKind
+from smg_simulator.engine.clockwork import Timing
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 

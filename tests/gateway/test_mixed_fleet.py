@@ -12,9 +12,9 @@ from tests.gateway.test_failures import taken_apart
 from tests.gateway.vision_models import image_part, picture, qwen2_vl, text_part
 
 from smg_core.hooks import Retrying
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.faults import Fault
-from smg_core.simulator.replies import Reply, Rule
+from smg_simulator.answers.faults import Fault
+from smg_simulator.answers.replies import Reply, Rule
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 

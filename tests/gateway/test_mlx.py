@@ -9,9 +9,9 @@ from tests.gateway.conftest import eventually
 from tests.gateway.fleet import CALM, Member, Prefer, fleet
 
 from smg_core.pipeline.settings import StructuredConfig
-from smg_core.simulator.clockwork import Timing
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.replies import Reply, Rule
+from smg_simulator.answers.replies import Reply, Rule
+from smg_simulator.engine.clockwork import Timing
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 

@@ -18,8 +18,8 @@ from smg_core.hooks import FellBack, RequestFinished, WorkerPicked
 from smg_core.http.settings import ModelConfig, ServerConfig
 from smg_core.request import Caller
 from smg_core.routing.settings import RoutingConfig
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.faults import Fault
+from smg_simulator.answers.faults import Fault
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 

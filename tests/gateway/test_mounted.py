@@ -15,7 +15,7 @@ from tests.shared import PATIENCE
 
 from smg_core import Config, Gateway
 from smg_core.http.settings import ServerConfig
-from smg_core.simulator.engine import SimulatorConfig
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 

@@ -14,11 +14,11 @@ from tests.gateway.test_killed_engines import LENGTH, TOKENS, Stream, ask, expec
 
 from smg_core import Config, Gateway
 from smg_core.pipeline.settings import TimeoutsConfig
-from smg_core.simulator.clockwork import Timing
-from smg_core.simulator.engine import EngineCore, SimulatorConfig
-from smg_core.simulator.model_folder import MODEL_FOLDER, read_vocabulary
-from smg_core.simulator.server import SimulatedEngine
 from smg_core.workers.settings import BreakerConfig, WorkersConfig
+from smg_simulator.engine.clockwork import Timing
+from smg_simulator.engine.engine import EngineCore, SimulatorConfig
+from smg_simulator.engine.model_folder import MODEL_FOLDER, read_vocabulary
+from smg_simulator.server.grpc_server import SimulatedEngine
 
 pytestmark = pytest.mark.anyio
 

@@ -20,9 +20,9 @@ from tests.gateway.vision_models import (
 )
 
 from smg_core import Config
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.media import SeenMedia
 from smg_core.workers.settings import WorkersConfig
+from smg_simulator.engine.engine import SimulatorConfig
+from smg_simulator.engine.media import SeenMedia
 
 pytestmark = pytest.mark.anyio
 

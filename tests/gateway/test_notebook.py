@@ -15,8 +15,8 @@ from tests.gateway.conftest import body, eventually
 from smg_core import Config, Gateway
 from smg_core.cards import MOST_ROWS, card
 from smg_core.http.settings import ServerConfig
-from smg_core.simulator.server import SimulatedEngine
 from smg_core.workers.settings import WorkersConfig
+from smg_simulator.server.grpc_server import SimulatedEngine
 
 pytestmark = pytest.mark.anyio
 

@@ -20,10 +20,10 @@ from tests.gateway.conftest import House, over_http
 
 from smg_core import Config
 from smg_core.hooks import ExchangeEnded
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.faults import Fault
-from smg_core.simulator.replies import Reply
 from smg_core.wire.settings import LimitsConfig
+from smg_simulator.answers.faults import Fault
+from smg_simulator.answers.replies import Reply
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 

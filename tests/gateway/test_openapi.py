@@ -17,8 +17,8 @@ from smg_core.app.app import App
 from smg_core.config.config import Config
 from smg_core.http.routes import WEBSOCKET
 from smg_core.http.settings import ServerConfig
-from smg_core.simulator.engine import SimulatorConfig
 from smg_core.workers.settings import WorkersConfig
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 

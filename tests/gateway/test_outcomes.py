@@ -18,11 +18,11 @@ from smg_core.hooks import AttemptEnded, FirstToken, RequestFinished, WorkerStat
 from smg_core.http.settings import ServerConfig
 from smg_core.observability.settings import ObservabilityConfig
 from smg_core.routing.settings import RoutingConfig
-from smg_core.simulator.clockwork import Timing
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.faults import Fault
-from smg_core.simulator.replies import Reply, Rule
 from smg_core.wire.settings import LimitsConfig
+from smg_simulator.answers.faults import Fault
+from smg_simulator.answers.replies import Reply, Rule
+from smg_simulator.engine.clockwork import Timing
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 

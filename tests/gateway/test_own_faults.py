@@ -7,7 +7,7 @@ from tests.gateway.conftest import in_process, settled
 
 from smg_core.hooks import RequestFinished
 from smg_core.serving import inference
-from smg_core.simulator.engine import SimulatorConfig
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 

@@ -8,9 +8,9 @@ from tests.gateway.conftest import CHAT, body, in_process
 
 from smg_core.config.config import Config
 from smg_core.http.settings import ModelConfig, ServerConfig
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.replies import Reply
 from smg_core.wire.settings import LimitsConfig
+from smg_simulator.answers.replies import Reply
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 

@@ -23,7 +23,7 @@ from tests.tiers import examples
 from smg_core import Config
 from smg_core.http.settings import DocumentsConfig, MediaConfig
 from smg_core.models import document_loading
-from smg_core.simulator.engine import SimulatorConfig
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 

@@ -13,7 +13,7 @@ from tests.gateway.tool_server import ToolServer, tool_server
 from smg_core.errors import InvalidRequest
 from smg_core.pipeline.prompt.tool_places import naming_places_of
 from smg_core.request import FunctionTool, GenerationRequest, HostedTool, Message, Tool
-from smg_core.simulator.engine import SimulatorConfig
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 

@@ -20,9 +20,9 @@ from smg_core.auth.settings import AuthConfig
 from smg_core.middleware.base import About, AnswerPiece, ChangeText, PieceKind
 from smg_core.middleware.entries import Limits
 from smg_core.settings import ConfigError
-from smg_core.simulator.engine import SimulatorConfig
 from smg_core.wasm.running import Sandbox
 from smg_core.wasm.worlds import piece_value, text_verdict
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 

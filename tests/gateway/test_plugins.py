@@ -17,7 +17,7 @@ from smg_core import Gateway
 from smg_core.channel.base import Notice
 from smg_core.config.config import Config
 from smg_core.events import Event
-from smg_core.history.base import KEYS_OWNER
+from smg_core.history.store.base import KEYS_OWNER
 from smg_core.middleware.base import (
     CONTINUE,
     About,
@@ -47,8 +47,8 @@ from smg_core.middleware.settings import MiddlewareConfig
 from smg_core.plugins.code import PluginCode
 from smg_core.request import GenerationRequest
 from smg_core.settings import ConfigError
-from smg_core.simulator.clockwork import Timing
-from smg_core.simulator.engine import SimulatorConfig
+from smg_simulator.engine.clockwork import Timing
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 

@@ -12,7 +12,7 @@ from tests.gateway.test_roster_processes import processes
 from tests.gateway.test_serve import QUICK, serving
 from tests.shared import PATIENCE
 
-from smg_core.simulator.server import SimulatedEngine
+from smg_simulator.server.grpc_server import SimulatedEngine
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 

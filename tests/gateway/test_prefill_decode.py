@@ -19,12 +19,12 @@ from smg_core.hooks import AttemptEnded, Retrying, WorkerPicked
 from smg_core.observability.settings import ObservabilityConfig
 from smg_core.pipeline.settings import DisaggregationConfig, TimeoutsConfig
 from smg_core.routing.settings import RoutingConfig
-from smg_core.simulator.clockwork import Timing
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.faults import Fault
-from smg_core.simulator.server import SimulatedEngine
 from smg_core.workers.settings import BreakerConfig, WorkersConfig
 from smg_core.workers.worker import WorkerSpec
+from smg_simulator.answers.faults import Fault
+from smg_simulator.engine.clockwork import Timing
+from smg_simulator.engine.engine import SimulatorConfig
+from smg_simulator.server.grpc_server import SimulatedEngine
 
 pytestmark = pytest.mark.anyio
 CONNECTORS = ("NixlConnector", "MooncakeConnector")

@@ -18,8 +18,8 @@ from smg_core.errors import EngineFailed, WorkerGone
 from smg_core.pipeline.calls import streaming
 from smg_core.pipeline.calls.engine_call import EngineCall
 from smg_core.pipeline.flow import flow
-from smg_core.simulator.faults import Fault
 from smg_core.workers.settings import BreakerConfig
+from smg_simulator.answers.faults import Fault
 
 pytestmark = pytest.mark.anyio
 CONFIG = attrs.evolve(settings(), breaker=BreakerConfig(failures=2, open_s=60.0, probes=30))

@@ -20,12 +20,12 @@ from smg_core.engines.kv_zmq.subscriber import KvAddress, KvSubscriber
 from smg_core.engines.settings import EnginesConfig
 from smg_core.errors import SmgError
 from smg_core.fleet.connect import Reaching
-from smg_core.simulator.kv_feed import KvFeed
-from smg_core.simulator.kv_publisher import KvPublisher
-from smg_core.simulator.published_events import EventLayout
-from smg_core.simulator.server import SimulatedEngine
 from smg_core.workers.settings import WorkersConfig
 from smg_core.workers.worker import WorkerSpec
+from smg_simulator.engine.kv_feed import KvFeed
+from smg_simulator.server.grpc_server import SimulatedEngine
+from smg_simulator.server.kv_publisher import KvPublisher
+from smg_simulator.server.published_events import EventLayout
 
 pytest.importorskip("zmq", reason="needs the extra kv-events")
 pytestmark = pytest.mark.anyio

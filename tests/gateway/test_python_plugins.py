@@ -38,8 +38,8 @@ from smg_core.middleware.base import (
 from smg_core.middleware.entries import Entry
 from smg_core.middleware.python import PythonPlugin, python_middleware
 from smg_core.settings import ConfigError
-from smg_core.simulator.clockwork import Timing
-from smg_core.simulator.engine import SimulatorConfig
+from smg_simulator.engine.clockwork import Timing
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 

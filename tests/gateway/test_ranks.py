@@ -13,9 +13,9 @@ from smg_core.hooks import BreakerChanged, WorkerPicked
 from smg_core.observability.settings import ObservabilityConfig
 from smg_core.routing import Pick
 from smg_core.routing.settings import RoutingConfig
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.faults import Fault
 from smg_core.workers.settings import BreakerConfig, WorkersConfig
+from smg_simulator.answers.faults import Fault
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 CONFIG = Config(workers=WorkersConfig(health_interval_s=3600.0), observability=ObservabilityConfig(explain=True))

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from tests.gateway.conftest import House, in_process, over_http, settled
 
 from smg_core.apis.responses.wire.grammar import check_stream
-from smg_core.simulator.engine import SimulatorConfig
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 

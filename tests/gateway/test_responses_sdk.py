@@ -17,11 +17,11 @@ from smg_core.auth.base import Head
 from smg_core.errors import RateLimited
 from smg_core.hooks import ExchangeEnded
 from smg_core.request import Caller
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.faults import Fault
-from smg_core.simulator.replies import Reply
 from smg_core.tokenizer.settings import TokenizerConfig
 from smg_core.wire.settings import LimitsConfig
+from smg_simulator.answers.faults import Fault
+from smg_simulator.answers.replies import Reply
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 

@@ -34,10 +34,10 @@ from smg_core.pipeline.settings import TimeoutsConfig
 from smg_core.request import Caller
 from smg_core.server.socket_frames import PING, ControlFrame
 from smg_core.server.socket_protocol import BoundedWebSocketProtocol
-from smg_core.simulator.clockwork import Timing
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.replies import Reply
 from smg_core.testing import MemoryObserver
+from smg_simulator.answers.replies import Reply
+from smg_simulator.engine.clockwork import Timing
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from tests.gateway.conftest import House, in_process
 
-from smg_core.simulator.engine import SimulatorConfig
 from smg_core.sse import SseReader
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 

@@ -14,12 +14,12 @@ from tests.gateway.fleet import ALERT
 from smg_core import Config, Gateway
 from smg_core.channel.local import LocalChannel
 from smg_core.errors import Overloaded
-from smg_core.simulator.clockwork import Timing
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.server import SimulatedEngine
 from smg_core.workers.roster_entry import RosterEntry
 from smg_core.workers.settings import WorkersConfig
 from smg_core.workers.worker import Worker, WorkerSpec
+from smg_simulator.engine.clockwork import Timing
+from smg_simulator.engine.engine import SimulatorConfig
+from smg_simulator.server.grpc_server import SimulatedEngine
 
 pytestmark = pytest.mark.anyio
 

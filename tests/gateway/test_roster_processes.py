@@ -11,7 +11,7 @@ from tests.gateway.conftest import CHAT, body
 from tests.gateway.test_serve import QUICK, Served, serving
 from tests.shared import PATIENCE
 
-from smg_core.simulator.server import SimulatedEngine
+from smg_simulator.server.grpc_server import SimulatedEngine
 
 pytestmark = pytest.mark.anyio
 

@@ -16,9 +16,9 @@ from smg_core import Config, Gateway
 from smg_core.auth.settings import AuthConfig
 from smg_core.hooks import AttemptEnded, RequestFinished, WorkerPicked
 from smg_core.pipeline.settings import PoolingConfig
-from smg_core.simulator.engine import EngineCore, SimulatorConfig
-from smg_core.simulator.faults import Fault
-from smg_core.simulator.model_folder import MODEL_FOLDER, read_vocabulary
+from smg_simulator.answers.faults import Fault
+from smg_simulator.engine.engine import EngineCore, SimulatorConfig
+from smg_simulator.engine.model_folder import MODEL_FOLDER, read_vocabulary
 
 pytestmark = pytest.mark.anyio
 

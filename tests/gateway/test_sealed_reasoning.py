@@ -8,8 +8,8 @@ from tests.gateway.conftest import in_process
 
 from smg_core import Config
 from smg_core.sealing.settings import SealingConfig
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.replies import Reply, Rule
+from smg_simulator.answers.replies import Reply, Rule
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 

@@ -19,8 +19,8 @@ from smg_core.apis.gemini.encode import GeminiWholeEncoder
 from smg_core.hooks import ExchangeEnded
 from smg_core.http.settings import ServerConfig
 from smg_core.observability.logs import AccessLog
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.faults import Fault
+from smg_simulator.answers.faults import Fault
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 

@@ -23,12 +23,12 @@ import pytest
 from tests.gateway.conftest import CHAT, body, eventually
 from tests.shared import PATIENCE, PATIENT_ENVIRONMENT
 
-from smg_core.simulator.clockwork import Timing
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.faults import Fault
-from smg_core.simulator.replies import Reply, Rule
-from smg_core.simulator.server import SimulatedEngine
 from smg_core.testing import FakeClock
+from smg_simulator.answers.faults import Fault
+from smg_simulator.answers.replies import Reply, Rule
+from smg_simulator.engine.clockwork import Timing
+from smg_simulator.engine.engine import SimulatorConfig
+from smg_simulator.server.grpc_server import SimulatedEngine
 
 pytestmark = pytest.mark.anyio
 

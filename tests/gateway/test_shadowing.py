@@ -14,11 +14,11 @@ from smg_core import Config
 from smg_core.hooks import AttemptEnded, RequestFinished, Shadowed
 from smg_core.http.settings import ModelConfig
 from smg_core.routing.settings import RoutingConfig
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.faults import Fault
-from smg_core.simulator.replies import Reply
-from smg_core.simulator.server import SimulatedEngine
 from smg_core.workers.worker import WorkerSpec
+from smg_simulator.answers.faults import Fault
+from smg_simulator.answers.replies import Reply
+from smg_simulator.engine.engine import SimulatorConfig
+from smg_simulator.server.grpc_server import SimulatedEngine
 
 pytestmark = pytest.mark.anyio
 

@@ -16,11 +16,11 @@ from tests.shared import PATIENCE
 from smg_core import Config, Gateway
 from smg_core.http.settings import MediaConfig
 from smg_core.models import shm_tensors
-from smg_core.simulator import shared_memory
-from smg_core.simulator.clockwork import Timing
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.faults import Fault
-from smg_core.simulator.media import SeenTensor
+from smg_simulator.answers.faults import Fault
+from smg_simulator.engine import shared_memory
+from smg_simulator.engine.clockwork import Timing
+from smg_simulator.engine.engine import SimulatorConfig
+from smg_simulator.engine.media import SeenTensor
 
 pytestmark = pytest.mark.anyio
 
@@ -97,7 +97,7 @@ async def test_it_is_off_unless_asked_for_and_an_engine_elsewhere_gets_everythin
         await asked(house, image_part(LARGE))
         assert not pixels(house).shared
     for other in ("another-boot:25", ""):
-        monkeypatch.setattr("smg_core.simulator.server.namespace", lambda other=other: other)
+        monkeypatch.setattr("smg_simulator.server.grpc_server.namespace", lambda other=other: other)
         async with sharing_gateway(qwen) as house:
             await asked(house, image_part(LARGE))
             assert not pixels(house).shared

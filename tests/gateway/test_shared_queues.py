@@ -17,8 +17,8 @@ from smg_core import Config
 from smg_core.batches.served_elsewhere import served_names
 from smg_core.history.settings import HistoryConfig
 from smg_core.http.settings import ModelConfig, ResponsesConfig
-from smg_core.simulator.clockwork import Timing
-from smg_core.simulator.replies import Reply, Rule
+from smg_simulator.answers.replies import Reply, Rule
+from smg_simulator.engine.clockwork import Timing
 
 pytestmark = pytest.mark.anyio
 

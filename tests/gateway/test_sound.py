@@ -10,8 +10,8 @@ from tests.gateway.test_vision import asked, refused, sdk, seeing, seen
 from tests.gateway.vision_models import audio_part, image_part, phi4, picture, qwen2_audio, sound, text_part
 
 from smg_core import Config
-from smg_core.simulator.engine import SimulatorConfig
 from smg_core.workers.settings import WorkersConfig
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 

@@ -17,9 +17,9 @@ from smg_core.fleet.roster import ADMIN
 from smg_core.http.settings import ServerConfig
 from smg_core.identity.identity import Identity
 from smg_core.middleware.entries import Entry, parse_entries
-from smg_core.simulator.server import SimulatedEngine
 from smg_core.workers.settings import WorkersConfig
 from smg_core.workers.worker import WorkerSpec
+from smg_simulator.server.grpc_server import SimulatedEngine
 
 pytestmark = pytest.mark.anyio
 

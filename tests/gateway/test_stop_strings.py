@@ -20,10 +20,10 @@ from tests.gateway.conftest import eventually, over_http
 from smg_core import Config, Gateway
 from smg_core.config import ModelConfig, ServerConfig
 from smg_core.server.http_server import HttpServer
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.replies import Reply, Rule
-from smg_core.testing import tool_call
 from smg_core.workers.worker import WorkerSpec
+from smg_simulator.answers.replies import Reply, Rule
+from smg_simulator.engine.engine import SimulatorConfig
+from smg_simulator.testing import tool_call
 
 pytestmark = pytest.mark.anyio
 

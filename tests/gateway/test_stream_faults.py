@@ -24,14 +24,14 @@ from websockets.asyncio.client import connect
 from smg_core import Config, Gateway
 from smg_core.http.settings import ResponsesConfig
 from smg_core.pipeline.settings import TimeoutsConfig
-from smg_core.simulator.clockwork import Timing
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.faults import KINDS, Fault
-from smg_core.simulator.replies import Reply, Rule
 from smg_core.sse import SseReader
 from smg_core.testing import MemoryObserver
 from smg_core.wire.settings import LimitsConfig
 from smg_core.workers.settings import WorkersConfig
+from smg_simulator.answers.faults import KINDS, Fault
+from smg_simulator.answers.replies import Reply, Rule
+from smg_simulator.engine.clockwork import Timing
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 

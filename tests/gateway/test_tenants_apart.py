@@ -30,8 +30,8 @@ from smg_core.http.settings import BatchesConfig, ResponsesConfig
 from smg_core.observability.logs import AccessLog
 from smg_core.request import Caller
 from smg_core.sealing.settings import SealingConfig
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.replies import Reply, Rule
+from smg_simulator.answers.replies import Reply, Rule
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 

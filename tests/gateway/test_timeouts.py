@@ -16,13 +16,13 @@ from smg_core import Config, Gateway
 from smg_core.hooks import RequestFinished
 from smg_core.pipeline.settings import TimeoutsConfig
 from smg_core.serving.timeouts import HEADERS
-from smg_core.simulator.clockwork import Timing
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.faults import Fault
-from smg_core.simulator.replies import Reply, Rule
 from smg_core.testing import MemoryObserver
 from smg_core.workers.settings import WorkersConfig
 from smg_core.workers.worker import WorkerSpec
+from smg_simulator.answers.faults import Fault
+from smg_simulator.answers.replies import Reply, Rule
+from smg_simulator.engine.clockwork import Timing
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 

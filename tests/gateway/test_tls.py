@@ -25,9 +25,9 @@ from smg_core.http.proxies.settings import ProxiesConfig
 from smg_core.server.tls.settings import TlsConfig
 from smg_core.server.tls_accept import contexts_of
 from smg_core.settings import ConfigError
-from smg_core.simulator.clockwork import Timing
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.replies import Reply, Rule
+from smg_simulator.answers.replies import Reply, Rule
+from smg_simulator.engine.clockwork import Timing
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 

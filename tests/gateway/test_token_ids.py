@@ -9,11 +9,11 @@ from tests.gateway.conftest import House, body, in_process, over_http
 from tests.gateway.fleet import CALM
 
 from smg_core import Config, Gateway
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.faults import Fault
-from smg_core.simulator.replies import Reply
 from smg_core.sse import SseReader
 from smg_core.workers.settings import WorkersConfig
+from smg_simulator.answers.faults import Fault
+from smg_simulator.answers.replies import Reply
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 

@@ -8,9 +8,9 @@ import pytest
 from tests.gateway.conftest import House, eventually, in_process, over_http
 
 from smg_core import Config, Gateway
-from smg_core.simulator.model_folder import MODEL_FOLDER
 from smg_core.tokenizer.settings import TokenizerConfig
 from smg_core.wire.settings import LimitsConfig
+from smg_simulator.engine.model_folder import MODEL_FOLDER
 
 pytestmark = pytest.mark.anyio
 

@@ -19,8 +19,8 @@ from smg_core import Config
 from smg_core.auth.settings import AuthConfig
 from smg_core.history.settings import HistoryConfig
 from smg_core.pipeline.settings import McpConfig
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.replies import Reply
+from smg_simulator.answers.replies import Reply
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 

@@ -14,9 +14,9 @@ from tests.gateway.tool_server import ToolServer, tool_server
 
 from smg_core.pipeline.tools.hosted import ServerTool
 from smg_core.pipeline.tools.search import search_of, searched_servers
-from smg_core.simulator.engine import SimulatorConfig
 from smg_core.tools.search import KnownTools, ToolSearches
 from smg_mcp import Bm25Index, Decision, McpTool
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from tests.gateway.conftest import House, over_http
 
 from smg_core.errors import NotFound
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.replies import Reply
 from smg_core.wire.named_elsewhere import refuse_named
+from smg_simulator.answers.replies import Reply
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 

@@ -11,8 +11,8 @@ from tests.gateway.test_serve import QUICK, Served, serving
 from tests.shared import PATIENCE
 
 from smg_core.cli import main
-from smg_core.simulator.clockwork import Timing
-from smg_core.simulator.engine import SimulatorConfig
+from smg_simulator.engine.clockwork import Timing
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 

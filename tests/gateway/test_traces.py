@@ -37,11 +37,11 @@ from smg_core.observability.settings import TracesConfig
 from smg_core.observability.tracing.attributes import ATTRIBUTES, EVENTS, STAGES
 from smg_core.routing.settings import RoutingConfig
 from smg_core.settings import ConfigError
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.faults import Fault
-from smg_core.simulator.replies import Reply, Rule
 from smg_core.workers.settings import WorkersConfig
 from smg_core.workers.worker import WorkerSpec
+from smg_simulator.answers.faults import Fault
+from smg_simulator.answers.replies import Reply, Rule
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 

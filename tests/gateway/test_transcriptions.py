@@ -17,10 +17,10 @@ from tests.peers import listening
 from smg_core import Config, Gateway
 from smg_core.auth.settings import AuthConfig
 from smg_core.hooks import AttemptEnded, RequestFinished
-from smg_core.simulator.engine import SimulatorConfig
 from smg_core.testing import MemoryObserver
 from smg_core.wire.settings import LimitsConfig
 from smg_core.workers.settings import WorkersConfig
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 

@@ -28,11 +28,12 @@ from smg_core.pipeline.flow.flow import Terms, generate
 from smg_core.pipeline.flow.steps import Finish, Flow, Prepare, Select, Step, Stream, ask
 from smg_core.pipeline.flow.timeouts import Timeouts
 from smg_core.request import GenerationRequest, Message, Text, ToolCall, ToolResult
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.faults import Fault
-from smg_core.simulator.replies import Reply
-from smg_core.testing import MemoryObserver, tool_call
+from smg_core.testing import MemoryObserver
 from smg_core.wire.base import Incoming
+from smg_simulator.answers.faults import Fault
+from smg_simulator.answers.replies import Reply
+from smg_simulator.engine.engine import SimulatorConfig
+from smg_simulator.testing import tool_call
 
 pytestmark = pytest.mark.anyio
 

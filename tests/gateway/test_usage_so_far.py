@@ -8,8 +8,8 @@ import pytest
 from tests.gateway.conftest import CHAT, House, over_http
 from tests.gateway.test_chat_servers import before
 
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.replies import Reply
+from smg_simulator.answers.replies import Reply
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 

@@ -11,8 +11,8 @@ from tests.gateway.conftest import House, over_http
 
 from smg_core import Config
 from smg_core.config import ModelConfig
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.replies import Reply
+from smg_simulator.answers.replies import Reply
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 

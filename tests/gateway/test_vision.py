@@ -27,13 +27,13 @@ from tests.shared import PATIENCE
 from smg_core import Config, Gateway
 from smg_core.http.settings import DocumentsConfig, MediaConfig
 from smg_core.routing import Candidate, Pick, RoutingContext
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.media import SeenMedia
-from smg_core.simulator.replies import Reply
-from smg_core.simulator.server import SimulatedEngine
 from smg_core.testing import MemoryObserver
 from smg_core.tokenizer.settings import TokenizerConfig
 from smg_core.workers.settings import WorkersConfig
+from smg_simulator.answers.replies import Reply
+from smg_simulator.engine.engine import SimulatorConfig
+from smg_simulator.engine.media import SeenMedia
+from smg_simulator.server.grpc_server import SimulatedEngine
 
 pytestmark = pytest.mark.anyio
 

@@ -18,10 +18,10 @@ from smg_core import Config, Gateway
 from smg_core.engines.connections.target import Tls
 from smg_core.observability.logs import configure
 from smg_core.observability.settings import ObservabilityConfig
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.server import SimulatedEngine
 from smg_core.workers.settings import WorkersConfig
 from smg_core.workers.worker import WorkerSpec
+from smg_simulator.engine.engine import SimulatorConfig
+from smg_simulator.server.grpc_server import SimulatedEngine
 
 pytestmark = pytest.mark.anyio
 KEYS = ("key-of-the-first", "key-of-the-second")

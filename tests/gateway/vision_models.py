@@ -13,7 +13,7 @@ from typing import Any
 from PIL import Image
 from tokenizers import AddedToken, Tokenizer
 
-from smg_core.simulator.model_folder import MODEL_FOLDER
+from smg_simulator.engine.model_folder import MODEL_FOLDER
 
 CLIP = {"image_mean": [0.48145466, 0.4578275, 0.40821073], "image_std": [0.26862954, 0.26130258, 0.27577711]}
 MOST_PIXELS = 28 * 28 * 256

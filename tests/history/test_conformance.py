@@ -7,8 +7,8 @@ import attrs
 import pytest
 from tests.history.conformance import conversation, item, record, response
 
-from smg_core.history import base
-from smg_core.history.base import (
+from smg_core.history.store import base
+from smg_core.history.store.base import (
     AppendEvents,
     AppendItems,
     ChainBroken,

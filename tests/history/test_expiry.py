@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from tests.history.conformance import PAGE_BYTES, Backend, conversation, item, record, response
 
 from smg_core.errors import SmgError
-from smg_core.history import base
-from smg_core.history.base import (
+from smg_core.history.memory.store import MemoryStore
+from smg_core.history.store import base
+from smg_core.history.store.base import (
     AppendEvents,
     AppendItems,
     DeleteConversation,
@@ -33,7 +34,6 @@ from smg_core.history.base import (
     StoredEvent,
     StoreOperation,
 )
-from smg_core.history.memory import MemoryStore
 from smg_core.testing import FakeClock
 
 pytestmark = [pytest.mark.anyio, pytest.mark.sampled(keep=2)]

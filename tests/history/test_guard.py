@@ -10,12 +10,12 @@ from tests.history.conftest import KEY, opens_redis
 from smg_core import Config
 from smg_core.errors import InvalidRequest, StoreFailed
 from smg_core.gateway.gateway import Gateway
-from smg_core.history.base import KEYS_OWNER, AppendEvents, AppendItems, DeleteResponse, NotKept, StoredEvent
 from smg_core.history.hooks import Rejected
-from smg_core.history.memory import MemoryStore
+from smg_core.history.memory.store import MemoryStore
 from smg_core.history.opening import guarded, open_history
 from smg_core.history.sealing import Cipher
 from smg_core.history.settings import HistoryConfig
+from smg_core.history.store.base import KEYS_OWNER, AppendEvents, AppendItems, DeleteResponse, NotKept, StoredEvent
 from smg_core.settings import ConfigError
 from smg_core.stored.default_store import DefaultStore, gateway_name
 

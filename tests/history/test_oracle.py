@@ -5,8 +5,8 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import oracle
 from sqlalchemy.schema import CreateIndex, CreateTable
 
-from smg_core.history.sql_statements import Statements, Upsert
-from smg_core.history.sql_tables import Names, ShortText, StoreTables
+from smg_core.history.sql.statements import Statements, Upsert
+from smg_core.history.sql.tables import Names, ShortText, StoreTables
 
 DIALECT = oracle.dialect()
 TABLES = StoreTables(Names())

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 from tests.history.conformance import PAGE_BYTES, conversation, item, record, response
 
-from smg_core.history.base import (
+from smg_core.history.store.base import (
     AppendEvents,
     AppendItems,
     DeleteConversation,

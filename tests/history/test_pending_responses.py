@@ -12,8 +12,8 @@ from tests.history.conformance import Backend
 
 from smg_core.apis.responses.wire.grammar import check_stream
 from smg_core.background.states import REQUEST, RUNNING
-from smg_core.history.base import AppendEvents, ExtendExpiry, PutResponse, StaleVersion
-from smg_core.history.memory import MemoryStore
+from smg_core.history.memory.store import MemoryStore
+from smg_core.history.store.base import AppendEvents, ExtendExpiry, PutResponse, StaleVersion
 from smg_core.http.settings import ResponsesConfig
 from smg_core.testing import FakeClock
 

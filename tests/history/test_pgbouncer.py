@@ -20,9 +20,9 @@ from smg_core import Config
 from smg_core.errors import StoreFailed
 from smg_core.history.opening import open_history
 from smg_core.history.settings import HistoryConfig
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.replies import Reply, Rule
 from smg_core.testing import FakeClock
+from smg_simulator.answers.replies import Reply, Rule
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = [pytest.mark.services, pytest.mark.anyio]
 

@@ -11,8 +11,8 @@ from tests.history.conftest import opens_redis
 from tests.shared import PATIENCE
 
 from smg_core.errors import StoreFailed
-from smg_core.history.base import LEASE_KEPT_S, AppendEvents, DeleteRecord, StoredEvent
-from smg_core.history.redis_plan import Keys
+from smg_core.history.redis.plan import Keys
+from smg_core.history.store.base import LEASE_KEPT_S, AppendEvents, DeleteRecord, StoredEvent
 from smg_core.testing import FakeClock
 
 pytestmark = pytest.mark.anyio

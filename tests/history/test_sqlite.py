@@ -19,7 +19,13 @@ from tests.shared import PATIENCE
 
 from smg_core.clock import SystemClock
 from smg_core.errors import StoreFailed
-from smg_core.history.base import (
+from smg_core.history.opening import open_history
+from smg_core.history.settings import HistoryConfig
+from smg_core.history.sql.engines import _write_ahead, engines
+from smg_core.history.sql.store import SqlStore
+from smg_core.history.sql.tables import Names, StoreTables
+from smg_core.history.sql.version import FOLDER, SchemaVersion
+from smg_core.history.store.base import (
     AppendEvents,
     AppendItems,
     PutConversation,
@@ -29,12 +35,6 @@ from smg_core.history.base import (
     StoredEvent,
     StoredRecord,
 )
-from smg_core.history.opening import open_history
-from smg_core.history.settings import HistoryConfig
-from smg_core.history.sql import SqlStore
-from smg_core.history.sql_engines import _write_ahead, engines
-from smg_core.history.sql_tables import Names, StoreTables
-from smg_core.history.sql_version import FOLDER, SchemaVersion
 from smg_core.settings import ConfigError
 
 pytestmark = pytest.mark.anyio
@@ -42,7 +42,7 @@ pytestmark = pytest.mark.anyio
 WRITER = """
 import asyncio, sys
 from smg_core.clock import SystemClock
-from smg_core.history.base import PutResponse, StoredResponse
+from smg_core.history.store.base import PutResponse, StoredResponse
 from smg_core.history.opening import open_history
 from smg_core.history.settings import HistoryConfig
 

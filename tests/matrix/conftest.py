@@ -11,10 +11,10 @@ from tests.gateway.conftest import in_process, over_http
 from tests.gateway.vision_models import qwen2_audio, qwen2_vl
 
 from smg_core import Config, Gateway
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.http_server import http_doors
-from smg_core.simulator.server import SimulatedEngine
 from smg_core.workers.settings import WorkersConfig
+from smg_simulator.engine.engine import SimulatorConfig
+from smg_simulator.server.grpc_server import SimulatedEngine
+from smg_simulator.server.http_server import http_doors
 
 Served = tuple[Gateway, SimulatedEngine]
 

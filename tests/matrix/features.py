@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import attrs
 import pytest
 
-from smg_core.simulator.replies import Reply
+from smg_simulator.answers.replies import Reply
 
 UNTOLD = {"cached tokens": frozenset({"MLX", "MLX, grpcio"})}
 """Features whose number some engines never say; it is 0 then."""

@@ -12,10 +12,10 @@ import pytest
 from tests.gateway.conftest import eventually, over_http
 from tests.gateway.test_adapters import Fleet, fleet
 
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.server import SimulatedEngine
 from smg_core.workers.settings import WorkersConfig
 from smg_core.workers.worker import Worker, WorkerSpec
+from smg_simulator.engine.engine import SimulatorConfig
+from smg_simulator.server.grpc_server import SimulatedEngine
 
 pytestmark = [pytest.mark.anyio, pytest.mark.sampled(per=("engine", "api", "feature"))]
 

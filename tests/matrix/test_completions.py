@@ -14,8 +14,8 @@ import pytest
 from tests.matrix.features import COUNTS, PERSON, WORDS, checked
 
 from smg_core import Gateway
-from smg_core.simulator.replies import Reply
 from smg_core.sse import SseReader
+from smg_simulator.answers.replies import Reply
 
 pytestmark = [pytest.mark.anyio, pytest.mark.sampled(per=("engine", "api", "feature"))]
 

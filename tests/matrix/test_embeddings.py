@@ -14,7 +14,7 @@ import pytest
 from tests.matrix.conftest import ENGINES, Served
 
 from smg_core import Gateway
-from smg_core.simulator.engine import SimulatorConfig
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = [pytest.mark.anyio, pytest.mark.sampled(per=("engine", "api", "feature"))]
 

@@ -37,7 +37,7 @@ from tests.matrix.features import (
 )
 
 from smg_core import Gateway
-from smg_core.simulator.replies import Reply
+from smg_simulator.answers.replies import Reply
 
 pytestmark = [pytest.mark.anyio, pytest.mark.sampled(per=("engine", "api", "feature"))]
 

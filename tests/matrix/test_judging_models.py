@@ -14,8 +14,8 @@ from tests.gateway.vision_models import sound
 from tests.matrix.conftest import ENGINES, Served
 
 from smg_core import Gateway
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.model_folder import MODEL_FOLDER, read_vocabulary
+from smg_simulator.engine.engine import SimulatorConfig
+from smg_simulator.engine.model_folder import MODEL_FOLDER, read_vocabulary
 
 pytestmark = [pytest.mark.anyio, pytest.mark.sampled(per=("engine", "api", "feature"))]
 

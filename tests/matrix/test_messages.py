@@ -15,7 +15,7 @@ import pytest
 from tests.gateway.vision_models import picture
 from tests.matrix.features import WORDS, checked
 
-from smg_core.simulator.replies import Reply
+from smg_simulator.answers.replies import Reply
 
 pytestmark = [pytest.mark.anyio, pytest.mark.sampled(per=("engine", "api", "feature"))]
 

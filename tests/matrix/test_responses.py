@@ -16,7 +16,7 @@ from tests.gateway.vision_models import picture
 from tests.matrix.features import PERSON, WORDS, checked
 
 from smg_core.apis.responses.wire.grammar import check_stream
-from smg_core.simulator.replies import Reply
+from smg_simulator.answers.replies import Reply
 
 pytestmark = [pytest.mark.anyio, pytest.mark.sampled(per=("engine", "api", "feature"))]
 

@@ -10,30 +10,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.tiers import examples
 
-from smg_mcp import (
-    Approval,
-    Bm25Index,
-    CallFacts,
-    Decision,
-    McpConfigError,
-    McpTool,
-    ToolHints,
-    ToolText,
-    naming,
-    stricter,
-)
-from smg_mcp.arguments import arguments_for, schema_for
-from smg_mcp.audit import AuditEntry, AuditTrail
-from smg_mcp.catalogue import CatalogueCache, made_catalogue
-from smg_mcp.config import settings_of
-from smg_mcp.inventory import ListedTool, fault_of_tool
-from smg_mcp.naming import legal_name, unique_names
-from smg_mcp.pool import digest_of_credentials
-from smg_mcp.results import outcome_of
-from smg_mcp.screening import ProtocolBreach, Screen
-from smg_mcp.settings import ArgumentMapping, InventorySettings, McpLimits, McpPolicy
-from smg_mcp.strict_json import AmbiguousJson, strict_object
-from smg_mcp.wire import _EventLines
+from smg_mcp import Approval, Bm25Index, CallFacts, Decision, McpConfigError, McpTool, ToolHints, ToolText, stricter
+from smg_mcp.catalogue import naming
+from smg_mcp.catalogue.arguments import arguments_for, schema_for
+from smg_mcp.catalogue.catalogue import CatalogueCache, made_catalogue
+from smg_mcp.catalogue.inventory import ListedTool, fault_of_tool
+from smg_mcp.catalogue.naming import legal_name, unique_names
+from smg_mcp.config.mapping import settings_of
+from smg_mcp.policy.audit import AuditEntry, AuditTrail
+from smg_mcp.records.settings import ArgumentMapping, InventorySettings, McpLimits, McpPolicy
+from smg_mcp.sessions.pool import digest_of_credentials
+from smg_mcp.sessions.results import outcome_of
+from smg_mcp.transport.screening import ProtocolBreach, Screen
+from smg_mcp.transport.strict_json import AmbiguousJson, strict_object
+from smg_mcp.transport.wire import _EventLines
 
 # ------------------------------------------------------------------------------------------------------------------- names
 

@@ -15,7 +15,7 @@ from starlette.responses import Response
 from tests.mcp_servers.peers import Faulty, eventually
 
 from smg_mcp import McpTools, McpUnavailable
-from smg_mcp.settings import McpServer
+from smg_mcp.records.settings import McpServer
 
 pytestmark = pytest.mark.anyio
 

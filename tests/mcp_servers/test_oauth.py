@@ -26,8 +26,8 @@ from tests.peers import listening
 
 from smg_mcp import McpConfigError, McpForbidden, McpRefused, McpTools
 from smg_mcp.command import log_in as log_in_at_terminal
-from smg_mcp.config import settings_of
-from smg_mcp.oauth import ServerTokens, TokenFile, tokens_for
+from smg_mcp.config.mapping import settings_of
+from smg_mcp.transport.oauth import ServerTokens, TokenFile, tokens_for
 
 pytestmark = pytest.mark.anyio
 

@@ -8,8 +8,8 @@ import pytest
 import trustme
 
 from smg_egress import FetchTarget
-from smg_mcp.origin import Direct
-from smg_mcp.settings import EgressSettings
+from smg_mcp.records.settings import EgressSettings
+from smg_mcp.transport.origin import Direct
 
 pytestmark = pytest.mark.anyio
 ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"

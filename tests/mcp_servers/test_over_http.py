@@ -34,7 +34,7 @@ from smg_mcp import (
     ToolImage,
     ToolProgress,
 )
-from smg_mcp.schemas import fault_of_schema
+from smg_mcp.catalogue.schemas import fault_of_schema
 
 pytestmark = pytest.mark.anyio
 

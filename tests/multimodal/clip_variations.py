@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from recordings import clip
+from sound_files import clip
 
 Change = Mapping[str, Any]
 

@@ -34,13 +34,13 @@ from torchvision.transforms.v2 import functional
 sys.path.insert(0, str(Path(__file__).parent))
 
 from byte_resize import resized
-from families import FAMILIES, Family, opened, reference_processor
 from pictures import EVERY_FORMAT, Picture, encoded, pictures
+from reference_families import FAMILIES, Family, opened, reference_processor
 
-from smg_multimodal.decode import decode_image
-from smg_multimodal.errors import BadMedia
-from smg_multimodal.files import ModelFiles
-from smg_multimodal.registry import family_of
+from smg_multimodal.configs.files import ModelFiles
+from smg_multimodal.decoding.decode import decode_image
+from smg_multimodal.families.registry import family_of
+from smg_multimodal.records.errors import BadMedia
 
 EXACT = {
     "image_grid_thw",
@@ -313,7 +313,7 @@ MATCHING = """
 
 - This page compares what is made with `resize: pil`. With `resize: torch` ours takes torch's order and bits, and torchvision's
   arithmetic of normalising: every family that has a torchvision class equals it then, bit for bit
-  (`tests/multimodal/test_torch_resize.py`).
+  (`tests/multimodal/pixels/test_torch_resize.py`).
 """
 
 TIMES = """

@@ -45,10 +45,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 import clip_variations
 import recording_variations
 from clip_variations import FILMED, Filmed
-from families import FAMILIES, NOT_ITS, Family, opened, own_class, reference_class
 from pictures import encoded, fingerprint, pictures
 from recording_variations import RECORDED, Recorded
-from recordings import CLIPS, RECORDINGS, SAMPLINGS, SPOKEN, clip, recording
+from reference_families import FAMILIES, NOT_ITS, Family, opened, own_class, reference_class
+from sound_files import CLIPS, RECORDINGS, SAMPLINGS, SPOKEN, clip, recording
 from variations import Change, small_pictures, variations
 
 TARGET = Path(__file__).with_name("references.json.gz")

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from smg_multimodal.decode import ImageLimits
-from smg_multimodal.formats import FORMATS
+from smg_multimodal.decoding.decode import ImageLimits
+from smg_multimodal.decoding.formats import FORMATS
 
 COUNT = 320
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from recordings import recording
+from sound_files import recording
 
 Change = Mapping[str, Any]
 

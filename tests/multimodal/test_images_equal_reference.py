@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from families import FAMILIES, Family, opened, reference, reference_processor
 from pictures import COUNT, EVERY_FORMAT, KINDS, Picture, encoded, fingerprint, pictures
+from reference_families import FAMILIES, Family, opened, reference, reference_processor
 from written import assert_tensors, written_references
 
-from smg_multimodal.decode import decode_image
-from smg_multimodal.errors import BadMedia
-from smg_multimodal.files import ModelFiles
-from smg_multimodal.registry import family_of
-from smg_multimodal.types import ImageProcessor, ItemFeatures
+from smg_multimodal.configs.files import ModelFiles
+from smg_multimodal.decoding.decode import decode_image
+from smg_multimodal.families.registry import family_of
+from smg_multimodal.records.errors import BadMedia
+from smg_multimodal.records.types import ImageProcessor, ItemFeatures
 
 PIL_FAMILIES = [family for family in FAMILIES.values() if family.reference or family.published]
 TORCH_FAMILIES = [family for family in FAMILIES.values() if family.torch or family.vllm]

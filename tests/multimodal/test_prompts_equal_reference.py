@@ -16,16 +16,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from families import FAMILIES, Family, opened, reference_processor
 from pictures import EVERY_FORMAT, encoded, pictures
 from PIL import Image
+from reference_families import FAMILIES, Family, opened, reference_processor
 from vocabulary import SPECIAL, TestVocabulary
 
-from smg_multimodal.decode import decode_image
-from smg_multimodal.files import ModelFiles
-from smg_multimodal.prompts import PromptRule, timed_video_rule
-from smg_multimodal.registry import family_of
-from smg_multimodal.types import ItemFeatures, Modality, Size
+from smg_multimodal.configs.files import ModelFiles
+from smg_multimodal.decoding.decode import decode_image
+from smg_multimodal.families.registry import family_of
+from smg_multimodal.prompts.prompts import PromptRule, timed_video_rule
+from smg_multimodal.records.types import ItemFeatures, Modality, Size
 
 WORDS = TestVocabulary()
 REFERENCES = Path(__file__).with_name("references.json.gz")

@@ -8,10 +8,10 @@ import pytest
 from published import PUBLISHED, Published
 from variations import small_pictures
 
-from smg_multimodal.errors import UnsupportedModel
-from smg_multimodal.files import ModelFiles
-from smg_multimodal.registry import family_of
-from smg_multimodal.types import Size
+from smg_multimodal.configs.files import ModelFiles
+from smg_multimodal.families.registry import family_of
+from smg_multimodal.records.errors import UnsupportedModel
+from smg_multimodal.records.types import Size
 
 COMPARED = [each for each in PUBLISHED if each.reference]
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
-from families import Family, reference_class
 from PIL import Image
+from reference_families import Family, reference_class
 
 Change = Mapping[str, Any]
 

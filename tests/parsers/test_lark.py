@@ -12,9 +12,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from smg_core.simulator.expressions import Unfollowable, example_of_grammar
 from smg_parsers.lark import COMMON, LarkError, check_lark, ebnf
 from smg_parsers.patterns import JSON, PYTHON, RAW
+from smg_simulator.answers.expressions import Unfollowable, example_of_grammar
 
 from .ebnf import Ebnf
 

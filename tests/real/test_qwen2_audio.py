@@ -17,7 +17,7 @@ from tests.real.test_qwen2_vl import CASES, asked, client, gateway, test_the_ans
 
 from smg_core import Config, Gateway
 from smg_core.http.settings import MediaConfig
-from smg_multimodal.shm import namespace_id
+from smg_multimodal.preparing.shm import namespace_id
 
 __all__ = ["client", "gateway", "test_the_answer_is_transformers_own"]
 

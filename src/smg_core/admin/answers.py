@@ -11,7 +11,7 @@ __all__ = ["admin_operation", "respond_json"]
 
 async def respond_json(services: Services, exchange: Exchange, answer: object, status: int = 200) -> None:
     """Answer with this record."""
-    exchange.take_id(services.ids, "req-")
+    exchange.take_id(services.ids, "req_")
     headers = [(b"content-type", b"application/json"), (b"cache-control", b"no-store")]
     headers.append(services.request_ids.header(exchange.name))
     await exchange.respond(status, msgspec.json.encode(answer), headers)

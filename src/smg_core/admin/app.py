@@ -22,6 +22,7 @@ from smg_core.http.exchange import Exchange
 from smg_core.http.routes import Route
 from smg_core.operation.control import Control
 from smg_core.operation.process_table import ProcessTable
+from smg_core.plugins.app_plugins import Plugging, StepOfExchange
 from smg_core.request import Caller
 from smg_core.serving.lifecycle import Lifecycle
 
@@ -69,16 +70,16 @@ class AdminApp(App):
             head.caller = caller
         return caller
 
-    async def _permit(self, exchange: Exchange, needed: str) -> None:
+    async def _permit(self, exchange: Exchange, needed: str, plugging: Plugging | None) -> None:
         """As for all requests; then the audit log is told what is about to be done. Raises Overloaded where that fails."""
-        await super()._permit(exchange, needed)
+        await super()._permit(exchange, needed, plugging)
         if exchange.method not in READING:
             await self._audit.begin(exchange)
 
-    async def _answered(self, exchange: Exchange) -> str:
+    async def _told(self, exchange: Exchange, step: StepOfExchange) -> str:
         outcome = "cancelled"
         try:
-            outcome = await super()._answered(exchange)
+            outcome = await super()._told(exchange, step)
         finally:
             await self._audit.end(exchange, outcome)
         return outcome

@@ -59,7 +59,7 @@ class AdminAudit:
     async def begin(self, exchange: Exchange) -> None:
         """A request is about to change something. Raises Overloaded where the audit log cannot be written."""
         if not exchange.request_id:
-            exchange.take_id(self._ids, "req-")
+            exchange.take_id(self._ids, "req_")
         await self._write(exchange, "asked", "")
         exchange.audited = True
 

@@ -56,6 +56,6 @@ class _Decisions:
         found = await self._decided.of(name)
         if not found:
             raise NotFound("There is no decision for this request, or none that is kept.")
-        exchange.take_id(services.ids, "req-")
+        exchange.take_id(services.ids, "req_")
         headers = [(b"content-type", b"application/json"), services.request_ids.header(exchange.name)]
         await exchange.respond(200, msgspec.json.encode(RequestDecisions(name, found)), headers)

@@ -77,6 +77,6 @@ class _Sources:
             )
             for each in self._discovery.standings.values()
         ]
-        exchange.take_id(services.ids, "req-")
+        exchange.take_id(services.ids, "req_")
         headers = [(b"content-type", b"application/json"), services.request_ids.header(exchange.name)]
         await exchange.respond(200, msgspec.json.encode(DiscoverySources(found)), headers)

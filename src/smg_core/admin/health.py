@@ -88,7 +88,7 @@ class _Health:
             dict(Counter(worker.state for worker in services.registry)),
             processes,
         )
-        exchange.take_id(services.ids, "req-")
+        exchange.take_id(services.ids, "req_")
         headers = [(b"content-type", b"application/json"), services.request_ids.header(exchange.name)]
         await exchange.respond(200, msgspec.json.encode(health), headers)
 

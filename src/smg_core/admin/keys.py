@@ -142,7 +142,7 @@ class _Keys:
         await self._send(exchange, msgspec.json.encode(answer), status)
 
     async def _send(self, exchange: Exchange, answer: bytes, status: int) -> None:
-        exchange.take_id(self._services.ids, "req-")
+        exchange.take_id(self._services.ids, "req_")
         headers = [(b"content-type", b"application/json"), (b"cache-control", b"no-store")]
         headers.append(self._services.request_ids.header(exchange.name))
         await exchange.respond(status, answer, headers)

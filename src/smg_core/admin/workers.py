@@ -231,7 +231,7 @@ class _Workers:
         asked = await asyncio.gather(*[self._ask(ranks[0], ask) for ranks in engines.values()])
         told = dict(zip(engines, asked, strict=True))
         rows = [_row(worker, told[worker.spec.url]) for worker in workers]
-        exchange.take_id(self._services.ids, "req-")
+        exchange.take_id(self._services.ids, "req_")
         headers = [(b"content-type", b"application/json"), self._services.request_ids.header(exchange.name)]
         await exchange.respond(200, msgspec.json.encode(WorkerAnswers(rows)), headers)
 

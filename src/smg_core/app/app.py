@@ -24,16 +24,18 @@ from smg_core.hooks import SilentObserver
 from smg_core.http.browsers import READS_ONLY, check_form, check_json_type, check_origin
 from smg_core.http.endpoint import Endpoint, RouteTable, id_prefix_of
 from smg_core.http.envelopes import ENVELOPES
-from smg_core.http.exchange import Exchange, Header, Receive, Scope, Send
+from smg_core.http.exchange import Exchange
 from smg_core.http.forwarded import forwarding_of
 from smg_core.http.routes import WEBSOCKET, Routes
+from smg_core.http.scope import Header, Receive, Scope, Send
 from smg_core.http.websocket import WebSocket
-from smg_core.identity.identity import Identify, anonymous, permitted
+from smg_core.identity.identity import ANYBODY, Identify, anonymous, permitted
 from smg_core.observability.repeats import Repeats
 from smg_core.plugins.app_plugins import Plugging, StepOfExchange
 from smg_core.serving.inference import internal_error, take_back_cancellation
 from smg_core.serving.lifecycle import Lifecycle
-from smg_core.wire.errors import anthropic_error, anthropic_status, error_headers
+from smg_core.wire.base import ErrorEncoder
+from smg_core.wire.errors import anthropic_error, anthropic_status, error_headers, openai_error, responses_error
 
 __all__ = ["App"]
 
@@ -41,6 +43,8 @@ log = logging.getLogger("smg.server")
 
 
 EXPOSED = (
+    "openai-processing-ms",
+    "openai-version",
     "retry-after",
     "retry-after-ms",
     "x-should-retry",
@@ -55,6 +59,11 @@ _STARTED_HERE: set[asyncio.Task[None]] = set()
 """What stops the gateways that requests have started, when their event loops end. An event loop itself keeps no task alive."""
 _GONE = ClientGone("The client left before its request was answered.").outcome
 SHOWN = 200  # characters of a path that an answer or a log repeats
+
+
+def _is_openai(path: str, envelope: ErrorEncoder) -> bool:
+    """Whether a path, or a pattern of paths, is of OpenAI's APIs, whose answers say how long they took."""
+    return path.startswith("/v1/") and envelope in (openai_error, responses_error)
 
 
 class App:
@@ -87,6 +96,8 @@ class App:
         self._stranger_bytes = server.stranger_bytes
         self.routes = table.routes
         self._routes: Routes[Endpoint] = Routes(self.routes)
+        patterns = {route.pattern for route in self.routes}
+        self._openai = frozenset(each for each in patterns if _is_openai(each, self._envelopes.of(each, {})))
         for route in self.routes:
             if not route.target.public and route.target.needs not in services.apis.permissions:
                 raise ValueError(f"{route.pattern} needs {route.target.needs!r}, which is no permission of any API")
@@ -123,31 +134,42 @@ class App:
         """Answer one request, and report how it ended to the observer."""
         services = self._services
         exchange.client_id = services.request_ids.from_client(exchange.headers)
+        exchange.began = started = services.clock.monotonic()
         if not self._watched:
-            await self._answered(exchange)
+            await self._told(exchange, self._answered_at_route)
             return
-        started, tracer = services.clock.monotonic(), self._tracer
+        tracer = self._tracer
         if tracer is not None:
             exchange.traced = tracer.begin(exchange.headers, started)
         exchange.count_direct()
         outcome = "error"
         try:
-            outcome = await self._answered(exchange)
+            outcome = await self._told(exchange, self._answered_at_route)
         finally:
             ended = exchange.ended(outcome, services.clock.monotonic() - started)
             services.observer.report(ended)
             if tracer is not None and exchange.traced is not None:
                 tracer.end(exchange.traced, ended)
 
-    async def _answered(self, exchange: Exchange) -> str:
-        """Answer one request; returns the outcome. Errors after the answer has begun are raised."""
-        return await self._told(exchange, self._answered_at_route)
-
     async def _told(self, exchange: Exchange, step: StepOfExchange) -> str:
-        """Take a step of an exchange, and tell the client of its errors; returns the outcome. Raises as `_answered`. A task that
-        is cancelled because its client has left, or because the gateway ends, ends the exchange and no more than that."""
+        """Take a step of an exchange, and tell the client of its errors; returns the outcome. Errors after the answer has begun
+        are raised. A task that is cancelled because its client has left, or because the gateway ends, ends the exchange and no
+        more than that."""
         try:
-            return await self._told_of_errors(exchange, step)
+            try:
+                return await step(exchange)
+            except SmgError as error:
+                if not exchange.identified and self._asks_everybody:
+                    exchange.discard(self._stranger_bytes)  # a stranger's body, whatever it is refused for
+                await self._error(exchange, error)
+                return error.outcome
+            except Exception as error:
+                # The last handler before the server: the client gets an envelope, and the log the traceback, for any error.
+                self._log(exchange, error)
+                if exchange.started:
+                    raise
+                await self._error(exchange, internal_error())
+                return "error"
         except asyncio.CancelledError:
             if exchange.gone:
                 take_back_cancellation()
@@ -160,22 +182,6 @@ class App:
         await self._error(exchange, ended)
         return ended.outcome
 
-    async def _told_of_errors(self, exchange: Exchange, step: StepOfExchange) -> str:
-        try:
-            return await step(exchange)
-        except SmgError as error:
-            if not exchange.identified and self._asks_everybody:
-                exchange.discard(self._stranger_bytes)  # a stranger's body, whatever it is refused for
-            await self._error(exchange, error)
-            return error.outcome
-        except Exception as error:
-            # The last handler before the server: the client gets an envelope, and the log the traceback, for any error.
-            self._log(exchange, error)
-            if exchange.started:
-                raise
-            await self._error(exchange, internal_error())
-            return "error"
-
     async def _answered_at_route(self, exchange: Exchange) -> str:
         """Find the route of one request, check what is known without its body, and answer it. Raises SmgError."""
         exchange.check_head(self._header_bytes, self._header_lines)
@@ -186,6 +192,26 @@ class App:
         endpoint = self._find(exchange)
         if not endpoint.public and self._hosts is not None:
             self._hosts.check(exchange.scope, exchange.headers.get("host", ""))
+        if not endpoint.reads_json or exchange.headers.get("content-type") != "application/json":
+            self._check_form(exchange, endpoint)
+        plugging = self._plugging if self._plugging is not None and self._plugging.any else None
+        if plugging is not None:  # they are told the id before a handler makes one
+            exchange.take_id(self._services.ids, id_prefix_of(endpoint.answer))
+        if endpoint.public:
+            if self._asks_everybody:
+                exchange.discard(self._stranger_bytes)
+        elif plugging is not None and plugging.has_asgi:
+            return await self._answered_wrapped(exchange, endpoint, plugging)
+        elif plugging is None and (self._identify or self._services.running.identify) is anonymous:
+            exchange.caller = ANYBODY
+        else:
+            await self._permit(exchange, endpoint.needs, plugging)
+        await endpoint.answer(exchange)
+        return exchange.outcome if isinstance(exchange, WebSocket) else "ok"
+
+    def _check_form(self, exchange: Exchange, endpoint: Endpoint) -> None:
+        """Check that a request that is not plainly JSON is no page's of another origin, and has the type that the handler reads.
+        Raises PermissionDenied and UnsupportedMedia."""
         if isinstance(exchange, WebSocket):
             if self._plugging is not None:
                 exchange.met = self._plugging.at_the_door
@@ -194,27 +220,16 @@ class App:
             check_json_type(exchange.headers.get("content-type", ""))
         elif exchange.method not in READS_ONLY and not endpoint.public:
             check_form(exchange.headers, self._may_ask)
-        if self._plugging is not None and self._plugging.any:  # they are told the id before a handler makes one
-            exchange.take_id(self._services.ids, id_prefix_of(endpoint.answer))
-        if endpoint.public:
-            if self._asks_everybody:
-                exchange.discard(self._stranger_bytes)
-        elif self._plugging is not None and self._plugging.has_asgi:
-            return await self._answered_wrapped(exchange, endpoint, self._plugging)
-        else:
-            await self._permit(exchange, endpoint.needs)
-        await endpoint.answer(exchange)
-        return self._good(exchange)
 
     async def _answered_wrapped(self, exchange: Exchange, endpoint: Endpoint, plugging: Plugging) -> str:
         """Find the caller and answer, each behind the ASGI middleware of its time. Raises SmgError."""
 
         async def answered(exchange: Exchange) -> str:
             await endpoint.answer(exchange)
-            return self._good(exchange)
+            return exchange.outcome if isinstance(exchange, WebSocket) else "ok"
 
         async def permitted_and_answered(exchange: Exchange) -> str:
-            await self._permit(exchange, endpoint.needs)
+            await self._permit(exchange, endpoint.needs, plugging)
             return await plugging.around(exchange, "after_identity", answered)
 
         outcome = await plugging.around(exchange, "before_identity", permitted_and_answered)
@@ -222,14 +237,9 @@ class App:
             exchange.discard(self._stranger_bytes)
         return outcome
 
-    @staticmethod
-    def _good(exchange: Exchange) -> str:
-        """The outcome of an exchange whose handler is done: a WebSocket can be left before its end."""
-        return exchange.outcome if isinstance(exchange, WebSocket) else "ok"
-
     def _headers_of_every_answer(self, exchange: Exchange) -> list[Header]:
         if not exchange.request_id:
-            exchange.take_id(self._services.ids, "req-")
+            exchange.take_id(self._services.ids, "req_")
         return [*exchange.always, self._services.request_ids.header(exchange.name)]
 
     @property
@@ -237,15 +247,11 @@ class App:
         """Whether requests without a good credential are refused."""
         return (self._identify or self._services.running.identify) is not anonymous
 
-    async def _permit(self, exchange: Exchange, needed: str) -> None:
+    async def _permit(self, exchange: Exchange, needed: str, plugging: Plugging | None) -> None:
         """Find the caller of a request. Raises AuthenticationFailed and PermissionDenied, and what plugins refuse it for."""
-        plugged = self._plugging is not None and self._plugging.any
-        if not plugged and not self._asks_everybody:
-            await self._identified(exchange, needed)  # which waits for nobody
-            return
         with exchange.watched():
-            if self._plugging is not None and plugged:
-                await self._plugging.permit(exchange, needed, self._identified)
+            if plugging is not None:
+                await plugging.permit(exchange, needed, self._identified)
             else:
                 await self._identified(exchange, needed)
 
@@ -317,6 +323,8 @@ class App:
         match = self._routes.find(method, path, raw_path)
         if match is not None:
             exchange.path_values, exchange.route = match.values, match.pattern
+            if match.pattern in self._openai:
+                exchange.timed = self._services.clock.monotonic
             if match.target.public and exchange.traced is not None:
                 exchange.traced.sampled = False  # probes, and pages for people
             return match.target
@@ -338,11 +346,13 @@ class App:
 
     async def _error(self, exchange: Exchange, error: SmgError) -> None:
         if not exchange.request_id:
-            exchange.take_id(self._services.ids, "req-")
+            exchange.take_id(self._services.ids, "req_")
         error = await exchange.told(error)
         headers: list[Header] = [*error_headers(error), self._services.request_ids.header(exchange.name)]
         envelope = self._envelopes.of(exchange.path, exchange.headers, exchange.query)
         status = error.status
+        if _is_openai(exchange.path, envelope):
+            exchange.timed = self._services.clock.monotonic
         if envelope is anthropic_error:
             status = anthropic_status(error)
             headers.append((b"request-id", exchange.name.encode()))

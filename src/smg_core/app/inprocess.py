@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from smg_core.errors import InvalidRequest
 from smg_core.http.envelopes import Envelopes
-from smg_core.http.exchange import DISCONNECT, AsgiApp, AsgiMessage, Disconnect, Receive, Scope, Send
+from smg_core.http.scope import DISCONNECT, AsgiApp, AsgiMessage, Disconnect, Receive, Scope, Send
 
 __all__ = ["async_client", "sync_client"]
 

@@ -13,8 +13,9 @@ import msgspec
 from smg_core.apis.chat.answer_types import ErrorBody
 from smg_core.app.docs_page import docs_page
 from smg_core.http.endpoint import Endpoint
-from smg_core.http.exchange import Exchange, Header
+from smg_core.http.exchange import Exchange
 from smg_core.http.routes import Route
+from smg_core.http.scope import Header
 from smg_core.json_types import JsonObject
 from smg_core.serving.services import Services
 from smg_core.wire.openapi import Described, document
@@ -82,5 +83,5 @@ class _Describing:
         return msgspec.json.encode(made), docs_page(made)
 
     async def _respond(self, exchange: Exchange, body: bytes, *headers: Header) -> None:
-        exchange.take_id(self._services.ids, "req-")
+        exchange.take_id(self._services.ids, "req_")
         await exchange.respond(200, body, [*headers, self._services.request_ids.header(exchange.name)])

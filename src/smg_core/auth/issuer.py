@@ -13,9 +13,9 @@ from smg_core.auth.json_objects import unambiguous_object
 from smg_core.auth.settings import OidcConfig
 from smg_core.settings import ConfigError
 from smg_egress.resolving import Resolver, resolve_host
-from smg_multimodal.egress import EgressRules
-from smg_multimodal.errors import MediaError
-from smg_multimodal.guarded import GuardedConnection, answer_body, guarded_answer
+from smg_multimodal.fetching.egress import EgressRules
+from smg_multimodal.fetching.guarded import GuardedConnection, answer_body, guarded_answer
+from smg_multimodal.records.errors import MediaError
 
 __all__ = ["IssuerDocuments", "IssuerUnreachable"]
 

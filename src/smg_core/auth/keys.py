@@ -19,7 +19,7 @@ from smg_core.auth.roles import USER, Roles
 from smg_core.errors import AuthenticationFailed
 from smg_core.request import Caller
 from smg_core.settings import ConfigError, nearest
-from smg_mcp.config_text import TextRefused, read_json, read_yaml
+from smg_mcp.config.text import TextRefused, read_json, read_yaml
 
 __all__ = ["ApiKey", "StaticKeys", "keys_in_file", "keys_in_lines", "seconds_of"]
 

@@ -11,7 +11,7 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar, runtime_checkable
 import attrs
 
 from smg_core.errors import SmgError
-from smg_core.history.base import AppendItems, StoredResponse
+from smg_core.history.store.base import AppendItems, StoredResponse
 from smg_core.json_types import JsonObject
 from smg_core.request import GenerationRequest
 from smg_core.serving.api import Api, Memory

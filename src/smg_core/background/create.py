@@ -12,7 +12,7 @@ from smg_core.background.api import BackgroundApi
 from smg_core.background.states import KeptRequest, marks, pending_until
 from smg_core.background.store import kept_until
 from smg_core.errors import InvalidRequest, Overloaded, PromptTooLong, RateLimited
-from smg_core.history.base import AppendEvents, PutResponse, StoredEvent, StoreOperation
+from smg_core.history.store.base import AppendEvents, PutResponse, StoredEvent, StoreOperation
 from smg_core.hooks import SilentObserver
 from smg_core.http.exchange import Exchange
 from smg_core.pipeline.answer.trace import Trace
@@ -35,12 +35,11 @@ async def keep_request(services: Services, api: BackgroundApi[D], exchange: Exch
     """Keep a request, for whichever process takes it. Returns the object that waits, as clients get it."""
     if decoded.generation.history.store is False:
         raise InvalidRequest(f"A background {api.words.noun} is stored, and nothing is kept here.", param="background")
-    place = services.admission.place()
+    lease = services.admission.admit(exchange.caller, "background", decoded.generation.size)
     try:
-        place.take()
         return await _kept(services, api, exchange, decoded)
     finally:
-        place.give_back()
+        lease.release()
 
 
 async def _kept(services: Services, api: BackgroundApi[D], exchange: Exchange, decoded: D) -> bytes:

@@ -14,12 +14,14 @@ from smg_core.background.api import BackgroundApi, StoredStream, StoredWhole
 from smg_core.background.plugins import RunPlugins
 from smg_core.background.store import PendingResponse
 from smg_core.errors import Conflict, ModelNotFound, SmgError, StoreFailed
-from smg_core.history.base import LeaseLost, StaleVersion
+from smg_core.history.store.base import LeaseLost, StaleVersion
 from smg_core.hooks import Observer, RequestFinished, RequestStarted, RunEnded
+from smg_core.lease import RequestLease
 from smg_core.pipeline.answer.answer import Answer, WholeAnswer
 from smg_core.pipeline.answer.keep_alive import StreamKeepAlive
 from smg_core.pipeline.flow.driver import Run
 from smg_core.pipeline.flow.flow import Terms
+from smg_core.request import Caller
 from smg_core.serving.request_finished import how_it_ended
 from smg_core.serving.request_traces import account_of_run
 from smg_core.serving.services import Services
@@ -48,6 +50,7 @@ class BackgroundRun(Generic[D]):
         self._broken: SmgError | None = None
         self._finished: RequestFinished | None = None
         self._written = 0.0
+        self._lease: RequestLease
 
     async def work(self) -> bool:
         """Run it. True: it is over. False: it cannot be run now, or is somebody else's; it is looked at again after a while."""
@@ -58,7 +61,7 @@ class BackgroundRun(Generic[D]):
         guarding.add_done_callback(
             partial(self._services.side_tasks.note_end, "the guard of a response in the background")
         )
-        self._services.admission.enter()
+        lease = self._lease = self._services.admission.readmit(Caller(pending.tenant), "background")
         try:
             return await self._attempt()
         except (LeaseLost, StaleVersion):
@@ -74,7 +77,7 @@ class BackgroundRun(Generic[D]):
             try:
                 await self._let_go(guarding)
             finally:  # also where that fails, or is cancelled: a drain waits for what is counted
-                self._services.admission.leave()
+                lease.release()
                 if pending.ended:
                     self._tell()
 
@@ -175,6 +178,7 @@ class BackgroundRun(Generic[D]):
                 return False
             await self._fail(decoded, answer, error)
         finally:
+            self._lease.settle(answer.usage)
             self._finished = how_it_ended(
                 generation.id,
                 name,

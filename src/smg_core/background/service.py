@@ -20,7 +20,7 @@ from smg_core.background.states import REQUEST, KeptAsker, closed, kept_bytes, n
 from smg_core.background.store import PendingResponse, kept_until, read_log
 from smg_core.background.stream import follow
 from smg_core.errors import Conflict, InvalidRequest, SmgError, StoreFailed
-from smg_core.history.base import (
+from smg_core.history.store.base import (
     AppendEvents,
     DeleteResponse,
     NotKept,
@@ -171,7 +171,7 @@ class Background:
         """Answer with the events of an answer behind the number `after`, to its end."""
         if await self._services.running.history.last_event(exchange.caller.tenant, id) < 0:
             raise InvalidRequest(f"The events of this {api.words.noun} are not kept.", param="stream")
-        exchange.take_id(self._services.ids, "req-")
+        exchange.take_id(self._services.ids, "req_")
         await self._follow(api, exchange, id, after)
 
     async def _follow(self, api: BackgroundApi[D], exchange: Exchange, id: str, after: int) -> None:

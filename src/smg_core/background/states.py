@@ -19,7 +19,14 @@ from msgspec import Struct
 from smg_core.background.api import StoredLog, StoredWords
 from smg_core.errors import SmgError
 from smg_core.grants import Grants
-from smg_core.history.base import DeleteRecord, ExtendExpiry, PutRecord, StoredRecord, StoredResponse, StoreOperation
+from smg_core.history.store.base import (
+    DeleteRecord,
+    ExtendExpiry,
+    PutRecord,
+    StoredRecord,
+    StoredResponse,
+    StoreOperation,
+)
 from smg_core.json_types import JsonObject
 from smg_core.wire.json_text import encode_body
 

@@ -29,7 +29,7 @@ from smg_core.background.states import (
     unmarks,
 )
 from smg_core.errors import InternalError, SmgError, StoreFailed
-from smg_core.history.base import (
+from smg_core.history.store.base import (
     AppendEvents,
     AppendItems,
     DeleteEvents,

@@ -13,7 +13,8 @@ import attrs
 from smg_core.errors import SmgError
 from smg_core.hooks import RequestFinished
 from smg_core.http.endpoint import Handler
-from smg_core.http.exchange import DISCONNECT, AsgiMessage, Disconnect, Exchange
+from smg_core.http.exchange import Exchange
+from smg_core.http.scope import DISCONNECT, AsgiMessage, Disconnect
 from smg_core.observability.faults import FaultLog
 from smg_core.plugins.exchange import exchange_within
 from smg_core.plugins.registry import Plugins
@@ -79,6 +80,7 @@ async def called(
         DISCONNECT: Disconnect(),
     }
     exchange, join = exchange_within(plugins, endpoint.handler, scope, receive, send, caller)
+    exchange.kind = "batch"
     handling = asyncio.ensure_future(_handled(endpoint, exchange, join))
     try:
         await asyncio.wait([handling])

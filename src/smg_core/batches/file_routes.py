@@ -73,7 +73,7 @@ class _Files(StoredHandlers):
     async def create(self, exchange: Exchange) -> None:
         """POST /v1/files"""
         self._begin(exchange)
-        with self._spools.place(exchange.caller.tenant):
+        with self._spools.place(exchange.caller):
             spool = await asyncio.to_thread(self._spools.new)
             try:
                 form = await self._received(exchange, spool)
@@ -144,6 +144,6 @@ class _Files(StoredHandlers):
         return await self._kept.find(exchange.caller.tenant, exchange.path_values["id"])
 
     def _begin(self, exchange: Exchange) -> None:
-        exchange.take_id(self._services.ids, "req-")
+        exchange.take_id(self._services.ids, "req_")
         if "anthropic-version" in exchange.headers:
             raise NotImplementedHere("The files of the Messages API are not served here.")

@@ -15,7 +15,7 @@ import msgspec
 from smg_core.batches.file_types import FileQuery, KeptFile, read_kept_file
 from smg_core.batches.spool import Spool
 from smg_core.errors import NotFound, SmgError
-from smg_core.history.base import (
+from smg_core.history.store.base import (
     AppendEvents,
     DeleteEvents,
     DeleteRecord,
@@ -25,7 +25,8 @@ from smg_core.history.base import (
     StoredRecord,
     StoreOperation,
 )
-from smg_core.http.exchange import Exchange, Header
+from smg_core.http.exchange import Exchange
+from smg_core.http.scope import Header
 from smg_core.request import Caller
 from smg_core.serving.inference import take_back_cancellation
 from smg_core.serving.offload import worked

@@ -24,8 +24,9 @@ from smg_core.batches.store import input_log, output_log
 from smg_core.batches.types import KeptBatch
 from smg_core.errors import InvalidRequest, NotFound
 from smg_core.http.endpoint import Endpoint, Handler
-from smg_core.http.exchange import Exchange, Header
+from smg_core.http.exchange import Exchange
 from smg_core.http.routes import Route
+from smg_core.http.scope import Header
 from smg_core.json_types import JsonObject
 from smg_core.serving.json_handler import JSON_TYPE
 from smg_core.serving.services import Services
@@ -104,7 +105,7 @@ class _MessageBatches(StoredHandlers):
         services, settings, caller = self._services, self._settings, exchange.caller
         self._queue.check_permission(_ENDPOINT, caller)
         exchange.request_id = exchange.request_id or services.ids("req_")
-        with self._spools.place(caller.tenant):
+        with self._spools.place(caller):
             body, lines = await asyncio.to_thread(lambda: (self._spools.new(), self._spools.new()))
             try:
                 await received(exchange, settings.body_bytes, body.write)

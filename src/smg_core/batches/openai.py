@@ -66,7 +66,7 @@ class _Batches(StoredHandlers):
     def __init__(self, services: Services, queue: BatchQueue, files: KeptFiles) -> None:
         super().__init__(services)
         self._queue, self._files = queue, files
-        self.create = json_handler(services, "req-", openai_error, self._create)
+        self.create = json_handler(services, "req_", openai_error, self._create)
 
     async def _create(self, incoming: Incoming, located: list[Locate]) -> bytes:
         """POST /v1/batches"""

@@ -22,7 +22,7 @@ from smg_core.batches.states import JOB, NEXT, BatchJob, batch_record, cancellab
 from smg_core.batches.store import PendingBatch, output_log
 from smg_core.batches.types import KeptBatch, read_kept_batch
 from smg_core.errors import Conflict, NotFound, Overloaded, RateLimited, SmgError, StoreFailed
-from smg_core.history.base import DeleteEvents, DeleteRecord, NotKept, Owned, StaleVersion, StoreOperation
+from smg_core.history.store.base import DeleteEvents, DeleteRecord, NotKept, Owned, StaleVersion, StoreOperation
 from smg_core.request import Caller
 from smg_core.serving.services import Services
 from smg_core.stored.bells import Key, rung

@@ -24,7 +24,7 @@ from smg_core.batches.pacing import Turns
 from smg_core.batches.store import BatchOutcome, PendingBatch
 from smg_core.batches.types import BatchLine, BatchTokens, LineCheck, error_line, read_tokens, refusal, result_line
 from smg_core.errors import InvalidRequest, StoreFailed
-from smg_core.history.base import LeaseLost, StaleVersion
+from smg_core.history.store.base import LeaseLost, StaleVersion
 from smg_core.hooks import RunEnded
 from smg_core.request import Caller
 from smg_core.serving.json_handler import made_of
@@ -240,7 +240,7 @@ class BatchRun:
         custom_id, body, named = await self._made(len(line), lambda: read_request(line, job.messages))
         answer: BatchAnswer | None
         if named is not None:
-            request_id = self._services.ids("req_" if job.messages else "req-")
+            request_id = self._services.ids("req_")
             error = InvalidRequest(f"Invalid '{named}': a request of a batch cannot have it.", param=named)
             answer = BatchAnswer(error.status, endpoint.error(error, request_id), request_id, error.outcome)
         else:

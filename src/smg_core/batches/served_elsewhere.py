@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import msgspec
 
 from smg_core.errors import SmgError
-from smg_core.history.base import KEYS_OWNER, DeleteRecord, PutRecord, StoredRecord
+from smg_core.history.store.base import KEYS_OWNER, DeleteRecord, PutRecord, StoredRecord
 from smg_core.serving.services import Services
 
 __all__ = ["ServedElsewhere", "served_names"]

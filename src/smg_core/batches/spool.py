@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from smg_core.errors import ClientGone, Overloaded, SmgError, StoreFailed
 from smg_core.http.exchange import Exchange
+from smg_core.request import Caller
 from smg_core.serving.inference import take_back_cancellation
 from smg_core.serving.services import Services
 from smg_core.tokenizer.base import GivenUp
@@ -64,20 +65,19 @@ class Spools:
         self._open: Counter[str] = Counter()  # by tenant
 
     @contextmanager
-    def place(self, tenant: str) -> Iterator[None]:
-        """The place of one request of a tenant, which counts as in flight meanwhile. Raises Overloaded where all are taken."""
+    def place(self, caller: Caller) -> Iterator[None]:
+        """The place of one request of a caller, which counts as in flight meanwhile. Raises Overloaded where all are taken."""
         admission = self._services.admission
-        own = admission.place()
         admission.check_room()
-        most = self._settings.uploads
+        tenant, most = caller.tenant, self._settings.uploads
         if self._open.total() >= most or (tenant and self._open[tenant] >= max(1, most - 1)):
             raise Overloaded("As many files are being uploaded as may.", retry_after=admission.retry_after)
-        own.take()
+        lease = admission.admit(caller, "file")
         self._open[tenant] += 1
         try:
             yield
         finally:
-            own.give_back()
+            lease.release()
             self._open[tenant] -= 1
             if not self._open[tenant]:
                 del self._open[tenant]

@@ -22,7 +22,7 @@ from smg_core.batches.message_types import message_batch_status
 from smg_core.batches.types import BatchCounts, BatchTokens, KeptBatch
 from smg_core.errors import InvalidRequest
 from smg_core.grants import Grants
-from smg_core.history.base import PutRecord, StoredRecord
+from smg_core.history.store.base import PutRecord, StoredRecord
 
 __all__ = [
     "BATCH",

@@ -66,7 +66,7 @@ _CLANG += " -Wl,-z,stack-size=16384 -Wl,--strip-all"
 _TIMES = 200  # exchanges by which the cost of hooks is measured
 _ANSWERED = ("request_head", "request_body", "response_head", "response", "piece", "store", "stored", "end")
 _REFUSED = ("request_head", "request_body", "error", "end")
-_ABOUT = About("req-check", "POST", "/v1/chat/completions", "/v1/chat/completions", "tenant", "principal")
+_ABOUT = About("req_check", "POST", "/v1/chat/completions", "/v1/chat/completions", "tenant", "principal")
 _FIRST_PLUGIN = """\
 /* Refuses requests whose body has the word "forbidden", and puts a header on those that it lets pass. */
 #define SMG_REQUEST_HEAD

@@ -54,7 +54,7 @@ from smg_core.settings import (
 from smg_core.tokenizer.settings import TokenizerConfig
 from smg_core.wire.settings import LimitsConfig, MessagesConfig
 from smg_core.workers.settings import BreakerConfig, WorkersConfig
-from smg_mcp.config_text import TextRefused, read_json, read_yaml
+from smg_mcp.config.text import TextRefused, read_json, read_yaml
 
 __all__ = [
     "Config",

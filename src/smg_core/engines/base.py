@@ -30,7 +30,7 @@ from smg_core.request import GenerationRequest, PoolKind, Sampling
 from smg_core.tokens import TokenIds, told_count
 
 if TYPE_CHECKING:
-    from smg_multimodal.prepare import Prepared
+    from smg_multimodal.preparing.prepare import Prepared
 
 __all__ = [
     "Bootstrap",

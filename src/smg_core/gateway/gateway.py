@@ -18,13 +18,14 @@ from smg_core.gateway.assembly import Assembly, GatewayArguments
 from smg_core.operation.discovery import discovery_of
 from smg_core.request import GenerationRequest
 from smg_core.serving.explain import rehearsal
+from smg_core.simulator_package import require_simulator
 from smg_core.wire.base import Incoming
 from smg_core.wire.explain import Explanation
 
 if TYPE_CHECKING:
     from smg_core.gateway.launched import LaunchArguments, LaunchedGateway
     from smg_core.gateway.simulated import SimulatedGateway
-    from smg_core.simulator.engine import SimulatorConfig
+    from smg_simulator.engine.engine import SimulatorConfig
 
 __all__ = ["Gateway"]
 
@@ -42,10 +43,11 @@ class Gateway(Assembly):
     ) -> "SimulatedGateway":
         """A gateway in front of embedded engines: no GPU and no port, but real gRPC over a Unix socket.
 
-        `arguments` are the constructor's.
+        `arguments` are the constructor's. Raises ConfigError where the package smg_simulator is not installed.
         """
+        require_simulator("Gateway.simulated")
         from smg_core.gateway.simulated import SimulatedGateway
-        from smg_core.simulator.engine import SimulatorConfig
+        from smg_simulator.engine.engine import SimulatorConfig
 
         return SimulatedGateway([simulator or SimulatorConfig()] * engines, **arguments)
 

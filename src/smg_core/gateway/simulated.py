@@ -7,32 +7,36 @@ watched and stop when it stops.
 import asyncio
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from smg_core.gateway.assembly import READY_S, GatewayArguments
 from smg_core.gateway.gateway import Gateway
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.server import SimulatedEngine
+from smg_core.simulator_package import require_simulator
 from smg_core.workers.worker import WorkerSpec
+
+if TYPE_CHECKING:
+    from smg_simulator.engine.engine import SimulatorConfig
+    from smg_simulator.server.grpc_server import SimulatedEngine
 
 __all__ = ["SimulatedGateway"]
 
 
 class SimulatedGateway(Gateway):
     """`simulators`: for each engine its configuration, or an engine that is not started yet. The other arguments are `Gateway`'s;
-    the workers in its configuration are ignored. Raises ValueError without a simulator."""
+    the workers in its configuration are ignored. Raises ValueError without a simulator, ConfigError without smg_simulator."""
 
     def __init__(
-        self, simulators: list[SimulatorConfig | SimulatedEngine], **arguments: Unpack[GatewayArguments]
+        self, simulators: "list[SimulatorConfig | SimulatedEngine]", **arguments: Unpack[GatewayArguments]
     ) -> None:
         if not simulators:
             raise ValueError("a simulated gateway needs at least one engine")
+        require_simulator("a simulated gateway")
         super().__init__(**arguments)
         self._simulators = simulators
         self._engines: list[SimulatedEngine] = []
 
     @property
-    def engines(self) -> tuple[SimulatedEngine, ...]:
+    def engines(self) -> "tuple[SimulatedEngine, ...]":
         """The embedded engines of a running gateway, so that tests can inspect and break them."""
         return tuple(self._engines)
 
@@ -43,6 +47,9 @@ class SimulatedGateway(Gateway):
             await self.services.running.monitor.settled()
 
     async def _first_workers(self, stack: AsyncExitStack, scratch: Path) -> list[WorkerSpec]:
+        from smg_simulator.engine.engine import SimulatorConfig
+        from smg_simulator.server.grpc_server import SimulatedEngine
+
         self._engines.clear()
         specs = []
         for number, simulator in enumerate(self._simulators):

@@ -12,7 +12,22 @@ from typing import Any, Protocol, TypeVar
 import attrs
 
 from smg_core.clock import Clock
-from smg_core.history.base import (
+from smg_core.history.hooks import Hook, StoreCall
+from smg_core.history.rules import (
+    Clear,
+    RestSeal,
+    Rules,
+    is_name,
+    open_conversation,
+    open_event,
+    open_exported,
+    open_item,
+    open_link,
+    open_record,
+    open_response,
+    sealed,
+)
+from smg_core.history.store.base import (
     AppendEvents,
     AppendItems,
     Chain,
@@ -33,21 +48,6 @@ from smg_core.history.base import (
     StoredResponse,
     StoreOperation,
     Upkeep,
-)
-from smg_core.history.hooks import Hook, StoreCall
-from smg_core.history.rules import (
-    Clear,
-    RestSeal,
-    Rules,
-    is_name,
-    open_conversation,
-    open_event,
-    open_exported,
-    open_item,
-    open_link,
-    open_record,
-    open_response,
-    sealed,
 )
 from smg_core.hooks import Observer, SilentObserver, StoreCalled
 

@@ -12,7 +12,7 @@ from functools import partial
 from smg_core.clock import Clock
 from smg_core.history.guard import Backend, GuardedStore
 from smg_core.history.hooks import Hook
-from smg_core.history.memory import MemoryStore
+from smg_core.history.memory.store import MemoryStore
 from smg_core.history.rules import Rules
 from smg_core.history.settings import EXTRAS, HistoryConfig
 from smg_core.hooks import Observer, SilentObserver
@@ -68,7 +68,7 @@ async def _backend(scheme: str, config: HistoryConfig, clock: Clock) -> Backend:
 
 
 def _redis(config: HistoryConfig, clock: Clock) -> Callable[[], Awaitable[Backend]]:
-    from smg_core.history.redis import RedisStore
+    from smg_core.history.redis.store import RedisStore
 
     return partial(
         RedisStore.open,
@@ -84,10 +84,10 @@ def _redis(config: HistoryConfig, clock: Clock) -> Callable[[], Awaitable[Backen
 
 
 def _sql(config: HistoryConfig, clock: Clock) -> Callable[[], Awaitable[Backend]]:
-    from smg_core.history.sql import SqlBounds, SqlStore
-    from smg_core.history.sql_engines import engines
-    from smg_core.history.sql_tables import Names, StoreTables
-    from smg_core.history.sql_version import SchemaVersion
+    from smg_core.history.sql.engines import engines
+    from smg_core.history.sql.store import SqlBounds, SqlStore
+    from smg_core.history.sql.tables import Names, StoreTables
+    from smg_core.history.sql.version import SchemaVersion
 
     names = Names.parse(config.prefix, config.schema, config.names)
     made = partial(engines, config.url or "", seconds=config.timeout_s, flush=config.flush)
@@ -104,7 +104,7 @@ def _sql(config: HistoryConfig, clock: Clock) -> Callable[[], Awaitable[Backend]
     tables = StoreTables(names)
     if not (config.url or "").startswith("postgresql:"):
         return partial(SqlStore.open, *made(connections=config.connections), tables, clock, bounds, version)
-    from smg_core.history.postgres import is_pooled
+    from smg_core.history.sql.postgres import is_pooled
 
     first = made(connections=1, pooled=True)
 

@@ -1,7 +1,7 @@
 """The rules that hold for every store, whatever it is kept in.
 
 Decides which names are allowed, for which tenants nothing is kept, how long things without a time of their own are kept, and
-which texts are encrypted and for which place. Pure. Above: `guard`. Below: `base`.
+which texts are encrypted and for which place. Pure. Above: `guard`. Below: `store.base`.
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,8 @@ from typing import Protocol
 import attrs
 
 from smg_core.errors import InvalidRequest
-from smg_core.history.base import (
+from smg_core.history.settings import HistoryConfig
+from smg_core.history.store.base import (
     KEYS_OWNER,
     AppendEvents,
     AppendItems,
@@ -26,7 +27,6 @@ from smg_core.history.base import (
     StoredResponse,
     StoreOperation,
 )
-from smg_core.history.settings import HistoryConfig
 
 __all__ = [
     "Clear",

@@ -21,7 +21,7 @@ Handler = Callable[[Exchange], Awaitable[None]]
 
 def id_prefix_of(handler: Handler) -> str:
     """How the ids of the requests to a handler begin: those of an API whose answers have the id begin as it says."""
-    prefix: str = getattr(handler, "id_prefix", "req-")
+    prefix: str = getattr(handler, "id_prefix", "req_")
     return prefix
 
 
@@ -35,16 +35,17 @@ class Endpoint:
     needs: str
     reads_json: bool = False
     about: Operation | None = None
+    public: bool = attrs.field(init=False)
+    """Whether everybody may call it."""
+
+    @public.default
+    def _is_public(self) -> bool:
+        return self.needs == PUBLIC
 
     @classmethod
     def for_all(cls, answer: Handler) -> Self:
         """An endpoint that needs no permission."""
         return cls(answer, PUBLIC)
-
-    @property
-    def public(self) -> bool:
-        """Whether everybody may call it."""
-        return self.needs == PUBLIC
 
 
 @attrs.frozen

@@ -7,10 +7,9 @@ under other ASGI servers a task listens to `receive`. Above: app.app and the han
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import BytesIO
-from typing import Any, final
 from urllib.parse import quote, unquote, unquote_plus
 
 from smg_core.auth.certificates import Certificate
@@ -31,41 +30,21 @@ from smg_core.http.envelopes import envelopes_of
 from smg_core.http.framing import framing_fault, ignores_upgrade, without_user
 from smg_core.http.inflating import inflated
 from smg_core.http.queries import check_query, query_fields
+from smg_core.http.scope import CERTIFICATE, DISCONNECT, DirectSend, Disconnect, Header, Receive, Scope, Send, direct_of
+from smg_core.lease import AdmittedKind, RequestLease
 from smg_core.middleware.base import About
 from smg_core.middleware.said import SaidByModel
 from smg_core.observability.trace_context import settle, trace_id_of
 from smg_core.observability.tracing.requests import TracedRequest
 from smg_core.request import Caller, GenerationRequest
 
-__all__ = [
-    "CERTIFICATE",
-    "DISCONNECT",
-    "AsgiApp",
-    "AsgiMessage",
-    "DirectSend",
-    "Disconnect",
-    "Exchange",
-    "Header",
-    "Receive",
-    "Scope",
-    "Send",
-    "WriteNow",
-    "direct_of",
-    "hide_key",
-]
+__all__ = ["Exchange", "hide_key"]
 
-Scope = MutableMapping[str, Any]
-AsgiMessage = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[AsgiMessage]]
-Send = Callable[[AsgiMessage], Awaitable[None]]
-AsgiApp = Callable[[Scope, Receive, Send], Awaitable[None]]
-WriteNow = Callable[[bytes], bool]
-Header = tuple[bytes, bytes]
 
-CERTIFICATE = "smg.certificate"
-"""Key of the scope under which our HTTP protocol puts the certificate that the client has shown."""
-DISCONNECT = "smg.disconnect"
-"""Key of the scope under which our HTTP protocol puts the `Disconnect` of a request."""
+PROCESSING = b"openai-processing-ms"
+OPENAI_VERSION: Header = (b"openai-version", b"2020-10-01")
+"""What answers of OpenAI's APIs bring beside their id: how long they took until their head left, and the version of the API."""
+
 
 _BINARY = ("2", "3")  # versions of HTTP without Transfer-Encoding; there the server checks the host
 _PLAIN = frozenset({"identity", ""})
@@ -81,16 +60,16 @@ _NOBODY = Caller()
 
 
 def _as_sent(path: str, root: str, raw_path: bytes) -> bytes:
-    """`path` as it was sent; empty if the server does not give it, or encodes it in another way."""
-    if b"%" not in raw_path:
-        return b""
+    """`path` as it was sent, which has a `%` in it; empty if the server encodes it in another way."""
     raw_path = raw_path.removeprefix(quote(root).encode())
     return raw_path if unquote(raw_path.decode("latin-1")) == path else b""
 
 
 def _headers_of(scope: Scope) -> dict[str, str]:
     """The headers of a request by their names, in lower case as servers give them."""
-    headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+    headers = {}
+    for name, value in scope["headers"]:
+        headers[name.decode("latin-1")] = value.decode("latin-1")
     if "traceparent" in headers:
         settle(headers, scope["headers"])
     return headers
@@ -109,72 +88,6 @@ def _too_large(limit: int) -> PayloadTooLarge:
     return PayloadTooLarge(f"The request body is over the limit of {limit} bytes.")
 
 
-class Disconnect:
-    """Whether the client of one request has left, and the function to call when it leaves.
-
-    The server makes one for each request, puts it into the scope and calls `happened` when the connection is lost. The app sets
-    the function with `tell`. It may set two bounds (None: the server's settings): `write_seconds`, how long the client may read
-    nothing while data waits for it, before the connection is closed, and `discard_bytes`, how much of a refused body is read.
-    `refused` is the error that the server itself has answered with, and its id, where a body broke off in another way. It is an
-    object of its own so that it works with a middleware that passes on a copy of the scope.
-    """
-
-    __slots__ = ("_call", "_has_happened", "discard_bytes", "refused", "write_seconds")
-
-    def __init__(self) -> None:
-        self.refused: tuple[SmgError, str] | None = None
-        self.discard_bytes: int | None = None
-        self.write_seconds: float | None = None
-        self._call: Callable[[], object] | None = None
-        self._has_happened = False
-
-    def tell(self, call: Callable[[], object]) -> None:
-        """Call `call` when the client leaves, now if it has left already. It replaces the function that was set before."""
-        self._call = call
-        if self._has_happened:
-            call()
-
-    def forget(self) -> None:
-        """Drop the function, when the exchange is over: it refers to the exchange, and the reference cycle would keep the memory
-        of both until the next garbage collection."""
-        self._call = None
-
-    def happened(self) -> None:
-        """The client has left."""
-        self._has_happened = True
-        if self._call is not None:
-            self._call()
-
-
-@final
-class DirectSend:
-    """The `send` of a server that can also write a piece of a response's body by a plain call.
-
-    `write_now(data)` writes if that needs no waiting, and returns whether it did. `written` says how many bytes it has written so
-    far; without it, whoever needs that number counts them.
-    """
-
-    __slots__ = ("_send", "write_now", "written")
-
-    def __init__(self, send: Send, write_now: WriteNow, written: Callable[[], int] | None = None) -> None:
-        self._send = send
-        self.write_now = write_now
-        self.written = written
-
-    def __call__(self, message: AsgiMessage) -> Awaitable[None]:
-        return self._send(message)
-
-
-def direct_of(send: Send) -> DirectSend | None:
-    """`send`, if it can also write by a plain call; else None.
-
-    Only the server's own `send` has one, and it is found only through that object. A middleware that wraps `send` passes on
-    another callable, so it sees every byte of a response. `type(...) is` and not `isinstance`, since a proxy object can claim the
-    class of the object that it wraps.
-    """
-    return send if type(send) is DirectSend else None
-
-
 class Exchange:
     """A request and its response.
 
@@ -182,8 +95,11 @@ class Exchange:
     `route` (the pattern of the route that it found), `path_values` (from that pattern) and `caller` (who sent the request)
     before it calls the handler. `request_id` is the gateway's and `client_id` the client's id of the request. `status` and
     `sent` (bytes of the body) are those of the answer so far; `finished` is set by the handler of a request to a model, and
+    `began` is when it came, in monotonic seconds, and `timed` the clock by which its answer tells how long it took, where its
+    API has that;
     `subject` (what is changed) and `audited` (that its audit log knows of the request) at the admin door. `traced` is its trace,
-    where the gateway makes spans.
+    where the gateway makes spans. `lease` is set once the request is admitted; `kind` is what it is admitted as, where that is
+    not for its handler to say: a line of a batch, a frame of a WebSocket.
     """
 
     __slots__ = (
@@ -198,11 +114,14 @@ class Exchange:
         "_task",
         "always",
         "audited",
+        "began",
         "caller",
         "client_id",
         "finished",
         "gone",
         "headers",
+        "kind",
+        "lease",
         "method",
         "path",
         "path_values",
@@ -213,32 +132,40 @@ class Exchange:
         "started",
         "status",
         "subject",
+        "timed",
         "traced",
         "write_now",
     )
 
+    plugged = False
+    """Whether plugins see the exchange; without them `shown`, `shows`, `set_apart` and `used` are not called."""
+
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        hide_key(scope)
+        if scope.get("query_string"):
+            hide_key(scope)
         self.scope = scope
         self._receive = receive
         self._send = send
         self.method: str = scope["method"]
         root: str = scope.get("root_path", "")
         self.path: str = scope["path"].removeprefix(root)
-        self.raw_path = _as_sent(self.path, root, scope.get("raw_path") or b"")
+        raw_path = scope.get("raw_path") or b""
+        self.raw_path = _as_sent(self.path, root, raw_path) if b"%" in raw_path else b""
         self.headers = _headers_of(scope)
         self.path_values: Mapping[str, str] = _NO_VALUES
         self.caller = _NOBODY
-        self._direct = direct_of(send)
+        self._direct = send if type(send) is DirectSend else None
         self.write_now = self._direct.write_now if self._direct is not None else None
         self.always: list[Header] = []
         self.request_id = self.client_id = self.route = self.subject = ""
         self.status = self._sent = 0
         self.finished: RequestFinished | None = None
         self.traced: TracedRequest | None = None
-        self.started = self.audited = False
-        self.gone = False
-        self._asked = False
+        self.lease: RequestLease | None = None
+        self.kind: AdmittedKind | None = None
+        self.started = self.audited = self.gone = self._asked = False
+        self.began = 0.0
+        self.timed: Callable[[], float] | None = None
         self._more = True  # more of the body is to come
         self._task: asyncio.Task[object] | None = None
         self._listener: asyncio.Future[None] | None = None
@@ -258,7 +185,10 @@ class Exchange:
     @property
     def trace_id(self) -> str:
         """The id of the trace that this request belongs to; without traces, that of the client, "" without one."""
-        return trace_id_of(self.headers.get("traceparent", "")) if self.traced is None else self.traced.trace_id
+        if self.traced is not None:
+            return self.traced.trace_id
+        parent = self.headers.get("traceparent")
+        return "" if parent is None else trace_id_of(parent)
 
     @property
     def shown_path(self) -> str:
@@ -364,7 +294,8 @@ class Exchange:
         """Refuse a query of too many fields, and under another server than ours a head that can be read in two ways or is over
         its bounds. That server is told to close the connection then, and also after an `Upgrade` that it ignored, since uvicorn
         reads nothing after that."""
-        check_query(self.scope.get("query_string", b""))
+        if query := self.scope.get("query_string"):
+            check_query(query)
         version, headers = self.scope.get("http_version", "1.1"), self.scope["headers"]
         if DISCONNECT in self.scope or version in _BINARY:
             return
@@ -518,9 +449,6 @@ class Exchange:
         disconnect = self.scope.get(DISCONNECT)
         if disconnect is not None:
             disconnect.write_seconds = write_seconds
-        self._watch()
-
-    def _watch(self) -> None:
         self._task = asyncio.current_task()
         disconnect = self._disconnect = self.scope.get(DISCONNECT)
         if disconnect is not None:
@@ -545,7 +473,7 @@ class Exchange:
         if self._task is not None or (self._more and DISCONNECT not in self.scope):
             yield
             return
-        self._watch()
+        self.watch()
         try:
             yield
         finally:
@@ -570,6 +498,9 @@ class Exchange:
         if not self._asked and "expect" in self.headers:
             # The client waits for "100 Continue" and may send its body or not: the next bytes may not be a new request.
             self.always.append((b"connection", b"close"))
+        if self.timed is not None:
+            took = b"%d" % max(0, int((self.timed() - self.began) * 1000))
+            headers = [*headers, (PROCESSING, took), OPENAI_VERSION]
         await self._send({"type": "http.response.start", "status": status, "headers": [*headers, *self.always]})
 
     async def write(self, data: bytes, last: bool) -> None:

@@ -94,7 +94,7 @@ class Routes(Generic[T]):
 
     def find(self, method: str, path: str, raw_path: bytes = b"") -> Match[T] | None:
         """The target for `method` at `path`, which is decoded; `raw_path` is the same path as it was sent."""
-        exact = self._at(path, raw_path)
+        exact = self._at(path, raw_path) if raw_path else self._exact.get(path)
         if exact is not None and (match := exact.get(method)) is not None:
             return match
         path, raw_path = _without_last_slash(path, raw_path)

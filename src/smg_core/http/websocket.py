@@ -9,18 +9,9 @@ from typing import final
 
 import attrs
 
-from smg_core.http.exchange import (
-    DISCONNECT,
-    AsgiMessage,
-    Disconnect,
-    Exchange,
-    Header,
-    Receive,
-    Scope,
-    Send,
-    hide_key,
-)
+from smg_core.http.exchange import Exchange, hide_key
 from smg_core.http.routes import WEBSOCKET
+from smg_core.http.scope import DISCONNECT, AsgiMessage, Disconnect, Header, Receive, Scope, Send
 from smg_core.middleware.base import Middleware
 from smg_core.request import Caller
 

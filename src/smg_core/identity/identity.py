@@ -23,7 +23,7 @@ from smg_core.auth.tokens import looks_like_token
 from smg_core.clock import Clock
 from smg_core.config.config import Config
 from smg_core.errors import AuthenticationFailed, PermissionDenied, SmgError
-from smg_core.history.base import KEYS_OWNER, Store
+from smg_core.history.store.base import KEYS_OWNER, Store
 from smg_core.identity.certificates import by_certificate
 from smg_core.identity.virtual_keys import VirtualKeys
 from smg_core.observability.repeats import Repeats
@@ -33,11 +33,22 @@ from smg_core.settings import ConfigError
 if TYPE_CHECKING:
     from smg_core.auth.oidc import OidcAuthenticator
 
-__all__ = ["Identify", "Identity", "anonymous", "is_open", "open_identity", "permitted", "static_keys", "unshared_keys"]
+__all__ = [
+    "ANYBODY",
+    "Identify",
+    "Identity",
+    "anonymous",
+    "is_open",
+    "open_identity",
+    "permitted",
+    "static_keys",
+    "unshared_keys",
+]
 
 log = logging.getLogger("smg.auth")
 
-_ANONYMOUS = Caller()
+ANYBODY = Caller()
+"""The caller of every request to a gateway that tells none apart: it may do everything."""
 _SHOWN = 200  # characters of an address that a line of the log repeats
 
 
@@ -49,7 +60,7 @@ class Identify(Protocol):
 
 async def anonymous(head: Head) -> Caller:
     """The `Identify` of a gateway without identity: the same caller, who may do everything, for every request."""
-    return _ANONYMOUS
+    return ANYBODY
 
 
 async def permitted(identify: Identify, head: Head, needed: str) -> Caller:

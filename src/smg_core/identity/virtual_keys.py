@@ -26,7 +26,7 @@ from smg_core.auth.virtual_keys import KeyHash, VirtualKey, is_id, key_text, nam
 from smg_core.clock import Clock
 from smg_core.errors import AuthenticationFailed, Conflict, InvalidRequest, NotFound, StoreFailed
 from smg_core.grants import Grants
-from smg_core.history.base import KEYS_OWNER, Page, PutRecord, StaleVersion, Store, StoredRecord
+from smg_core.history.store.base import KEYS_OWNER, Page, PutRecord, StaleVersion, Store, StoredRecord
 from smg_core.request import Caller
 from smg_core.settings import ConfigError
 

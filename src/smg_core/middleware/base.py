@@ -146,8 +146,8 @@ class Failure:
 @attrs.frozen
 class StorageCall:
     """One call of the store of the history, or one operation of a write. `operation` is "put-response", "append-items", ... for
-    what is written, and the method of `history.base.Store` for the others; `kind` is that of a record, else ""; `texts` are what
-    is written, each by a name."""
+    what is written, and the method of `history.store.base.Store` for the others; `kind` is that of a record, else ""; `texts` are
+    what is written, each by a name."""
 
     operation: str
     kind: str

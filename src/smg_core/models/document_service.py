@@ -11,11 +11,11 @@ from smg_core.http.settings import DocumentsConfig, MediaConfig
 from smg_core.models.fetching import fetching_rules, trusted
 from smg_core.models.media_errors import of_the_request
 from smg_core.pipeline.prompt.media import MediaItem
-from smg_multimodal.budget import ByteCount
-from smg_multimodal.documents import DocumentReader
-from smg_multimodal.errors import MediaTooLarge
-from smg_multimodal.fetch import Fetcher, FetchLimits, together
-from smg_multimodal.pdf import DocumentLimits
+from smg_multimodal.decoding.pdf import DocumentLimits
+from smg_multimodal.fetching.fetch import Fetcher, FetchLimits, together
+from smg_multimodal.processes.budget import ByteCount
+from smg_multimodal.processes.documents import DocumentReader
+from smg_multimodal.records.errors import MediaTooLarge
 
 __all__ = ["GatewayDocuments"]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from smg_core.errors import InternalError
 from smg_core.http.settings import MediaConfig
-from smg_multimodal.egress import EgressRules
+from smg_multimodal.fetching.egress import EgressRules
 
 __all__ = ["fetching_rules", "trusted"]
 

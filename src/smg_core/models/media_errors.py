@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Iterator
 
 from smg_core.errors import InvalidRequest, Overloaded, UnsupportedParameter
-from smg_multimodal.errors import BadRecording, MediaBusy, MediaError, PlaceholderMismatch, UnsupportedModel
+from smg_multimodal.records.errors import BadRecording, MediaBusy, MediaError, PlaceholderMismatch, UnsupportedModel
 
 __all__ = ["of_the_request"]
 

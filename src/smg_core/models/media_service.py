@@ -24,13 +24,13 @@ from smg_core.models.fetching import fetching_rules, trusted
 from smg_core.models.model_media import ModelMedia
 from smg_core.models.shm_tensors import shared_memory
 from smg_core.tokenizer.base import Tokenizer
-from smg_multimodal.content import DigestMemory, FeatureCache
-from smg_multimodal.decode import ImageLimits
-from smg_multimodal.decoders import Decoders
-from smg_multimodal.errors import MediaError, UnknownFamily, UnsupportedModel
-from smg_multimodal.fetch import Fetcher, FetchLimits
-from smg_multimodal.files import ModelFiles
-from smg_multimodal.prepare import Preparer
+from smg_multimodal.configs.files import ModelFiles
+from smg_multimodal.decoding.decode import ImageLimits
+from smg_multimodal.fetching.fetch import Fetcher, FetchLimits
+from smg_multimodal.preparing.content import DigestMemory, FeatureCache
+from smg_multimodal.preparing.prepare import Preparer
+from smg_multimodal.processes.decoders import Decoders
+from smg_multimodal.records.errors import MediaError, UnknownFamily, UnsupportedModel
 
 __all__ = ["GatewayMedia", "decoder_threads"]
 

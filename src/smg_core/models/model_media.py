@@ -21,16 +21,16 @@ from smg_core.models.media_errors import of_the_request
 from smg_core.models.shm_tensors import TensorSharing
 from smg_core.pipeline.prompt.media import MediaItem, PlacedMedia, SharedInputs
 from smg_core.tokens import TokenIds
-from smg_multimodal.audio import wave_of_pcm16
-from smg_multimodal.budget import ByteCount
-from smg_multimodal.content import routing_keys
-from smg_multimodal.costs import Cost
-from smg_multimodal.decoders import Decoders
-from smg_multimodal.errors import MediaTooLarge, UnsupportedModel
-from smg_multimodal.expand import ReadyItem
-from smg_multimodal.fetch import Fetcher, MediaLoader, together
-from smg_multimodal.prepare import Detail, Media, Prepared, Preparer
-from smg_multimodal.types import Modality
+from smg_multimodal.decoding.costs import Cost
+from smg_multimodal.fetching.fetch import Fetcher, MediaLoader, together
+from smg_multimodal.preparing.content import routing_keys
+from smg_multimodal.preparing.prepare import Detail, Media, Prepared, Preparer
+from smg_multimodal.processes.budget import ByteCount
+from smg_multimodal.processes.decoders import Decoders
+from smg_multimodal.prompts.expand import ReadyItem
+from smg_multimodal.recordings.audio import wave_of_pcm16
+from smg_multimodal.records.errors import MediaTooLarge, UnsupportedModel
+from smg_multimodal.records.types import Modality
 
 __all__ = ["ModelMedia"]
 

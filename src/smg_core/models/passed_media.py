@@ -12,10 +12,10 @@ from smg_core.models.fetching import fetching_rules, trusted
 from smg_core.models.media_errors import of_the_request
 from smg_core.pipeline.prompt.media import MediaItem
 from smg_core.request import MediaSource
-from smg_multimodal.budget import ByteCount
-from smg_multimodal.containers import container_of
-from smg_multimodal.fetch import Fetcher, FetchLimits, together
-from smg_multimodal.formats import recognised
+from smg_multimodal.decoding.containers import container_of
+from smg_multimodal.decoding.formats import recognised
+from smg_multimodal.fetching.fetch import Fetcher, FetchLimits, together
+from smg_multimodal.processes.budget import ByteCount
 
 __all__ = ["PassedMedia"]
 

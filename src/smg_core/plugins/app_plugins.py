@@ -6,7 +6,8 @@ app.app. Below: `plugged` and `wrapping`.
 
 from collections.abc import Awaitable, Callable
 
-from smg_core.http.exchange import Exchange, Receive, Scope, Send
+from smg_core.http.exchange import Exchange
+from smg_core.http.scope import Receive, Scope, Send
 from smg_core.middleware.base import Middleware
 from smg_core.middleware.chain import When
 from smg_core.plugins.asgi_exchange import OwnHeaders, Refuse, Wrapped
@@ -31,7 +32,7 @@ class Plugging:
     @property
     def any(self) -> bool:
         """Whether there are plugins now, or may be in a moment."""
-        return bool(self._plugins.plan.links) or self._plugins.changes
+        return bool(self._plugins.plan.links or self._plugins.pending)
 
     @property
     def at_the_door(self) -> tuple[Middleware, ...]:
@@ -47,7 +48,7 @@ class Plugging:
         self, scope: Scope, receive: Receive, send: Send, answer: Callable[[Exchange], Awaitable[None]]
     ) -> None:
         """Answer a request as an exchange that plugins see."""
-        if self._plugins.changes:
+        if self._plugins.pending:
             with self._plugins.asked():
                 await self._plugins.changed()
         exchange = PluggedExchange(scope, receive, send)

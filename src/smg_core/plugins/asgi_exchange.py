@@ -12,7 +12,8 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import cast
 
 from smg_core.errors import InternalError, SmgError
-from smg_core.http.exchange import AsgiMessage, DirectSend, Exchange, Header, Receive, Scope, Send, direct_of
+from smg_core.http.exchange import Exchange
+from smg_core.http.scope import AsgiMessage, DirectSend, Header, Receive, Scope, Send, direct_of
 from smg_core.http.stream_errors import error_event
 from smg_core.middleware.asgi import STEP, AsgiMiddleware
 from smg_core.middleware.asgi_messages import STARTS, SentAnswer, check_received

@@ -17,10 +17,11 @@ import msgspec
 from smg_core.auth.roles import USER, check_permission
 from smg_core.errors import InternalError, PermissionDenied, SmgError
 from smg_core.events import Usage
-from smg_core.history.base import KEYS_OWNER
+from smg_core.history.store.base import KEYS_OWNER
 from smg_core.http.bodies import Held
 from smg_core.http.endpoint import Handler, id_prefix_of
-from smg_core.http.exchange import Exchange, Header, Receive, Scope, Send
+from smg_core.http.exchange import Exchange
+from smg_core.http.scope import Header, Receive, Scope, Send
 from smg_core.http.stream_errors import error_event
 from smg_core.http.websocket import WebSocket
 from smg_core.middleware.active import Identified
@@ -69,6 +70,8 @@ class PluggedExchange(Exchange):
         "_whole",
         "refused",
     )
+
+    plugged = True
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         super().__init__(scope, receive, send)

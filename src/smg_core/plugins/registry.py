@@ -109,7 +109,9 @@ class Plugins:
         self._refused: dict[str, _Refused] = {}
         self._changing = asyncio.Lock()
         self._code = PluginCode(config.middleware, self._hear)
-        self._pending: set[asyncio.Task[None]] = set()
+        self.pending: set[asyncio.Task[None]] = (
+            set()
+        )  # changes that are known here, and that new exchanges do not meet yet
         self._open = self._listens = False
         self.standing = 0
 
@@ -123,16 +125,11 @@ class Plugins:
         finally:
             self.standing -= 1
 
-    @property
-    def changes(self) -> bool:
-        """Whether a change is known here that new exchanges do not meet yet."""
-        return bool(self._pending)
-
     async def changed(self) -> None:
         """Return when new exchanges meet every change that is known here. Called before an exchange looks for its plugins: one
         that comes while a plugin is loaded does not go by it."""
-        while self._pending:
-            await asyncio.wait(set(self._pending))
+        while self.pending:
+            await asyncio.wait(set(self.pending))
 
     @contextlib.asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
@@ -362,8 +359,8 @@ class Plugins:
         if not self._open:
             return
         task = asyncio.get_running_loop().create_task(self._change(), name="plugins change")
-        self._pending.add(task)
-        task.add_done_callback(self._pending.discard)
+        self.pending.add(task)
+        task.add_done_callback(self.pending.discard)
 
     async def _change(self) -> None:
         """Have new exchanges meet what the admin door has changed."""
@@ -375,7 +372,7 @@ class Plugins:
     async def _close(self) -> None:
         """Leave every plugin. A change that was told of last may still be loading one: it is given up first, and none begins."""
         self._open = False
-        changing = [task for task in self._pending if task.cancel()]
+        changing = [task for task in self.pending if task.cancel()]
         await asyncio.gather(*changing, return_exceptions=True)
         self._dispose(self.states, {})
         self.states, self.plan = {}, attrs.evolve(self.plan, links=())

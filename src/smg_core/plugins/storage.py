@@ -10,7 +10,8 @@ from typing import Any
 
 import attrs
 
-from smg_core.history.base import (
+from smg_core.history.hooks import Rejected, StoreCall
+from smg_core.history.store.base import (
     KEYS_OWNER,
     AppendEvents,
     AppendItems,
@@ -25,7 +26,6 @@ from smg_core.history.base import (
     PutResponse,
     StoreOperation,
 )
-from smg_core.history.hooks import Rejected, StoreCall
 from smg_core.middleware.base import StorageCall
 from smg_core.middleware.storing import StoragePlugins
 from smg_core.plugins.registry import Plugins

@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from hashlib import blake2b
 from operator import index
 from types import MappingProxyType
-from typing import Literal, Protocol, get_args, runtime_checkable
+from typing import Literal, Never, Protocol, get_args, runtime_checkable
 
 from msgspec import Struct
 
@@ -179,6 +179,7 @@ Basis = Literal["exact", "approximate", "none"]
 """What a policy knows of a worker's cache: what the engine tells (exact), what was sent there before, or nothing."""
 
 _BASES = get_args(Basis)
+_NO_ROWS: tuple[Never, ...] = ()
 
 
 class Pick(Struct, frozen=True):
@@ -193,11 +194,11 @@ class Pick(Struct, frozen=True):
     why: str = ""
     cached: int = 0
     basis: Basis = "none"
-    scores: Sequence[float] = ()
-    matched: Sequence[int] = ()
+    scores: Sequence[float] = _NO_ROWS
+    matched: Sequence[int] = _NO_ROWS
     stale_s: float | None = None
-    bases: Sequence[Basis] = ()
-    stale: Sequence[float | None] = ()
+    bases: Sequence[Basis] = _NO_ROWS
+    stale: Sequence[float | None] = _NO_ROWS
 
     def fault(self, count: int) -> str:
         """What cannot be in a pick of one of `count` candidates, "" where nothing is: policies are written by users, too."""
@@ -208,6 +209,8 @@ class Pick(Struct, frozen=True):
             return "has no number of cached tokens"
         if not isinstance(self.why, str) or self.basis not in _BASES:
             return "does not say why in words, and on which basis"
+        if self.scores is _NO_ROWS and self.matched is _NO_ROWS and self.bases is _NO_ROWS and self.stale is _NO_ROWS:
+            return ""
         for each in (self.scores, self.matched, self.bases, self.stale):
             if not isinstance(each, Collection) or len(each) not in (0, count):
                 return f"has not one row for each of {count} candidates"

@@ -129,7 +129,7 @@ class Decisions:
             scores=tuple(map(float, pick.scores)),
             matched=tuple(map(index, pick.matched)),
             bases=tuple(pick.bases),
-            stale=tuple([None if age is None else float(age) for age in pick.stale]),
+            stale=tuple([None if age is None else float(age) for age in pick.stale]) if len(pick.stale) else (),
         )
         size = _DECISION_BYTES + _CANDIDATE_BYTES * len(candidates)
         texts = (context.text, context.cache_key or "", context.cache_salt or "")

@@ -58,6 +58,7 @@ class ModelChoice:
         self._splits = settings.of_splits()
         self._fallbacks = settings.of_fallbacks()
         self._shadows = settings.of_shadows()
+        self.has_shadows = bool(self._shadows)
         self._reasons = frozenset(settings.fallback_on)
         self._header = settings.split_header.lower()
         self._stands_for = stands_for
@@ -80,6 +81,11 @@ class ModelChoice:
     def model(self, request: GenerationRequest) -> str:
         """The model that a request gets for the name that it asks for: the one that its header names, where that is one of the
         split, else by share. The name itself where it stands for none."""
+        if (
+            request.model not in self._splits
+            and self._stands_for(request.model, request.caller.tenant) == request.model
+        ):
+            return request.model
         return self._of_request(request.model, request)[-1]
 
     def chain(self, request: GenerationRequest) -> tuple[str, ...]:

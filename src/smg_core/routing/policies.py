@@ -85,7 +85,7 @@ class Policies:
         reason names the policy and what it raised. Raises the errors of this package alone, with which a policy refuses."""
         policy = None
         try:
-            policy = self.of(model, role)
+            policy = self._policies.get((model, role)) or self.of(model, role)
             pick = policy.pick(candidates, context)
             return PolicyChoice(policy.name, pick, _place(candidates, pick))
         except (SmgError, KeyboardInterrupt):

@@ -50,3 +50,9 @@ class RetryBudgets:
             settings = self._settings
             budget = self._budgets[model] = RetryBudget(settings.retry_share, settings.retry_reserve)
         return budget
+
+    def paid(self, model: str) -> RetryBudget:
+        """The budget of a model that is served, into which one of its turns has paid."""
+        budget = self._budgets.get(model) or self.of(model)
+        budget.pay()
+        return budget

@@ -40,7 +40,8 @@ class ReasoningSeals:
 
     def sealing(self, request: GenerationRequest) -> Callable[[str], bytes] | None:
         """What makes the seal of a piece of reasoning in the answer to `request`; None where it has none."""
-        context, form = self._context(request), self._form(request)
+        context = self._context(request)
+        form = None if context is None else self._form(request)
         if context is None or form is None:
             return None
         sealer = self.sealer

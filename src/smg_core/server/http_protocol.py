@@ -23,7 +23,7 @@ Deadlines are checked by a sweep over all connections twice a second, so they co
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Sequence
 from functools import partial
 from http import HTTPStatus
 from typing import Any, cast
@@ -47,7 +47,9 @@ from smg_core.errors import (
 from smg_core.hooks import ExchangeEnded, Observer, SilentObserver
 from smg_core.http.bodies import Pace
 from smg_core.http.envelopes import Envelopes
-from smg_core.http.exchange import (
+from smg_core.http.framing import framing_fault, origin_form, path_of_target, target_fault, without_user
+from smg_core.http.queries import query_fields
+from smg_core.http.scope import (
     CERTIFICATE,
     DISCONNECT,
     AsgiApp,
@@ -57,10 +59,7 @@ from smg_core.http.exchange import (
     Receive,
     Scope,
     Send,
-    WriteNow,
 )
-from smg_core.http.framing import framing_fault, origin_form, path_of_target, target_fault, without_user
-from smg_core.http.queries import query_fields
 from smg_core.server.proxy_header import ProxiedClient
 from smg_core.server.socket_protocol import SOCKET_VERSION, read_handshake
 from smg_core.wire.base import ErrorEncoder
@@ -91,7 +90,7 @@ class _Flow(FlowControl):
 
     def __init__(self, transport: asyncio.Transport) -> None:
         super().__init__(transport)
-        self._wanted, self._held = True, False
+        self._wanted, self.held = True, False
 
     def pause_reading(self) -> None:
         self._wanted = False
@@ -99,14 +98,12 @@ class _Flow(FlowControl):
 
     def resume_reading(self) -> None:
         self._wanted = True
-        if not self._held:
+        if self.read_paused and not self.held:
             super().resume_reading()
 
     def hold(self, held: bool) -> None:
         """Read nothing while `held`."""
-        if held == self._held:
-            return
-        self._held = held
+        self.held = held
         if held:
             super().pause_reading()
         elif self._wanted:
@@ -189,8 +186,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self._parse_piece(piece)
         else:
             self._parse_again()
-        if not self.transport.is_closing():
-            self._flow.hold(bool(self._unparsed))
+        if (held := bool(self._unparsed)) != self._flow.held and not self.transport.is_closing():
+            self._flow.hold(held)
 
     def _parse_again(self) -> None:
         if self._unparsed and not self._again:
@@ -301,7 +298,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         self._unset_keepalive_if_required()  # not by any other bytes, behind which nothing would end the connection
         super().on_message_begin()
-        scope = cast("Scope", self.scope)
+        scope: Scope = self.scope  # type: ignore[assignment]  # uvicorn's type has no keys of ours
         scope[DISCONNECT] = Disconnect()
         if self.certificate is not None:
             scope[CERTIFICATE] = self.certificate
@@ -352,8 +349,11 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         if fault is not None:
             self._stop(fault)
         self.url = origin_form(method, self.url)
-        lengths = [value for name, value in self.headers if name == b"content-length"]
-        self._body_left = int(lengths[0]) if lengths else 0
+        self._body_left = 0
+        for name, value in self.headers:
+            if name == b"content-length":
+                self._body_left = int(value)
+                break
         if self.parser.should_upgrade():
             return  # to a WebSocket, which is another protocol's
         super().on_headers_complete()
@@ -399,13 +399,13 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         if self.retiring:
             cycle.keep_alive = False  # which the answer's head then says
         plain = cycle.scope["http_version"] == "1.0"
-        wrapped: Any = _unsized(cycle, app) if plain else _direct(app, *self._writer(cycle))
+        wrapped: Any = _unsized(cycle, app) if plain else self._direct(cycle, app)
         super()._start_asgi_task(cycle, wrapped)
 
-    def _writer(self, cycle: RequestResponseCycle) -> tuple[WriteNow, Callable[[], int]]:
-        """Returns the function that writes a piece of a chunked response after its head, framed as `cycle.send` would do, if the
-        socket takes more, and one that says how many bytes it has written. They are closures, not methods, since the first runs
-        for every token."""
+    def _direct(self, cycle: RequestResponseCycle, app: AsgiApp) -> AsgiApp:
+        """`app`, called with a `DirectSend`. That writes a piece of a chunked response after its head, framed as `cycle.send`
+        would do, if the socket takes more, and says how many bytes it has written. These are closures, not methods, since the
+        first runs for every token."""
         flow, write, written = self.flow, self.transport.write, 0
 
         def write_now(data: bytes) -> bool:
@@ -417,7 +417,10 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             written += size
             return True
 
-        return write_now, lambda: written
+        def answer(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+            return app(scope, receive, DirectSend(send, write_now, lambda: written))
+
+        return answer
 
     def on_response_complete(self) -> None:
         if self._deferred is not None and (not self.pipeline or self.pipeline[-1][0].more_body):
@@ -427,7 +430,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             super().on_response_complete()
             if self._waiting_since is not None:  # for what is left of a request, which has bounds of its own
                 self._unset_keepalive_if_required()
-            self._parse_again()
+            if self._unparsed:
+                self._parse_again()
 
     def check(self, now: float) -> None:
         """Called by the sweep at the monotonic time `now`: close the connection if the rest of a request, or the reading of the
@@ -489,7 +493,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     def _answer(self, error: SmgError, more: Sequence[tuple[bytes, bytes]]) -> None:
         """Answer the request that is read, unless the app has begun to, and report it, unless the app has it and reports it."""
-        id, taken = self.refusals.ids("req-"), self._taken
+        id, taken = self.refusals.ids("req_"), self._taken
         body = self._envelope()(error, id)
         if taken is None or taken is not self._running:
             self._tell(error, len(body), id)
@@ -523,15 +527,6 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         path, query = path_of_target(self.url).decode("latin-1"), self.url.partition(b"?")[2]
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in self.headers}
         return self.refusals.envelopes.of(unquote(path), headers, query_fields(query))
-
-
-def _direct(app: AsgiApp, write_now: WriteNow, written: Callable[[], int]) -> AsgiApp:
-    """`app`, called with a `DirectSend` that has `write_now` and `written`."""
-
-    def answer(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        return app(scope, receive, DirectSend(send, write_now, written))
-
-    return answer
 
 
 def _unsized(cycle: RequestResponseCycle, app: AsgiApp) -> AsgiApp:

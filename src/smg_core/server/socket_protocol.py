@@ -38,7 +38,7 @@ from smg_core.errors import (
     UpgradeRequired,
 )
 from smg_core.http.bodies import Bodies, Held, Pace
-from smg_core.http.exchange import CERTIFICATE, DISCONNECT, AsgiMessage, Disconnect, Scope
+from smg_core.http.scope import CERTIFICATE, DISCONNECT, AsgiMessage, Disconnect, Scope
 from smg_core.http.websocket import DirectReceive, Received
 from smg_core.server.proxy_header import ProxiedClient
 from smg_core.server.socket_frames import (

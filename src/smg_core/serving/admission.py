@@ -1,6 +1,7 @@
 """Counts a gateway's requests and decides whether it takes more; makes the record of unknown fields that are ignored.
 
-Pure. Above: handlers have a place for each request; the server drains. Knows no request.
+Pure. Above: whatever begins a request has it admitted, and holds the lease until the request has ended; the server drains.
+Knows no request.
 """
 
 from collections.abc import Callable
@@ -8,33 +9,13 @@ from collections.abc import Callable
 from smg_core.config.config import Config
 from smg_core.errors import Draining, Overloaded
 from smg_core.http.bodies import Bodies
+from smg_core.lease import AdmittedKind, Population, RequestLease
+from smg_core.request import Caller
 from smg_core.routing.retry_budget import RetryBudgets
 from smg_core.routing.settings import RoutingConfig
 from smg_core.wire.compat import Compat
 
-__all__ = ["Admission", "RequestPlace", "compat_of"]
-
-
-class RequestPlace:
-    """The place of one request among those that are counted, once it has one."""
-
-    __slots__ = ("_admission", "_taken")
-
-    def __init__(self, admission: "Admission") -> None:
-        self._admission, self._taken = admission, False
-
-    def take(self) -> None:
-        """Called once the request's body is read: from now on it counts. Raises Draining as `check_open` does. Nothing happens
-        between that check and the count, so that whoever takes no more requests, and waits until none is left, misses none."""
-        self._admission.check_open()
-        self._admission.enter()
-        self._taken = True
-
-    def give_back(self) -> None:
-        """The request has ended, or goes on as something that counts for itself. May be called again, and where it has none."""
-        if self._taken:
-            self._taken = False
-            self._admission.leave()
+__all__ = ["Admission", "compat_of"]
 
 
 class Admission:
@@ -54,7 +35,7 @@ class Admission:
     ) -> None:
         self.retry_budgets = RetryBudgets(retries or RoutingConfig())
         self.bodies = Bodies(pending_bytes, retry_after, after_large)
-        self.in_flight = 0
+        self._among = Population()
         self.draining = False
         self.held = False
         self.retry_after = retry_after
@@ -64,17 +45,33 @@ class Admission:
         """Go by these bounds from now on."""
         self._most, self.retry_after = most, retry_after
 
+    @property
+    def in_flight(self) -> int:
+        """How many requests are admitted and have not ended."""
+        return self._among.requests
+
     def check_room(self) -> None:
-        """Raise Overloaded when no further request is taken."""
-        if self.in_flight >= self._most:
+        """Raise Overloaded when no further request is taken. Called before a request's body is read."""
+        if self._among.requests >= self._most:
             raise Overloaded("The gateway has as many requests as it takes.", retry_after=self.retry_after)
 
-    def check_open(self) -> None:
-        """Raise Draining when the gateway shuts down, or was asked to take no requests for now."""
+    def admit(self, caller: Caller, kind: AdmittedKind, weight: int = 0) -> RequestLease:
+        """The lease of a request that begins now; it counts from now on. `weight` is the bytes of its body, which is read before:
+        a connection that is closed over an unread body is reset, its answer lost. Raises Draining when the gateway shuts down, or
+        was asked to take no requests for now. Nothing happens between that check and the count, so that whoever takes no more
+        requests, and waits until none is left, misses none."""
+        if self.draining or self.held:
+            raise self._closed()
+        return RequestLease(self._among, caller, kind, weight)
+
+    def readmit(self, caller: Caller, kind: AdmittedKind, weight: int = 0) -> RequestLease:
+        """The lease of what was admitted before, and goes on: it counts whether new requests are taken or not."""
+        return RequestLease(self._among, caller, kind, weight)
+
+    def _closed(self) -> Draining:
         if self.draining:
-            raise self.shut_down()
-        if self.held:
-            raise Draining("The gateway takes no new requests for now.", retry_after=self.retry_after)
+            return self.shut_down()
+        return Draining("The gateway takes no new requests for now.", retry_after=self.retry_after)
 
     def shut_down(self) -> Draining:
         """The error for a request that the shutdown does not wait for."""
@@ -83,18 +80,6 @@ class Admission:
     def stopped(self) -> Draining:
         """The error for a request to a gateway that was stopped."""
         return Draining("The gateway was stopped.", retry_after=self.retry_after)
-
-    def place(self) -> RequestPlace:
-        """The place that a request will have once it is admitted."""
-        return RequestPlace(self)
-
-    def enter(self) -> None:
-        """Count a request that begins."""
-        self.in_flight += 1
-
-    def leave(self) -> None:
-        """Count a request that has ended."""
-        self.in_flight -= 1
 
 
 def compat_of(config: Config) -> Compat:

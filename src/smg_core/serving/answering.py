@@ -5,13 +5,14 @@ Decides which kind of answer it is (streamed or whole, one or in parts) and what
 """
 
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import TypeVar
 
 from msgspec.structs import replace
 
 from smg_core.hooks import FormatViolation, RequestStarted
-from smg_core.http.exchange import Exchange, Header
+from smg_core.http.exchange import Exchange
+from smg_core.http.scope import Header
 from smg_core.pipeline.answer.answer import Answer, StreamedAnswer, WholeAnswer, Write
 from smg_core.pipeline.answer.keep_alive import StreamKeepAlive
 from smg_core.pipeline.answer.trace import Trace
@@ -58,7 +59,7 @@ def answer_to(
     request = decoded.generation
     created = int(services.clock.time())
     trace.report(_started(request, api.name, trace, services))
-    head = [*names_of(exchange, services, api), *_left_out(decoded)]
+    head = _head(exchange, decoded, services, api)
     prompts = 1 if api.parts is None else api.parts.count(decoded)
     explained = services.live.explains and exchange.headers.get(EXPLAIN, "0") not in ("0", "false", "")
 
@@ -71,7 +72,7 @@ def answer_to(
                 await exchange.start(200, [_content_type(streamed.content_type), *STREAM_HEADERS, *head])
             if last and api.memory is not None:
                 await api.memory.keep(decoded, streamed.encoder)
-            if last:
+            if last and exchange.plugged:
                 exchange.used(streamed.usage)
             await exchange.write(data, last)
 
@@ -81,32 +82,42 @@ def answer_to(
     async def write_whole(data: bytes, last: bool) -> None:
         if explained:
             head.append(_explained(services, trace, prompts))
-        if moved := trace.migrations:
-            reasons = dict.fromkeys(reason for each in moved for reason in each.inexact)
-            head.append((MIGRATED, ", ".join([str(len(moved)), *reasons]).encode("ascii")))
-        if (broken := trace.last(FormatViolation)) is not None:
-            told = f"{'mended: ' if broken.mended else ''}{broken.violation}"
-            head.append((VIOLATION, _in_a_header(f"choice {broken.index}: {told}")))
+        if trace.attempts > 1 or trace.violations:
+            head.extend(_unlike_others(trace))
         if api.memory is not None:
             await api.memory.keep(decoded, whole.encoder)
         exchange.unwatch()
-        exchange.used(whole.usage)
+        if exchange.plugged:
+            exchange.used(whole.usage)
         await exchange.respond(200, data, [_content_type(whole.content_type), *head])
 
     whole = _whole(exchange, decoded, created, api, write_whole)
     return whole
 
 
-def _left_out(decoded: D) -> list[Header]:
-    """The header of the tools that the model is not offered, if there are any."""
-    kinds: tuple[str, ...] = getattr(decoded, "not_offered", ())
-    return [(NOT_OFFERED, _in_a_header(", ".join(kinds)))] if kinds else []
+def _unlike_others(trace: Trace) -> Iterator[Header]:
+    """The headers of a whole answer that moved to another worker, or violates its format."""
+    if moved := trace.migrations:
+        reasons = dict.fromkeys(reason for each in moved for reason in each.inexact)
+        yield MIGRATED, ", ".join([str(len(moved)), *reasons]).encode("ascii")
+    if (broken := trace.last(FormatViolation)) is not None:
+        told = f"{'mended: ' if broken.mended else ''}{broken.violation}"
+        yield VIOLATION, _in_a_header(f"choice {broken.index}: {told}")
 
 
 def _started(request: GenerationRequest, api: str, trace: Trace, services: Services) -> RequestStarted:
     """The moment of a request that is admitted now."""
     admitted = services.clock.monotonic()
     return RequestStarted(request.id, api, request.model, request.stream, trace.started, admitted)
+
+
+def _head(exchange: Exchange, decoded: D, services: Services, api: Api[D]) -> list[Header]:
+    """The headers of an answer that are known before it begins: those that name the request, and one with the tools that the
+    model is not offered, if there are any."""
+    head, left_out = names_of(exchange, services, api), getattr(decoded, "not_offered", ())
+    if left_out:
+        head.append((NOT_OFFERED, _in_a_header(", ".join(left_out))))
+    return head
 
 
 def names_of(exchange: Exchange, services: Services, api: Api[D]) -> list[Header]:
@@ -125,7 +136,8 @@ def _streamed(
     keep_alive: StreamKeepAlive,
 ) -> StreamedAnswer | StreamedParts:
     parts, request = api.parts, decoded.generation
-    show, high_water = exchange.shows(request.sampling.n), services.live.config.limits.response_buffer_bytes
+    show = exchange.shows(request.sampling.n) if exchange.plugged else None
+    high_water = services.live.config.limits.response_buffer_bytes
     if parts is None or parts.count(decoded) == 1:
         return streamed_answer(
             lambda: api.stream(decoded, created),
@@ -149,7 +161,8 @@ def _streamed(
 
 
 def _whole(exchange: Exchange, decoded: D, created: int, api: Api[D], write: Write) -> WholeAnswer | WholeParts:
-    parts, model, show = api.parts, decoded.generation.model, exchange.shows(decoded.generation.sampling.n)
+    parts, model = api.parts, decoded.generation.model
+    show = exchange.shows(decoded.generation.sampling.n) if exchange.plugged else None
     if parts is None or parts.count(decoded) == 1:
         shown = None if show is None else show(0)
         return whole_answer(lambda: api.whole(decoded, created), write, model=model, show=shown)

@@ -12,14 +12,14 @@ from typing import Generic, Self, TypeVar
 import attrs
 
 from smg_core.errors import ClientGone, Draining, InternalError, SmgError
-from smg_core.http.exchange import Exchange, Header
+from smg_core.http.exchange import Exchange
+from smg_core.http.scope import Header
 from smg_core.pipeline.answer.answer import Answer
 from smg_core.pipeline.answer.keep_alive import StreamKeepAlive
 from smg_core.pipeline.answer.trace import Trace
 from smg_core.pipeline.flow.driver import Run
 from smg_core.pipeline.flow.flow import Terms
 from smg_core.pipeline.flow.timeouts import Timeouts
-from smg_core.serving.admission import RequestPlace
 from smg_core.serving.answering import answer_to, names_of, with_generations
 from smg_core.serving.api import Api, Memory
 from smg_core.serving.request_finished import how_it_ended
@@ -75,21 +75,22 @@ class Inference(Generic[D]):
             await self._handle(exchange)
 
     async def _handle(self, exchange: Exchange) -> None:
-        place = self._services.admission.place()
         try:
-            await self._handle_at(place, exchange)
+            await self._admitted(exchange)
         finally:
-            place.give_back()
+            if exchange.lease is not None:
+                exchange.lease.release()
 
-    async def _handle_at(self, place: RequestPlace, exchange: Exchange) -> None:
+    async def _admitted(self, exchange: Exchange) -> None:
         """Handle a request that is counted from when it is admitted until it has been answered, or refused after all."""
         services = self._services
-        request_id = exchange.take_id(services.ids, self.id_prefix)
+        request_id = exchange.take_id(services.ids, self._api.id_prefix)
         trace = account_of(exchange, services, self._observer)
         try:
-            decoded = await self._admit(exchange, place)
-            apart = self._detach is not None and decoded.generation.background  # those are shown where they are run
-            decoded = await with_generations(decoded, exchange.set_apart if apart else exchange.shown)
+            decoded = await self._admit(exchange)
+            if exchange.plugged:
+                apart = self._detach is not None and decoded.generation.background  # those are shown where they are run
+                decoded = await with_generations(decoded, exchange.set_apart if apart else exchange.shown)
             timeouts = self._rules.of(decoded.generation, exchange.headers)
             if (memory := self._api.memory) is not None:
                 with exchange.watched():
@@ -119,7 +120,8 @@ class Inference(Generic[D]):
             self._report(exchange, "", trace, None, None)  # nobody has foreseen it; the app's last line answers
             raise
         if self._detach is not None and decoded.generation.background:
-            place.give_back()  # who follows what is made elsewhere can do that elsewhere too: no drain waits for it
+            if exchange.lease is not None:
+                exchange.lease.release()  # who follows what is made elsewhere can do that elsewhere too: no drain waits for it
             await self._detached(self._detach, exchange, decoded)
             return
         await self._answer(exchange, decoded, trace, timeouts)
@@ -130,20 +132,22 @@ class Inference(Generic[D]):
         ended: Answer | None = None  # stays so where something unforeseen is raised
         failure: SmgError | None = None
         shadow: Shadow | None = None
+        services = self._services
         exchange.watch(timeouts.write)
         if exchange.traced is not None:
             exchange.traced.asks(decoded.generation)
         try:
-            answer = answer_to(exchange, decoded, trace, self._services, self._api, self._keep_alive)
+            answer = answer_to(exchange, decoded, trace, services, self._api, self._keep_alive)
             run = Run(answer, trace, timeouts, lambda: self._why_cancelled(exchange))
-            if self._api.parts is None or self._api.parts.count(decoded) == 1:
+            if services.live.choice.has_shadows and (self._api.parts is None or self._api.parts.count(decoded) == 1):
                 shadow = self._shadows.begin(decoded.generation, timeouts)
             failure = await self._drive(exchange, decoded, run)
             ended = answer
         finally:
             exchange.unwatch()
             try:
-                await self._remember(exchange, decoded, answer, failure)
+                if self._api.memory is not None:
+                    await self._remember(self._api.memory, exchange, decoded, answer, failure)
             finally:
                 # The answer itself says so where it was cancelled while its client was being told why it ends.
                 told = answer if answer is not None and answer.failure is not None else ended
@@ -152,13 +156,13 @@ class Inference(Generic[D]):
                     shadow.answered(exchange.finished)
                 if answer is not None:
                     answer.release()
-                _forget_frames(failure)
+                if failure is not None:
+                    _forget_frames(failure)
 
-    async def _remember(self, exchange: Exchange, decoded: D, answer: Answer | None, failure: SmgError | None) -> None:
+    async def _remember(
+        self, memory: Memory[D], exchange: Exchange, decoded: D, answer: Answer | None, failure: SmgError | None
+    ) -> None:
         """Keep what was said of an answer that was cut off, and let go of what `recall` has taken."""
-        memory = self._api.memory
-        if memory is None:
-            return
         try:
             if answer is not None and (exchange.gone or isinstance(failure, Draining)):
                 await memory.keep(decoded, answer.encoder, cut=True)
@@ -223,20 +227,27 @@ class Inference(Generic[D]):
             return ClientGone("The client left before its answer was complete.")
         return self._services.admission.shut_down() if self._services.admission.draining else None
 
-    async def _admit(self, exchange: Exchange, place: RequestPlace) -> D:
+    async def _admit(self, exchange: Exchange) -> D:
         services = self._services
         services.admission.check_room()
-        with services.admission.bodies.open() as held:
-            most = services.live.limits.media_body_bytes if self._api.takes_media else services.lookup.body_bytes
+        held = services.admission.bodies.open()
+        try:
+            limits, declared = services.live.limits, exchange.headers.get("content-length", "")
+            most = limits.media_body_bytes if self._api.takes_media else limits.body_bytes
+            if "content-encoding" in exchange.headers or not (declared.isdecimal() and int(declared) <= most):
+                most = max(most, services.lookup.body_bytes)
             body = await exchange.body(most, held)
             if len(body) > DECODED_INLINE and not held.size:
                 held.grow(len(body))  # it came in one piece, as from a WebSocket, and may wait to be decoded
                 held.arrived()
-            place.take()  # only now: a connection closed over an unread body is reset, its answer lost
+            exchange.lease = services.admission.admit(exchange.caller, exchange.kind or "generation", len(body))
             incoming = incoming_of(services, exchange, body, hosted=self._hosted)
             if len(body) <= DECODED_INLINE:
                 return self._api.decode(incoming)
             return await self._decode_elsewhere(exchange, incoming)
+        finally:
+            if held.size:
+                held.release()
 
     async def _decode_elsewhere(self, exchange: Exchange, incoming: Incoming) -> D:
         """Decode a large body off the event loop. It may have to wait for that, so a client that leaves gives it up."""
@@ -266,17 +277,21 @@ class Inference(Generic[D]):
         or it ended in a way that nobody had foreseen."""
         if failure is None and answer is not None:
             failure = answer.failure  # cancelled while the client was told of it
+        called = trace.ended is not None and trace.ended.model  # then the model of the engine counts
+        usage = answer.usage if answer is not None else None
+        if exchange.lease is not None:
+            exchange.lease.settle(usage)
         exchange.finished = how_it_ended(
             exchange.request_id,
             self._api.name,
             model,
             trace,
             seconds=self._services.clock.monotonic() - trace.started,
-            usage=answer.usage if answer is not None else None,
+            usage=usage,
             over=answer is not None and answer.state == "over",
             failure=failure,
             client_id=exchange.client_id,
-            served=self._services.lookup.served_name(model, exchange.caller),
+            served="" if called else self._services.lookup.served_name(model, exchange.caller),
             tenant=exchange.caller.tenant,
             trace_id=exchange.trace_id,
             sampled=exchange.sampled,

@@ -6,7 +6,8 @@ from typing import TypeVar
 
 from smg_core.errors import SmgError
 from smg_core.http.endpoint import Handler
-from smg_core.http.exchange import Exchange, Header
+from smg_core.http.exchange import Exchange
+from smg_core.http.scope import Header
 from smg_core.request import Caller
 from smg_core.serving.api import usual_status
 from smg_core.serving.inference import incoming_of, refusal_headers, take_back_cancellation
@@ -60,12 +61,11 @@ def json_handler(
 
 async def _made(services: Services, exchange: Exchange, answer: "Answerer", located: list[Locate]) -> bytes | None:
     """The answer's body, None where the client has left meanwhile. The request counts as in flight once its body is read."""
-    place = services.admission.place()
     try:
         services.admission.check_room()
         with services.admission.bodies.open() as held:
             body = await exchange.body(services.lookup.body_bytes, held)
-            place.take()
+            exchange.lease = services.admission.admit(exchange.caller, exchange.kind or "tokens", len(body))
             exchange.watch()
             return await answer(incoming_of(services, exchange, body), located)
     except asyncio.CancelledError:
@@ -76,7 +76,8 @@ async def _made(services: Services, exchange: Exchange, answer: "Answerer", loca
             return None
         raise services.admission.shut_down() from None
     finally:
-        place.give_back()
+        if exchange.lease is not None:
+            exchange.lease.release()
 
 
 Answerer = Callable[[Incoming, list[Locate]], Awaitable[bytes]]

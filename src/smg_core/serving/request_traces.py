@@ -27,7 +27,8 @@ def account_of(exchange: Exchange, services: Services, observer: Observer) -> Tr
     """The account of a request that begins now."""
     request, started = exchange.traced, services.clock.monotonic()
     if request is None:
-        return Trace(started, observer, exchange.client_id, passed_on(exchange.headers))
+        named = "traceparent" in exchange.headers
+        return Trace(started, observer, exchange.client_id, passed_on(exchange.headers) if named else None)
     trace = Trace(started, observer, exchange.client_id, request, request.content)
     request.moments = trace.moments
     return trace

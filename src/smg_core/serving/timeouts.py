@@ -54,18 +54,18 @@ class TimeoutRules:
 
     def of(self, request: GenerationRequest, headers: Mapping[str, str]) -> Timeouts:
         """The time-outs of `request`. Raises InvalidRequest for a header with an invalid or forbidden value."""
-        usual = (self._of_model(request.model, request.caller.tenant) or self._general)[request.stream]
+        own = self._of_model(request.model, request.caller.tenant) if self._models else None
+        usual = (own or self._general)[request.stream]
         found = usual if _NAMES.isdisjoint(headers) else self._asked(usual, headers)
-        for waits in (request.deadline_s, None if request.background else _waited_by(headers)):
+        waited = _waited_by(headers) if SERVER_TIMEOUT in headers and not request.background else None
+        for waits in (request.deadline_s, waited):
             if waits is not None and (found.request is None or waits < found.request):
                 found = replace(found, request=waits)
         return found
 
     def _of_model(self, name: str, tenant: str) -> tuple[Timeouts, Timeouts] | None:
         """The settings of the model that is requested as `name`, under that name, the name that it stands for, or the model's
-        primary name."""
-        if not self._models:
-            return None
+        primary name. None where it has none of its own."""
         if (served := self._served.get(name)) is None and name not in self._models:
             name = self._served_as(name, tenant)
             served = self._served.get(name)
@@ -121,11 +121,9 @@ def _of(settings: TimeoutsConfig) -> tuple[Timeouts, Timeouts]:
     return whole, replace(whole, request=settings.stream_s)
 
 
-def _waited_by(headers: Mapping[str, str]) -> float | None:
-    """How long the client waits, in seconds, as it says; None if it does not. Raises InvalidRequest."""
-    text = headers.get(SERVER_TIMEOUT)
-    if text is None:
-        return None
+def _waited_by(headers: Mapping[str, str]) -> float:
+    """How long the client waits, in seconds, as it says. Raises InvalidRequest."""
+    text = headers[SERVER_TIMEOUT]
     if _SECONDS.fullmatch(text) is None or not float(text):
         raise InvalidRequest(f"The header {SERVER_TIMEOUT} takes a number of seconds.", param=SERVER_TIMEOUT)
     return float(text)

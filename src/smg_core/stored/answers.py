@@ -37,5 +37,5 @@ class StoredHandlers:
 
     async def respond(self, exchange: Exchange, body: bytes) -> None:
         if not exchange.request_id:
-            exchange.take_id(self._services.ids, "req-")
+            exchange.take_id(self._services.ids, "req_")
         await exchange.respond(200, body, [JSON_TYPE, self._services.request_ids.header(exchange.name)])

@@ -9,7 +9,7 @@ import logging
 import math
 
 from smg_core.errors import SmgError, StoreFailed
-from smg_core.history.base import Chain, ExtendExpiry, StoreOperation
+from smg_core.history.store.base import Chain, ExtendExpiry, StoreOperation
 from smg_core.observability.repeats import Repeats
 from smg_core.serving.services import Services
 

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 import attrs
 
-from smg_core.history.base import Page, StoredRecord
+from smg_core.history.store.base import Page, StoredRecord
 from smg_core.serving.offload import worked
 from smg_core.serving.services import Services
 

@@ -12,7 +12,7 @@ import attrs
 
 from smg_core.clock import CallLater, Handle
 from smg_core.errors import SmgError
-from smg_core.history.base import Lease, LeaseLost, Store
+from smg_core.history.store.base import Lease, LeaseLost, Store
 
 __all__ = ["LOCKED", "ConversationLocks"]
 

@@ -13,6 +13,7 @@ import attrs
 
 from smg_core.errors import ClientGone
 from smg_core.request import Message, ReasoningSettings, Tool, ToolChoice
+from smg_core.tokenizer.efforts import Efforts
 from smg_core.tokens import TokenIds
 
 __all__ = [
@@ -103,6 +104,10 @@ class PromptTemplate(Protocol):
 
     def tells_budget(self, *, tools: bool) -> bool:
         """Whether the prompt of a conversation with tools, or without, tells the model how many tokens it may reason for."""
+        ...
+
+    def efforts(self, *, tools: bool) -> Efforts:
+        """The levels of reasoning that the prompt of a conversation with tools, or without, tells the model."""
         ...
 
 

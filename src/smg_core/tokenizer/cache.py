@@ -130,7 +130,7 @@ class CachedTokenizer:
     ) -> None:
         """The bounds are those of `TokenizerConfig`; 0 bytes switch a level off. `lock` (a threading.Lock) is needed if several
         threads use the cache."""
-        self.inner = tokenizer
+        self.inner, self.eos_token_ids = tokenizer, tokenizer.eos_token_ids
         self.l0_hits = self.l1_hits = self.misses = 0
         self._l0 = ExactCache(l0_bytes, _varint_bytes(tokenizer.vocab_size), lock)
         self._anchored = tokenizer if isinstance(tokenizer, Anchored) else None
@@ -160,10 +160,6 @@ class CachedTokenizer:
     @property
     def longest_token(self) -> int:
         return self.inner.longest_token
-
-    @property
-    def eos_token_ids(self) -> frozenset[int]:
-        return self.inner.eos_token_ids
 
     def encode(self, text: str, *, add_special_tokens: bool = False, allow_control: bool = True) -> TokenIds:
         return self.inner.encode(text, add_special_tokens=add_special_tokens, allow_control=allow_control)

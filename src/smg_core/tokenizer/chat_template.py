@@ -30,9 +30,10 @@ from jinja2.utils import Namespace
 
 from smg_core.clock import Clock, SystemClock
 from smg_core.errors import InvalidRequest, TemplateFailed
-from smg_core.request import Message, ReasoningSettings, Text, Tool, ToolChoice
+from smg_core.request import EFFORT_TOKENS, Message, ReasoningSettings, Text, Tool, ToolChoice
 from smg_core.tokenizer.base import Prompt, SpecialTokens
 from smg_core.tokenizer.control import ControlScan
+from smg_core.tokenizer.efforts import Efforts, read_efforts
 from smg_core.tokenizer.messages import MessageShaper, TemplateObject, count_media, with_reminders
 from smg_core.tokenizer.protection import Protection
 from smg_core.tokenizer.template_facts import TemplateFacts, read_facts
@@ -164,12 +165,14 @@ def _compiled(source: str) -> tuple[jinja2.Template, TemplateFacts]:
 
 @attrs.frozen
 class _Program:
-    """One compiled template, and what messages must look like for it. `late_system`: it takes a system prompt amid them."""
+    """One compiled template, and what messages must look like for it. `efforts`: the levels of reasoning that it tells apart.
+    `late_system`: it takes a system prompt amid them."""
 
     run: Callable[[dict[str, object]], str] = attrs.field(repr=False)
     facts: TemplateFacts
     shaper: MessageShaper
     protection: Protection
+    efforts: Efforts
     late_system: bool = False
 
 
@@ -216,7 +219,8 @@ class ChatTemplate:
             shaper = MessageShaper(facts, placed, separator)
             protection = Protection.of(special, facts.literals, facts.changes, reasoning_marks)
             late = _takes_late_system(template.render, facts)
-            self._programs[key] = _Program(template.render, facts, shaper, protection, late)
+            efforts = _efforts(template.render, facts)
+            self._programs[key] = _Program(template.render, facts, shaper, protection, efforts, late)
         self.sources: Mapping[str, str] = sources
 
     def template_facts(self, *, tools: bool = False) -> TemplateFacts:
@@ -226,6 +230,10 @@ class ChatTemplate:
     def tells_budget(self, *, tools: bool) -> bool:
         """Whether the template that renders requests with tools, or without, tells the model its budget for reasoning."""
         return "thinking_budget" in self._choose(tools, None).facts.variables
+
+    def efforts(self, *, tools: bool) -> Efforts:
+        """The levels of reasoning of the template that renders requests with tools, or without."""
+        return self._choose(tools, None).efforts
 
     def render(
         self,
@@ -258,7 +266,7 @@ class ChatTemplate:
         variables: dict[str, object] = {
             **self._variables,
             "strftime_now": self._strftime_now,
-            **_settings(program.facts, tool_choice, reasoning),
+            **_settings(program.facts, program.efforts, tool_choice, reasoning),
             **_checked(arguments),
             "messages": shaped,
             "tools": program.shaper.tools(tools) if tools else None,
@@ -332,15 +340,40 @@ _PROBE = (
 )
 
 
+_QUESTION = (Message("user", (Text("question"),), content_is_text=True),)
+
+
 def _takes_late_system(render: Callable[[dict[str, object]], str], facts: TemplateFacts) -> bool:
     """Whether the template writes a system prompt that comes after the first turn, in its place."""
-    variables = {"messages": MessageShaper(facts).messages(_PROBE), "add_generation_prompt": True}
-    variables |= {"strftime_now": lambda _: "", "bos_token": "", "eos_token": ""}
+    text = _probed(render, facts, _PROBE, {})
+    return (
+        text is not None and text.count(_LATE) == 1 and text.find("question") < text.find(_LATE) < text.find("answer")
+    )
+
+
+def _probed(
+    render: Callable[[dict[str, object]], str],
+    facts: TemplateFacts,
+    messages: Sequence[Message],
+    settings: Mapping[str, object],
+) -> str | None:
+    """The prompt of a conversation that is rendered to see what the template does; None where it refuses it."""
+    variables = {"messages": MessageShaper(facts).messages(messages), "add_generation_prompt": True}
+    variables |= {"strftime_now": lambda _: "", "bos_token": "", "eos_token": "", **settings}
     try:
-        text = render(variables)
+        return render(variables)
     except _FAULTS:
-        return False
-    return text.count(_LATE) == 1 and text.find("question") < text.find(_LATE) < text.find("answer")
+        return None
+
+
+def _efforts(render: Callable[[dict[str, object]], str], facts: TemplateFacts) -> Efforts:
+    """The levels of reasoning that a template tells apart, with reasoning switched on."""
+    on: dict[str, object] = {} if facts.thinking_key is None else {facts.thinking_key: True}
+    return read_efforts(
+        lambda level: _probed(render, facts, _QUESTION, {**on, "reasoning_effort": level}),
+        reads="reasoning_effort" in facts.variables,
+        switch=facts.thinking_key is not None,
+    )
 
 
 def _with_media(pieces: tuple[str, ...], texts: Mapping[str, str], messages: Sequence[Message]) -> tuple[str, ...]:
@@ -394,7 +427,7 @@ def _checked(arguments: Mapping[str, object] | None) -> Mapping[str, object]:
 
 
 def _settings(
-    facts: TemplateFacts, choice: ToolChoice | None, reasoning: ReasoningSettings | None
+    facts: TemplateFacts, efforts: Efforts, choice: ToolChoice | None, reasoning: ReasoningSettings | None
 ) -> dict[str, object]:
     """The request's tool choice and reasoning settings as variables; only those that the template reads."""
     found: dict[str, object] = {}
@@ -405,13 +438,17 @@ def _settings(
         )
     if reasoning is None:
         return found
-    enabled = reasoning.enabled if reasoning.enabled is not None else (False if reasoning.effort == "none" else None)
+    effort, enabled, budget = reasoning.effort, reasoning.enabled, reasoning.budget_tokens
+    if enabled is None and effort is not None:
+        enabled = effort != "none"
     if enabled is not None and facts.thinking_key is not None:
         found[facts.thinking_key] = enabled
-    if reasoning.effort is not None and reasoning.effort != "none" and "reasoning_effort" in facts.variables:
-        found["reasoning_effort"] = reasoning.effort
-    if reasoning.budget_tokens is not None and "thinking_budget" in facts.variables:
-        found["thinking_budget"] = reasoning.budget_tokens
+    if effort is not None and "reasoning_effort" in facts.variables and (effort != "none" or "none" in efforts.levels):
+        found["reasoning_effort"] = effort
+    if budget is None and effort is not None and effort not in efforts.levels:
+        budget = EFFORT_TOKENS.get(effort)
+    if budget is not None and "thinking_budget" in facts.variables:
+        found["thinking_budget"] = budget
     return found
 
 

@@ -103,7 +103,7 @@ class Protection:
                             return False
         everywhere = self.everywhere
         for key, value in variables.items():
-            if not _is_searched(key, value, own):
+            if key in _NOT_SEARCHED or value is own.get(key) or not _is_searched(key, value, own):
                 continue
             if any(_changes(each, everywhere) for each in (_in_frame(value) if _is_frame(key, value) else (value,))):
                 return False

@@ -23,7 +23,7 @@ from smg_core.errors import (
     SmgError,
     ToolServerFailed,
 )
-from smg_core.history.base import NotKept, PutRecord, StaleVersion, Store, StoredRecord
+from smg_core.history.store.base import NotKept, PutRecord, StaleVersion, Store, StoredRecord
 from smg_core.json_types import JsonObject
 from smg_core.pipeline.settings import McpConfig
 from smg_core.pipeline.tools.calls import Takes, ToolCalling, ToolListing
@@ -42,7 +42,7 @@ from smg_core.request import Audio, Caller, Image, MediaSource, Part, Text
 from smg_core.settings import ConfigError
 from smg_core.tools.search import KnownTools, ToolSearches
 from smg_core.wire.json_text import encode_object
-from smg_mcp.base import (
+from smg_mcp.records.base import (
     ListFaults,
     RequestServer,
     ToolAudio,
@@ -54,7 +54,15 @@ from smg_mcp.base import (
     ToolResource,
     ToolText,
 )
-from smg_mcp.errors import McpBadArguments, McpBusy, McpConfigError, McpDenied, McpError, McpForbidden, McpUnknownTool
+from smg_mcp.records.errors import (
+    McpBadArguments,
+    McpBusy,
+    McpConfigError,
+    McpDenied,
+    McpError,
+    McpForbidden,
+    McpUnknownTool,
+)
 
 __all__ = ["HostedTools", "hosted_kinds", "hosted_tools"]
 

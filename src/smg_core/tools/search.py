@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from smg_core.json_types import JsonObject
 from smg_core.pipeline.tools.hosted import ServerTool
-from smg_mcp.base import Decision, McpTool, ToolIndex
-from smg_mcp.search import Bm25Index
+from smg_mcp.catalogue.search import Bm25Index
+from smg_mcp.records.base import Decision, McpTool, ToolIndex
 
 __all__ = ["KnownTools", "ToolSearches"]
 

@@ -23,7 +23,7 @@ from smg_core.wire.compat import STRICT, Compat
 from smg_core.wire.json_bounds import nests_deeper, over_values
 from smg_core.wire.settings import LimitsConfig
 
-__all__ = ["OWN_LEVELS", "WireDecoder", "brief", "check_depth", "explained", "plain_body", "too_many"]
+__all__ = ["OWN_LEVELS", "WireDecoder", "brief", "check_depth", "explained", "no_string", "plain_body", "too_many"]
 
 Body = TypeVar("Body", bound=msgspec.Struct)
 
@@ -43,6 +43,15 @@ OWN_LEVELS = 16
 def brief(text: str, limit: int = 80) -> str:
     """`text` cut to `limit` characters, for quoting a client's text in an error."""
     return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+def no_string(value: object, param: str) -> InvalidRequest:
+    """The error for a field that has to be a string, such as the one that says which kind of object this is."""
+    kinds = {bool: "bool", int: "int", float: "float", list: "array", dict: "object"}
+    got = _ARTICLES[kinds.get(type(value), "null")]
+    return InvalidRequest(
+        f"Invalid type for '{param}': expected a string, but got {got} instead.", param=param, code="invalid_type"
+    )
 
 
 def too_many(param: str, count: int, limit: int, noun: str) -> InvalidRequest:
@@ -78,9 +87,9 @@ def plain_body(body: bytes, limits: LimitsConfig) -> object:
 
 
 def _check_bounds(body: bytes, limits: LimitsConfig) -> None:
-    if len(body) > limits.largest_body:
+    if len(body) > limits.body_bytes and len(body) > limits.largest_body:
         raise PayloadTooLarge(f"The request body is {len(body)} bytes; at most {limits.largest_body} are taken.")
-    if over_values(body, limits.json_values):
+    if len(body) > limits.json_values and over_values(body, limits.json_values):  # a value is a byte at least
         raise InvalidRequest(
             f"The request body holds more than {limits.json_values} JSON values, which is the most that are taken.",
             code="too_many_values",
@@ -180,6 +189,8 @@ def _explain(text: str, supported: Mapping[str, tuple[str, ...]]) -> InvalidRequ
         return InvalidJson(f"The request body must be a JSON object, but it is {_got_kind(complaint)}.")
     if complaint.startswith(("Invalid value", "Invalid enum value")):
         return _wrong_value(complaint, param, supported)
+    if complaint == "Expected `str`":  # of a field that says which kind of object this is
+        return InvalidRequest(f"Invalid type for '{param}': expected a string.", param=param, code="invalid_type")
     if complaint.startswith("Expected ") and ", got " in complaint:
         kinds = [kind for kind in _quoted(complaint).split(" | ") if kind != "null"]
         wanted = " or ".join(_ARTICLES.get(kind, kind) for kind in kinds)

@@ -55,8 +55,8 @@ def read_sampling(
         max_tokens=max_tokens,
         min_tokens=wire.min_tokens,
         temperature=wire.temperature,
-        top_p=read_top_p(wire.top_p),
-        top_k=read_top_k(wire.top_k),
+        top_p=read_top_p(wire.top_p) if wire.top_p == 0 else wire.top_p,
+        top_k=read_top_k(wire.top_k) if wire.top_k == 0 else wire.top_k,
         min_p=wire.min_p,
         frequency_penalty=wire.frequency_penalty,
         presence_penalty=wire.presence_penalty,
@@ -68,7 +68,7 @@ def read_sampling(
         ignore_eos=wire.ignore_eos is True,
         skip_special_tokens=wire.skip_special_tokens is not False,
         logit_bias=wire.logit_bias,
-        n=most_choices(wire.n or 1, limits, "n"),
+        n=1 if not wire.n else most_choices(wire.n, limits, "n"),
         logprobs=logprobs,
     )
 

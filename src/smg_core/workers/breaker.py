@@ -148,22 +148,23 @@ class Breaker:
 class Breakers:
     """The breakers of all workers, by name, and of the data-parallel ranks of those that have such, as far as a call names its
     rank. Only what had calls has one; those of workers that are gone are forgotten. `table` is shared with other processes, so
-    that what one of them learns holds for all."""
+    that what one of them learns holds for all. `tripped` has the keys of those that do not let everything through,
+    `ranks_tripped` the workers of which a rank may be left alone: `ranks_out` says which."""
 
     def __init__(self, settings: BreakerConfig, table: BreakerTable | None = None) -> None:
         self._settings = settings
         self._table = table
         self._version: int | None = None  # of the table as it was read last
         self._breakers: dict[str, Breaker] = {}
-        self._tripped: set[str] = set()
-        self._ranks: dict[str, set[int]] = {}  # worker to those of its ranks that are tripped
+        self.tripped: set[str] = set()
+        self.ranks_tripped: dict[str, set[int]] = {}  # worker to those of its ranks that are tripped
         self._told: set[str] = set()  # those that are in the table
 
     def adopt(self, settings: BreakerConfig) -> None:
         """Go by these settings from now on; other ones than before close all breakers."""
         if settings != self._settings:
             self._settings = settings
-            for key in [*self._tripped]:
+            for key in [*self.tripped]:
                 self._forget(key)
             self._breakers.clear()
 
@@ -172,10 +173,10 @@ class Breakers:
         else None."""
         if not self._settings.failures:
             return None
-        key = _key(name, rank)
-        breaker = self._of(key)
+        key = name if rank is None else _key(name, rank)
+        breaker = self._breakers.get(key) or self._of(key)
         before = breaker.state
-        if key in self._tripped:
+        if key in self.tripped:
             with self._newest(key, breaker):
                 before = breaker.state
                 breaker.ended(error, now)
@@ -188,20 +189,16 @@ class Breakers:
 
     def admitted(self, workers: tuple[W, ...], now: float, *, at_least_one: bool = True) -> tuple[W, ...]:
         """Those of `workers` that may be chosen now; all of them if none may and there is to be one."""
-        self._look()
-        if not self._tripped:
+        if self._table is not None:
+            self._look()
+        if not self.tripped:
             return workers
         found = tuple(each for each in workers if self._admits(each.name, now) and not self._all_out(each, now))
         return found if found or not at_least_one else workers
 
-    @property
-    def any_rank_tripped(self) -> bool:
-        """Whether there is a worker of which a rank may be left alone: `ranks_out` says which."""
-        return bool(self._ranks)
-
     def ranks_out(self, name: str, count: int, now: float) -> tuple[int, ...]:
         """The ranks of a worker with `count` of them that may not be chosen now; none where that would leave no rank."""
-        tripped = self._ranks.get(name)
+        tripped = self.ranks_tripped.get(name)
         if not tripped:
             return ()
         out = tuple(rank for rank in sorted(tripped) if not self._admits(name, now, rank))
@@ -210,7 +207,7 @@ class Breakers:
     def chosen(self, name: str, rank: int | None = None) -> bool:
         """Called when the worker `name`, or this rank of it, was chosen. Whether the call is a probe."""
         probe = False
-        for key in {_key(name), _key(name, rank)} & self._tripped:
+        for key in {_key(name), _key(name, rank)} & self.tripped if self.tripped else ():
             breaker = self._breakers[key]
             with self._newest(key, breaker):
                 probe |= breaker.chosen()
@@ -218,7 +215,7 @@ class Breakers:
 
     def given_up(self, name: str, rank: int | None = None) -> None:
         """Called when a call that was a probe of the worker `name`, or of this rank of it, was given up before anything came."""
-        for key in {_key(name), _key(name, rank)} & self._tripped:
+        for key in {_key(name), _key(name, rank)} & self.tripped:
             breaker = self._breakers[key]
             with self._newest(key, breaker):
                 breaker.given_up()
@@ -228,7 +225,7 @@ class Breakers:
         processes, since it is this process that leaves."""
         if not alone:
             self._look()  # a process that has left may have written what nobody here has needed yet
-        for key in (_key(name), *(_key(name, rank) for rank in tuple(self._ranks.get(name, ())))):
+        for key in (_key(name), *(_key(name, rank) for rank in tuple(self.ranks_tripped.get(name, ())))):
             self._forget(key, alone=alone)
         if self._breakers:
             ranks = f"{name}{_OF}"
@@ -250,7 +247,7 @@ class Breakers:
 
     def _admits(self, name: str, now: float, rank: int | None = None) -> bool:
         key = _key(name, rank)
-        if key not in self._tripped:
+        if key not in self.tripped:
             return True
         breaker = self._breakers[key]
         before = breaker.standing
@@ -262,7 +259,7 @@ class Breakers:
             return breaker.admits(now)
 
     def _all_out(self, worker: W, now: float) -> bool:
-        tripped = self._ranks.get(worker.name, ())
+        tripped = self.ranks_tripped.get(worker.name, ())
         if not tripped or len(tripped) < worker.rank_count:
             return False
         return not any(self._admits(worker.name, now, rank) for rank in tuple(tripped))
@@ -271,15 +268,15 @@ class Breakers:
         """Keep which breakers do not let everything through."""
         name, _, rank = key.partition(_OF)
         if breaker.quiet:
-            self._tripped.discard(key)
-            if rank and name in self._ranks:
-                self._ranks[name].discard(int(rank))
-                if not self._ranks[name]:
-                    del self._ranks[name]
+            self.tripped.discard(key)
+            if rank and name in self.ranks_tripped:
+                self.ranks_tripped[name].discard(int(rank))
+                if not self.ranks_tripped[name]:
+                    del self.ranks_tripped[name]
         else:
-            self._tripped.add(key)
+            self.tripped.add(key)
             if rank:
-                self._ranks.setdefault(name, set()).add(int(rank))
+                self.ranks_tripped.setdefault(name, set()).add(int(rank))
 
     def _forget(self, key: str, *, alone: bool = False) -> None:
         breaker = self._breakers.pop(key, None)

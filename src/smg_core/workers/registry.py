@@ -55,7 +55,7 @@ class Registry:
         self._kinds: dict[tuple[str, WorkerRole], frozenset[EngineFacts]] = {}
         self._known: frozenset[str] = frozenset()
         self._split: frozenset[str] = frozenset()
-        self._any_chat = False
+        self.any_chat = False  # whether some worker, ready or not, takes requests instead of token ids
         self._kinds_of: dict[str, frozenset[EngineFacts]] = {}
         self._encoders: dict[str, tuple[Worker, ...]] = {}
         self._retry_after = retry_after
@@ -129,15 +129,14 @@ class Registry:
         self._index()
 
     def admitted(self, workers: tuple[Worker, ...], now: float) -> tuple[Worker, ...]:
-        """Those of `workers` that may be chosen for a request at the time `now`, in monotonic seconds. Raises Overloaded where
-        none has room."""
-        found = self.with_room(workers)
-        return self.slow_start.admitted(self.breakers.admitted(found, now), now)
+        """Those of `workers`, which have room, that may be chosen for a request at the time `now`, in monotonic seconds."""
+        found = self.breakers.admitted(workers, now)
+        return self.slow_start.admitted(found, now) if self.slow_start.since else found
 
     def spared(self, workers: tuple[Worker, ...], now: float) -> tuple[Worker, ...]:
         """As `admitted`, for a request that could be left: none that is to be left alone for a while, and one that has just begun
-        no more often than its share. Raises NoWorker where nobody is left, and Overloaded."""
-        found = self.breakers.admitted(self.with_room(workers), now, at_least_one=False)
+        no more often than its share. Raises NoWorker where nobody is left."""
+        found = self.breakers.admitted(workers, now, at_least_one=False)
         found = self.slow_start.admitted(found, now, alone=True)
         if not found:
             raise self._unspared()
@@ -173,7 +172,10 @@ class Registry:
 
     def with_room(self, workers: tuple[Worker, ...]) -> tuple[Worker, ...]:
         """Those of `workers` that have room for one more request. Raises Overloaded where none has."""
-        return with_room(workers, self._settings, self._retry_after)
+        settings = self._settings
+        if not settings.most_in_flight and not settings.most_waiting_tokens:
+            return workers
+        return with_room(workers, settings, self._retry_after)
 
     def serve(self, worker: Worker, models: tuple[str, ...]) -> None:
         """Set the model names that `worker` serves."""
@@ -205,7 +207,7 @@ class Registry:
             for model in worker.models if worker.role == "encode" else ():
                 encoders.setdefault(model, []).append(worker)
         self._encoders = {model: tuple(workers) for model, workers in encoders.items() if model in self._known}
-        self._any_chat = any(not worker.facts.takes_ids for worker in serving)
+        self.any_chat = any(not worker.facts.takes_ids for worker in serving)
         self._kinds_of = {}
         for (model, role), found in self._kinds.items():
             if role != "encode":
@@ -229,11 +231,6 @@ class Registry:
     def any_ready(self) -> bool:
         """Whether a worker is ready that serves a model."""
         return bool(self._kinds_of)
-
-    @property
-    def any_chat(self) -> bool:
-        """Whether some worker, ready or not, takes requests instead of token ids."""
-        return self._any_chat
 
     def missing(self) -> str:
         """The workers that are not ready, each with the reason, for an operator to read; of many the first few."""

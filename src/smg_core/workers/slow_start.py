@@ -37,28 +37,28 @@ class SlowStart:
     def __init__(self, settings: WorkersConfig, draw: Callable[[], float]) -> None:
         self.settings = settings
         self._draw = draw
-        self._since: dict[str, float] = {}
+        self.since: dict[str, float] = {}
 
     def ready(self, name: str, now: float) -> None:
         """Called when a worker has become ready."""
         if self.settings.slow_start_s:
-            self._since[name] = now
+            self.since[name] = now
 
     def forget(self, name: str) -> None:
         """Called when a worker is no longer ready."""
-        self._since.pop(name, None)
+        self.since.pop(name, None)
 
     def share_of(self, name: str, now: float) -> float:
         """The share of a worker now."""
-        since = self._since.get(name)
+        since = self.since.get(name)
         return 1.0 if since is None else share(now - since, self.settings)
 
     def admitted(self, workers: tuple[W, ...], now: float, *, alone: bool = False) -> tuple[W, ...]:
         """Those of `workers` that may be chosen this time: all but some that became ready later than others. `alone`: each goes
         by its own share, so that there may be none."""
-        if not self._since:
+        if not self.since:
             return workers
-        shares = {each.name: self.share_of(each.name, now) for each in workers if each.name in self._since}
+        shares = {each.name: self.share_of(each.name, now) for each in workers if each.name in self.since}
         for name, found in shares.items():
             if found >= 1.0:
                 self.forget(name)

@@ -326,13 +326,13 @@ class Worker:
     failing: bool = False
     since: float = 0.0
     _lost_at: float | None = attrs.field(default=None, init=False)
-    _name: str = attrs.field(init=False)
+    name: str = attrs.field(init=False)
     _host: tuple[WorkerSpec, str] | None = attrs.field(default=None, init=False)
     _named: tuple[tuple[str, ...], frozenset[str]] = attrs.field(default=((), frozenset()), init=False)
     _record: CandidateRecord | None = attrs.field(default=None, init=False)
     _record_of: tuple[Loads | None, EngineFacts] = attrs.field(default=(None, _UNKNOWN), init=False)
 
-    @_name.default
+    @name.default
     def _label(self) -> str:
         return self.spec.label
 
@@ -348,10 +348,6 @@ class Worker:
     def row_of_card(self) -> tuple[str, str, str, int, str]:
         """Its row in a card: name, state, models, requests in flight, and the reason of the state."""
         return self.name, self.state, ", ".join(self.serves), self.in_flight, self.reason
-
-    @property
-    def name(self) -> str:
-        return self._name
 
     @property
     def host(self) -> str:
@@ -451,9 +447,9 @@ class Worker:
     def _seen(self, in_flight: int, tokens: int) -> CandidateRecord:
         load = self.load
         if load is None:
-            return CandidateRecord(self._name, in_flight, 0, self.spec.weight, 0, tokens, 0.0, 0, self.rank_count)
+            return CandidateRecord(self.name, in_flight, 0, self.spec.weight, 0, tokens, 0.0, 0, self.rank_count)
         return CandidateRecord(
-            self._name,
+            self.name,
             in_flight,
             load.waiting,
             self.spec.weight,

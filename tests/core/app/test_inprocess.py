@@ -9,7 +9,7 @@ import httpx2
 import pytest
 
 from smg_core.app.inprocess import BUFFERED, async_client, sync_client
-from smg_core.http.exchange import DISCONNECT
+from smg_core.http.scope import DISCONNECT
 
 pytestmark = pytest.mark.anyio
 

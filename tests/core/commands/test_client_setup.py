@@ -11,7 +11,7 @@ from smg_core import Config
 from smg_core.auth.settings import AuthConfig
 from smg_core.cli import main
 from smg_core.commands.client_setup import PROGRAMS, ListedModel, choose_model, served_models
-from smg_core.simulator.engine import SimulatorConfig
+from smg_simulator.engine.engine import SimulatorConfig
 
 
 def test_codex_is_told_of_the_gateway_the_model_and_its_context() -> None:

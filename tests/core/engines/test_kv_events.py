@@ -39,13 +39,13 @@ from smg_core.engines.status import cursor_refused, not_offered
 from smg_core.engines.token_ids.client import EngineClient, KvReader
 from smg_core.errors import EngineGarbled, SmgError, WorkerGone
 from smg_core.request import Sampling
-from smg_core.simulator.all_codecs import server_codecs
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.faults import Fault
-from smg_core.simulator.kv_feed import Batch, KvFeed
-from smg_core.simulator.prefix_cache import CacheChange, PrefixCache
-from smg_core.simulator.server import SimulatedEngine
 from smg_core.tokens import TokenIds
+from smg_simulator.answers.faults import Fault
+from smg_simulator.codecs.all_codecs import server_codecs
+from smg_simulator.engine.engine import SimulatorConfig
+from smg_simulator.engine.kv_feed import Batch, KvFeed
+from smg_simulator.engine.prefix_cache import CacheChange, PrefixCache
+from smg_simulator.server.grpc_server import SimulatedEngine
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 CODECS: dict[str, Codec] = {name: row.codec() for name, row in DIALECTS.items()}

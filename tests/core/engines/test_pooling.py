@@ -12,8 +12,8 @@ from tests.engine_kinds import DIALECTS
 from smg_core.engines.kinds.table import kind
 from smg_core.engines.pooling import vector_of
 from smg_core.errors import EngineGarbled
-from smg_core.simulator.all_codecs import server_codecs
 from smg_core.tokens import TokenIds
+from smg_simulator.codecs.all_codecs import server_codecs
 
 NUMBERS = st.floats(width=32, allow_nan=False, allow_infinity=False)
 MAKES_NONE = {"mlx", "trtllm", "tokenspeed"}

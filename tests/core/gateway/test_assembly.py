@@ -13,11 +13,11 @@ from tests.gateway.fleet import Prefer
 from smg_core import Config, Gateway
 from smg_core.errors import EngineFailed
 from smg_core.routing import Pick
-from smg_core.simulator.model_folder import MODEL_FOLDER
-from smg_core.simulator.server import SimulatedEngine
 from smg_core.tokenizer.settings import TokenizerConfig
 from smg_core.workers.breaker_table import BreakerTable
 from smg_core.workers.worker import LocalBoard, WorkerSpec
+from smg_simulator.engine.model_folder import MODEL_FOLDER
+from smg_simulator.server.grpc_server import SimulatedEngine
 
 pytestmark = pytest.mark.anyio
 

@@ -14,8 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smg_core.errors import ClientGone, InvalidRequest, PayloadTooLarge, UnsupportedMedia
-from smg_core.http.exchange import DISCONNECT, Disconnect, Exchange
+from smg_core.http.exchange import Exchange
 from smg_core.http.queries import MOST_FIELDS
+from smg_core.http.scope import DISCONNECT, Disconnect
 
 pytestmark = pytest.mark.anyio
 

@@ -13,7 +13,7 @@ from smg_core.auth.credentials import Credential
 from smg_core.auth.roles import Roles
 from smg_core.auth.settings import AuthConfig
 from smg_core.errors import AuthenticationFailed, Conflict, InvalidRequest, NotFound, StoreFailed
-from smg_core.history.memory import MemoryStore
+from smg_core.history.memory.store import MemoryStore
 from smg_core.identity.virtual_keys import VirtualKeys
 from smg_core.request import Caller
 from smg_core.testing import FakeClock

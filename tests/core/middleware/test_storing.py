@@ -9,7 +9,7 @@ from tests.gateway.test_plugins import listed
 from tests.gateway.test_said import NUMBERS, SAID
 
 from smg_core.errors import InternalError, PermissionDenied
-from smg_core.history.base import (
+from smg_core.history.store.base import (
     AppendEvents,
     AppendItems,
     DeleteRecord,

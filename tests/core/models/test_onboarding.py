@@ -24,14 +24,14 @@ from smg_core.engines.token_ids.client import EngineClient
 from smg_core.errors import WorkerGone
 from smg_core.http.settings import MediaConfig, ModelConfig
 from smg_core.models import loading
-from smg_core.simulator.clockwork import Timing
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.model_folder import MODEL_FOLDER
-from smg_core.simulator.replies import Reply, Rule
-from smg_core.simulator.server import SimulatedEngine
 from smg_core.tokenizer.loader import TokenizerBundle, load_tokenizer
 from smg_core.workers.settings import WorkersConfig
 from smg_core.workers.worker import Worker, WorkerSpec
+from smg_simulator.answers.replies import Reply, Rule
+from smg_simulator.engine.clockwork import Timing
+from smg_simulator.engine.engine import SimulatorConfig
+from smg_simulator.engine.model_folder import MODEL_FOLDER
+from smg_simulator.server.grpc_server import SimulatedEngine
 
 pytestmark = pytest.mark.anyio
 
@@ -335,7 +335,7 @@ async def test_the_models_defaults_are_those_of_the_first_worker_that_says_some_
 async def test_shared_memory_that_the_operator_does_not_want_is_no_fact_of_an_engine(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("smg_core.simulator.server.namespace", lambda: "this host's")
+    monkeypatch.setattr("smg_simulator.server.grpc_server.namespace", lambda: "this host's")
     members = Member("a"), Member("b", "neutral")
     async with fleet(*members, config=Config(media=MediaConfig(shared_memory="auto"))) as house:
         seen = {each.facts.shared_memory for each in house.gateway.registry}

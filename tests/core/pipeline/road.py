@@ -31,10 +31,11 @@ from smg_core.pipeline.prompt.served import ServedModel
 from smg_core.request import GenerationRequest
 from smg_core.routing import Policies, policy
 from smg_core.routing.settings import RoutingConfig
-from smg_core.simulator.faults import Fault
-from smg_core.testing import MemoryObserver, ScriptedEngine
+from smg_core.testing import MemoryObserver
 from smg_core.workers.registry import Registry
 from smg_core.workers.worker import Worker, WorkerSpec
+from smg_simulator.answers.faults import Fault
+from smg_simulator.testing import ScriptedEngine
 
 REQUEST = GenerationRequest(id="r", model="m", messages=HELLO, stream=True)
 

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from smg_core.routing import Candidate, Pick, RoutingContext
 from smg_core.routing.base import RankState
 from smg_core.tokens import TokenIds
-from smg_multimodal.content import routing_keys
-from smg_multimodal.expand import Expanded, ReadyItem, expand
-from smg_multimodal.prompts import repeat_rule
-from smg_multimodal.types import ItemFeatures, Modality, Size
+from smg_multimodal.preparing.content import routing_keys
+from smg_multimodal.prompts.expand import Expanded, ReadyItem, expand
+from smg_multimodal.prompts.prompts import repeat_rule
+from smg_multimodal.records.types import ItemFeatures, Modality, Size
 
 ANCHOR = 7
 WORDS = st.lists(st.sampled_from([1, 2, 3]), max_size=6)

@@ -16,8 +16,8 @@ from tests.shared import PATIENCE
 from smg_core.apis import ALL
 from smg_core.hooks import ExchangeEnded, Observer
 from smg_core.http.bodies import Pace
-from smg_core.http.exchange import DISCONNECT
 from smg_core.http.framing import path_of_target
+from smg_core.http.scope import DISCONNECT
 from smg_core.server.http_protocol import PIECE, PIECES_AT_ONCE, BoundedHttpProtocol, Refusals, protocol_class
 from smg_core.serving.spec import table_of
 

@@ -8,9 +8,9 @@ import pytest
 
 from smg_core.clock import Handle
 from smg_core.errors import SmgError, StoreFailed
-from smg_core.history.base import Lease
 from smg_core.history.hooks import Rejected
-from smg_core.history.memory import MemoryStore
+from smg_core.history.memory.store import MemoryStore
+from smg_core.history.store.base import Lease
 from smg_core.stored.locks import ConversationLocks
 from smg_core.testing import FakeClock
 

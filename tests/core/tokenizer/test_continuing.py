@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import smg_core.simulator
+import smg_simulator
 from smg_core.errors import TemplateFailed
 from smg_core.request import Message, Text
 from smg_core.tokenizer.base import SpecialTokens
@@ -27,7 +27,7 @@ OWN = {
 }
 FILES = [
     *sorted((Path(__file__).parent / "templates").glob("*.jinja")),
-    Path(smg_core.simulator.__file__).parent / "model" / "chat_template.jinja",
+    Path(smg_simulator.__file__).parent / "model" / "chat_template.jinja",
 ]
 SOURCES = {file.stem: file.read_text() for file in FILES} | {
     name: source.replace("FOOT", "<|im_end|>\n") for name, source in OWN.items()

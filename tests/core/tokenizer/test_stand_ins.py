@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-import smg_core.simulator
+import smg_simulator
 from smg_core.apis.chat import types as chat_types
 from smg_core.apis.messages import types as messages_types
 from smg_core.errors import TemplateFailed
@@ -32,7 +32,7 @@ from smg_core.tokenizer.huggingface import HuggingFaceTokenizer
 ROOT = Path(__file__).parents[3]
 FILES = [
     *sorted((Path(__file__).parent / "templates").glob("*.jinja")),
-    Path(smg_core.simulator.__file__).parent / "model" / "chat_template.jinja",
+    Path(smg_simulator.__file__).parent / "model" / "chat_template.jinja",
     ROOT / "tests" / "engines" / "tinymodel" / "chat_template.jinja",
 ]
 SWITCHED = (

@@ -13,7 +13,7 @@ from smg_core.pipeline.tools.hosted import HostedCall, ToolAnswer, ToolServer
 from smg_core.request import Audio, Caller, Image, Text
 from smg_core.tools import hosted
 from smg_core.tools.hosted import HostedTools
-from smg_mcp.base import ToolAudio, ToolImage, ToolOutcome, ToolText
+from smg_mcp.records.base import ToolAudio, ToolImage, ToolOutcome, ToolText
 
 pytestmark = pytest.mark.anyio
 

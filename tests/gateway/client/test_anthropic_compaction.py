@@ -7,7 +7,7 @@ import attrs
 import pytest
 from tests.gateway.client.test_anthropic_sdk import SAYS, Here, here, raised
 
-from smg_core.simulator.replies import Reply
+from smg_simulator.answers.replies import Reply
 
 pytestmark = pytest.mark.anyio
 

@@ -15,9 +15,9 @@ from tests.shared import PATIENCE
 from smg_core import Config
 from smg_core.http.settings import ModelConfig
 from smg_core.sealing.settings import SealingConfig
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.faults import Fault
-from smg_core.simulator.replies import Reply
+from smg_simulator.answers.faults import Fault
+from smg_simulator.answers.replies import Reply
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 

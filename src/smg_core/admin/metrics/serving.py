@@ -39,7 +39,7 @@ def metrics_route(
             hosts.check(exchange.scope, exchange.headers.get("host", ""))
         content_type = wanted_format(exchange.headers.get("accept", ""))
         text = await meter.text(content_type)
-        exchange.take_id(services.ids, "req-")
+        exchange.take_id(services.ids, "req_")
         headers = [(b"content-type", content_type.encode()), services.request_ids.header(exchange.name)]
         await exchange.respond(200, text, headers)
 

@@ -100,10 +100,12 @@ def decode_chat(incoming: Incoming) -> ChatRequest:
     """
     limits = incoming.limits
     wire = _DECODER.decode(incoming.body, limits, incoming.compat)
-    _refuse_unsupported(wire)
+    if _read_refusable(wire) != _NOTHING_REFUSABLE:
+        _refuse_unsupported(wire)
     if len(wire.messages) > limits.messages:
         raise too_many("messages", len(wire.messages), limits.messages, "messages")
-    tools = read_tools(wire, limits, len(incoming.body), incoming.hosted)
+    named = wire.tools is not None or wire.functions is not None
+    tools = read_tools(wire, limits, len(incoming.body), incoming.hosted) if named else ()
     if wire.return_token_ids and any(isinstance(tool, HostedTool) for tool in tools):
         raise _unsupported(
             "return_token_ids", " together with tools that run here: their turns have prompts of their own"
@@ -177,8 +179,6 @@ def _messages(
 
 def _refuse_unsupported(wire: ChatBody) -> None:
     """Refuse parameters that nothing behind this API can honour."""
-    if _read_refusable(wire) == _NOTHING_REFUSABLE:
-        return
     for name in _UNSUPPORTED:
         if getattr(wire, name) is not None:
             raise _unsupported(name)

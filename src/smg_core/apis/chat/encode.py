@@ -348,7 +348,7 @@ _STREAM_WRITERS: dict[type, Callable[[ChatStreamEncoder, Any, list[bytes]], None
 # -------------------------------------------------------------------------------------------------------- whole bodies
 
 
-_OF_THE_RESPONSE = frozenset({Started, Usage, Done, Failed, Cancelled})
+_OF_THE_RESPONSE = frozenset({Started, Failed, Cancelled})
 _SKIPPED = frozenset({TextEnd})
 
 
@@ -435,6 +435,11 @@ class ChatWholeEncoder:
                     choice.logprobs.append(_logprobs_list(event.logprobs))
                 if event.ids:
                     choice.ids.extend(event.ids)
+            elif type(event) is Usage:
+                self._usage = event
+            elif type(event) is Done:
+                self._ended = True
+                return
             elif type(event) in _OF_THE_RESPONSE:
                 self._add_to_response(event)
                 if self._ended:
@@ -449,18 +454,14 @@ class ChatWholeEncoder:
         return other
 
     def _add_to_response(self, event: Event) -> None:
-        """Take in an event of the whole response."""
+        """Take in an event of the whole response that says more than that it goes on or ends well."""
         match event:
             case Started():
                 self._prompt_ids = event.prompt_ids
-            case Usage():
-                self._usage = event
             case Failed():
                 self._ended, self._error = True, event.error
             case Cancelled():
                 self._ended, self._error = True, ClientGone("The request was cancelled.")
-            case Done():
-                self._ended = True
 
     def body(self) -> bytes:
         """The `chat.completion` object. Raises the error of a `Failed` event, and `ClientGone` after a `Cancelled`."""
@@ -483,7 +484,9 @@ class ChatWholeEncoder:
             "index": index,
             "message": self._message(choice),
             "logprobs": msgspec.Raw(_logprobs_of(choice.logprobs)) if wants_logprobs else None,
-            "finish_reason": None if choice.finished is None else self._ending(choice, choice.finished),
+            "finish_reason": None
+            if choice.finished is None
+            else _finish_reason(choice.finished, self._request, asks=bool(choice.hosted.asked) and not choice.calls),
         }
         if choice.finished is not None and choice.finished.matched is not None:
             found["stop_reason"] = choice.finished.matched
@@ -491,14 +494,12 @@ class ChatWholeEncoder:
             found["token_ids"] = choice.ids.tolist()
         return found
 
-    def _ending(self, choice: _Choice, finished: Finished) -> str:
-        return _finish_reason(finished, self._request, asks=bool(choice.hosted.asked) and not choice.calls)
-
     def _message(self, choice: _Choice) -> JsonObject:
         text = "".join(choice.text)
         refusal = "".join(choice.refusal) or None
         reasoning = "".join(choice.reasoning) if self._request.include_reasoning else ""
-        beside = choice.calls or reasoning or refusal or choice.hosted or choice.opaque
+        hosted = choice.hosted.calls or choice.hosted.asked
+        beside = choice.calls or reasoning or refusal or hosted or choice.opaque
         message: JsonObject = {
             "role": "assistant",
             "content": text if text.strip() or not beside else None,

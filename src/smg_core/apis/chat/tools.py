@@ -4,6 +4,7 @@
 fields; two constraints at once are refused. Pure. Above: chat. Below: the wire types, json_bounds, request.
 """
 
+from operator import attrgetter
 from typing import Literal, Protocol
 
 import msgspec
@@ -170,9 +171,23 @@ class Constrained(Protocol):
     ebnf: str | None
 
 
+_CONSTRAINTS = (
+    "response_format",
+    "structured_outputs",
+    "guided_json",
+    "guided_choice",
+    "guided_regex",
+    "regex",
+    "guided_grammar",
+    "ebnf",
+)
+_read_constraints = attrgetter(*_CONSTRAINTS)
+_UNCONSTRAINED = (None,) * len(_CONSTRAINTS)
+
+
 def read_response_format(body: Constrained, limits: LimitsConfig, size: int) -> ResponseFormat:
     """The one constraint on the answer; `size` is the body's, in bytes. Raises `InvalidRequest` where there are two."""
-    if _unconstrained(body):
+    if _read_constraints(body) == _UNCONSTRAINED:  # as most are
         return _TEXT
     return _only_one(_constraints(body, limits), limits, size)
 
@@ -233,20 +248,6 @@ def _compiled_part(asked: ResponseFormat) -> object:
             return asked.tag
         case _:
             return ""
-
-
-def _unconstrained(body: Constrained) -> bool:
-    """Whether the body has no constraint, as most have; checked without building anything."""
-    return (
-        body.response_format is None
-        and body.structured_outputs is None
-        and body.guided_json is None
-        and body.guided_choice is None
-        and body.guided_regex is None
-        and body.regex is None
-        and body.guided_grammar is None
-        and body.ebnf is None
-    )
 
 
 def _constraints(body: Constrained, limits: LimitsConfig) -> list[tuple[str, ResponseFormat]]:

@@ -16,7 +16,7 @@ from smg_core.apis.conversations.types import (
     read_new_items,
 )
 from smg_core.errors import InvalidRequest, NotFound
-from smg_core.history.base import (
+from smg_core.history.store.base import (
     AppendItems,
     DeleteConversation,
     DeleteItem,
@@ -49,9 +49,9 @@ class Conversations(StoredHandlers):
 
     def __init__(self, services: Services) -> None:
         super().__init__(services)
-        self.create = json_handler(services, "req-", openai_error, self._create)
-        self.update = json_handler(services, "req-", openai_error, self._update)
-        self.add = json_handler(services, "req-", openai_error, self._add)
+        self.create = json_handler(services, "req_", openai_error, self._create)
+        self.update = json_handler(services, "req_", openai_error, self._update)
+        self.add = json_handler(services, "req_", openai_error, self._add)
 
     async def _found(self, exchange: Exchange) -> StoredConversation:
         return await self._of(exchange.caller, exchange.path_values["id"])

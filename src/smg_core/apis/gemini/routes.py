@@ -16,8 +16,9 @@ from smg_core.apis.gemini.types import CountContentBody, GenerateBody
 from smg_core.apis.google.answer_types import GeminiError
 from smg_core.http.endpoint import Endpoint, Handler
 from smg_core.http.envelopes import EnvelopeRule
-from smg_core.http.exchange import Exchange, Header
+from smg_core.http.exchange import Exchange
 from smg_core.http.routes import Route
+from smg_core.http.scope import Header
 from smg_core.json_types import JsonObject
 from smg_core.request import Caller
 from smg_core.serving.inference import Inference
@@ -172,7 +173,7 @@ class GeminiModelRoutes:
         return ModelCard(name, model.created, max_model_len=model.context_length or None, parent=parent)
 
     async def _respond(self, exchange: Exchange, body: bytes) -> None:
-        exchange.take_id(self._services.ids, "req-")
+        exchange.take_id(self._services.ids, "req_")
         await exchange.respond(200, body, [JSON_TYPE, self._services.request_ids.header(exchange.name)])
 
 

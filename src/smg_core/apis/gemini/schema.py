@@ -4,11 +4,14 @@ Types are lower-cased, `nullable` becomes a type, counts written as texts become
 `propertyOrdering` orders the properties. A schema that is JSON Schema already stays what it is. Pure. Above: gemini_tools.
 """
 
+from smg_core.apis.google.proto_json import proto_number
 from smg_core.json_types import Json, JsonObject
 
 __all__ = ["json_schema"]
 
-_COUNTS = frozenset({"minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties"})
+_NUMBERS = frozenset(
+    {"minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties", "minimum", "maximum"}
+)
 _NAMES = {
     "any_of": "anyOf",
     "min_items": "minItems",
@@ -23,7 +26,6 @@ _NAMES = {
     "ref": "$ref",
 }
 _NUMBER_FORMATS = frozenset({"int32", "int64", "float", "double", "enum"})
-_LONGEST_COUNT = 32  # digits of a count that is written as a text
 _NOT_JSON_SCHEMA = frozenset({"nullable", "propertyOrdering", "example"})
 
 
@@ -50,8 +52,8 @@ def json_schema(schema: JsonObject) -> JsonObject:
 def _value(name: str, value: Json) -> Json:
     if name == "type" and isinstance(value, str):
         return value.lower()
-    if name in _COUNTS and isinstance(value, str) and value.isdecimal() and len(value) <= _LONGEST_COUNT:
-        return int(value)
+    if name in _NUMBERS and isinstance(value, str):
+        return proto_number(value)
     if name in ("properties", "$defs") and isinstance(value, dict):
         return {key: json_schema(each) if isinstance(each, dict) else each for key, each in value.items()}
     if name in ("items", "additionalProperties") and isinstance(value, dict):

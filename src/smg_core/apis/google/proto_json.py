@@ -7,6 +7,7 @@ that form first. Free-form values (arguments, results, schemas) stay as they are
 Pure. Above: gemini. Below: decoding. Source: the ProtoJSON format.
 """
 
+import re
 from functools import cache
 from typing import Generic, TypeVar
 
@@ -14,11 +15,12 @@ import msgspec
 from msgspec import inspect
 
 from smg_core.errors import InvalidJson, InvalidRequest
+from smg_core.json_types import JsonObject
 from smg_core.wire.compat import STRICT, Compat
-from smg_core.wire.decoding import WireDecoder, explained, plain_body
+from smg_core.wire.decoding import WireDecoder, explained, no_string, plain_body
 from smg_core.wire.settings import LimitsConfig
 
-__all__ = ["ProtoJsonDecoder", "proto_value"]
+__all__ = ["ProtoJsonDecoder", "proto_number", "proto_value", "refuse_no_string"]
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -62,6 +64,13 @@ def proto_value(plain: object, wire_type: type[T], at: str) -> T:
         raise _in_googles_words(error) from None
 
 
+def refuse_no_string(plain: JsonObject, at: str) -> None:
+    """Raise InvalidRequest where the type of the object at `at` is there and no string."""
+    kind = plain.get("type")
+    if "type" in plain and not isinstance(kind, str):
+        raise _in_googles_words(no_string(kind, f"{at}.type"))
+
+
 def _in_googles_words(error: InvalidRequest) -> InvalidRequest:
     param = error.param or ""
     if error.code == "unknown_parameter":
@@ -97,7 +106,7 @@ def _canonical(value: object, kind: inspect.Type, at: str) -> object:
     if isinstance(kind, inspect.IntType):
         return _integer(value)
     if isinstance(kind, inspect.FloatType) and type(value) is str:
-        return _number(value)
+        return proto_number(value)
     return value
 
 
@@ -140,18 +149,16 @@ def _enum(value: object, kind: inspect.LiteralType) -> object:
 
 
 def _integer(value: object) -> object:
-    if type(value) is float and value.is_integer():
-        return int(value)
-    if type(value) is str and len(value) <= _LONGEST_NUMBER and value.lstrip("-").isdecimal() and value.isascii():
-        return int(value) if value.count("-") <= 1 else value
-    return value
+    number = proto_number(value) if type(value) is str else value
+    return int(number) if type(number) is float and number.is_integer() else number
 
 
-def _number(value: str) -> object:
-    try:
-        return float(value) if len(value) <= _LONGEST_NUMBER else value
-    except ValueError:
+def proto_number(value: str) -> float | str:
+    """The number that a text is, as ProtoJSON writes large integers; any other text as it is."""
+    if len(value) > _LONGEST_NUMBER or _NUMBER.fullmatch(value) is None:
         return value
+    return float(value) if "." in value or "e" in value.lower() else int(value)
 
 
+_NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII)
 _LONGEST_NUMBER = 32  # characters of a number that is written as a text

@@ -29,6 +29,7 @@ from smg_core.apis.google.mcp import MCP, call_step, result_step
 from smg_core.apis.interactions.decode import InteractionRequest
 from smg_core.apis.interactions.grammar import EVENTS
 from smg_core.apis.interactions.object import (
+    effective_config,
     interaction_error,
     interaction_fields,
     interaction_usage,
@@ -50,6 +51,7 @@ from smg_core.events import (
     ReasoningDelta,
     ReasoningEnd,
     RefusalDelta,
+    Started,
     TextDelta,
     TextEnd,
     ToolCallDelta,
@@ -289,6 +291,11 @@ class _Builder:
 
     # ------------------------------------------------------------------------------------------------------------- ends
 
+    def started(self, event: Started) -> None:
+        """An engine has taken the request: the settings that the client has sent are echoed as they are in effect."""
+        if "generation_config" in self.fields:
+            self.fields["generation_config"] = effective_config(self.fields["generation_config"], event.effective)
+
     def finished(self, event: Finished) -> None:
         self._close()
         self._reason = event.reason
@@ -341,7 +348,7 @@ class _Builder:
                 return
             write = _WRITERS.get(type(event))
             if write is not None:
-                if type(event) is not Failed:
+                if type(event) is not Failed and type(event) is not Started:
                     self.begin()
                 write(self, event)
 
@@ -354,6 +361,7 @@ class _Builder:
 
 
 _WRITERS: dict[type, Callable[[_Builder, Any], None]] = {
+    Started: _Builder.started,
     TextDelta: _Builder.text,
     TextEnd: _Builder.text_end,
     RefusalDelta: _Builder.text,

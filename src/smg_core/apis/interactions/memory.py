@@ -19,7 +19,7 @@ from smg_core.apis.interactions.records import INTERACTION_PREFIX, interaction_b
 from smg_core.apis.interactions.resume import interaction_events
 from smg_core.apis.interactions.steps import PREVIOUS
 from smg_core.errors import Conflict, NotFound, SmgError, StoreFailed
-from smg_core.history.base import AppendEvents, PutResponse, StoredEvent, StoreOperation
+from smg_core.history.store.base import AppendEvents, PutResponse, StoredEvent, StoreOperation
 from smg_core.json_types import JsonObject
 from smg_core.observability.repeats import Repeats
 from smg_core.serving.offload import worked

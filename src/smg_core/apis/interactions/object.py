@@ -13,12 +13,13 @@ import msgspec
 from smg_core.apis.google.mcp import hidden_headers
 from smg_core.apis.interactions.decode import InteractionRequest, Revision
 from smg_core.errors import SmgError
-from smg_core.events import Usage
+from smg_core.events import Effective, Usage
 from smg_core.json_types import Json, JsonObject
 from smg_core.wire.base import Locate
 from smg_core.wire.errors import gemini_error
 
 __all__ = [
+    "effective_config",
     "interaction_error",
     "interaction_fields",
     "interaction_usage",
@@ -64,6 +65,16 @@ def interaction_fields(request: InteractionRequest, created: int) -> JsonObject:
         "updated": created_at,
     }
     return found | {name: said[name] for name in _ECHOED if said.get(name) is not None}
+
+
+def effective_config(sent: JsonObject, effective: Effective) -> JsonObject:
+    """The generation_config that a client has sent, with the settings that are in effect: a level that a model does not have is
+    another one or none, and the model's own temperature and top_p stand where the client says nothing."""
+    found = {name: value for name, value in sent.items() if name != "thinking_level"}
+    if "thinking_level" in sent and effective.effort not in (None, "none"):
+        found["thinking_level"] = effective.effort
+    own = {"temperature": effective.temperature, "top_p": effective.top_p}
+    return {**{name: value for name, value in own.items() if value is not None}, **found}
 
 
 def stream_fields(fields: JsonObject) -> JsonObject:

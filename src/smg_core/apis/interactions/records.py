@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from smg_core.apis.interactions.decode import InteractionRequest
-from smg_core.history.base import StoredResponse
+from smg_core.history.store.base import StoredResponse
 from smg_core.json_types import JsonObject
 from smg_core.wire.json_text import encode_body
 

@@ -22,7 +22,7 @@ from smg_core.apis.interactions.types import InteractionBody
 from smg_core.background.api import BackgroundApi
 from smg_core.background.service import Background
 from smg_core.errors import NotFound
-from smg_core.history.base import StoredResponse
+from smg_core.history.store.base import StoredResponse
 from smg_core.http.endpoint import Endpoint, Handler
 from smg_core.http.envelopes import EnvelopeRule
 from smg_core.http.exchange import Exchange

@@ -15,7 +15,7 @@ import attrs
 import msgspec
 
 from smg_core.apis.google.mcp import repeated_call, repeated_result
-from smg_core.apis.google.proto_json import proto_value
+from smg_core.apis.google.proto_json import proto_value, refuse_no_string
 from smg_core.apis.google.values import PartDetail, media_of_type, result_text, signature_bytes
 from smg_core.apis.interactions.types import (
     FunctionCallStep,
@@ -150,7 +150,8 @@ def _content_list(content: str | list[JsonObject] | None, place: str) -> list[tu
 
 def _step(entry: JsonObject, place: str) -> PlacedStep:
     kind = entry.get("type")
-    if not isinstance(kind, str) or (kind not in _STEPS and kind not in _HOSTED):
+    refuse_no_string(entry, place)
+    if kind not in _STEPS and kind not in _HOSTED:
         known = ", ".join(map(repr, (*_CONTENTS, *_STEPS)))
         raise InvalidRequest(
             f"Invalid value at '{place}.type': {brief(repr(kind))} is none of {known}.", param=f"{place}.type"
@@ -328,6 +329,7 @@ def _part(content: JsonObject, at: str) -> Part:
     kind = content.get("type")
     if kind == "text":
         return Text(proto_value(content, TextContent, at).text)
+    refuse_no_string(content, at)
     if kind not in _MEDIA:
         known = ", ".join(map(repr, _CONTENTS))
         raise InvalidRequest(

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import msgspec
 
 from smg_core.apis.google.mcp import MCP, interaction_server
-from smg_core.apis.google.proto_json import proto_value
+from smg_core.apis.google.proto_json import proto_value, refuse_no_string
 from smg_core.apis.interactions.types import (
     FunctionDeclarationTool,
     InteractionConfig,
@@ -62,6 +62,7 @@ def read_interaction_tools(
             if kind != "mcp_server":
                 refuse_named(tool, at)
             continue
+        refuse_no_string(tool, at)
         if kind != "function":
             known = ", ".join(map(repr, ("function", *sorted(_HOSTED))))
             raise InvalidRequest(

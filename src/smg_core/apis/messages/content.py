@@ -17,7 +17,7 @@ import msgspec
 from smg_core.apis.messages import types as wire
 from smg_core.apis.messages.compaction import summary_text
 from smg_core.errors import InvalidRequest
-from smg_core.json_types import Json, JsonObject
+from smg_core.json_types import JsonObject
 from smg_core.request import (
     File,
     Image,
@@ -65,13 +65,6 @@ class _Turn:
 def _without_billing(text: str) -> str:
     """A block of the system prompt without the line that Claude Code puts before it. Proxies join blocks: the rest is kept."""
     return text.partition("\n")[2].lstrip("\n") if text.startswith(BILLING) else text
-
-
-def _arguments(given: Json) -> str:
-    """The arguments of a call that is sent back. What is no object came so from a model, in a stream: it is wrapped as whole
-    answers wrap it."""
-    text = msgspec.json.encode(given).decode()
-    return text if isinstance(given, dict) else msgspec.json.encode({"INVALID_JSON": text}).decode()
 
 
 class Conversation:
@@ -172,7 +165,7 @@ class Conversation:
             match block:
                 case wire.ToolUseBlock():
                     check_depth((block.input,), self._depth, f"{at}.input")
-                    arguments = _arguments(block.input)
+                    arguments = msgspec.json.encode(block.input).decode()
                     self.called.add(block.name)
                     part = ToolCall(block.id, block.name, arguments, cache=block.cache_control)
                 case wire.ThinkingBlock():

@@ -9,8 +9,8 @@ What the API leaves open is decided so:
 - `message_start` has the prompt's tokens as far as they are known; `message_delta` has the final split into new and cached ones.
 - A thinking block ends with one `signature_delta`, which holds the block's seal. Where the client asked not to be shown the text,
   the block has a signature only.
-- Arguments of a tool that are no JSON object are passed on as they are in a stream; a whole answer, which has to be JSON, has
-  them as {"INVALID_JSON": text}, which is how this API's documentation wraps them.
+- Arguments of a tool that are no JSON object are {"INVALID_JSON": text}, which is how this API's documentation wraps them; in a
+  stream those alone that do not begin as one, so that what a client reads of it is an object, as its requests need it.
 - With `max_tokens` 0 the request fills the engine's cache and has no answer: no content, no tokens of output, and that bound
   as the reason to stop. Engines make one token, which is left out.
 - The text with which a model declines is text, and the reason to stop is `refusal`.
@@ -67,6 +67,8 @@ __all__ = ["MessagesStreamEncoder", "MessagesWholeEncoder", "stop_reason"]
 _PING = b'event: ping\ndata: {"type":"ping"}\n\n'
 _STOP = b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
 _BLOCK_END = b"}}\n\n"
+_WRAPPED = encode_text('{"INVALID_JSON": "')
+_UNWRAPPED = encode_text('"}')
 _REASONS: Mapping[FinishReason, str] = {
     "stop": "end_turn",
     "tool_calls": "tool_use",
@@ -163,6 +165,7 @@ class MessagesStreamEncoder:
         self._started = self._ended = False
         self._next = 0  # the index of the next block
         self._open = ""  # the type of the open block
+        self._wraps: bool | None = None  # whether the open call's arguments are wrapped, None before they begin
         self._delta = b""  # what a delta of the open block begins with
         self._use_id = ""  # of the call that runs here
         self._finished: Finished | None = None
@@ -230,6 +233,8 @@ class MessagesStreamEncoder:
         frames += (self._delta, encode_text(event.text), _BLOCK_END)
 
     def _close(self, event: Event, frames: list[bytes]) -> None:
+        if self._wraps and self._open == "tool_use":
+            frames += (self._delta, _UNWRAPPED, _BLOCK_END)
         self._end_block(frames)
 
     def _think(self, event: ReasoningDelta, frames: list[bytes]) -> None:
@@ -250,10 +255,18 @@ class MessagesStreamEncoder:
         block: JsonObject = {"type": "tool_use", "id": event.id, "name": event.name, "input": {}}
         delta = b'"type":"input_json_delta","partial_json":'
         self._start_block("tool_use", encode_object(block), delta, frames)
+        self._wraps = None
 
     def _arguments(self, event: ToolCallDelta, frames: list[bytes]) -> None:
-        if event.arguments and self._open == "tool_use":
-            frames += (self._delta, encode_text(event.arguments), _BLOCK_END)
+        text = event.arguments
+        if text and self._open == "tool_use":
+            if self._wraps is None and not text.isspace():
+                self._wraps = not text.lstrip().startswith("{")
+                if self._wraps:
+                    frames += (self._delta, _WRAPPED, _BLOCK_END)
+            if self._wraps:
+                text = encode_text(text)[1:-1].decode()
+            frames += (self._delta, encode_text(text), _BLOCK_END)
 
     def _run(self, event: HostedStart, frames: list[bytes]) -> None:
         """A call of a tool that runs here; of what else the server does with tools the API tells nothing."""

@@ -129,7 +129,7 @@ class ToolReferenceBlock(_Block, tag="tool_reference"):
 class ToolUseBlock(_Block, tag="tool_use"):
     id: str
     name: str
-    input: Json
+    input: JsonObject
     cache_control: JsonObject | None = None
     caller: Json = None
 

@@ -9,8 +9,9 @@ from collections.abc import Callable
 
 from smg_core.apis.parse.wire import FamilyOf, ParseBody, parse_function_call, parse_reasoning
 from smg_core.http.endpoint import Endpoint, Handler
-from smg_core.http.exchange import Exchange, Header
+from smg_core.http.exchange import Exchange
 from smg_core.http.routes import Route
+from smg_core.http.scope import Header
 from smg_core.json_types import JsonObject
 from smg_core.request import GenerationRequest
 from smg_core.serving.fallback_model import answering_model
@@ -59,12 +60,18 @@ def parse_routes(services: Services) -> list[Route[Endpoint]]:
 
 def _handler(services: Services, parse: Parse) -> Handler:
     async def answer(exchange: Exchange) -> None:
+        services.admission.check_room()
         with services.admission.bodies.open() as held:
-            parsed = await read(exchange, await exchange.body(services.lookup.body_bytes, held))
-        if parsed is None:
-            return
-        exchange.take_id(services.ids, "req-")
-        await exchange.respond(200, parsed, [JSON_TYPE, services.request_ids.header(exchange.name)])
+            body = await exchange.body(services.lookup.body_bytes, held)
+            lease = services.admission.admit(exchange.caller, "parse", len(body))
+            try:
+                parsed = await read(exchange, body)
+                if parsed is None:
+                    return
+                exchange.take_id(services.ids, "req_")
+                await exchange.respond(200, parsed, [JSON_TYPE, services.request_ids.header(exchange.name)])
+            finally:
+                lease.release()
 
     async def read(exchange: Exchange, body: bytes) -> bytes | None:
         def family_of(name: str) -> Family | None:

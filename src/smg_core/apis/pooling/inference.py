@@ -15,12 +15,12 @@ from smg_core.apis.pooling.api import PoolApi, PoolDecoded
 from smg_core.apis.pooling.vectors import PooledVectors
 from smg_core.errors import ClientGone, DeadlineExceeded, SmgError
 from smg_core.hooks import RequestStarted
-from smg_core.http.exchange import Exchange, Header
+from smg_core.http.exchange import Exchange
+from smg_core.http.scope import Header
 from smg_core.pipeline.answer.trace import Trace
 from smg_core.pipeline.flow.timeouts import Timeouts
 from smg_core.pipeline.pooled.gathering import Pooled, PoolTerms
 from smg_core.request import GenerationRequest
-from smg_core.serving.admission import RequestPlace
 from smg_core.serving.explain import pool_explained
 from smg_core.serving.inference import DECODED_INLINE, incoming_of, refusal_headers, take_back_cancellation
 from smg_core.serving.offload import worked
@@ -59,9 +59,8 @@ class PoolInference(Generic[D]):
         pooled: Pooled | None = None
         failure: SmgError | None = None
         over = False
-        place = services.admission.place()
         try:
-            decoded = self._with_model(await self._admit(exchange, place), exchange)
+            decoded = self._with_model(await self._admit(exchange), exchange)
             pooled, failure = await self._answer(exchange, decoded, trace)
             over = failure is None
         except SmgError as error:
@@ -76,21 +75,24 @@ class PoolInference(Generic[D]):
             if not exchange.gone and not exchange.started:
                 await self._refuse(exchange, failure, decoded)
         finally:
-            place.give_back()
-            exchange.unwatch()
-            self._report(exchange, decoded, trace, pooled, failure, over=over)
+            try:
+                exchange.unwatch()
+                self._report(exchange, decoded, trace, pooled, failure, over=over)
+            finally:
+                if exchange.lease is not None:
+                    exchange.lease.release()
 
     @property
     def id_prefix(self) -> str:
         """How the ids of its requests begin."""
         return self._api.prefix
 
-    async def _admit(self, exchange: Exchange, place: RequestPlace) -> D:
+    async def _admit(self, exchange: Exchange) -> D:
         services = self._services
         services.admission.check_room()
         with services.admission.bodies.open() as held:
             body = await exchange.body(services.lookup.body_bytes, held)
-            place.take()
+            exchange.lease = services.admission.admit(exchange.caller, exchange.kind or "pooled", len(body))
             incoming = incoming_of(services, exchange, body)
             if len(body) <= DECODED_INLINE:
                 return self._api.decode(incoming)
@@ -191,13 +193,16 @@ class PoolInference(Generic[D]):
     ) -> None:
         """Tell how the request ended."""
         model = "" if decoded is None else decoded.request.model
+        usage = None if pooled is None else pooled.usage
+        if exchange.lease is not None:
+            exchange.lease.settle(usage)
         exchange.finished = how_it_ended(
             exchange.request_id,
             self._api.name,
             model,
             trace,
             seconds=self._services.clock.monotonic() - trace.started,
-            usage=None if pooled is None else pooled.usage,
+            usage=usage,
             over=over,
             failure=failure,
             client_id=exchange.client_id,

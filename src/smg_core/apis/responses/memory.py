@@ -22,7 +22,7 @@ from smg_core.apis.responses.wire.decode import ResponsesRequest, continued
 from smg_core.apis.responses.wire.encode import ResponsesStreamEncoder, ResponsesWholeEncoder
 from smg_core.apis.responses.wire.stored_items import item_type
 from smg_core.errors import Conflict, InvalidRequest, NotFound, SmgError, StoreFailed
-from smg_core.history.base import (
+from smg_core.history.store.base import (
     AppendItems,
     ItemExists,
     ItemPosition,

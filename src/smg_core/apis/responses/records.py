@@ -6,7 +6,7 @@ Pure. Above: `remembering`, the API's rows. Below: the history's records.
 from collections.abc import Sequence
 
 from smg_core.apis.responses.wire.decode import ResponsesRequest
-from smg_core.history.base import AppendItems, StoredItem, StoredResponse
+from smg_core.history.store.base import AppendItems, StoredItem, StoredResponse
 from smg_core.json_types import JsonObject
 from smg_core.wire.json_text import encode_body
 

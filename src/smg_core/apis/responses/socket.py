@@ -2,9 +2,9 @@
 
 A `response.create` is answered by the handler of `POST /v1/responses`, as an exchange of its own whose events become frames: what
 is admitted, refused, timed, kept and counted is so by the same code. A lane (`stream_id`) makes one response at a time; lanes do
-not wait for one another. The connection remembers responses that are not stored. It ends with its lifetime, once what is under
-way is complete; a client that leaves cancels all of it. Above: app.generating_routes puts the route into the table. Below: the
-handler of the API, the frames, the connection's memory.
+not wait for one another. The connection remembers responses that are not stored. Reading, bounds and the connection's end are
+`serving.socket_session`. Above: the routes of the API. Below: the session, the handler of the API, the frames, the connection's
+memory.
 """
 
 import asyncio
@@ -17,20 +17,21 @@ from smg_core.apis.responses.memory import ResponseMemory
 from smg_core.apis.responses.socket_memory import ConnectionMemory, RecentResponses
 from smg_core.apis.responses.wire.decode import ResponsesRequest
 from smg_core.apis.responses.wire.frames import ClientFrame, error_frame, event_frames, read_frame, steer_failed
-from smg_core.errors import Conflict, InvalidRequest, MethodNotAllowed, PayloadTooLarge, RateLimited, SmgError
-from smg_core.http.exchange import DISCONNECT, AsgiMessage, Disconnect, Exchange, Header
+from smg_core.errors import Conflict, InvalidRequest, MethodNotAllowed, RateLimited, SmgError
+from smg_core.http.exchange import Exchange
 from smg_core.http.routes import WEBSOCKET
+from smg_core.http.scope import DISCONNECT, AsgiMessage, Disconnect, Header
 from smg_core.http.stream_errors import ERROR_WRITTEN
-from smg_core.http.websocket import Received, WebSocket
+from smg_core.http.websocket import WebSocket
 from smg_core.plugins.exchange import PluggedExchange, exchange_within
-from smg_core.serving.inference import DECODED_INLINE, Inference, internal_error
+from smg_core.serving.inference import Inference
 from smg_core.serving.services import Services
+from smg_core.serving.socket_session import SocketSession
 from smg_core.wire.errors import error_headers, responses_error
 
 __all__ = ["ResponsesSocket"]
 
 
-_LEFT, _TOO_LARGE = 1001, 1009  # why a connection is closed (RFC 6455, 7.4.1)
 _OF_THE_CONNECTION = (b"connection", b"upgrade", b"expect", b"transfer-encoding")
 _PREFIXES = (b"content-", b"sec-websocket-")
 
@@ -49,22 +50,13 @@ class ResponsesSocket:
         settings = self._services.live.config.responses
         recent = RecentResponses(settings.socket_responses, settings.socket_kept_bytes)
         memory = ConnectionMemory(self._memory, recent)
-        exchange.take_id(self._services.ids, "req-")
+        exchange.take_id(self._services.ids, "req_")
         exchange.always.append(self._services.request_ids.header(exchange.name))
         await exchange.accept()
-        await _Connection(self._services, exchange, self._inference.with_memory(memory)).run()
-
-
-def _too_large(most: int) -> PayloadTooLarge:
-    return PayloadTooLarge(f"The frame is over the limit of {most} bytes.")
-
-
-def _frame_of(message: Received, most: int) -> ClientFrame:
-    """The frame in a message. Raises PayloadTooLarge, and as `read_frame`."""
-    data = message.encoded()
-    if len(data) > most:
-        raise _too_large(most)
-    return read_frame(data)
+        session = SocketSession[ClientFrame](
+            self._services, exchange, lifetime_s=settings.socket_s, most=settings.socket_frame_bytes
+        )
+        await session.run(_Lanes(self._services, exchange, self._inference.with_memory(memory), session))
 
 
 def _framed_error(error: SmgError, id: str) -> bytes:
@@ -84,77 +76,64 @@ class _Lane:
     task: "asyncio.Task[None] | None" = None
 
 
-class _Connection:
-    """One connection, from its acceptance to its end."""
+class _Lanes:
+    """The responses of one connection, a lane for each that may be made at once."""
 
-    def __init__(self, services: Services, socket: WebSocket, inference: Inference[ResponsesRequest]) -> None:
+    def __init__(
+        self,
+        services: Services,
+        socket: WebSocket,
+        inference: Inference[ResponsesRequest],
+        session: SocketSession[ClientFrame],
+    ) -> None:
         self._services = services
         self._socket = socket
         self._inference = inference
-        self._settings = services.live.config.responses
+        self._session = session
+        self._most = services.live.config.responses.socket_lanes
         self._lanes: dict[str | None, _Lane] = {}
-        self._running: set[asyncio.Task[None]] = set()
-        self._expired = False
-        self._closing: asyncio.Task[None] | None = None
 
-    async def run(self) -> None:
-        """Answer frames until the client leaves or the connection's lifetime is over."""
-        expiry = self._services.call_later(self._settings.socket_s, self._expire)
-        try:
-            while (message := await self._socket.read()) is not None:
-                await self._take(message)
-        finally:
-            expiry.cancel()
-            for lane in self._lanes.values():
-                lane.disconnect.happened()
-            last = [*self._running, *((self._closing,) if self._closing is not None else ())]
-            await asyncio.gather(*last, return_exceptions=True)
+    def read(self, data: bytes | bytearray) -> ClientFrame:
+        return read_frame(data)
 
-    # ----------------------------------------------------------------------------------------------------------- frames
+    async def take(self, frame: ClientFrame) -> None:
+        if frame.kind == "response.steer":
+            self._socket.count(await self._socket.send(steer_failed(frame)))
+        else:
+            self._create(frame)
 
-    async def _take(self, message: Received) -> None:
-        """Begin what a message asks for: a frame, as this API calls it."""
-        frame: ClientFrame | None = None
-        try:
-            frame = await self._read(message)
-            if frame.kind == "response.steer":
-                self._socket.count(await self._socket.send(steer_failed(frame)))
-            else:
-                self._create(frame)
-        except PayloadTooLarge as error:
-            self._socket.outcome = error.outcome
-            await self._refuse(error, None)
-            await self._socket.close(_TOO_LARGE)
-        except SmgError as error:
-            await self._refuse(error, frame.stream_id if frame is not None else None)
+    def error(self, error: SmgError, id: str, about: ClientFrame | None) -> str:
+        stream_id = about.stream_id if about is not None else None
+        return error_frame(error.status, responses_error(error, id), error_headers(error), stream_id)
 
-    async def _read(self, message: Received) -> ClientFrame:
-        if not message.text:
-            raise InvalidRequest("A frame is text.")
-        size, most = len(message.data), self._settings.socket_frame_bytes
-        if size > most:
-            raise _too_large(most)
-        if size <= DECODED_INLINE:
-            return _frame_of(message, most)
-        tenant = self._socket.caller.tenant
-        return await self._services.running.executor.run(lambda _: _frame_of(message, most), size=size, caller=tenant)
+    def expired(self) -> SmgError:
+        return InvalidRequest(
+            "The connection's lifetime is over; open another.", code="websocket_connection_limit_reached"
+        )
+
+    def left(self) -> None:
+        for lane in self._lanes.values():
+            lane.disconnect.happened()
 
     def _create(self, frame: ClientFrame) -> None:
         """Begin a response on the frame's lane."""
-        if self._expired:
-            raise InvalidRequest(
-                "The connection's lifetime is over; open another.", code="websocket_connection_limit_reached"
-            )
+        if self._session.expired:
+            raise self.expired()
         before = self._lanes.get(frame.stream_id)
         if before is not None and not before.ended:
             raise Conflict("A response is being made on this lane already.", param="stream_id")
-        if before is None and len(self._lanes) >= self._settings.socket_lanes:
-            raise RateLimited(f"At most {self._settings.socket_lanes} responses are made at once on a connection.")
+        if before is None and len(self._lanes) >= self._most:
+            raise RateLimited(f"At most {self._most} responses are made at once on a connection.")
         lane = self._lanes[frame.stream_id] = _Lane()
         earlier = before.task if before is not None else None
-        task = lane.task = asyncio.get_running_loop().create_task(self._answer(frame, lane, earlier))
-        self._running.add(task)
-        task.add_done_callback(lambda done: self._over(done, frame.stream_id, lane))
+        lane.task = self._session.begin(
+            self._answer(frame, lane, earlier), frame, lambda: self._over(frame.stream_id, lane)
+        )
+
+    def _over(self, stream_id: str | None, lane: _Lane) -> None:
+        """Called when the task of a response is done."""
+        if self._lanes.get(stream_id) is lane:
+            del self._lanes[stream_id]
 
     async def _answer(self, frame: ClientFrame, lane: _Lane, earlier: "asyncio.Task[None] | None") -> None:
         """One response: the exchange that it would be by HTTP, and its line in the access log. It waits for what is left of the
@@ -162,7 +141,7 @@ class _Connection:
         services = self._services
         if earlier is not None:
             await asyncio.wait([earlier])
-        if not await self._permitted(frame):
+        if not await self._session.permitted(frame):
             return
         exchange, join = self._exchange(frame, lane)
         started, outcome = services.clock.monotonic(), "error"
@@ -172,23 +151,6 @@ class _Connection:
             exchange.unplug()
             ended = exchange.ended(outcome, services.clock.monotonic() - started)
             services.observer.report(replace(ended, method=WEBSOCKET, route=exchange.path, sent=lane.sent))
-
-    async def _permitted(self, frame: ClientFrame) -> bool:
-        """Whether the key of the connection is still good, and it has met all plugins that it would meet now. If not, the client
-        is told, and the connection closed."""
-        socket = self._socket
-        try:
-            now = self._services.plugins.plan.at_the_door(socket.about())
-            if not all(any(each is one for one in socket.met) for each in now):
-                raise InvalidRequest(
-                    "The gateway has other plugins now than when this connection was opened; open another."
-                )
-            if socket.identify is not None:
-                socket.caller = await socket.identify()
-        except SmgError as error:
-            self._close(frame.stream_id, error)
-            return False
-        return True
 
     async def _made(self, exchange: Exchange, join: Callable[[], Awaitable[None]]) -> str:
         """Make one response, or tell what it is refused for; returns the outcome."""
@@ -201,7 +163,7 @@ class _Connection:
             if exchange.started:
                 raise
             told = await exchange.told(error)
-            exchange.take_id(self._services.ids, exchange.request_id.partition("-")[0] or "req-")
+            exchange.take_id(self._services.ids, exchange.request_id.partition("-")[0] or "req_")
             await exchange.respond(told.status, responses_error(told, exchange.request_id), error_headers(told))
             return error.outcome
         return "ok"
@@ -237,54 +199,5 @@ class _Connection:
         made = {**socket.scope, "type": "http", "method": "POST", "headers": headers, DISCONNECT: lane.disconnect}
         made[ERROR_WRITTEN] = _framed_error
         exchange, join = exchange_within(self._services.plugins, self._inference, made, receive, send, socket.caller)
-        exchange.client_id = socket.client_id
+        exchange.client_id, exchange.kind = socket.client_id, "frame"
         return exchange, join
-
-    async def _refuse(self, error: SmgError, stream_id: str | None) -> None:
-        """Answer a frame that begins no response: a request of its own, as it would be by HTTP."""
-        id = self._services.ids("req-")
-        sent = await self._tell(error, stream_id, id)
-        socket = self._socket
-        ended = socket.ended(error.outcome, 0.0)
-        self._services.observer.report(
-            replace(ended, status=error.status, sent=sent, outcome=error.outcome, request_id=id)
-        )
-
-    async def _tell(self, error: SmgError, stream_id: str | None, id: str) -> int:
-        """Tell an error that no response has; returns the bytes of its frame."""
-        told = responses_error(error, id)
-        return await self._socket.send(error_frame(error.status, told, error_headers(error), stream_id))
-
-    # ------------------------------------------------------------------------------------------------------------- ends
-
-    def _over(self, task: "asyncio.Task[None]", stream_id: str | None, lane: _Lane) -> None:
-        """Called when the task of a response is done. What nobody has foreseen is logged, and the client told."""
-        self._running.discard(task)
-        if self._lanes.get(stream_id) is lane:
-            del self._lanes[stream_id]
-        error = None if task.cancelled() else task.exception()
-        if error is not None:
-            self._services.faults.note("a response on a WebSocket", error, f"WebSocket {self._socket.name}")
-        if error is not None or (self._expired and not self._running):
-            self._close(stream_id, None if error is None else internal_error())
-
-    def _expire(self) -> None:
-        """The connection's lifetime is over: nothing new is begun, and it closes when nothing is under way."""
-        self._expired = True
-        if not self._running:
-            self._close(None, None)
-
-    def _close(self, stream_id: str | None, failure: SmgError | None) -> None:
-        """Close the connection: one that failed could not say how far its responses have come, and one whose key is good no more
-        begins none."""
-        if self._closing is None and not self._socket.gone:
-            self._closing = asyncio.get_running_loop().create_task(self._leave(stream_id, failure))
-
-    async def _leave(self, stream_id: str | None, failure: SmgError | None) -> None:
-        reached = InvalidRequest(
-            "The connection's lifetime is over; open another.", code="websocket_connection_limit_reached"
-        )
-        if failure is not None:
-            self._socket.outcome = failure.outcome
-        self._socket.count(await self._tell(failure or reached, stream_id, self._socket.request_id))
-        await self._socket.close(_LEFT)

@@ -16,7 +16,7 @@ from smg_core.apis.responses.wire.parts import Seal, with_sealed_reasoning
 from smg_core.background.api import BackgroundApi
 from smg_core.background.service import Background
 from smg_core.errors import InvalidRequest, NotFound
-from smg_core.history.base import (
+from smg_core.history.store.base import (
     StoredResponse,
 )
 from smg_core.http.exchange import Exchange

@@ -14,8 +14,9 @@ from smg_core.apis.status.front_page import front_page
 from smg_core.auth.roles import PUBLIC
 from smg_core.errors import Overloaded
 from smg_core.http.endpoint import Endpoint
-from smg_core.http.exchange import Exchange, Header
+from smg_core.http.exchange import Exchange
 from smg_core.http.routes import Route
+from smg_core.http.scope import Header
 from smg_core.identity.identity import anonymous
 from smg_core.pipeline.pooled.scoring import method_of
 from smg_core.request import Caller
@@ -208,7 +209,7 @@ class Status:
 
     async def _respond(self, exchange: Exchange, body: bytes, *headers: Header) -> None:
         """Answer 200 with `body`."""
-        exchange.take_id(self._services.ids, "req-")
+        exchange.take_id(self._services.ids, "req_")
         names: list[Header] = [self._services.request_ids.header(exchange.name)]
         if ANTHROPIC in exchange.headers:
             names.append((b"request-id", exchange.name.encode()))

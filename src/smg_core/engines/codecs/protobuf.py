@@ -36,6 +36,10 @@ _UINT64_MASK = 2**64 - 1
 _special = re.compile(r"[\\^$.|?*+()\[\]{}]")
 
 
+_ONE_BYTE = [bytes((value,)) for value in range(0x80)]
+"""The varints of one byte, by their values."""
+
+
 def varint(value: int) -> bytes:
     """An unsigned integer as base-128, least significant group first."""
     out = bytearray()
@@ -48,7 +52,9 @@ def varint(value: int) -> bytes:
 
 def tagged(field: int, payload: bytes) -> bytes:
     """A length-delimited field: string, bytes, message or packed numbers."""
-    return b"".join((varint(field << 3 | _LENGTH_DELIMITED), varint(len(payload)), payload))
+    tag, length = field << 3 | _LENGTH_DELIMITED, len(payload)
+    head = _ONE_BYTE[tag] if tag < len(_ONE_BYTE) else varint(tag)
+    return b"".join((head, _ONE_BYTE[length] if length < len(_ONE_BYTE) else varint(length), payload))
 
 
 def varints_of(ids: TokenIds) -> bytes:

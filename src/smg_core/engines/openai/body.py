@@ -10,6 +10,7 @@ from smg_core.engines.openai.as_written import as_written
 from smg_core.engines.openai.fields import ServerFields, ServerWords, Wire, refuse_unwritten, unsupported
 from smg_core.engines.openai.messages import write_messages
 from smg_core.request import (
+    EFFORT_TOKENS,
     ChoiceFormat,
     CustomTool,
     FunctionTool,
@@ -117,10 +118,6 @@ def _bounds(request: GenerationRequest, server: ServerFields) -> tuple[str, ...]
     return named if "max_tokens" in named else (*named, "max_tokens")
 
 
-_EFFORTS = ((512, "minimal"), (1024, "low"), (4096, "medium"), (16384, "high"), (32768, "xhigh"))
-"""About how many tokens of reasoning a word of effort stands for, least first."""
-
-
 def _reasoning(request: GenerationRequest, server: ServerFields) -> Wire:
     reasoning = request.reasoning
     refuse_unwritten(reasoning, "reasoning")
@@ -149,7 +146,7 @@ def _effort(reasoning: ReasoningSettings) -> str | None:
     budget = reasoning.budget_tokens
     if budget is None or budget < 0:
         return "medium" if reasoning.enabled else None
-    return [word for least, word in _EFFORTS if least <= max(budget, _EFFORTS[0][0])][-1]
+    return [word for word, least in EFFORT_TOKENS.items() if least <= budget or word == "minimal"][-1]
 
 
 def _template(request: GenerationRequest, server: ServerFields) -> Wire:

@@ -97,12 +97,12 @@ class EngineClient:
     ) -> AnswerCall:
         """Start one generation; its outputs are pushed into `sink`. Where the engine gives one choice a call, it is asked for
         each choice in a call of its own."""
+        if request.sampling.n == 1 or not self.codec.facts.fans_out:
+            return await self._start(request, sink, metadata, timeout, connect_timeout)
 
         async def start(asked: EngineRequest, into: EngineSink[EngineOutput]) -> AnswerCall:
             return await self._start(asked, into, metadata, timeout, connect_timeout)
 
-        if request.sampling.n == 1 or not self.codec.facts.fans_out:
-            return await start(request, sink)
         return await self._fan_out(request, sink, start)
 
     async def _fan_out(
@@ -145,7 +145,7 @@ class EngineClient:
         connect_timeout: float | None,
     ) -> AnswerCall:
         reader = Reader(self.codec.decoder(request), sink, self._end_s)
-        message = await self._written(request)
+        message = self.codec.generate(request) if request.multimodal is None else await self._written(request)
         started = await self.transport.start(
             self.codec.generate_path,
             message,
@@ -158,10 +158,8 @@ class EngineClient:
         return reader
 
     async def _written(self, request: EngineRequest) -> bytes:
-        """The request as the engine reads it. The tensors of media are copied into it: in a thread, for they may be hundreds of
-        megabytes."""
-        if request.multimodal is None:
-            return self.codec.generate(request)
+        """The request as the engine reads it. The tensors of its media are copied into it: in a thread, for they may be hundreds
+        of megabytes."""
         return await asyncio.to_thread(self.codec.generate, request)
 
     def _drop_fanned(self, request_id: str, ids: tuple[str, ...]) -> None:

@@ -29,6 +29,7 @@ from typing import Literal
 from smg_core.errors import ReadingFailed, SmgError
 from smg_core.events import (
     NO_USAGE,
+    NOTHING_EFFECTIVE,
     Cancelled,
     Done,
     DroppedReasoning,
@@ -65,19 +66,24 @@ class _Encoding:
         return
 
     def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None, _: object) -> None:
-        if not isinstance(fault, Exception) or isinstance(fault, SmgError):
-            return
-        error = ReadingFailed.of(fault)
-        if self._attempt is not None and isinstance(error, ReadingFailed):
-            error.read_by(self._attempt.reader.family)
-        raise error from fault
+        if isinstance(fault, Exception) and not isinstance(fault, SmgError):
+            raise _unread(fault, self._attempt) from fault
+
+
+def _unread(fault: Exception, attempt: AnyAttempt | None) -> SmgError:
+    """The error that ends an answer of which `attempt` made what could not be encoded."""
+    error = ReadingFailed.of(fault)
+    if attempt is not None and isinstance(error, ReadingFailed):
+        error.read_by(attempt.reader.family)
+    return error
 
 
 class Answer:
     """One response to one client. `model` is what the client asked for; `unwritten` is how many bytes wait to be written;
     `dropped` is what was left out of the prompt, `edits` what was made shorter, and `prompt_ids` its ids where they are asked
-    for, all of which `Started` tells. `leading` are the events of the flow before its first attempt, which come behind `Started`;
-    `hidden` are the numbers of the calls of tools that run here, which the client does not get as calls."""
+    for, and `effective` the settings in effect, all of which `Started` tells. `leading` are the events of the flow before its
+    first attempt, which come behind `Started`; `hidden` are the numbers of the calls of tools that run here, which the client
+    does not get as calls."""
 
     __slots__ = (
         "_attempt",
@@ -90,6 +96,7 @@ class Answer:
         "_write",
         "dropped",
         "edits",
+        "effective",
         "failure",
         "hidden",
         "leading",
@@ -103,6 +110,7 @@ class Answer:
         self.failure: SmgError | None = None
         self.dropped: tuple[DroppedReasoning, ...] = ()
         self.edits: tuple[EditedContext, ...] = ()
+        self.effective = NOTHING_EFFECTIVE
         self.leading: tuple[Event, ...] = ()
         self.prompt_ids: tuple[int, ...] = ()
         self.hidden: frozenset[int] = frozenset()
@@ -258,7 +266,11 @@ class Answer:
         self._started = True
         reader = self._attempt.reader
         counts = reader.prompt_tokens, reader.cached_tokens
-        return [Started(*counts, self._model, self.dropped, self.edits, self.prompt_ids), *self.leading, *events]
+        return [
+            Started(*counts, self._model, self.dropped, self.edits, self.prompt_ids, self.effective),
+            *self.leading,
+            *events,
+        ]
 
     def _led(self, events: Sequence[Event]) -> bool:
         """Keep events that the flow tells before its first attempt until that has output; returns whether they are kept."""
@@ -499,15 +511,19 @@ class WholeAnswer(Answer):
         self._encoder.add(events)
 
     async def carry(self, attempt: AnyAttempt) -> None:
-        while not attempt.over:
+        while attempt.state == "running":
             await self._wait()
 
     async def _end(self, events: Sequence[Event]) -> None:
         if self.state != "open":
             raise AssertionError(f"an answer that is {self.state} cannot be ended")
-        with self._encoding():
-            self._encoder.add(self._opened(events))
+        try:
+            self._encoder.add(events if self._started else self._opened(events))
             body = self._encoder.body()
+        except SmgError:
+            raise
+        except Exception as fault:
+            raise _unread(fault, self._attempt) from fault
         self.state = "over"
         await self._write(body, True)
 

@@ -46,7 +46,7 @@ class EngineCall:
         self.pairing: Pairing | None = None
         self.on_output: Callable[[], None] | None = None
         self._fit = fitted(step.prompted, step.chosen.worker.facts)
-        self._shared: list[SharedInputs] = []
+        self.shared: list[SharedInputs] = []
         self._chat = chat
         self._opening: asyncio.Task[object] | None = None  # the task that opens the call, meanwhile
         self._gave_up = False
@@ -59,8 +59,10 @@ class EngineCall:
         self.id = request_id if run.calls == 1 else f"{request_id}-{run.calls}"
         self.ids: tuple[str, ...] = (self.id,)  # of the engine's requests: one, or one for each choice that goes on
         self.cut = False  # one choice failed while the engine worked on others
-        self.tokens_before, self.finishes_before = reader.usage().completion_tokens, len(reader.finishes)
-        self.transcript = self._transcript()
+        self.tokens_before = self.finishes_before = 0
+        if step.continues is not None:
+            self.tokens_before, self.finishes_before = reader.usage().completion_tokens, len(reader.finishes)
+        self.transcript = self._transcript() if step.keep else None
         # The gateway keeps the budget: the engine does not end the turn when it is used up.
         within_budget = isinstance(self._fit, FitForIds) and self._fit.budget is not None
         # Of a stop string that began at another engine it does not see the beginning.
@@ -103,9 +105,7 @@ class EngineCall:
         reader.resume()
         return reader
 
-    def _transcript(self) -> Transcript | None:
-        if not self.step.keep:
-            return None
+    def _transcript(self) -> Transcript:
         before = self.step.continues.transcript if self.step.continues is not None else None
         return Transcript() if before is None else before
 
@@ -146,7 +146,8 @@ class EngineCall:
         request, prompted = self._request(fit), self.step.prompted
         if prompted.media is not None:
             request = replace(request, multimodal=await self._media(self.step.chosen))
-        requests = self._rest(request)
+        alone = self.step.continues is None and self.pairing is None
+        requests = {0: request} if alone else self._rest(request)
         if not requests:  # what was lost was not more than the end
             return None
         if self.pairing is not None and self.step.prefill is not None:
@@ -232,12 +233,12 @@ class EngineCall:
         shared = await service.share(inputs, facts)
         if shared is None:
             return inputs
-        self._shared.append(shared)
+        self.shared.append(shared)
         return shared.inputs
 
     def release_shared(self) -> None:
         """Free the shared memory of this call."""
-        for shared in self._shared:
+        for shared in self.shared:
             shared.release()
 
     @property
@@ -265,12 +266,12 @@ class EngineCall:
             calls=self._answer.calls,
             error=attempt.error,
             outputs=self.transcript.outputs() if self.transcript is not None else None,
-            failed=self.failed,
+            failed=None if self.pairing is None else self.failed,
             held=not self.step.ends,
-            reader=ids if ids is not None and ids.resumable and wanted else None,
+            reader=ids if ids is not None and wanted and ids.resumable else None,
             transcript=self.transcript,
             cut_short=ids is not None and ids.cut_short,
             begun=attempt.pushes > 0,
-            handed_nothing=self.handed_nothing,
-            received=ids.tokens_received if ids is not None else 0,
+            handed_nothing=self.pairing is not None and self.handed_nothing,
+            received=ids.tokens_received if ids is not None and wanted else 0,
         )

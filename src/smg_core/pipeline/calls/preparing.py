@@ -6,14 +6,14 @@ performers. Below: prepare, executor, media.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import attrs
 from msgspec.structs import replace
 
 from smg_core.clock import Clock
 from smg_core.errors import ClientGone, InvalidRequest, PermissionDenied, PromptTooLong, SmgError, UnsupportedParameter
-from smg_core.events import EditedContext
+from smg_core.events import DroppedReasoning, EditedContext, Effective
 from smg_core.hooks import EncodeDone, MediaLoaded, ReasoningLeftOut, Rendered
 from smg_core.pipeline.answer.trace import Trace
 from smg_core.pipeline.calls.executor import FairExecutor
@@ -21,6 +21,7 @@ from smg_core.pipeline.fit.fit import fit_all
 from smg_core.pipeline.flow.driver import Run
 from smg_core.pipeline.flow.steps import Prepare
 from smg_core.pipeline.prompt.context_edits import change_of, check_countable, edited_context
+from smg_core.pipeline.prompt.effort import with_effective_effort
 from smg_core.pipeline.prompt.media import MediaItem, PlacedMedia, refuse_unless_taken, wanted_pixels
 from smg_core.pipeline.prompt.prepare import (
     Rendering,
@@ -30,6 +31,7 @@ from smg_core.pipeline.prompt.prepare import (
     encode,
     framed,
     free_values_small,
+    has_text_alone,
     quickly_assembled,
     quickly_rendered,
     refuse_long_prompt,
@@ -93,12 +95,30 @@ class Preparing:
         run.answer.edits = prompted.edits
         if prompted.request.sampling.token_ids:
             run.answer.prompt_ids = tuple(prompted.ids)
+        sampling = prompted.request.sampling
+        usual: Mapping[str, Any] = prompted.model.default_sampling
+        run.answer.effective = Effective(
+            prompted.request.reasoning.effort,
+            usual.get("temperature") if sampling.temperature is None else sampling.temperature,
+            usual.get("top_p") if sampling.top_p is None else sampling.top_p,
+        )
         return prompted
 
-    def _name(self, request: GenerationRequest, instead: str) -> str:
-        """The model that the request's name stands for, or that `instead` does."""
+    def _model_of(self, request: GenerationRequest, instead: str) -> tuple[str, ServedModel]:
+        """The model that the request's name stands for, or that `instead` does, by that name. Raises ModelNotFound, NoWorker
+        and PermissionDenied."""
+        asked, granted = request.model, request.caller.grants
         name = instead or self._shared_out(request)
-        return name if name in self._models else self._served_as(name, request.caller.tenant)
+        if name not in self._models:
+            name = self._served_as(name, request.caller.tenant)
+        if granted.models and not granted.may_use(asked, name):
+            self._registry.refuse(asked, hidden=True)
+        if request.priority and not granted.may("priority"):
+            raise PermissionDenied("This key has no permission 'priority', which 'priority' needs.", param="priority")
+        model = self._models.get(name)
+        if model is None:
+            self._registry.refuse(name)
+        return name, model
 
     async def prepare(self, request: GenerationRequest, trace: Trace, instead: str = "") -> Prompted:
         """The request, ready for any engine of its model, or of the model `instead`. Raises ModelNotFound, NoWorker, and
@@ -113,30 +133,30 @@ class Preparing:
                 request = noted
 
     async def _prepared(self, request: GenerationRequest, trace: Trace, instead: str) -> Prompted:
-        asked, granted = request.model, request.caller.grants
-        name = self._name(request, instead)
-        model = self._models.get(name)
-        if name != asked:
+        name, model = self._model_of(request, instead)
+        if name != request.model:
             request = replace(request, model=name)
-        if granted.models and not granted.may_use(asked, request.model):
-            self._registry.refuse(asked, hidden=True)
-        if request.priority and not granted.may("priority"):
-            raise PermissionDenied("This key has no permission 'priority', which 'priority' needs.", param="priority")
-        if model is None:
-            self._registry.refuse(request.model)
-        if self._content is not None:
+        plain = has_text_alone(request)
+        if self._content is not None and not plain:
             passed = model.tokenizer is None and request.transcription is None
             request = await self._content(request, trace, passed)
-        opened = await self._unsealed(request, model, trace)
-        request, dropped, salt = opened.request, opened.dropped, salt_of(request)
+        salt = salt_of(request)
+        dropped: tuple[DroppedReasoning, ...] = ()
+        if not plain:
+            opened = await self._unsealed(request, model, trace)
+            request, dropped = opened.request, opened.dropped
         edits: tuple[EditedContext, ...] = ()
         if request.context_edits:
             request, edits = await self._edited(request, model, salt)
-        items = take_media(request, model)
-        prompt = await self._render(request, model)
+        items = () if plain else take_media(request, model)
+        inline = self._render_inline
+        prompt = render(request, model) if quickly_rendered(request, inline) else await self._rendered(request, model)
         rendered = self._clock.monotonic()
         trace.report(Rendered(request.id, rendered))
-        encoded = await self._encode(prompt, request, model, salt)
+        if self._is_long(prompt, model):
+            encoded = await self._encoded(prompt, request, model, salt)
+        else:
+            encoded = encode(prompt, model, salt)
         if request.prompt is not None:
             encoded = framed(encoded, request, model)
         now = self._clock.monotonic()
@@ -157,7 +177,7 @@ class Preparing:
             trace.report(MediaLoaded(request.id, len(items), self._clock.monotonic()))
         whole = request.sampling.truncate_prompt is None
         text = prompt.text if isinstance(prompt, Prompt) and whole else ""
-        if free_values_small(request, self._render_inline) and quickly_assembled(request):
+        if free_values_small(request, inline) and quickly_assembled(request):
             made = assemble(request, model, text, encoded, items, media, salt=salt, dropped=dropped, edits=edits)
             trace.prompted = made
             return made
@@ -175,6 +195,9 @@ class Preparing:
         return await self._executor.run(work, size=size, caller=request.caller.tenant)
 
     async def _unsealed(self, request: GenerationRequest, model: ServedModel, trace: Trace) -> Unsealed:
+        asked = request.reasoning
+        if asked.effort is not None or asked.budget_tokens is not None or asked.enabled is not None:
+            request = with_effective_effort(request, model)
         size = sealed_size(request, model)
         if size <= _UNSEALED_INLINE:
             opened = unsealed(request, model)
@@ -209,11 +232,12 @@ class Preparing:
     async def _tokens(self, request: GenerationRequest, model: ServedModel, salt: str) -> int:
         """How many tokens the prompt has; at least, where it is far too long for the model."""
         try:
-            return len((await self._encode(await self._render(request, model), request, model, salt)).ids)
+            prompt = await self._rendered(request, model)
+            return len((await self._encoded(prompt, request, model, salt)).ids)
         except PromptTooLong as error:
             return error.prompt_tokens
 
-    async def _render(self, request: GenerationRequest, model: ServedModel) -> Rendering:
+    async def _rendered(self, request: GenerationRequest, model: ServedModel) -> Rendering:
         if quickly_rendered(request, self._render_inline):
             return render(request, model)
 
@@ -226,13 +250,15 @@ class Preparing:
 
         return await self._long(rendered, request, max(request.size, characters))
 
-    async def _encode(
+    @staticmethod
+    def _is_long(prompt: Rendering, model: ServedModel) -> bool:
+        """Whether encoding the prompt takes too long for the event loop."""
+        return isinstance(prompt, Prompt) and sum(map(len, prompt.pieces)) > model.encode_inline
+
+    async def _encoded(
         self, prompt: Rendering, request: GenerationRequest, model: ServedModel, salt: str
     ) -> EncodeReport:
-        if not isinstance(prompt, Prompt) or model.tokenizer is None:
-            return encode(prompt, model, salt)
-        characters = sum(map(len, prompt.pieces))
-        if characters <= model.encode_inline:
+        if not isinstance(prompt, Prompt) or model.tokenizer is None or not self._is_long(prompt, model):
             return encode(prompt, model, salt)
         known = model.tokenizer.recall(prompt, salt=salt)
         if known is not None:
@@ -243,7 +269,7 @@ class Preparing:
             _refuse_gone(given_up)
             return encode(prompt, model, salt, given_up)
 
-        return await self._long(encoded, request, characters)
+        return await self._long(encoded, request, sum(map(len, prompt.pieces)))
 
     async def _place(
         self, request: GenerationRequest, model: ServedModel, items: Sequence[MediaItem], encoded: EncodeReport

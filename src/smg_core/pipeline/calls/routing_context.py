@@ -42,7 +42,7 @@ def routing_context(
         cache_key=_own_key(request),
         cache_salt=prompted.salt or None,
         lora=prompted.model.adapter or None,
-        media_keys=prompted.media_keys,
+        media_keys=None if prompted.media is None else prompted.media_keys,
         text="" if prompted.ids else prompt_text(request, prefix_tokens * _CHARACTERS),
         role=role,
         now=now,

@@ -59,7 +59,10 @@ class Selecting:
 
     async def __call__(self, step: Select, run: Run) -> Placement:
         placement = self.choose(step, run.trace)
-        run.probes += [each.probe for each in placement.parts if each.probe is not None]
+        for parts in (placement.chosen, placement.encoders):
+            for each in parts:
+                if each.probe is not None:
+                    run.probes.append(each.probe)
         return placement
 
     def choose(self, step: Select, trace: Trace) -> Placement:
@@ -68,6 +71,8 @@ class Selecting:
         again can change."""
         if step.suspects:
             return self._without_suspects(step, trace)
+        if not step.roles and not self._registry.split(step.prompted.request.model):
+            return self._alone(step, "regular", trace)
         refusals: list[SmgError] = []
         for roles in (step.roles,) if step.roles else self._arrangements(step):
             try:
@@ -250,7 +255,8 @@ class Selecting:
         prompted = step.prompted
         request = prompted.request
         candidates = self._candidates(step, role)
-        self._refuse_outdated(prompted, candidates)
+        if self._models.get(request.model) is not prompted.model:
+            self._refuse_outdated(prompted, candidates)
         try:
             if self._registry.uniform(request.model, role):
                 fitted(prompted, candidates[0].facts)  # one speaks for all
@@ -290,7 +296,9 @@ class Selecting:
         choice = self._policies.choose(served, role, seen, context)
         pick, worker = choice.pick, candidates[choice.at]
         rank = self._rank(worker, pick, now)
-        probe = self._registry.probe(worker, rank if worker.spec.rank is None else None)
+        probe = None
+        if self._registry.breakers.tripped:
+            probe = self._registry.probe(worker, rank if worker.spec.rank is None else None)
         self._decisions.note(seen, context, pick, choice.policy, step.attempt, self._clock.time())
         how, cached = worker.facts.transport, (pick.cached, pick.basis) if pick.basis != "none" else None
         trace.report(
@@ -312,8 +320,10 @@ class Selecting:
 
     def _seen(self, candidates: tuple[Worker, ...], now: float) -> tuple[CandidateRecord, ...]:
         """The candidates as their policy is shown them. There may be hundreds, and hardly ever is a rank left alone."""
-        if self._registry.breakers.any_rank_tripped:
+        if self._registry.breakers.ranks_tripped:
             return tuple([self._shown(each, now) for each in candidates])
+        if len(candidates) == 1:
+            return (candidates[0].record,)
         return tuple([each.record for each in candidates])
 
     def _shown(self, worker: Worker, now: float) -> CandidateRecord:
@@ -325,6 +335,8 @@ class Selecting:
         """The rank that is asked: the one that was picked, unless it is left alone for a while; then the others in turn."""
         if worker.spec.rank is not None:
             return worker.spec.rank
+        if not self._registry.breakers.ranks_tripped:
+            return pick.rank
         out = self._registry.breakers.ranks_out(worker.name, worker.rank_count, now)
         if not out or (pick.rank is not None and pick.rank not in out):
             return pick.rank

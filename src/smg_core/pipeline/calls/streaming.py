@@ -5,7 +5,7 @@ stream. The outcome of every call is reported with its worker: success or error,
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from msgspec.structs import replace
@@ -66,7 +66,11 @@ class Streaming:
         self._running: dict[str, set[Move]] = {}
         self._aborts: set[asyncio.Task[None]] = set()
 
-    async def __call__(self, step: Stream, run: Run) -> Turn:
+    def __call__(self, step: Stream, run: Run) -> Awaitable[Turn]:
+        alone = step.prefill is None and not step.encoders
+        return self._called(step, run) if alone and step.chosen.probe is None else self._probed(step, run)
+
+    async def _probed(self, step: Stream, run: Run) -> Turn:
         try:
             return await self._called(step, run)
         finally:
@@ -100,7 +104,8 @@ class Streaming:
             self._forget(move, waits_for)
             place.leave()
             waiting.over()
-            call.release_shared()
+            if call.shared:
+                call.release_shared()
             if (attempt.release() or call.cut) and call.pairing is None:  # two legs are told by what holds them
                 for request_id in call.ids:
                     self._tell(call.engine, request_id)
@@ -174,10 +179,10 @@ class Streaming:
         detail = said = ""
         outcome: str = "ok" if attempt.state == "complete" else run.given_up
         # that of the prefill worker is told already
-        error = attempt.error if call.failed in (None, worker.name) else None
+        error = attempt.error if call.pairing is None or call.failed in (None, worker.name) else None
         if error is not None:
             outcome, detail, said = type(error).__name__, error.detail or error.message, error.said
-        told = None if run.timeouts.impatient(error) else error
+        told = None if error is None or run.timeouts.impatient(error) else error
         answered = attempt.state == "complete" or attempt.pushes > 0 or says_something(told)
         if isinstance(attempt.error, InternalError):  # a fault on this side: neither for nor against the worker
             answered = False
@@ -198,7 +203,7 @@ class Streaming:
                 attempt=step.attempt,
                 outcome=outcome,
                 completion_tokens=attempt.usage().completion_tokens - call.tokens_before,
-                finish=tuple(each.reason for each in finishes),
+                finish=tuple([each.reason for each in finishes]),
                 first_seconds=call.first_seconds,
                 seconds=seconds,
                 at=now,
@@ -217,6 +222,8 @@ class Streaming:
 
 def _workers_of(step: Stream) -> dict[str, Worker]:
     """The workers without which a call cannot go on, by name; the one that answers is the first."""
+    if step.prefill is None and not step.encoders:
+        return {step.chosen.worker.name: step.chosen.worker}
     return {each.worker.name: each.worker for each in step.parts}
 
 

@@ -74,7 +74,7 @@ def hold(
         held = HeldOutput(constraint_of(asked, facts.constraints), family.name)
     else:
         held = _format_held(request, family, before, facts, calls=calls and bool(family.calls), checked=checked)
-    return attrs.evolve(held, after_reasoning=told and held.constraint is not None)
+    return attrs.evolve(held, after_reasoning=True) if told and held.constraint is not None else held
 
 
 def _before(thought: Thought, facts: EngineFacts) -> Thought:

@@ -93,7 +93,7 @@ def fit(prompted: Prompted, facts: EngineFacts) -> Fit:
     sampling, copies = _sampling(prompted, facts)
     reading = reading_of(request, model, prompted.text, facts)
     budget = None
-    if request.reasoning.budget_tokens is not None:
+    if request.reasoning.budget_tokens is not None or request.reasoning.effort is not None:
         budget = budget_of(request, model, tokenizer, prompted.text, reading.closed, thinks=reading.thinks)
     keeps_control = reading.keeps_control
     plan = OutputPlan(
@@ -107,12 +107,12 @@ def fit(prompted: Prompted, facts: EngineFacts) -> Fit:
         hidden_ids=tokenizer.eos_token_ids if keeps_control and not sampling.ignore_eos else frozenset(),
         make_parser=reading.make_parser,
         single_call=reading.single_call,
-        free_text=custom_names(request),
+        free_text=custom_names(request) if request.tools else frozenset(),
         logprobs=sampling.logprobs is not None,
         check=prompted.check,
         on_violation=model.on_violation,
         seal=None if model.seals is None else model.seals.sealing(request),
-        echo=_echo(prompted, tokenizer),
+        echo=_echo(prompted, tokenizer) if request.sampling.echo else None,
         token_ids=sampling.token_ids,
         most_tokens=sampling.max_tokens or 0,
         family=reading.family,
@@ -139,10 +139,8 @@ def _cache_salt(prompted: Prompted, facts: EngineFacts) -> str | None:
     return salts.of(request.caller.tenant, request.cache_salt) if facts.cache_salt else None
 
 
-def _echo(prompted: Prompted, tokenizer: Tokenizer) -> Echo | None:
+def _echo(prompted: Prompted, tokenizer: Tokenizer) -> Echo:
     asked, ids = prompted.request.sampling, prompted.ids
-    if not asked.echo:
-        return None
     text = prompted.text or tokenizer.decode(ids, skip_special_tokens=False)
     return Echo(text, ids, scored=asked.prompt_logprobs is not None, alone=asked.max_tokens == 0)
 

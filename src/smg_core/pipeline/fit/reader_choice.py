@@ -76,7 +76,10 @@ def reading_of(request: GenerationRequest, model: ServedModel, prompt: str, fact
     tools = [described(tool) for tool in offered(request) if not isinstance(tool, HostedTool)] if calls else []
     narrowed = len(tools) < len(request.tools)
     call_id = _call_ids(request, reads)
-    calls_before = sum(isinstance(part, ToolCall) for message in request.messages for part in message.parts)
+    calls_before = 0
+    for message in request.messages:
+        for part in message.parts:
+            calls_before += type(part) is ToolCall
     return Reading(
         make_parser=lambda: Parser(
             reads,

@@ -27,6 +27,7 @@ from smg_core.pipeline.flow.steps import (
     PartFlow,
     Placement,
     Prepare,
+    Raced,
     Select,
     Stream,
     Together,
@@ -74,7 +75,7 @@ class Terms(Struct, frozen=True):
 def respond(request: GenerationRequest, terms: Terms) -> Flow[None]:
     """The response of one turn. Raises the error that the client is to see when that cannot be done."""
     turn = yield from generate(request if request.generate else prefilling(request), terms)
-    yield from ask(Finish(turn))
+    yield Finish(turn)
 
 
 def prefilling(request: GenerationRequest) -> GenerationRequest:
@@ -118,7 +119,14 @@ def generate(
     the client has seen nothing. `ends`, `keep`, `shown` and `hosted` as in `Stream`. Raises what went wrong: with the first
     model, if none of the others can answer either."""
     if not terms.retries.fallbacks:
-        return (yield from _turn(request, "", terms, ends=ends, keep=keep, shown=shown, hosted=hosted))
+        return _turn(request, "", terms, ends=ends, keep=keep, shown=shown, hosted=hosted)
+    return _chained(request, terms, ends=ends, keep=keep, shown=shown, hosted=hosted)
+
+
+def _chained(
+    request: GenerationRequest, terms: Terms, *, ends: bool, keep: bool, shown: bool, hosted: Container[str]
+) -> Flow[Turn]:
+    """As `generate`, where names have models that are asked when their own cannot answer."""
     choice, first = terms.choice or ModelChoice(terms.retries), None
     chain = choice.chain(request)
     for model, following in zip(chain, (*chain[1:], ""), strict=True):
@@ -155,67 +163,51 @@ def _turn(
     hosted: Container[str],
 ) -> Flow[Turn]:
     """One turn of `model` ("": of the one that the request names), tried again with other workers."""
-    prompted = yield from ask(Prepare(request, model))
-    budget = None if terms.budgets is None else terms.budgets.of(prompted.model.name)
-    if budget is not None:
-        budget.pay()
+    prompted: Prompted = yield Prepare(request, model)
+    budget = None if terms.budgets is None else terms.budgets.paid(prompted.model.name)
     tries = Tries(terms.retries.retries, terms.workers, budget)
     try:
-        return (yield from _tried(prompted, tries, terms, ends=ends, keep=keep, shown=shown, hosted=hosted))
+        while True:
+            placement: Placement = yield from _select(prompted, tries, terms.answer)
+            if tries.going_on is not None:
+                _go_on(prompted, tries, placement, terms)
+            if tries.failure is not None:
+                tries.made(terms.observer)
+            step = Stream(
+                prompted,
+                placement.chosen[-1],
+                tries.number,
+                ends,
+                keep,
+                continues=tries.going_on,
+                prefill=placement.chosen[0] if len(placement.chosen) > 1 else None,
+                encoders=placement.encoders,
+                shown=shown,
+                hosted=hosted,
+                resumable=terms.workers.migrations > 0,
+                after=tries.after,
+            )
+            turn: Turn
+            if (terms.retries.hedge_after_s or terms.retries.hedge_percentile) and is_hedged(step, terms.retries):
+                raced: Raced = yield Hedge(step, placement, tries.tried, terms.retries)
+                turn, step, placement = raced.turn, raced.stream, raced.placement
+                tries.asked_too(raced.others)
+            else:
+                turn = yield step
+            if turn.cut_short:
+                turn = yield replace(step, continues=turn)
+            if turn.error is None:
+                return turn
+            if tries.failed_with(turn, turn.error, placement, committed=terms.answer.committed) == "end":
+                raise turn.error
+            delay = retry_delay(tries.retried, terms.retries, terms.rng)
+            if tries.retried:
+                tries.retrying = Retrying(prompted.request.id, tries.failed, type(turn.error).__name__, delay)
+            if delay:
+                yield Wait(delay)
     finally:
-        tries.over()
-
-
-def _tried(
-    prompted: Prompted,
-    tries: Tries,
-    terms: Terms,
-    *,
-    ends: bool,
-    keep: bool,
-    shown: bool,
-    hosted: Container[str],
-) -> Flow[Turn]:
-    """The first of `tries` that ends well. Raises the failure after which there is none."""
-    retrying: Retrying | None = None
-    while True:
-        placement = yield from _select(prompted, tries, terms.answer)
-        _go_on(prompted, tries, placement, terms)
-        tries.made()
-        if retrying is not None:  # only now: where no worker is left, nothing is tried again
-            terms.observer.report(retrying)
-            retrying = None
-        step = Stream(
-            prompted,
-            placement.last,
-            tries.number,
-            ends,
-            keep,
-            continues=tries.going_on,
-            prefill=placement.prefill,
-            encoders=placement.encoders,
-            shown=shown,
-            hosted=hosted,
-            resumable=tries.resumable,
-            after=tries.after,
-        )
-        if is_hedged(step, terms.retries):
-            raced = yield from ask(Hedge(step, placement, tries.tried, terms.retries))
-            turn, step, placement = raced.turn, raced.stream, raced.placement
-            tries.asked_too(raced.others)
-        else:
-            turn = yield from ask(step)
-        if turn.cut_short:
-            turn = yield from ask(replace(step, continues=turn))
-        if turn.error is None:
-            return turn
-        if tries.failed_with(turn, turn.error, placement, committed=terms.answer.committed) == "end":
-            raise turn.error
-        delay = retry_delay(tries.retried, terms.retries, terms.rng)
-        if tries.retried:
-            retrying = Retrying(prompted.request.id, tries.failed, type(turn.error).__name__, delay)
-        if delay:
-            yield from ask(Wait(delay))
+        if tries.failure is not None:
+            tries.over()
 
 
 def is_hedged(step: Stream, settings: RoutingConfig) -> bool:
@@ -234,13 +226,16 @@ def _select(prompted: Prompted, tries: Tries, answer: Commitment) -> Flow[Placem
     """Where the next try is made. Raises the last failure where no worker is left: it says more."""
     received = tries.going_on.received if tries.going_on is not None and answer.committed else None
     try:
-        return (yield from ask(Select(prompted, tries.tried, tries.number, received=received, suspects=tries.suspects)))
+        placement: Placement = yield Select(
+            prompted, tries.tried, tries.number, received=received, suspects=tries.suspects
+        )
     except (ClientGone, Draining):
         raise
     except SmgError:
         if tries.failure is not None:
             raise tries.failure from None
         raise
+    return placement
 
 
 def _go_on(prompted: Prompted, tries: Tries, placement: Placement, terms: Terms) -> None:

@@ -19,6 +19,7 @@ pipeline.flow.flow. Below: continuing, turn.
 from typing import Literal
 
 from smg_core.errors import SmgError
+from smg_core.hooks import Observer, Retrying
 from smg_core.pipeline.answer.turn import Turn
 from smg_core.pipeline.fit.fit import FitForIds, fitted, request_for
 from smg_core.pipeline.flow.steps import Placement, TriesLeft
@@ -48,6 +49,7 @@ class Tries:
         "going_on",
         "number",
         "retried",
+        "retrying",
         "suspects",
         "tried",
     )
@@ -62,14 +64,10 @@ class Tries:
         self.failure: SmgError | None = None
         self.failed = ""
         self.retried = 0
+        self.retrying: Retrying | None = None
         self._retries = retries
         self._migrations = settings.migrations
         self._settings = settings
-
-    @property
-    def resumable(self) -> bool:
-        """Whether the ids of the next try are to be kept."""
-        return self._settings.migrations > 0
 
     @property
     def after(self) -> TriesLeft:
@@ -106,9 +104,13 @@ class Tries:
         self.going_on = turn if follows == "on" else None
         return follows
 
-    def made(self) -> None:
-        """Called when the next try is made: an engine is asked."""
+    def made(self, observer: Observer) -> None:
+        """Called when the next try is made: an engine is asked. Only now is `observer` told that something is tried again: where
+        no worker is left, nothing is."""
         self._owed = False
+        if self.retrying is not None:
+            observer.report(self.retrying)
+            self.retrying = None
 
     def over(self) -> None:
         """Called when no try will be made any more. A retry that was taken from the budget and not made goes back: where no

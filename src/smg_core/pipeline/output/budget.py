@@ -19,11 +19,13 @@ from smg_core.origin import KEEPS_BUDGET, TELLS_BUDGET
 from smg_core.pipeline.output.joining import one_by_one
 from smg_core.pipeline.output.plan import OutputPlan
 from smg_core.pipeline.output.processor import OutputProcessor
+from smg_core.pipeline.prompt.effort import tokens_of_effort
 from smg_core.pipeline.prompt.prepare import offered
 from smg_core.pipeline.prompt.reasoning_state import pairs_of
 from smg_core.pipeline.prompt.served import ServedModel
 from smg_core.request import GenerationRequest, has_trait
 from smg_core.tokenizer.base import Tokenizer
+from smg_parsers import Family
 from smg_parsers.reasoning import left_at
 
 __all__ = ["Budget", "BudgetedProcessor", "budget_of"]
@@ -48,12 +50,15 @@ def budget_of(
     *,
     thinks: bool = True,
 ) -> Budget | None:
-    """The budget that the answer to `request` has to keep, with the marker that closes what its `prompt` has opened; None where
-    it has none, and where the model's family has no marker for the end of reasoning. Raises UnsupportedParameter in the second
-    case where the deployment wants that, and for an answer of several choices that may reason (`thinks`): an engine makes them in
-    one call, which cannot end for one of them alone."""
+    """The budget that the answer to `request` has to keep, its own or that of its effort, with the marker that closes what its
+    `prompt` has opened; None where it has none, and where the model's family has no marker for the end of reasoning. Raises
+    UnsupportedParameter in the second case where the deployment wants that, and for an answer of several choices that may reason
+    (`thinks`): an engine makes them in one call, which cannot end for one of them alone. Nothing is refused for an effort."""
     tokens = request.reasoning.budget_tokens
-    if tokens is None or not has_trait(request, KEEPS_BUDGET):
+    if tokens is None:
+        unwanted = request.reasoning.effort == "none"  # then nothing is expected, and what comes all the same is closed
+        return _stood_for(request, model, tokenizer, prompt, constraint) if thinks or unwanted else None
+    if not has_trait(request, KEEPS_BUDGET):
         return None
     tells = has_trait(request, TELLS_BUDGET)
     if tells and _is_told(request, model):
@@ -67,16 +72,29 @@ def budget_of(
             param="reasoning.budget_tokens",
         )
     if closes and model.parser is not None:
-        pairs = pairs_of(model.parser)
-        opened, _ = left_at(prompt, model.parser.thinking)
-        marker = dict(pairs).get(opened or "", pairs[0][1] if pairs else closes[0])
-        return Budget(tokens, marker, tuple(tokenizer.encode(marker)), constraint)
+        return _kept(tokens, model.parser, tokenizer, prompt, constraint)
     if model.refuses_budget and not tells:
         raise UnsupportedParameter(
             "The reasoning of this model cannot be closed by the gateway, so it takes no budget.",
             param="reasoning.budget_tokens",
         )
     return None
+
+
+def _stood_for(
+    request: GenerationRequest, model: ServedModel, tokenizer: Tokenizer, prompt: str, constraint: Constraint | None
+) -> Budget | None:
+    """The budget that the effort of a request stands for, where one can be kept: nothing is refused for it."""
+    if model.parser is None or not model.parser.thinking.closes or request.sampling.n > 1:
+        return None
+    tokens = tokens_of_effort(request, model)
+    return None if tokens is None else _kept(tokens, model.parser, tokenizer, prompt, constraint)
+
+
+def _kept(tokens: int, family: Family, tokenizer: Tokenizer, prompt: str, constraint: Constraint | None) -> Budget:
+    pairs, (opened, _) = pairs_of(family), left_at(prompt, family.thinking)
+    marker = dict(pairs).get(opened or "", pairs[0][1] if pairs else family.thinking.closes[0])
+    return Budget(tokens, marker, tuple(tokenizer.encode(marker)), constraint)
 
 
 def _is_told(request: GenerationRequest, model: ServedModel) -> bool:

@@ -20,7 +20,9 @@ class KeptIds:
     __slots__ = ("_closed_at", "_ids", "put_in", "recent")
 
     def __init__(self, choices: int) -> None:
-        self._ids = [array("I") for _ in range(choices)]
+        self._ids = [array("I")]
+        while len(self._ids) < choices:
+            self._ids.append(array("I"))
         self._closed_at = 0
         self.put_in: tuple[int, ...] = ()
         self.recent: list[int] = []

@@ -10,373 +10,26 @@ are encoded, who sends them, or which engine made the tokens. One processor read
 from array import array
 from collections.abc import Sequence
 
-from smg_core.engines.base import EngineLogprob, EngineOutput
-from smg_core.errors import EngineFailed, EngineGarbled, SmgError
+from smg_core.engines.base import EngineOutput
+from smg_core.errors import EngineGarbled, SmgError
 from smg_core.events import (
-    Annotation,
     Event,
     Finished,
-    FinishReason,
-    ReasoningDelta,
-    ReasoningEnd,
-    SampledIds,
     TextDelta,
-    TextEnd,
-    TokenLogprob,
-    ToolCallDelta,
-    ToolCallEnd,
-    ToolCallStart,
     Usage,
 )
-from smg_core.pipeline.output.echo import EchoReader, readable
-from smg_core.pipeline.output.joining import joined_deltas, one_by_one
+from smg_core.pipeline.output.choice import TEXT, ChoiceOutput
+from smg_core.pipeline.output.echo import EchoReader
+from smg_core.pipeline.output.joining import one_by_one
 from smg_core.pipeline.output.kept_ids import KeptIds
 from smg_core.pipeline.output.plan import OutputPlan
 from smg_core.pipeline.output.token_id_lookup import with_all_ids
-from smg_core.pipeline.output.token_spans import Unread, held_back, take_scores, tokens_covering
-from smg_core.pipeline.prompt.conformance import Conformance, Verdict
-from smg_core.tokenizer.stream import StopMatcher
-from smg_core.tokens import MOST_TOKENS_TOLD, told_count
-from smg_parsers import CallArguments, CallEnd, CallStart, Citation, Piece, Reasoning, Text
-from smg_parsers.free_text import FreeTextReader
+from smg_core.tokens import told_count
 
 __all__ = ["OutputProcessor"]
 
 
-_NO_FORMAT = Verdict()
-_ENDED_EARLY = frozenset({"length", "abort"})
-"""How an engine says that it stopped the model before that had come to its end."""
 _RECENT = 64  # ids that wait until they are kept together, 4 bytes each
-_TEXT, _REASONING = -1, -2
-"""Values of `_Choice.block` while text or reasoning is open. While a tool call is open, `block` is its number; else it is
-None."""
-
-
-class _Choice:
-    """The stages of one choice. `first_call` is the number of its first tool call: earlier turns may have had some."""
-
-    __slots__ = (
-        "block",
-        "calls",
-        "conformance",
-        "decoder",
-        "ending",
-        "finished",
-        "first_call",
-        "free_text",
-        "held",
-        "ids",
-        "index",
-        "logprobs",
-        "most",
-        "parser",
-        "plain",
-        "plan",
-        "reasoning_tokens",
-        "scores",
-        "spoke",
-        "stopper",
-        "text_begins",
-        "text_given",
-        "thought",
-        "tokens",
-        "unread",
-    )
-
-    def __init__(self, index: int, plan: OutputPlan, first_call: int) -> None:
-        self.index = index
-        self.plan = plan
-        self.first_call = first_call
-        self.block: int | None = None
-        self.decoder = plan.tokenizer.decoder(skip_special_tokens=plan.skip_special_tokens)
-        self.stopper = StopMatcher(plan.stop, plan.include_stop) if plan.stop else None
-        self.parser = plan.make_parser() if plan.make_parser is not None else None
-        told_of = plan.logprobs or plan.token_ids
-        looked_at = plan.stop or plan.hidden_ids or told_of or plan.make_parser or plan.check or plan.echo
-        self.plain = not looked_at  # text goes from the decoder to the client unchanged
-        self.tokens = 0
-        # One more than was asked for may come: an end token that the engine does not count.
-        self.most = plan.most_tokens + 1 if plan.most_tokens else MOST_TOKENS_TOLD
-        self.reasoning_tokens = 0
-        self.unread: list[Unread] = []  # fed to the parser since its last piece
-        self.scores: Sequence[TokenLogprob] = ()  # of the tokens that are fed to the parser next
-        self.held = ""  # white space at the start of the content: dropped if only reasoning or calls come beside it
-        self.spoke = False
-        self.calls = 0
-        self.free_text: FreeTextReader | None = None  # reads the open call's arguments, where they hold free text
-        self.finished = False
-        self.text_given = 0  # characters of text that the parser has returned
-        self.text_begins = 0  # how many of them came before the open block: citations count from the answer's start
-        self.logprobs: list[TokenLogprob] = []
-        self.ids: list[int] = []  # not told yet, where they are asked for
-        self.conformance = None if plan.check is None else Conformance(plan.check, plan.on_violation)
-        self.thought: list[str] | None = None if plan.seal is None else []  # the open reasoning, to be sealed
-        self.ending = Finished(index, "error")  # replaced by `_finish`
-
-    def feed(self, output: EngineOutput, events: list[Event]) -> None:
-        """Take new tokens; appends the events that follow from them."""
-        ids = output.ids
-        self.tokens += len(ids)
-        if self.tokens > self.most:  # it would perhaps never end
-            raise EngineGarbled(f"The engine sent {self.tokens} tokens where {self.plan.most_tokens} were asked for.")
-        if self.plan.hidden_ids:
-            ids = [each for each in ids if each not in self.plan.hidden_ids]
-        if self.plan.logprobs:
-            self._note_logprobs(output.logprobs)
-        if self.plan.token_ids and output.ids:
-            self._note_ids(output.ids, events)
-        if self.parser is None or len(ids) < 2:
-            self._take(ids, output, events)
-            return
-        start = len(events)
-        last = self._all_but_last(ids, output, events)
-        if not self.finished:
-            self._take(last, output, events)
-        events[start:] = joined_deltas(events[start:])
-
-    def _take(self, ids: Sequence[int], output: EngineOutput, events: list[Event]) -> None:
-        """Take the last tokens of an output, and its finish."""
-        text, matched = self.decoder.feed(ids), None
-        if self.stopper is not None:
-            text, matched = self.stopper.feed(text)
-        if matched is None and (output.finish is None or output.finish == "error"):
-            if text or self.parser is not None:
-                self._emit(text, len(ids), events)
-            if output.finish is not None:
-                raise EngineFailed("The engine failed while generating.")
-            return
-        if matched is None:
-            text, matched = self._flush(text)
-        if text:
-            self._emit(text, len(ids), events)
-        self._finish(output, matched, events)
-
-    def _all_but_last(self, ids: Sequence[int], output: EngineOutput, events: list[Event]) -> Sequence[int]:
-        """Read all ids but the last one by one, so that the count of reasoning tokens does not depend on how tokens arrived;
-        returns the last. A stop string in them finishes the choice."""
-        for each in ids[:-1]:
-            text, matched = self.decoder.feed((each,)), None
-            if self.stopper is not None:
-                text, matched = self.stopper.feed(text)
-            self._emit(text, 1, events)
-            if matched is not None:
-                self._finish(output, matched, events)
-                break
-        return ids[-1:]
-
-    def _flush(self, text: str) -> tuple[str, str | None]:
-        """The rest of the text, once no more ids can come."""
-        tail, matched = self.decoder.finish(), None
-        if self.stopper is None:
-            return text + tail, None
-        if tail:
-            tail, matched = self.stopper.feed(tail)
-        return text + tail + ("" if matched is not None else self.stopper.finish()), matched
-
-    def _emit(self, text: str, tokens: int, events: list[Event]) -> None:
-        if self.parser is None:
-            self._visible(text, events)
-            return
-        self.unread.append((text, tokens, self.scores))
-        self.scores = ()
-        if text:
-            self._pieces(self.parser.feed(text), events)
-
-    def _open(self, block: int, events: list[Event]) -> None:
-        """Close the block that is open and open another: blocks of a choice do not interleave."""
-        self.close(events)
-        self.block = block
-
-    def repeat(self, text: str, logprobs: tuple[TokenLogprob, ...], events: list[Event]) -> None:
-        """Put a part of the prompt before the text."""
-        if text or logprobs:
-            if self.block != _TEXT:
-                self._open(_TEXT, events)
-            events.append(TextDelta(self.index, text, logprobs, echo=True))
-
-    def end_after_echo(self, events: list[Event]) -> None:
-        """End the choice: the echo is all of it."""
-        self.close(events)
-        self.finished = True
-        self.ending = Finished(self.index, "length")
-
-    def close(self, events: list[Event], *, valid: bool = False, repaired: bool = False) -> None:
-        """End the block that is open, if one is. A call that is closed without `valid` was cut off."""
-        block, self.block = self.block, None
-        if block is None:
-            return
-        if block == _TEXT:
-            events.append(TextEnd(self.index))
-        elif block == _REASONING:
-            events.append(ReasoningEnd(self.index, self._seal()))
-        else:
-            if self.free_text is not None and (rest := self.free_text.finish()):
-                events.append(ToolCallDelta(self.index, block, rest))
-            events.append(ToolCallEnd(self.index, block, valid, repaired))
-
-    @property
-    def reasons(self) -> bool:
-        """Whether reasoning is open."""
-        return self.block == _REASONING
-
-    def end_held(self, events: list[Event]) -> None:
-        """Read what is held back while reasoning is open: it begins no stop string, and no character is completed any more."""
-        if self.stopper is not None and (held := self.stopper.finish()):
-            self._emit(held, 0, events)
-        if self.reasons and (tail := self.decoder.finish()):
-            self._emit(tail, 0, events)
-
-    def end_reasoning(self, marker: str, ids: Sequence[int]) -> list[Event]:
-        """Close the open reasoning, of which nothing is held, with the family's marker (of these ids): the model wrote none."""
-        events: list[Event] = []
-        self.decoder.feed(ids)  # what follows stands behind them
-        if self.plan.token_ids:
-            self._note_ids(ids, events)
-        if self.parser is not None:
-            self._pieces(self.parser.feed(marker), events)
-        self.unread.clear()
-        if self.reasons:
-            self.close(events)
-        return events
-
-    def _seal(self) -> bytes | None:
-        """The seal of the reasoning that ends."""
-        if self.thought is None or self.plan.seal is None:
-            return None
-        text = "".join(self.thought)
-        self.thought.clear()
-        return self.plan.seal(text)
-
-    def _spoken(self, text: str, events: list[Event]) -> None:
-        """Take content from the parser; white space at its start is held until other content comes."""
-        if not self.spoke:
-            text = self.held + text
-            if not text or text.isspace():
-                self.held = text
-                return
-            held, self.spoke, self.held = len(self.held), True, ""
-            self.text_given -= held  # it is part of the block that opens now
-            self._visible(text, events)
-            self.text_given += held
-            return
-        self._visible(text, events)
-
-    def _visible(self, text: str, events: list[Event]) -> None:
-        if self.conformance is None or (text := self.conformance.feed(text)):
-            self._say(text, events)
-
-    def _say(self, text: str, events: list[Event]) -> None:
-        if self.block != _TEXT:
-            self._open(_TEXT, events)
-            self.text_begins = self.text_given
-        if self.logprobs or self.ids:
-            events.append(TextDelta(self.index, text, tuple(self.logprobs), tuple(self.ids)))
-            self.logprobs.clear()
-            self.ids.clear()
-        else:
-            events.append(TextDelta(self.index, text))
-
-    def _pieces(self, pieces: Sequence[Piece], events: list[Event]) -> None:
-        if not pieces:
-            return
-        thought = 0
-        for place, piece in enumerate(pieces):
-            if isinstance(piece, Text):
-                if self.plan.logprobs:
-                    self.logprobs += take_scores(self.unread, piece.text, self._behind(pieces[place + 1 :]))
-                self._spoken(piece.text, events)
-                self.text_given += len(piece.text)
-            elif isinstance(piece, Reasoning):
-                thought += len(piece.text)
-                if self.block != _REASONING:
-                    self._open(_REASONING, events)
-                events.append(ReasoningDelta(self.index, piece.text))
-                if self.thought is not None:
-                    self.thought.append(piece.text)
-            elif isinstance(piece, Citation):
-                self._cite(piece, events)
-            else:
-                self._call_piece(piece, events)
-        if thought:
-            self.reasoning_tokens += tokens_covering(self.unread, thought)
-        if self.plan.logprobs:
-            self.unread = held_back(self.unread, self._behind(()))
-        else:
-            self.unread.clear()
-
-    def _behind(self, later: Sequence[Piece]) -> int:
-        """How many characters that the parser has read stand behind a piece: those of `later` pieces, and those it holds."""
-        held = self.parser.waiting if self.parser is not None else 0
-        return held + sum([len(piece.text) for piece in later if isinstance(piece, Text | Reasoning)])
-
-    def _cite(self, citation: Citation, events: list[Event]) -> None:
-        """Append one annotation for each source, if the open text block has the cited words."""
-        start, end = citation.start - self.text_begins, citation.end - self.text_begins
-        if self.block == _TEXT and start >= 0:
-            events.extend(Annotation(self.index, "document", start, end, source) for source in citation.sources)
-
-    def _call_piece(self, piece: CallStart | CallArguments | CallEnd, events: list[Event]) -> None:
-        if self.plan.single_call and piece.index:
-            return
-        call = self.first_call + piece.index
-        if isinstance(piece, CallStart):
-            self.calls += 1
-            self._open(call, events)
-            custom = piece.name in self.plan.free_text
-            self.free_text = FreeTextReader() if custom else None
-            events.append(ToolCallStart(self.index, call, piece.id, piece.name, custom=custom))
-        elif isinstance(piece, CallArguments):
-            if text := piece.delta if self.free_text is None else self.free_text.feed(piece.delta):
-                events.append(ToolCallDelta(self.index, call, text))
-        else:
-            self.close(events, valid=True, repaired=piece.repaired)
-
-    def _note_ids(self, ids: Sequence[int], events: list[Event]) -> None:
-        """Tell the ids with the text that they become, or ahead of what a parser makes of them."""
-        if self.parser is None:
-            self.ids += ids
-        else:
-            events.append(SampledIds(self.index, tuple(ids)))
-
-    def _note_logprobs(self, logprobs: Sequence[EngineLogprob]) -> None:
-        """Tell the logprobs with the text that comes next, or with that which a parser finds their tokens to have written."""
-        scores = [readable(each, self.plan.tokenizer) for each in logprobs]
-        if self.parser is None:
-            self.logprobs += scores
-        else:
-            self.scores = scores
-
-    def _finish(self, output: EngineOutput, matched: str | None, events: list[Event]) -> None:
-        stop = output.matched if matched is None else matched
-        stopped = stop in self.plan.stop and stop not in self.plan.call_ends  # by a string of the client's
-        cut = self.block is not None and (self.block >= 0 or output.finish == "length")
-        if self.parser is not None:
-            pieces = self.parser.finish(cut_off=stopped or output.finish in _ENDED_EARLY)
-            if stopped:  # what the parser would complete now the model has not: no client may run it
-                pieces = [] if cut else [each for each in pieces if isinstance(each, Text | Reasoning | Citation)]
-            self._pieces(pieces, events)
-            if self.held and not self.calls and not self.reasoning_tokens:
-                self._visible(self.held, events)
-        reason: FinishReason = "stop" if matched is not None or output.finish is None else output.finish
-        verdict = _NO_FORMAT
-        if self.conformance is not None:
-            verdict = self._judge(self.conformance, reason, events)
-        if self.ids:
-            self._say("", events)
-        if not stopped:
-            cut = self.block is not None and (self.block >= 0 or output.finish == "length")
-        self.close(events)
-        self.finished = True
-        if reason == "stop" and self.calls and not stopped:
-            reason = "tool_calls"
-        self.ending = Finished(self.index, reason, stop, cut, verdict.violation, verdict.mended)
-
-    def _judge(self, conformance: Conformance, reason: FinishReason, events: list[Event]) -> Verdict:
-        """The verdict on the complete text; text that was held back is passed on."""
-        verdict = conformance.finish(reason, calls=self.calls > 0)
-        if verdict.rest:
-            self._say(verdict.rest, events)
-        return verdict
 
 
 class OutputProcessor:
@@ -385,22 +38,22 @@ class OutputProcessor:
     keep the ids of each of the engine's choices, so that another engine call can continue the turn."""
 
     __slots__ = (
+        "_alone",
         "_apart",
-        "_cached",
         "_choices",
         "_echo",
         "_engine_open",
         "_engine_reasoning",
         "_kept",
         "_open",
-        "_plain",
         "_plan",
-        "_prompt_tokens",
         "_recent",
         "_resumed",
+        "cached_tokens",
         "cut_short",
         "done",
         "finishes",
+        "prompt_tokens",
         "rest",
     )
 
@@ -408,17 +61,18 @@ class OutputProcessor:
         self._plan = plan
         engine_choices = plan.choices // plan.copies
         self._kept = KeptIds(engine_choices) if keep_ids else None
-        self._choices = [_Choice(index, plan, first_call) for index in range(plan.choices)]
+        self._choices = [ChoiceOutput(index, plan, first_call) for index in range(plan.choices)]
         self._echo = EchoReader(plan.echo, plan.choices, plan.tokenizer) if plan.echo is not None else None
         # So that each logprob stays with its token's text, and no id is told that stands behind a stop string.
         self._apart = plan.logprobs or (plan.token_ids and bool(plan.stop))
         self._open = plan.choices
         self._engine_open = engine_choices
-        self._prompt_tokens = plan.prompt_tokens
-        self._cached = 0
+        self.prompt_tokens = plan.prompt_tokens
+        self.cached_tokens = 0
         self._engine_reasoning = 0
-        self._plain = self._choices[0] if plan.choices == 1 and self._choices[0].plain else None
-        self._recent = self._kept.recent if self._kept is not None and self._plain is not None else None
+        first = self._choices[0]
+        self._alone = first if plan.choices == 1 and (first.plain or first.parsed) else None
+        self._recent = self._kept.recent if self._kept is not None and self._alone is not None else None
         self._resumed = False
         self.cut_short = False  # the budget of reasoning is used up: another call continues the turn
         self.finishes: list[Finished] = []
@@ -428,14 +82,6 @@ class OutputProcessor:
     @property
     def family(self) -> str:
         return self._plan.family
-
-    @property
-    def prompt_tokens(self) -> int:
-        return self._prompt_tokens
-
-    @property
-    def cached_tokens(self) -> int:
-        return self._cached
 
     @property
     def resumable(self) -> bool:
@@ -479,34 +125,31 @@ class OutputProcessor:
             for output in outputs:
                 if output.text:
                     output = with_all_ids(output, self._plan.tokenizer)
-                if output.prompt_tokens or output.cached_tokens:
+                if (output.prompt_tokens or output.cached_tokens) and not self._resumed:
                     self._count_prompt(output)
-                plain = self._plain
+                alone = self._alone
                 if (
-                    plain is not None
+                    alone is not None
                     and output.finish is None
                     and not output.index
-                    and not plain.finished
-                    and plain.tokens + len(output.ids) <= plain.most
+                    and not alone.finished
+                    and alone.tokens + len(output.ids) <= alone.most
+                    and (alone.plain or len(output.ids) == 1)
                 ):
                     # Nearly every token of most answers comes this way.
-                    plain.tokens += len(output.ids)
                     if recent is not None:
                         recent += output.ids
                         if len(recent) > _RECENT and self._kept is not None:
                             self._kept.fold()
-                    text = plain.decoder.feed(output.ids)
-                    if text:
-                        plain.block = _TEXT
-                        events.append(TextDelta(0, text))
+                    if alone.plain:
+                        alone.tokens += len(output.ids)
+                        if text := alone.decoder.feed(output.ids):
+                            alone.block = TEXT
+                            events.append(TextDelta(0, text))
+                    else:
+                        alone.take_one(output.ids, events)
                     continue
-                if self._kept is not None and output.ids:
-                    self._kept.add(output.index, output.ids)
-                if output.finish is not None:
-                    self._engine_open -= 1
-                first = output.index * self._plan.copies
-                for index in range(first, first + self._plan.copies):
-                    self._feed_choice(index, output, events)
+                self._feed_choices(output, events)
         except SmgError:
             self.rest = events
             raise
@@ -522,7 +165,10 @@ class OutputProcessor:
 
     @property
     def next_call(self) -> int:
-        return max(choice.first_call + choice.calls for choice in self._choices)
+        most = 0
+        for choice in self._choices:
+            most = max(most, choice.first_call + choice.calls)
+        return most
 
     @property
     def put_in(self) -> Sequence[int]:
@@ -544,10 +190,18 @@ class OutputProcessor:
         return 0 if self._kept is None else self._kept.count
 
     def _count_prompt(self, output: EngineOutput) -> None:
-        if self._resumed:
-            return
-        self._cached = told_count(output.cached_tokens) or self._cached
-        self._prompt_tokens = told_count(output.prompt_tokens) or self._prompt_tokens
+        self.cached_tokens = told_count(output.cached_tokens) or self.cached_tokens
+        self.prompt_tokens = told_count(output.prompt_tokens) or self.prompt_tokens
+
+    def _feed_choices(self, output: EngineOutput, events: list[Event]) -> None:
+        """Take what is new of one of the engine's choices."""
+        if self._kept is not None and output.ids:
+            self._kept.add(output.index, output.ids)
+        if output.finish is not None:
+            self._engine_open -= 1
+        first = output.index * self._plan.copies
+        for index in range(first, first + self._plan.copies):
+            self._feed_choice(index, output, events)
 
     def _feed_choice(self, index: int, output: EngineOutput, events: list[Event]) -> None:
         if index >= len(self._choices):
@@ -568,7 +222,7 @@ class OutputProcessor:
             events.append(choice.ending)
 
     def _echoed(
-        self, echo: EchoReader, choice: _Choice, output: EngineOutput, events: list[Event]
+        self, echo: EchoReader, choice: ChoiceOutput, output: EngineOutput, events: list[Event]
     ) -> list[EngineOutput]:
         """Put the echo before the choice; returns the outputs that can be read now."""
         parts, ready = echo.take(choice.index, output)
@@ -587,10 +241,13 @@ class OutputProcessor:
 
     def usage(self) -> Usage:
         """Token counts so far."""
+        completion = reasoning = 0
+        for choice in self._choices:
+            completion += choice.tokens
+            reasoning += choice.reasoning_tokens
         return Usage(
-            prompt_tokens=self._prompt_tokens,
-            completion_tokens=sum(choice.tokens for choice in self._choices),
-            cached_tokens=min(self._cached, self._prompt_tokens),
-            reasoning_tokens=(0 if self._resumed else self._engine_reasoning)
-            or sum(choice.reasoning_tokens for choice in self._choices),
+            prompt_tokens=self.prompt_tokens,
+            completion_tokens=completion,
+            cached_tokens=min(self.cached_tokens, self.prompt_tokens),
+            reasoning_tokens=(0 if self._resumed else self._engine_reasoning) or reasoning,
         )

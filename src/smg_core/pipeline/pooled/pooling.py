@@ -70,7 +70,7 @@ class Pooling:
         """The worker for one input, by the policy. Raises UnsupportedParameter where no engine of the model does such work,
         Overloaded where none has room, NoWorker."""
         name, now = model.name, self._clock.monotonic()
-        found = self._registry.admitted(self._able(request, name, item, exclude), now)
+        found = self._registry.admitted(self._registry.with_room(self._able(request, name, item, exclude)), now)
         role = "regular" if request.kind == "next_token" else EMBEDDING
         context = RoutingContext(
             request_id=request.id,

@@ -44,17 +44,15 @@ def lighter_than(messages: Iterable[Message], most: int, *, media: bool = False)
     for message in messages:
         left -= _PART_COST
         for part in message.parts:
-            left -= _weight(part, media)
+            left -= _PART_COST + len(part.text) if type(part) is Text else _weight(part, media)  # nearly all are texts
             if left < 0:
                 return False
     return left >= 0
 
 
 def _weight(part: Part, media: bool) -> int:
-    if type(part) is Text:  # nearly all
-        return _PART_COST + len(part.text)
     match part:
-        case Reasoning() | Refusal():
+        case Text() | Reasoning() | Refusal():
             return _PART_COST + len(part.text)
         case ToolCall():
             return _PART_COST + _JSON_COST * len(part.arguments)

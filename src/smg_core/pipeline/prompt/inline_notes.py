@@ -13,8 +13,10 @@ __all__ = ["told_in_words"]
 
 def told_in_words(request: GenerationRequest) -> GenerationRequest:
     """The request in words that every engine knows; the same object for most."""
-    if any(message.role == "tool" and any(map(_failed, message.parts)) for message in request.messages):
-        request = replace(request, messages=tuple([_with_errors(message) for message in request.messages]))
+    for message in request.messages:
+        if message.role == "tool" and any(map(_failed, message.parts)):
+            request = replace(request, messages=tuple([_with_errors(message) for message in request.messages]))
+            break
     if request.reasoning.between_tools:
         reasoning = replace(request.reasoning, enabled=_follows_result(request), between_tools=False)
         request = replace(request, reasoning=reasoning)

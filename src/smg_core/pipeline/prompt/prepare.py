@@ -30,6 +30,7 @@ from smg_core.request import (
     HostedTool,
     Part,
     Text,
+    TextFormat,
     Tool,
     ToolCall,
     ToolResult,
@@ -49,6 +50,7 @@ __all__ = [
     "encode",
     "framed",
     "free_values_small",
+    "has_text_alone",
     "offered",
     "quickly_assembled",
     "quickly_rendered",
@@ -70,6 +72,16 @@ _SMALL_BODY = 4
 
 Rendering = Prompt | TokenIds
 """A rendered prompt, or ids: those that the client sent, or none for engines that write their prompts themselves."""
+
+
+def has_text_alone(request: GenerationRequest) -> bool:
+    """Whether the messages are texts and nothing else, as in most requests: there is nothing to open, to fetch or to read before
+    the prompt is rendered."""
+    for message in request.messages:
+        parts = message.parts
+        if len(parts) != 1 or type(parts[0]) is not Text:
+            return False
+    return not request.reasoning.between_tools and request.transcription is None
 
 
 class Unsealed(Struct, frozen=True):
@@ -177,7 +189,7 @@ def render(request: GenerationRequest, model: ServedModel) -> Prompt | TokenIds:
         raise InvalidRequest(f"The model '{model.name}' has no chat template.", param="messages")
     return model.template.render(
         request.messages,
-        tools=offered(request),
+        tools=offered(request) if request.tools else (),
         documents=request.documents,
         add_generation_prompt=request.add_generation_prompt,
         continue_final_message=request.continue_final_message,
@@ -185,7 +197,7 @@ def render(request: GenerationRequest, model: ServedModel) -> Prompt | TokenIds:
         protect_control=model.protect_control,
         tool_choice=request.tool_choice if request.tools else None,
         reasoning=request.reasoning,
-        reminders=has_trait(request, REMINDERS),
+        reminders=request.origin is not None and REMINDERS in request.origin.traits,
     )
 
 
@@ -261,6 +273,8 @@ def encode(prompt: Prompt | TokenIds, model: ServedModel, salt: str, given_up: G
 def quickly_assembled(request: GenerationRequest) -> bool:
     """Whether the schemas that are compiled for this request can be on the event loop: that of the answer's format, and those of
     the functions whose calls engines may be held to."""
+    if not request.tools:
+        return type(request.response_format) is TextFormat or light(request.response_format)
     forced = request.tool_choice.mode == "required"
     wished = has_trait(request, WISHES_STRICT)
     held = [
@@ -288,10 +302,13 @@ def assemble(
     if model.tokenizer is not None:
         _check_ids(request, model, len(encoded.ids))
     _refuse_large_answer(request, model)
-    check_tools(request.tools)
-    asked, check = checked_format(request.response_format)
-    if asked is not request.response_format:
-        request = replace(request, response_format=asked)
+    if request.tools:
+        check_tools(request.tools)
+    check = None
+    if type(request.response_format) is not TextFormat:
+        asked, check = checked_format(request.response_format)
+        if asked is not request.response_format:
+            request = replace(request, response_format=asked)
     kept_apart_by = salt_of(request) if salt is None else salt
     ids, found = encoded.ids, tuple(items)
     return Prompted(request, model, text, encoded, ids, kept_apart_by, check, found, media, dropped, edits)
@@ -305,7 +322,7 @@ def _check_ids(request: GenerationRequest, model: ServedModel, length: int) -> N
     for each in asked.logit_bias or ():
         if not 0 <= each < size:
             raise InvalidRequest(f"Token ids must be between 0 and {size - 1}.", param="sampling.logit_bias")
-    if any(each >= size for each in asked.stop_token_ids):
+    if asked.stop_token_ids and max(asked.stop_token_ids) >= size:
         raise InvalidRequest(f"Token ids must be below {size}.", param="sampling.stop_token_ids")
 
 
@@ -322,10 +339,12 @@ def refuse_too_long(request: GenerationRequest, length: int, context: int) -> No
 def _refuse_large_answer(request: GenerationRequest, model: ServedModel) -> None:
     """Raise InvalidRequest if an answer that is not streamed is asked to be larger than `ServedModel.answer_bytes`. One whose
     number of tokens the client has not named is bounded by `fit` instead."""
+    if request.stream or not model.answer_bytes:
+        return
     asked = request.sampling
     tokens = asked.max_tokens if asked.max_tokens is not None else max(1, asked.min_tokens or 0)
     size = answer_size(asked.n, tokens, asked.logprobs)
-    if request.stream or not model.answer_bytes or size <= model.answer_bytes:
+    if size <= model.answer_bytes:
         return
     param = "sampling.max_tokens" if asked.logprobs is None else "sampling.logprobs"
     raise InvalidRequest(

@@ -12,7 +12,7 @@ from smg_parsers import Family
 from smg_parsers.constraint_shapes import SHAPES
 from smg_parsers.reasoning import left_at, marks_of
 
-__all__ = ["NO_THOUGHT", "Thought", "pairs_of", "thought_of"]
+__all__ = ["NO_THOUGHT", "Thought", "pairs_of", "switched_off", "thought_of"]
 
 
 @attrs.frozen
@@ -39,10 +39,11 @@ def thought_of(request: GenerationRequest, model: ServedModel, family: Family, p
         return Thought(((opened, closes),), open=True, expected=True, asked=True)
     if not pairs or closed:
         return NO_THOUGHT
-    if _switched_off(request.reasoning) and not family.headed:  # a channel for reasoning cannot be switched off
+    asked, off = request.reasoning, switched_off(request.reasoning)
+    if off and not family.headed:  # a channel for reasoning cannot be switched off
         return NO_THOUGHT
-    asked = _asked(request.reasoning)
-    return Thought(pairs, expected=asked or model.thinks or family.headed, asked=asked)
+    asks = not off and bool(asked.enabled or asked.adaptive or asked.effort is not None or asked.budget_tokens)
+    return Thought(pairs, expected=asks or model.thinks or family.headed, asked=asks)
 
 
 def pairs_of(family: Family) -> tuple[tuple[str, str], ...]:
@@ -53,11 +54,6 @@ def pairs_of(family: Family) -> tuple[tuple[str, str], ...]:
     return described or marks_of(family.thinking) if family.headed else marks_of(family.thinking) or described
 
 
-def _switched_off(reasoning: ReasoningSettings) -> bool:
+def switched_off(reasoning: ReasoningSettings) -> bool:
+    """Whether a request wants no reasoning."""
     return reasoning.enabled is False or reasoning.effort == "none" or reasoning.budget_tokens == 0
-
-
-def _asked(reasoning: ReasoningSettings) -> bool:
-    return not _switched_off(reasoning) and bool(
-        reasoning.enabled or reasoning.adaptive or reasoning.effort is not None or reasoning.budget_tokens
-    )

@@ -77,11 +77,27 @@ def respond_with_tools(
 ) -> Flow[None]:
     """The response to `request`: of one turn, or of as many as its hosted tools take. `approved`, `refused` and `can_ask` as
     for `looped`."""
-    if not has_hosted_tools(request) or not request.generate:
-        with naming_places_of(request):
-            yield from respond(without_hosted_tools(request), terms)
-        return
+    if not has_hosted_tools(request):
+        return respond(request, terms)
+    if not request.generate:
+        return _rehearsed(request, terms)
+    return _respond(request, terms, approved=approved, refused=refused, can_ask=can_ask)
 
+
+def _rehearsed(request: GenerationRequest, terms: Terms) -> Flow[None]:
+    """The response to a request that fills the engine's cache, without asking any server of tools."""
+    with naming_places_of(request):
+        yield from respond(without_hosted_tools(request), terms)
+
+
+def _respond(
+    request: GenerationRequest,
+    terms: Terms,
+    *,
+    approved: Sequence[AskedCall],
+    refused: Sequence[AskedCall],
+    can_ask: bool,
+) -> Flow[None]:
     def turn(asked: GenerationRequest, hosted: Container[str]) -> Flow[Turn]:
         return generate(asked, terms, ends=False, keep=True, hosted=hosted)
 
@@ -91,7 +107,9 @@ def respond_with_tools(
 
 def has_hosted_tools(request: GenerationRequest) -> bool:
     """Whether the request names servers whose tools run here."""
-    return any(isinstance(tool, HostedTool) and tool.kind == HOSTED_KIND for tool in request.tools)
+    return bool(request.tools) and any(
+        isinstance(tool, HostedTool) and tool.kind == HOSTED_KIND for tool in request.tools
+    )
 
 
 def without_hosted_tools(request: GenerationRequest) -> GenerationRequest:

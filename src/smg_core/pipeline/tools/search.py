@@ -2,7 +2,7 @@
 
 Decides for which servers a search takes the place of their tools, what the model is told of the search, and what it gets of a
 search's result. Pure. Above: pipeline.tools.loop, which offers the search, and pipeline.tools.calls, which has it done. Below:
-the records of pipeline.tools.hosted; the name and the schema of smg_mcp.search.
+the records of pipeline.tools.hosted; the name and the schema of smg_mcp.catalogue.search.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from smg_core.json_types import Json, JsonObject
 from smg_core.pipeline.tools.hosted import ServerTool, ToolAnswer
 from smg_core.request import Text
 from smg_core.wire.json_text import encode_object
-from smg_mcp.search import FOUND, MOST_FOUND, TOOL_SEARCH, TOOL_SEARCH_SCHEMA
+from smg_mcp.catalogue.search import FOUND, MOST_FOUND, TOOL_SEARCH, TOOL_SEARCH_SCHEMA
 
 __all__ = ["search_answer", "search_of", "search_tool", "searched_servers"]
 

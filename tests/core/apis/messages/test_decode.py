@@ -359,18 +359,6 @@ def test_a_system_turn_without_a_text_is_no_turn() -> None:
     assert [each.role for each in decoded(asked(turns)).generation.messages] == ["user", "assistant", "user"]
 
 
-@pytest.mark.parametrize("given_", [[1], "text", 7, None, True])
-def test_a_call_whose_input_is_no_object_can_be_sent_back(given_: Any) -> None:
-    use = {"type": "tool_use", "id": "toolu_1", "name": "f", "input": given_}
-    result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "no"}
-    turns = [*HELLO, turn("assistant", use), turn("user", result)]
-    calls = [
-        part for each in decoded(asked(turns)).generation.messages for part in each.parts if isinstance(part, ToolCall)
-    ]
-
-    assert [json.loads(each.arguments) for each in calls] == [{"INVALID_JSON": json.dumps(given_)}]
-
-
 @pytest.mark.parametrize("fields", [{}, {"thinking": {"type": "enabled", "budget_tokens": 2048}}])
 def test_any_slice_of_a_history_can_be_counted(fields: Body) -> None:
     for text in ("An answer", "An answer \n"):

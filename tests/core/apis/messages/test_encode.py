@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -179,6 +180,16 @@ def test_arguments_that_are_no_json_go_on_as_they_are():
 
     assert b'"partial_json":"{\\"a"' in encoder.encode(events)
     assert json.loads(whole.body())["content"][0]["input"] == {"INVALID_JSON": '{"a'}
+
+
+@pytest.mark.parametrize("cuts", [(), (1,), (1, 2, 3), (0, 0, 4)])
+@pytest.mark.parametrize("arguments", ['["a \\"b"]', '"text"', " 7", "no json", "null"])
+def test_a_stream_wraps_arguments_that_do_not_begin_as_an_object(arguments: str, cuts: tuple[int, ...]) -> None:
+    pieces = [arguments[start:end] for start, end in pairwise((0, *cuts, len(arguments)))]
+    events = [Started(1, None, "m"), ToolCallStart(0, 0, "c", "f"), *[ToolCallDelta(0, 0, each) for each in pieces]]
+    data = MessagesStreamEncoder(REQUEST).encode([*events, ToolCallEnd(0, 0, True)])
+    said = "".join(frame["delta"]["partial_json"] for frame in frames(data) if "delta" in frame)
+    assert json.loads(said)["INVALID_JSON"].strip() == arguments.strip()
 
 
 def test_silence_is_a_ping_once_the_message_has_begun():

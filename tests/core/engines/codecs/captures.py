@@ -8,7 +8,7 @@ import attrs
 from google.protobuf import text_format
 
 from smg_core.engines.base import EngineLogprob
-from smg_core.simulator.engine import Choice
+from smg_simulator.engine.engine import Choice
 
 __all__ = ["Exchange", "Scored", "exchanges", "no_text"]
 

@@ -15,12 +15,12 @@ from smg_core.engines.base import Codec, EngineLogprob, EngineOutput, EngineRequ
 from smg_core.engines.constraint import Constraint
 from smg_core.errors import EngineGarbled, UnsupportedParameter
 from smg_core.request import Sampling
-from smg_core.simulator.all_codecs import server_codecs
-from smg_core.simulator.choice_messages import ChoiceMessages
-from smg_core.simulator.engine import Choice
-from smg_core.simulator.server_codec import ServerCodec
-from smg_core.simulator.shared_memory import read_shared
 from smg_core.tokens import TokenIds
+from smg_simulator.codecs.all_codecs import server_codecs
+from smg_simulator.codecs.base import ServerCodec
+from smg_simulator.codecs.choice_messages import ChoiceMessages
+from smg_simulator.engine.engine import Choice
+from smg_simulator.engine.shared_memory import read_shared
 
 CODECS: dict[str, Codec] = {name: row.codec() for name, row in DIALECTS.items()}
 SERVED: dict[str, ServerCodec] = {each.service: each for each in server_codecs(rust=False, shared=read_shared)}

@@ -22,13 +22,13 @@ from smg_core.engines.constraint import Constraint
 from smg_core.engines.upkeep import FlushCache, LoadAdapter, StartProfile
 from smg_core.errors import EngineFailed, EngineGarbled, EngineRejected, SmgError, UnsupportedParameter, WorkerBusy
 from smg_core.request import Sampling
-from smg_core.simulator.choice_messages import ChoiceMessages
-from smg_core.simulator.engine import Choice
-from smg_core.simulator.llamacpp_codec import LlamaCppServerCodec
-from smg_core.simulator.sglang_http_codec import SglangHttpServerCodec
-from smg_core.simulator.vllm_http_codec import VllmHttpServerCodec, VllmTokensServerCodec
 from smg_core.sse import DataReader
 from smg_core.tokens import TokenIds
+from smg_simulator.codecs.choice_messages import ChoiceMessages
+from smg_simulator.codecs.llamacpp import LlamaCppServerCodec
+from smg_simulator.codecs.sglang_http import SglangHttpServerCodec
+from smg_simulator.codecs.vllm_http import VllmHttpServerCodec, VllmTokensServerCodec
+from smg_simulator.engine.engine import Choice
 
 SIDES: dict[str, tuple[Codec, Callable[[], Any]]] = {
     "vllm-http": (HTTP_DIALECTS["vllm-http"].codec(), lambda: VllmHttpServerCodec("sim")),

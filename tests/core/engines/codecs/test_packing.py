@@ -18,8 +18,8 @@ from smg_core.engines.kinds.table import kind
 from smg_core.errors import UnsupportedParameter
 from smg_core.request import Sampling
 from smg_core.tokens import TokenIds
-from smg_multimodal.files import ModelFiles
-from smg_multimodal.prepare import Media, Prepared, Preparer
+from smg_multimodal.configs.files import ModelFiles
+from smg_multimodal.preparing.prepare import Media, Prepared, Preparer
 
 SPECIAL = ("<|vision_start|>", "<|vision_end|>", "<|image_pad|>", "<|video_pad|>")
 FILES = ModelFiles(

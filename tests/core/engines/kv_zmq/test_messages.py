@@ -20,9 +20,9 @@ from smg_core.engines.kv_events import (
 )
 from smg_core.engines.kv_zmq.messages import published_batches
 from smg_core.errors import EngineGarbled
-from smg_core.simulator.kv_feed import Batch
-from smg_core.simulator.prefix_cache import BlocksCleared, BlocksRemoved, BlockStored, CacheChange
-from smg_core.simulator.published_events import EventLayout, payload_of
+from smg_simulator.engine.kv_feed import Batch
+from smg_simulator.engine.prefix_cache import BlocksCleared, BlocksRemoved, BlockStored, CacheChange
+from smg_simulator.server.published_events import EventLayout, payload_of
 
 LAYOUTS = get_args(EventLayout)
 HASHES = st.integers(-(1 << 63), (1 << 63) - 1)

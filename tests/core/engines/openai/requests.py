@@ -3,8 +3,9 @@
 from typing import Any
 
 import hypothesis.strategies as st
+from msgspec.structs import replace
 
-from smg_core.origin import Origin
+from smg_core.apis.chat.decode import ORIGIN
 from smg_core.request import (
     Audio,
     ChoiceFormat,
@@ -191,6 +192,6 @@ def chat_requests(draw: st.DrawFn) -> GenerationRequest:
         cache_key=draw(maybe(FULL_TEXTS)),
         cache_salt=draw(maybe(FULL_TEXTS)),
         service_tier=draw(maybe(st.sampled_from(["auto", "flex"]))),
-        origin=Origin("chat", bounds=() if sampling.max_tokens is None else draw(st.sampled_from(BOUNDS))),
+        origin=replace(ORIGIN, bounds=() if sampling.max_tokens is None else draw(st.sampled_from(BOUNDS))),
         metadata=draw(st.dictionaries(NAMES, TEXTS, max_size=2)),
     )

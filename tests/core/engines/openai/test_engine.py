@@ -43,11 +43,11 @@ from smg_core.events import (
     Usage,
 )
 from smg_core.request import FunctionTool, GenerationRequest, Message, Sampling, Text, ToolChoice, ToolKey
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.faults import Fault
-from smg_core.simulator.replies import Reply
-from smg_core.simulator.server import SimulatedEngine
-from smg_core.testing import tool_call
+from smg_simulator.answers.faults import Fault
+from smg_simulator.answers.replies import Reply
+from smg_simulator.engine.engine import SimulatorConfig
+from smg_simulator.server.grpc_server import SimulatedEngine
+from smg_simulator.testing import tool_call
 
 pytestmark = pytest.mark.anyio
 

@@ -18,10 +18,10 @@ from smg_core.engines.settings import EnginesConfig
 from smg_core.engines.token_ids.client import EngineClient, Reader
 from smg_core.errors import EngineFailed, EngineGarbled, SmgError, UnsupportedParameter, WorkerGone
 from smg_core.request import Sampling
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.faults import Fault
-from smg_core.simulator.server import SimulatedEngine
 from smg_core.tokens import TokenIds
+from smg_simulator.answers.faults import Fault
+from smg_simulator.engine.engine import SimulatorConfig
+from smg_simulator.server.grpc_server import SimulatedEngine
 
 pytestmark = pytest.mark.anyio
 

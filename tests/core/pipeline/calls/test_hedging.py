@@ -24,12 +24,13 @@ from smg_core.pipeline.flow.steps import Chosen, Hedge, Stream
 from smg_core.pipeline.prompt.prompted import Prompted
 from smg_core.request import GenerationRequest, Sampling
 from smg_core.routing.settings import RoutingConfig
-from smg_core.simulator.clockwork import Timing
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.faults import Fault
-from smg_core.testing import FakeClock, ScriptedEngine
+from smg_core.testing import FakeClock
 from smg_core.tokenizer.base import EncodeReport
 from smg_core.tokens import TokenIds
+from smg_simulator.answers.faults import Fault
+from smg_simulator.engine.clockwork import Timing
+from smg_simulator.engine.engine import SimulatorConfig
+from smg_simulator.testing import ScriptedEngine
 
 pytestmark = pytest.mark.anyio
 

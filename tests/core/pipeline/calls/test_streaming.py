@@ -21,10 +21,10 @@ from smg_core.pipeline.flow.steps import Chosen, Finish, Flow, Prepare, Select, 
 from smg_core.pipeline.prompt.media import MediaItem, PlacedMedia
 from smg_core.pipeline.prompt.prompted import Prompted
 from smg_core.request import GenerationRequest, Message, Part, Sampling, Text, ToolResult
-from smg_core.simulator.faults import Fault
-from smg_core.testing import ScriptedEngine, tool_call
 from smg_core.tokenizer.base import EncodeReport
 from smg_core.tokens import TokenIds
+from smg_simulator.answers.faults import Fault
+from smg_simulator.testing import ScriptedEngine, tool_call
 
 pytestmark = pytest.mark.anyio
 

@@ -18,8 +18,8 @@ from smg_core.pipeline.answer.trace import Trace
 from smg_core.pipeline.flow.driver import Driver, Performer, Run, wait
 from smg_core.pipeline.flow.steps import Flow, Prepare, Step, Wait, ask
 from smg_core.pipeline.flow.timeouts import Timeouts
-from smg_core.simulator.faults import Fault
 from smg_core.testing import MemoryObserver
+from smg_simulator.answers.faults import Fault
 
 pytestmark = pytest.mark.anyio
 

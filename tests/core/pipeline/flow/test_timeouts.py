@@ -23,8 +23,8 @@ from smg_core.pipeline.calls.streaming import Streaming
 from smg_core.pipeline.flow.driver import Driver, Run
 from smg_core.pipeline.flow.steps import Flow, Stream, Wait, ask
 from smg_core.pipeline.flow.timeouts import Timeouts
-from smg_core.simulator.faults import Fault
-from smg_core.testing import ScriptedEngine
+from smg_simulator.answers.faults import Fault
+from smg_simulator.testing import ScriptedEngine
 
 pytestmark = pytest.mark.anyio
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-import smg_core.simulator
+import smg_simulator
 from smg_core.engines.base import EngineLogprob, EngineOutput
 from smg_core.engines.token_ids.slices import slices
 from smg_core.events import Event, Finished, TextDelta, TokenLogprob
@@ -21,7 +21,7 @@ from smg_core.tokens import TokenIds
 
 @cache
 def tokenizer() -> Tokenizer:
-    return load_tokenizer(Path(smg_core.simulator.__file__).parent / "model").tokenizer
+    return load_tokenizer(Path(smg_simulator.__file__).parent / "model").tokenizer
 
 
 def processor(text: str, choices: int, *, scored: bool, alone: bool = False) -> OutputProcessor:

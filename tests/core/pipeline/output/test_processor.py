@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.parsers.writers import WRITERS, Call, Segment, calls, reasoning, text
 
-import smg_core.simulator
+import smg_simulator
 from smg_core.engines.base import EngineLogprob, EngineOutput
 from smg_core.errors import EngineFailed, EngineGarbled, FormatViolated
 from smg_core.events import (
@@ -41,7 +41,7 @@ from smg_parsers.models import family
 
 @cache
 def tokenizer() -> Tokenizer:
-    folder = Path(smg_core.simulator.__file__).parent / "model"
+    folder = Path(smg_simulator.__file__).parent / "model"
     return load_tokenizer(folder).tokenizer
 
 

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import smg_core.simulator
+import smg_simulator
 from smg_core.engines.base import EngineLogprob, EngineOutput
 from smg_core.pipeline.output.token_id_lookup import with_all_ids
 from smg_core.tokenizer.loader import load_tokenizer
 
-FOLDER = Path(smg_core.simulator.__file__).parent / "model"
+FOLDER = Path(smg_simulator.__file__).parent / "model"
 TOKENIZER = load_tokenizer(FOLDER).tokenizer
 
 

@@ -8,7 +8,7 @@ import attrs
 import pytest
 from tests.origins import ORIGINS
 
-import smg_core.simulator
+import smg_simulator
 from smg_core.errors import InvalidRequest, PromptTooLong, SmgError, UnsupportedParameter
 from smg_core.pipeline.prompt.prepare import assemble, encode, quickly_assembled, render, salt_of, take_media
 from smg_core.pipeline.prompt.prompted import Prompted
@@ -38,7 +38,7 @@ HELLO = (Message("user", (Text("Hello"),), content_is_text=True),)
 
 @cache
 def bundle() -> TokenizerBundle:
-    return load_tokenizer(Path(smg_core.simulator.__file__).parent / "model")
+    return load_tokenizer(Path(smg_simulator.__file__).parent / "model")
 
 
 def model(**changes: Any) -> ServedModel:

@@ -426,6 +426,11 @@ class ResponseBuilder:
         """An engine has taken the request. What it says of reasoning that was left out is in every object from now on."""
         if event.dropped:
             self.fields["input_transformations"] = [transformation_object(each) for each in event.dropped]
+        found = event.effective
+        self.fields["reasoning"] = {**self.fields["reasoning"], "effort": found.effort}
+        for name, value in (("temperature", found.temperature), ("top_p", found.top_p)):
+            if value is not None:
+                self.fields[name] = value
 
     def finished(self, event: Finished) -> None:
         self._finished = event

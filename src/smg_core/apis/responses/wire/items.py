@@ -198,6 +198,9 @@ class _Reader:
         self._calls: set[str] = set(calls)
         self._called_in: dict[str, _Turn] = {}  # the turns of the calls, but those before a compaction
         self._open: dict[str, _OpenCall] = {}
+        self._unnamed: list[
+            str
+        ] = []  # searches without an id, which a server's own have: their outputs come in their order
         self._hosted = hosted
         self._listed: set[str] = set()
         self._asked: dict[str, wire.McpApprovalRequest] = {}
@@ -326,7 +329,9 @@ class _Reader:
         read = explained(item, wire.ToolSearchCall, at)
         arguments = msgspec.json.encode(read.arguments).decode()
         call = ToolCall(read.call_id or at, "tool_search", arguments, item_id=read.id)
-        self._called(call, at, cut=item.get("status") == "incomplete")
+        if read.call_id is None:
+            self._unnamed.append(at)
+        self._called(call, at, cut=item.get("status") == "incomplete" or item.get("execution") == "server")
 
     def _called(self, call: ToolCall, at: str, *, cut: bool) -> None:
         self._calls.add(call.id)
@@ -350,7 +355,10 @@ class _Reader:
         read = explained(item, wire.ToolSearchOutput, at)
         self._tools += [(f"{at}.tools[{order}]", tool) for order, tool in enumerate(read.tools)]
         found = ", ".join(str(tool.get("name")) for tool in read.tools)
-        self._returned(read.call_id or at, (Text(f"Tools that can be called now: {found or 'none'}"),), at, True)
+        call_id = read.call_id or (self._unnamed.pop(0) if self._unnamed else at)
+        if item.get("execution") == "server" and call_id not in self._calls:
+            return  # another server's search, of which the client has kept what was found
+        self._returned(call_id, (Text(f"Tools that can be called now: {found or 'none'}"),), at, True)
 
     def _returned(self, call_id: str, content: tuple[Part, ...], at: str, is_text: bool) -> None:
         if call_id not in self._calls:

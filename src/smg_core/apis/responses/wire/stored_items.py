@@ -7,6 +7,7 @@ conversations, responses_items. Below: item_ids.
 from collections.abc import Mapping, Sequence
 
 from smg_core.json_types import Json, JsonObject
+from smg_core.wire.decoding import no_string
 from smg_core.wire.item_ids import check_item_ids
 
 __all__ = ["item_type", "with_ids"]
@@ -71,10 +72,14 @@ def item_type(item: Mapping[str, Json]) -> str:
 
 def with_ids(items: str | Sequence[JsonObject], suffix: str, at: str = "input") -> list[JsonObject]:
     """The items as they are stored: each with its type, an id, made of `suffix` where the client gave none, and what items of a
-    list have; a text as the user's message that it stands for. Keys that nobody here reads stay. Raises InvalidRequest for an id
-    that is none, or that two items of the list, the field `at`, have."""
+    list have; a text as the user's message that it stands for. Keys that nobody here reads stay. Raises InvalidRequest for a type
+    or an id that is none, or an id that two items of the list, the field `at`, have."""
     if isinstance(items, str):
         items = [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": items}]}]
+    for order, item in enumerate(items):
+        kind = item.get("type")
+        if kind is not None and not isinstance(kind, str):
+            raise no_string(kind, f"{at}[{order}].type")
     check_item_ids(items, at)
     made: list[JsonObject] = []
     for order, item in enumerate(items):

@@ -8,8 +8,8 @@ import attrs
 
 from smg_core.engines.base import EngineFacts
 from smg_core.engines.codecs.neutral.media import NeutralRequestMedia
-from smg_multimodal.packaging import for_items
-from smg_multimodal.prepare import Prepared
+from smg_multimodal.preparing.packaging import for_items
+from smg_multimodal.preparing.prepare import Prepared
 
 __all__ = ["NeutralPacking"]
 

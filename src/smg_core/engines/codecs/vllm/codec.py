@@ -71,7 +71,11 @@ class VllmCodec:
             message.data_parallel_rank = request.data_parallel_rank
         tokenized = tagged(calls.INPUT_IDS, varints_of(request.input_ids))
         return concatenated(
-            (message.SerializeToString(), tagged(calls.TOKENIZED, tokenized), *_media(request.multimodal))
+            (
+                message.SerializeToString(),
+                tagged(calls.TOKENIZED, tokenized),
+                *(() if request.multimodal is None else _media(request.multimodal)),
+            )
         )
 
     def decoder(self, request: EngineRequest) -> OutputDecoder:
@@ -161,8 +165,6 @@ def _constrain(out: pb.SamplingParams, constraint: Constraint) -> None:
 
 def _media(multimodal: object) -> list[BytesLike]:
     """One MultimodalInputs for each modality; the first has a field of its own."""
-    if multimodal is None:
-        return []
     if not isinstance(multimodal, VllmRequestMedia):
         raise UnsupportedParameter("These media were not prepared for this engine.", param="messages")
     pieces: list[BytesLike] = []

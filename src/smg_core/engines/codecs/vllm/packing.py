@@ -1,15 +1,16 @@
 """Prepared media packed for vLLM.
 
-Decides in which dtype tensors are sent; `smg_multimodal.packaging` decides which tensors, under which names. Pure. Above: the
-dialect's row, which imports this module when media are first packed: it needs numpy, and a gateway of text models does not.
+Decides in which dtype tensors are sent; `smg_multimodal.preparing.packaging` decides which tensors, under which names. Pure.
+Above: the dialect's row, which imports this module when media are first packed: it needs numpy, and a gateway of text models
+does not.
 """
 
 import attrs
 
 from smg_core.engines.base import EngineFacts
 from smg_core.engines.codecs.vllm.media import VllmRequestMedia
-from smg_multimodal.packaging import for_vllm
-from smg_multimodal.prepare import Prepared
+from smg_multimodal.preparing.packaging import for_vllm
+from smg_multimodal.preparing.prepare import Prepared
 
 __all__ = ["VllmPacking"]
 

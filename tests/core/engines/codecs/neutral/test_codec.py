@@ -19,8 +19,8 @@ from smg_core.errors import (
     WorkerGone,
 )
 from smg_core.request import Sampling
-from smg_core.simulator.neutral_codec import NeutralServerCodec
 from smg_core.tokens import TokenIds
+from smg_simulator.codecs.neutral import NeutralServerCodec
 
 CODEC = NeutralCodec()
 

@@ -10,10 +10,10 @@ from tests.core.engines.codecs.captures import Exchange, Scored, exchanges, no_t
 
 from smg_core.engines.base import EngineOutput, EngineRequest
 from smg_core.engines.codecs.sglang.codec import SglangCodec
-from smg_core.simulator.choice_messages import ChoiceMessages
-from smg_core.simulator.engine import Choice
-from smg_core.simulator.refusal import Refused
-from smg_core.simulator.sglang_codec import SglangServerCodec
+from smg_simulator.codecs.choice_messages import ChoiceMessages
+from smg_simulator.codecs.sglang import SglangServerCodec
+from smg_simulator.engine.engine import Choice
+from smg_simulator.engine.refusal import Refused
 
 CODEC, ENGINE = SglangCodec(), SglangServerCodec()
 ANSWERED = [

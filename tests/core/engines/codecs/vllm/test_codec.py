@@ -21,8 +21,8 @@ from smg_core.engines.codecs.vllm.media import VllmRequestMedia
 from smg_core.engines.constraint import Constraint
 from smg_core.errors import EngineGarbled, InvalidRequest, UnsupportedParameter
 from smg_core.request import Sampling
-from smg_core.simulator.vllm_codec import VllmServerCodec
 from smg_core.tokens import TokenIds
+from smg_simulator.codecs.vllm import VllmServerCodec
 
 CODEC = VllmCodec()
 HELLO = [1549, 3, 3087, 450, 502, 373, 388, 3320, 33, 2]

@@ -1,0 +1,59 @@
+"""What one admitted request holds of the gateway until it has ended: its place in the count, and what it was charged.
+
+Pure counting. Above: `serving.admission` makes one for each request that is admitted, the exchange of the request carries it.
+"""
+
+from typing import Literal, Protocol
+
+import attrs
+
+from smg_core.events import Usage
+from smg_core.request import Caller
+
+__all__ = ["AdmittedKind", "Charge", "Population", "RequestLease"]
+
+AdmittedKind = Literal["generation", "pooled", "tokens", "parse", "file", "background", "batch", "frame"]
+"""What is admitted: a request that generates or pools, one that only counts or reads tokens, a text to parse, an upload, an
+answer that is made in the background, a line of a batch, a frame of a WebSocket."""
+
+
+@attrs.define(eq=False)
+class Population:
+    """How many requests are in flight."""
+
+    requests: int = 0
+
+
+class Charge(Protocol):
+    """What a request was charged when it was admitted. It is settled once, whatever the request's end."""
+
+    def settle(self, usage: Usage | None) -> None:
+        """The request has used so much; None: it has ended without an answer that says so."""
+
+
+class RequestLease:
+    """One admitted request: it counts as in flight until `release`. `weight` is the bytes of its body. `charge` is what it was
+    charged, where there are limits."""
+
+    __slots__ = ("_among", "caller", "charge", "kind", "weight")
+
+    def __init__(self, among: Population, caller: Caller, kind: AdmittedKind, weight: int) -> None:
+        among.requests += 1
+        self._among: Population | None = among
+        self.caller, self.kind, self.weight = caller, kind, weight
+        self.charge: Charge | None = None
+
+    def settle(self, usage: Usage | None) -> None:
+        """What the request has used, once that is known. Only the first call counts."""
+        charge, self.charge = self.charge, None
+        if charge is not None:
+            charge.settle(usage)
+
+    def release(self) -> None:
+        """The request has ended, or goes on as something that is admitted for itself. What is not settled is so without usage.
+        May be called again."""
+        among, self._among = self._among, None
+        if among is not None:
+            among.requests -= 1
+            if self.charge is not None:
+                self.settle(None)

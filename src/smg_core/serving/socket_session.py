@@ -1,0 +1,168 @@
+"""One WebSocket from its acceptance to its end (edge): reading, bounds, lifetime and drain, whatever messages go over it.
+
+The messages are an API's: its `SocketTalk` reads a frame, begins what the frame asks for, and writes an error as a frame. What is
+begun runs as tasks of the session. The connection ends with its lifetime once nothing is under way, and with what nobody has
+foreseen; a client that leaves ends all of it. Above: the sockets of APIs. Below: the WebSocket as an exchange.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Generic, Protocol, TypeVar
+
+from msgspec.structs import replace
+
+from smg_core.errors import InvalidRequest, PayloadTooLarge, SmgError
+from smg_core.http.websocket import Received, WebSocket
+from smg_core.serving.inference import DECODED_INLINE, internal_error
+from smg_core.serving.services import Services
+
+__all__ = ["SocketSession", "SocketTalk"]
+
+_LEFT, _TOO_LARGE = 1001, 1009  # why a connection is closed (RFC 6455, 7.4.1)
+
+F = TypeVar("F")
+
+
+class SocketTalk(Protocol[F]):
+    """The messages of one API on one connection."""
+
+    def read(self, data: bytes | bytearray) -> F:
+        """The frame in a message of text, which is read in a thread where it is long. Raises SmgError."""
+
+    async def take(self, frame: F) -> None:
+        """Begin what a frame asks for. SmgError is told to the client."""
+
+    def error(self, error: SmgError, id: str, about: F | None) -> str:
+        """A frame that tells an error, of the frame that it is about where there is one."""
+
+    def expired(self) -> SmgError:
+        """What a client is told whose connection's lifetime is over."""
+
+    def left(self) -> None:
+        """The connection is over: give up what is under way."""
+
+
+class SocketSession(Generic[F]):
+    """One connection that was accepted. It begins nothing new after `lifetime_s`; a frame has at most `most` bytes."""
+
+    def __init__(self, services: Services, socket: WebSocket, *, lifetime_s: float, most: int) -> None:
+        self._services, self._socket = services, socket
+        self._lifetime_s, self._most = lifetime_s, most
+        self._talk: SocketTalk[F]
+        self._running: set[asyncio.Task[None]] = set()
+        self._closing: asyncio.Task[None] | None = None
+        self.expired = False
+
+    async def run(self, talk: SocketTalk[F]) -> None:
+        """Read frames until the client leaves or the connection's lifetime is over."""
+        self._talk = talk
+        expiry = self._services.call_later(self._lifetime_s, self._expire)
+        try:
+            while (message := await self._socket.read()) is not None:
+                await self._take(message)
+        finally:
+            expiry.cancel()
+            talk.left()
+            last = [*self._running, *((self._closing,) if self._closing is not None else ())]
+            await asyncio.gather(*last, return_exceptions=True)
+
+    def begin(
+        self, work: Coroutine[object, object, None], about: F, ended: Callable[[], object]
+    ) -> "asyncio.Task[None]":
+        """Run `work`, which a frame asks for, beside the reading; `ended` is called when it is done."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._running.add(task)
+        task.add_done_callback(lambda done: self._over(done, about, ended))
+        return task
+
+    async def permitted(self, about: F) -> bool:
+        """Whether the key of the connection is still good, and it has met all plugins that it would meet now. If not, the client
+        is told, and the connection closed."""
+        socket = self._socket
+        try:
+            now = self._services.plugins.plan.at_the_door(socket.about())
+            if not all(any(each is one for one in socket.met) for each in now):
+                raise InvalidRequest(
+                    "The gateway has other plugins now than when this connection was opened; open another."
+                )
+            if socket.identify is not None:
+                socket.caller = await socket.identify()
+        except SmgError as error:
+            self._close(about, error)
+            return False
+        return True
+
+    # ----------------------------------------------------------------------------------------------------------- frames
+
+    async def _take(self, message: Received) -> None:
+        frame: F | None = None
+        try:
+            frame = await self._read(message)
+            await self._talk.take(frame)
+        except PayloadTooLarge as error:
+            self._socket.outcome = error.outcome
+            await self._refuse(error, None)
+            await self._socket.close(_TOO_LARGE)
+        except SmgError as error:
+            await self._refuse(error, frame)
+
+    async def _read(self, message: Received) -> F:
+        if not message.text:
+            raise InvalidRequest("A frame is text.")
+        size = len(message.data)
+        if size > self._most:
+            raise self._too_large()
+        if size <= DECODED_INLINE:
+            return self._frame_of(message)
+        tenant = self._socket.caller.tenant
+        return await self._services.running.executor.run(lambda _: self._frame_of(message), size=size, caller=tenant)
+
+    def _frame_of(self, message: Received) -> F:
+        data = message.encoded()
+        if len(data) > self._most:
+            raise self._too_large()
+        return self._talk.read(data)
+
+    def _too_large(self) -> PayloadTooLarge:
+        return PayloadTooLarge(f"The frame is over the limit of {self._most} bytes.")
+
+    async def _refuse(self, error: SmgError, about: F | None) -> None:
+        """Answer a frame that begins nothing: a request of its own, as it would be by HTTP."""
+        id = self._services.ids("req_")
+        sent = await self._socket.send(self._talk.error(error, id, about))
+        ended = self._socket.ended(error.outcome, 0.0)
+        self._services.observer.report(
+            replace(ended, status=error.status, sent=sent, outcome=error.outcome, request_id=id)
+        )
+
+    # ------------------------------------------------------------------------------------------------------------- ends
+
+    def _over(self, task: "asyncio.Task[None]", about: F, ended: Callable[[], object]) -> None:
+        """Called when what was begun is done. What nobody has foreseen is logged, and the client told."""
+        self._running.discard(task)
+        ended()
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self._services.faults.note("a response on a WebSocket", error, f"WebSocket {self._socket.name}")
+        if error is not None or (self.expired and not self._running):
+            self._close(about, None if error is None else internal_error())
+
+    def _expire(self) -> None:
+        """The connection's lifetime is over: nothing new is begun, and it closes when nothing is under way."""
+        self.expired = True
+        if not self._running:
+            self._close(None, None)
+
+    def _close(self, about: F | None, failure: SmgError | None) -> None:
+        """Close the connection: one that failed could not say how far its responses have come, and one whose key is good no more
+        begins none."""
+        if self._closing is None and not self._socket.gone:
+            self._closing = asyncio.get_running_loop().create_task(self._leave(about, failure))
+
+    async def _leave(self, about: F | None, failure: SmgError | None) -> None:
+        socket = self._socket
+        if failure is not None:
+            socket.outcome = failure.outcome
+        error = failure or self._talk.expired()
+        socket.count(await socket.send(self._talk.error(error, socket.request_id, about)))
+        await socket.close(_LEFT)

@@ -1,0 +1,106 @@
+"""What a model's folder says about pictures, clips and recordings, as mappings; and what is made of it.
+
+Above: `families.pipelines`, `families.registry`, applications that read the folder. Below: `keys`, `records.types`. Knows where
+each part is written, not what it means.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from smg_multimodal.configs.keys import RESIZE, TOLD
+from smg_multimodal.records.errors import UnsupportedModel
+from smg_multimodal.records.types import ImageProcessor
+
+__all__ = ["CountTokens", "ModelFiles", "Pipeline", "whatever_the_model"]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFiles:
+    """What a model's folder says, each as a mapping (empty where there is no such file).
+
+    `model` is config.json, `preprocessor` preprocessor_config.json, `processor` processor_config.json, `video`
+    video_preprocessor_config.json. What processor_config.json says of a processor, under `image_processor`, `video_processor` or
+    `feature_extractor`, stands before the file of its own that the processor may have, as it does in transformers.
+    """
+
+    model: Mapping[str, Any]
+    preprocessor: Mapping[str, Any] = field(default_factory=dict)
+    processor: Mapping[str, Any] = field(default_factory=dict)
+    video: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def image(self) -> Mapping[str, Any]:
+        """The image processor's configuration, wherever it is written."""
+        return self.processor.get("image_processor") or self.preprocessor
+
+    @property
+    def of_thinker(self) -> Mapping[str, Any]:
+        """config.json, and above it the part for what an omni model understands (its other parts are for what it says)."""
+        return {**self.model, **(self.model.get("thinker_config") or {})}
+
+    @property
+    def recordings(self) -> Mapping[str, Any]:
+        """The feature extractor's configuration of recordings, wherever it is written, over the processor's own values."""
+        own = {key: value for key, value in self.processor.items() if not isinstance(value, Mapping)}
+        nested = self.processor.get("feature_extractor")
+        return {**own, **(self.preprocessor if nested is None else nested)}
+
+    @property
+    def clips(self) -> Mapping[str, Any]:
+        """The video processor's configuration: the pictures' where there is none of its own."""
+        return self.processor.get("video_processor") or self.video or self.preprocessor
+
+    def _with(self, image: Mapping[str, Any], clips: Mapping[str, Any]) -> "ModelFiles":
+        """The same files with further keys for pictures and for clips, which stand before those of the files."""
+        nested = ("image_processor", "video_processor")
+        recordings = self.processor.get("feature_extractor", self.preprocessor)
+        processor = {key: value for key, value in self.processor.items() if key not in nested}
+        return replace(
+            self,
+            preprocessor={**self.image, **image},
+            video={**self.clips, **clips},
+            processor={**processor, "feature_extractor": recordings},
+        )
+
+    def unnormalised(self) -> "ModelFiles":
+        """The same, but pixels keep their bytes' values, 0 to 255: for engines that rescale and normalise on the device."""
+        off = {"do_rescale": False, "do_normalize": False}
+        return self._with(off, off)
+
+    def resized_by(self, backend: str) -> "ModelFiles":
+        """The same, made by the arithmetic of transformers' "pil" or torchvision ("torch") backend."""
+        return self._with({RESIZE: backend}, {RESIZE: backend})
+
+    def with_kwargs(self, given: Mapping[str, Any]) -> "ModelFiles":
+        """The same, with what an engine was told by `--mm-processor-kwargs`: keys for pictures and clips alike, or for one kind
+        under `images_kwargs` and `videos_kwargs`. A `size` there stands before `min_pixels` and `max_pixels` of the files.
+
+        Raises `UnsupportedModel` for what is told about recordings: it is not done here."""
+        for key in _OF_SOUND:
+            if given.get(key):
+                raise UnsupportedModel(f"{key} {given[key]!r} of the engine's --mm-processor-kwargs is not done here")
+        common = {key: value for key, value in given.items() if key not in _KINDS and key not in _OF_SOUND}
+        pictures, clips = ({**common, **(given.get(kind) or {})} for kind in _KINDS)
+        return self._with(_told(pictures), _told(clips))
+
+
+_KINDS = ("images_kwargs", "videos_kwargs")
+_OF_SOUND = ("audio_kwargs", "use_audio_in_video")
+
+
+def _told(given: Mapping[str, Any]) -> dict[str, Any]:
+    left = {} if "size" not in given else {"min_pixels": None, "max_pixels": None}
+    return {**left, **given, TOLD: sorted(given)}
+
+
+CountTokens = Callable[[ModelFiles], int]
+"""How many tokens a family's model makes of one square or tile."""
+
+Pipeline = Callable[[ModelFiles, CountTokens | None], ImageProcessor]
+"""What makes the processor of pictures of a model: one row of `pipelines`."""
+
+
+def whatever_the_model(make: Callable[[ModelFiles], ImageProcessor]) -> Pipeline:
+    """The pipeline of a class whose tokens are counted in one way, in whichever family."""
+    return lambda files, _tokens: make(files)

@@ -1,0 +1,224 @@
+"""Rows of the table of families: those of Gemma 3n and 4, and those that came in 2026.
+
+Above: `registry`, whose table these are part of. Below: the family modules.
+"""
+
+from collections.abc import Callable
+
+from smg_multimodal.configs.files import ModelFiles
+from smg_multimodal.families.filmed import COMPASS_VIDEO, GEMMA4_VIDEO
+from smg_multimodal.families.granite import GRANITE_SPEECH_AUDIO
+from smg_multimodal.families.media_family import GRID, PATCHES, TILES, MediaFamily, token_rule
+from smg_multimodal.families.modalities import GLM_ASR_AUDIO
+from smg_multimodal.families.newer_clips import COSMOS_VIDEO, GLM5_VIDEO, MUSE_VIDEO
+from smg_multimodal.families.pipelines import Pictures
+from smg_multimodal.families.raw_sounds import GEMMA4_UNIFIED_AUDIO, MUSE_SPARK_AUDIO
+from smg_multimodal.families.usm import GEMMA3N_AUDIO, GEMMA4_AUDIO
+from smg_multimodal.patches import lfm2
+from smg_multimodal.prompts.prompts import (
+    GEMMA_3N,
+    GEMMA_4,
+    ItemMarkers,
+    PromptRule,
+    PromptTokenizer,
+    enclosed_rule,
+    marked_rule,
+    step3_rule,
+    token,
+)
+from smg_multimodal.prompts.tile_prompts import cohere2_rule, lfm2_rule
+from smg_multimodal.records.types import Batched, Flat, Modality
+from smg_multimodal.tiles import cohere, step37
+
+__all__ = ["ROWS_OF_2026"]
+
+MakeRule = Callable[[ModelFiles, PromptTokenizer], PromptRule]
+
+
+def _gemma3n_tokens(files: ModelFiles) -> int:
+    return int(files.processor.get("image_seq_length") or files.model.get("vision_soft_tokens_per_image") or 256)
+
+
+def _enclosed(spelling: ItemMarkers) -> Callable[[ModelFiles, PromptTokenizer], PromptRule]:
+    return lambda files, vocabulary: enclosed_rule(vocabulary, files.model, Modality.IMAGE, spelling)
+
+
+def _marked(start: str, feature: str, end: str) -> MakeRule:
+    """A rule of repeated tokens between two others. The template writes the repeated one, once."""
+
+    def make(files: ModelFiles, vocabulary: PromptTokenizer) -> PromptRule:
+        found = token(vocabulary, feature, files.model.get("image_token_id"))
+        return marked_rule(token(vocabulary, start), found, token(vocabulary, end), feature)
+
+    return make
+
+
+def _cohere2(files: ModelFiles, vocabulary: PromptTokenizer) -> PromptRule:
+    return cohere2_rule(vocabulary, cohere.cohere2_image(files.image).per_tile, files.model)
+
+
+def _lfm2(files: ModelFiles, vocabulary: PromptTokenizer) -> PromptRule:
+    return lfm2_rule(vocabulary, lfm2.lfm2_image(files.image).per_tile, files.model, files.processor)
+
+
+ROWS_OF_2026: tuple[MediaFamily, ...] = (
+    MediaFamily(
+        "gemma-3n",
+        frozenset({"gemma3n"}),
+        Pictures(("SiglipImageProcessor",), _gemma3n_tokens),
+        _enclosed(GEMMA_3N),
+        {"pixel_values": Batched()},
+        others={Modality.AUDIO: GEMMA3N_AUDIO},
+    ),
+    MediaFamily(
+        "gemma-4",
+        frozenset({"gemma4", "diffusion_gemma"}),
+        Pictures(("Gemma4ImageProcessor",)),
+        _enclosed(GEMMA_4),
+        {"pixel_values": Batched(), "image_position_ids": Batched()},
+        others={Modality.VIDEO: GEMMA4_VIDEO, Modality.AUDIO: GEMMA4_AUDIO},
+    ),
+    MediaFamily(
+        "glm-5.3",
+        frozenset({"glm5_next"}),
+        Pictures(("Glm5NextImageProcessor",)),
+        token_rule("<|image|>", "image_token_id"),
+        PATCHES,
+        on_host=GRID,
+        others={Modality.VIDEO: GLM5_VIDEO},
+    ),
+    MediaFamily(
+        "cohere-compass",
+        frozenset({"cohere_compass"}),
+        Pictures(("CohereCompassImageProcessor",)),
+        token_rule("<|IMAGE_PAD|>", "image_token_id"),
+        PATCHES,
+        on_host=GRID,
+        others={Modality.VIDEO: COMPASS_VIDEO},
+    ),
+    MediaFamily(
+        "dots-ocr",
+        frozenset({"dots_ocr"}),
+        Pictures(("Qwen2VLImageProcessor",)),
+        token_rule("<|imgpad|>", "image_token_id"),
+        PATCHES,
+        on_host=GRID,
+    ),
+    MediaFamily(
+        "cosmos-3-edge",
+        frozenset({"cosmos3_edge"}),
+        Pictures(("Cosmos3EdgeImageProcessor",)),
+        token_rule("<|image_pad|>", "image_token_id"),
+        PATCHES,
+        on_host=GRID,
+        others={Modality.VIDEO: COSMOS_VIDEO},
+    ),
+    MediaFamily(
+        "hy4-vl",
+        frozenset({"hy_v4_vl"}),
+        Pictures(("HYV4VLImageProcessor",)),
+        token_rule("<|image_pad|>", "image_token_id"),
+        PATCHES,
+        on_host=GRID,
+    ),
+    MediaFamily(
+        "minimax-m3",
+        frozenset({"minimax_m3_vl"}),
+        Pictures(("MiniMaxM3VLImageProcessor",)),
+        _marked("]<]start of image[>[", "]<]image[>[", "]<]end of image[>["),
+        PATCHES,
+        on_host=GRID,
+    ),
+    MediaFamily(
+        "muse-glimmer",
+        frozenset({"muse_glimmer"}),
+        Pictures(("MuseGlimmerImageProcessor",)),
+        _marked("<|image_start|>", "<|patch|>", "<|image_end|>"),
+        PATCHES,
+        on_host=GRID,
+        others={Modality.VIDEO: MUSE_VIDEO},
+    ),
+    MediaFamily(
+        "muse-spark",
+        frozenset({"muse_spark"}),
+        Pictures(("MuseGlimmerImageProcessor",)),
+        _marked("<|image_start|>", "<|patch|>", "<|image_end|>"),
+        PATCHES,
+        on_host=GRID,
+        others={Modality.VIDEO: MUSE_VIDEO, Modality.AUDIO: MUSE_SPARK_AUDIO},
+    ),
+    MediaFamily(
+        "granite-speech",
+        frozenset({"granite_speech", "granite_speech_plus"}),
+        None,
+        None,
+        {},
+        others={Modality.AUDIO: GRANITE_SPEECH_AUDIO},
+    ),
+    MediaFamily("glm-asr", frozenset({"glmasr"}), None, None, {}, others={Modality.AUDIO: GLM_ASR_AUDIO}),
+    MediaFamily(
+        "command-a-vision",
+        frozenset({"cohere2_vision"}),
+        Pictures(("Cohere2VisionImageProcessor",)),
+        _cohere2,
+        TILES,
+        on_host=frozenset({"num_patches"}),
+    ),
+    MediaFamily(
+        "gemma-4-unified",
+        frozenset({"gemma4_unified"}),
+        Pictures(("Gemma4UnifiedImageProcessor",)),
+        _enclosed(GEMMA_4),
+        {"pixel_values": Batched(), "image_position_ids": Batched()},
+        others={Modality.VIDEO: GEMMA4_VIDEO, Modality.AUDIO: GEMMA4_UNIFIED_AUDIO},
+    ),
+    MediaFamily(
+        "lfm2-vl",
+        frozenset({"lfm2_vl"}),
+        Pictures(("Lfm2VlImageProcessor",)),
+        _lfm2,
+        {
+            "pixel_values": Flat("num_patches"),
+            "pixel_attention_mask": Flat("num_patches"),
+            "spatial_shapes": Flat("num_patches"),
+            "num_patches": Batched(),
+        },
+        on_host=frozenset({"spatial_shapes", "num_patches"}),
+    ),
+    MediaFamily(
+        "step-3.7",
+        frozenset({"step3p7"}),
+        Pictures(("Step3p7ImageProcessor",)),
+        lambda files, vocabulary: step3_rule(vocabulary, step37.step37_image(files.image).per_window),
+        {
+            "pixel_values": Batched(),
+            "pixel_values_local": Flat("num_local_patches"),
+            "patch_newline_masks": Flat("num_local_patches"),
+            "num_local_patches": Batched(),
+        },
+        on_host=frozenset({"num_local_patches", "patch_newline_masks"}),
+    ),
+    MediaFamily(
+        "deepseek-vl",
+        frozenset({"deepseek_vl"}),
+        Pictures(("DeepseekVLImageProcessor",)),
+        token_rule("<image_placeholder>", "image_token_id"),
+        {"pixel_values": Batched()},
+    ),
+    MediaFamily(
+        "deepseek-vl-hybrid",
+        frozenset({"deepseek_vl_hybrid"}),
+        Pictures(("DeepseekVLHybridImageProcessor",)),
+        token_rule("<image_placeholder>", "image_token_id"),
+        {"pixel_values": Batched(), "high_res_pixel_values": Batched()},
+    ),
+    MediaFamily(
+        "inkling",
+        frozenset({"inkling_mm_model"}),
+        Pictures(("InklingImageProcessor",)),
+        token_rule("<|unused_200054|>", "image_token_id"),
+        {"pixel_values": Flat("num_patches"), "num_patches": Batched()},
+        on_host=frozenset({"num_patches"}),
+    ),
+)
+"""Looked up by `model_type`, as all rows are."""

@@ -1,0 +1,345 @@
+"""What each engine is sent for the same prepared request: plain arrays with the names and spans it expects.
+
+Above: the engine codecs of an application, which turn these records into messages. Below: `prepare`, `records.types`. Knows which
+tensors lie flat and which are batched, whether an engine wants whole placeholders or only the embedding positions, and in
+which dtype; knows no protobuf, no socket, no file system.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from smg_multimodal.patches.minicpm import views_apart
+from smg_multimodal.pixels.collate import joined
+from smg_multimodal.preparing.engine_names import SGLANG, VLLM, named_for_engine
+from smg_multimodal.preparing.prepare import Prepared
+from smg_multimodal.prompts.expand import ReadyItem
+from smg_multimodal.records.errors import UnsupportedModel
+from smg_multimodal.records.types import Array, Flat, ItemFeatures, Modality, Placeholder, Span
+
+__all__ = [
+    "ItemInputs",
+    "SglangInputs",
+    "TokenSpeedInputs",
+    "TokenSpeedItem",
+    "TrtllmInputs",
+    "VllmInputs",
+    "WireTensor",
+    "for_items",
+    "for_sglang",
+    "for_tokenspeed",
+    "for_trtllm",
+    "for_vllm",
+    "wire_tensor",
+]
+
+_ARRANGED: Mapping[str, Callable[[ItemFeatures], Mapping[str, Array]]] = {"minicpm-v": views_apart}
+"""Families whose class in vLLM takes an item's tensors laid out otherwise; all of them are batched then."""
+_OF_ONE_SIZE = frozenset({"lighton-ocr", "pixtral"})
+"""Families whose class in vLLM is not told how much of a picture is padding, so that several must be of one size."""
+_NOT_FOR_VLLM: Mapping[tuple[str, Modality], str] = {
+    ("smolvlm", Modality.VIDEO): "its model takes no clips",
+    ("minicpm-v-2.6", Modality.IMAGE): "its model takes a list of tensors for each picture",
+    ("muse-spark", Modality.VIDEO): "its model takes clips without a grid, laid out otherwise",
+    ("muse-spark", Modality.AUDIO): "its model takes features of another encoder's",
+    ("muse-spark", Modality.IMAGE): "its model takes pictures without a grid, laid out otherwise",
+    ("qwen2.5-omni", Modality.AUDIO): "its model takes recordings joined along their second axis",
+    ("qwen3-omni", Modality.AUDIO): "its model takes recordings joined along their second axis",
+}
+"""What vLLM's servicer cannot pass on, since it splits tensors along their first axis and makes no lists; and why."""
+_COUNTED_ON: Mapping[str, frozenset[str]] = {"molmo-2": frozenset({"image_token_pooling"})}
+"""Indices that transformers counts through all pictures of a call. vLLM does so when it has joined them."""
+_DTYPES = {
+    "float32": np.float32,
+    "float16": np.float16,
+    "uint8": np.uint8,
+    "int64": np.int64,
+    "uint32": np.uint32,
+    "int32": np.int32,
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WireTensor:
+    """Little-endian bytes in C order, with shape and dtype by name. `data` borrows the array's memory where it can."""
+
+    data: memoryview
+    shape: tuple[int, ...]
+    dtype: str
+
+    @property
+    def nbytes(self) -> int:
+        """How many bytes go over the wire."""
+        return self.data.nbytes
+
+
+_ROUNDED = 64 * 1024
+"""Floats that are rounded at a time: they stay in a core's cache from one step to the next."""
+
+
+def _bfloat16(array: Array) -> Array:
+    """Round to nearest even, keeping the upper halves of the words."""
+    bits = np.ascontiguousarray(array, np.float32).view(np.uint32).reshape(-1)
+    made = np.empty(array.shape, "<u2")
+    flat, odd = made.reshape(-1), np.empty(min(_ROUNDED, bits.size), np.uint32)
+    for start in range(0, bits.size, _ROUNDED):
+        block = bits[start : start + _ROUNDED]
+        rounded = odd[: block.size]
+        np.right_shift(block, 16, out=rounded)
+        np.bitwise_and(rounded, 1, out=rounded)
+        np.add(rounded, 0x7FFF, out=rounded)
+        np.add(rounded, block, out=rounded)
+        np.right_shift(rounded, 16, out=flat[start : start + _ROUNDED], casting="unsafe")
+    return made
+
+
+def wire_tensor(array: Array, dtype: str | None = None) -> WireTensor:
+    """`array` as it goes over the wire; floats become `dtype`, integers int64.
+
+    `dtype` is float32, float16, bfloat16, or uint8 for pixels that were not normalised and so are whole.
+    """
+    if not np.issubdtype(array.dtype, np.floating):
+        dtype = "int64"
+    dtype = dtype or "float32"
+    if dtype == "bfloat16":
+        out = _bfloat16(array)
+    elif dtype in _DTYPES:
+        out = np.ascontiguousarray(array, np.dtype(_DTYPES[dtype]).newbyteorder("<"))
+    else:
+        raise UnsupportedModel(f"tensors cannot be sent as {dtype!r}")
+    return WireTensor(out.reshape(-1).view(np.uint8).data, tuple(array.shape), dtype)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class VllmInputs:
+    """vLLM: tensors of all items of one modality joined, whole placeholders, one hash per item.
+
+    `flat_keys` maps a tensor to the one that has its rows per item; `placeholders` and `hashes` are in prompt order.
+    """
+
+    primary: str
+    pixel_values: WireTensor
+    tensors: Mapping[str, WireTensor]
+    token_id: int
+    placeholders: tuple[Span, ...]
+    hashes: tuple[str, ...]
+    batched_keys: tuple[str, ...]
+    flat_keys: Mapping[str, str]
+    keep_on_cpu_keys: tuple[str, ...]
+    modality: Modality
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SglangInputs:
+    """SGLang: tensors of all pictures joined, the spans of embedding positions alone, and the files as they came."""
+
+    pixel_values: WireTensor
+    tensors: Mapping[str, WireTensor]
+    token_id: int
+    placeholders: tuple[Span, ...]
+    image_data: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ItemInputs:
+    """One item by itself, with transformers' names: its tensors, all the tokens it brought, and which of them receive
+    embeddings."""
+
+    modality: Modality
+    content_hash: bytes
+    tensors: Mapping[str, WireTensor]
+    placeholder: Span
+    embeddings: tuple[Span, ...]
+    token_id: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TrtllmInputs:
+    """TensorRT-LLM: the files as they came; the engine does the rest. `prompt` has one anchor per picture, as it was before
+    it was expanded to `expanded` tokens."""
+
+    image_data: tuple[bytes, ...]
+    prompt: Sequence[int] = field(repr=False)
+    expanded: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TokenSpeedItem:
+    """One item for TokenSpeed, with its own tensors and embedding spans."""
+
+    modality: Modality
+    content_hash: bytes
+    encoder_input: WireTensor
+    tensors: Mapping[str, WireTensor]
+    placeholders: tuple[Span, ...]
+    token_id: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TokenSpeedInputs:
+    """Items in prompt order."""
+
+    items: tuple[TokenSpeedItem, ...] = field(default=())
+
+
+def _in_prompt_order(prepared: Prepared) -> list[tuple[Placeholder, ReadyItem]]:
+    by_modality: dict[Modality, list[ReadyItem]] = {}
+    for item in prepared.items:
+        by_modality.setdefault(item.features.modality, []).append(item)
+    return [(place, by_modality[place.modality][place.index]) for place in prepared.expanded.placeholders]
+
+
+def _only(prepared: Prepared, engine: str, taken: frozenset[Modality]) -> list[tuple[Placeholder, ReadyItem]]:
+    """The items, if they are all of one modality that the engine takes."""
+    pairs = _in_prompt_order(prepared)
+    found = {place.modality for place, _ in pairs}
+    if len(found) > 1 or not found <= taken:
+        raise UnsupportedModel(
+            f"{engine} takes {' or '.join(sorted(taken))} in one request, not {', '.join(sorted(found))}"
+        )
+    if not pairs:
+        raise UnsupportedModel("the request has no media")
+    return pairs
+
+
+def _feature_ids(prepared: Prepared) -> dict[Modality, int]:
+    return {rule.modality: rule.feature for rule in prepared.rules}
+
+
+def _sizes(items: Sequence[ReadyItem], key: str) -> Array:
+    return np.array([len(item.features.tensors[key]) for item in items], np.int64)
+
+
+def _joined_tensors(prepared: Prepared, pairs: Sequence[tuple[Placeholder, ReadyItem]]) -> dict[str, Array]:
+    """Every tensor of the modality's layout over all items, and the sizes that flat ones are split by."""
+    items = [item for _, item in pairs]
+    primary, layouts, _ = prepared.family.layout(pairs[0][0].modality)
+    collated = prepared.collated([item.features for item in items])
+    for name, layout in layouts.items():
+        if isinstance(layout, Flat) and layout.sizes not in collated:
+            collated[layout.sizes] = _sizes(items, name)
+        if name not in collated and name != primary:
+            collated[name] = joined([item.features.tensors[name] for item in items])
+    return collated
+
+
+def for_vllm(prepared: Prepared, dtype: str = "float32", *, raw: bool = False) -> tuple[VllmInputs, ...]:
+    """A request for vLLM, one record per modality, in the order in which they begin in the prompt.
+
+    Pictures and clips may stand in one request. Recordings stand alone: its servicer (0.14) takes every batch that is no
+    clip for pictures. `dtype` is that of floats; with `raw`, for pixels that were left as they are, those go as uint8.
+    Raises `UnsupportedModel` for what it cannot be sent.
+    """
+    pairs = _in_prompt_order(prepared)
+    if not pairs:
+        raise UnsupportedModel("the request has no media")
+    modalities = tuple(dict.fromkeys(place.modality for place, _ in pairs))
+    if len(modalities) > 1 and Modality.AUDIO in modalities:
+        raise UnsupportedModel("vLLM takes no recordings beside pictures or clips in one request")
+    return tuple(_vllm_batch(prepared, modality, dtype, raw=raw) for modality in modalities)
+
+
+def _vllm_batch(prepared: Prepared, modality: Modality, dtype: str, *, raw: bool) -> VllmInputs:
+    pairs = [pair for pair in _in_prompt_order(prepared) if pair[0].modality is modality]
+    primary, layouts, on_host = prepared.family.layout(modality)
+    flat = {name: layout.sizes for name, layout in layouts.items() if isinstance(layout, Flat)}
+    if (why := _NOT_FOR_VLLM.get((prepared.family.name, modality))) is not None:
+        raise UnsupportedModel(f"{prepared.family.name} takes no {modality} on vLLM: {why}")
+    whose = f"{prepared.family.name} takes one {modality} per request on vLLM"
+    arranged = _ARRANGED.get(prepared.family.name)
+    try:
+        if arranged is None:
+            tensors = _joined_tensors(prepared, pairs)
+            for name in _COUNTED_ON.get(prepared.family.name, ()):
+                tensors[name] = joined([item.features.tensors[name] for _, item in pairs])
+        else:
+            flat, apart = {}, [arranged(item.features) for _, item in pairs]
+            tensors = {name: joined([each[name] for each in apart]) for name in layouts}
+    except ValueError as error:  # numpy's, of arrays that do not lie end to end
+        raise UnsupportedModel(f"{whose}, or several of the same length") from error
+    for name, array in tensors.items():
+        if name not in flat and len(array) != len(pairs):
+            raise UnsupportedModel(f"{whose}: {name} is not split")
+    sizes = {item.features.tensors[primary].shape for _, item in pairs}
+    if prepared.family.name in _OF_ONE_SIZE and len(sizes) > 1:
+        raise UnsupportedModel(f"{whose}, or several of one shape")
+
+    def called(name: str) -> str | None:
+        return named_for_engine(VLLM, prepared.family.name, modality, name)
+
+    pixels = "uint8" if raw and modality is not Modality.AUDIO else dtype
+    wired = {
+        own: wire_tensor(array, pixels if name == primary else dtype)
+        for name, array in tensors.items()
+        if (own := called(name)) is not None
+    }
+    encoder = called(primary) or primary
+    first = wired.pop(encoder)
+    flat = {own: called(rows) or rows for name, rows in flat.items() if (own := called(name)) is not None}
+    return VllmInputs(
+        primary=encoder,
+        pixel_values=first,
+        tensors=wired,
+        token_id=_feature_ids(prepared)[modality],
+        placeholders=tuple(place.span for place, _ in pairs),
+        hashes=tuple(place.content_hash.hex() for place, _ in pairs),
+        batched_keys=tuple(name for name in (encoder, *wired) if name not in flat),
+        flat_keys=flat,
+        keep_on_cpu_keys=tuple(sorted({called(name) or name for name in on_host} & set(wired))),
+        modality=modality,
+    )
+
+
+def for_items(prepared: Prepared, dtype: str = "float32") -> tuple[ItemInputs, ...]:
+    """Items of any modalities, each by itself, in prompt order: for engines that batch on their own."""
+    ids = _feature_ids(prepared)
+    return tuple(
+        ItemInputs(
+            modality=place.modality,
+            content_hash=place.content_hash,
+            tensors={name: wire_tensor(array, dtype) for name, array in item.features.tensors.items()},
+            placeholder=place.span,
+            embeddings=place.features,
+            token_id=ids[place.modality],
+        )
+        for place, item in _in_prompt_order(prepared)
+    )
+
+
+def for_sglang(prepared: Prepared) -> SglangInputs:
+    """Pictures for SGLang, as float32 (it maps float32 and int64 only)."""
+    pairs = _only(prepared, "SGLang", frozenset({Modality.IMAGE}))
+    tensors = _joined_tensors(prepared, pairs)
+    return SglangInputs(
+        pixel_values=wire_tensor(tensors.pop(prepared.family.primary)),
+        tensors={
+            own: wire_tensor(array)
+            for name, array in tensors.items()
+            if (own := named_for_engine(SGLANG, prepared.family.name, Modality.IMAGE, name)) is not None
+        },
+        token_id=_feature_ids(prepared)[Modality.IMAGE],
+        placeholders=tuple(span for place, _ in pairs for span in place.features),
+        image_data=tuple(prepared.sources[place.index] for place, _ in pairs),
+    )
+
+
+def for_trtllm(prepared: Prepared) -> TrtllmInputs:
+    """The files of a request for TensorRT-LLM, in prompt order."""
+    pairs = _only(prepared, "TensorRT-LLM", frozenset({Modality.IMAGE}))
+    files = tuple(prepared.sources[place.index] for place, _ in pairs)
+    return TrtllmInputs(files, prepared.prompt, len(prepared.expanded.ids))
+
+
+def for_tokenspeed(prepared: Prepared, dtype: str = "bfloat16") -> TokenSpeedInputs:
+    """Items of any modalities for TokenSpeed, in prompt order."""
+    ids = _feature_ids(prepared)
+    items = []
+    for place, item in _in_prompt_order(prepared):
+        tensors = dict(item.features.tensors)
+        primary, _, _ = prepared.family.layout(place.modality)
+        encoder = wire_tensor(tensors.pop(primary), dtype)
+        rest = {name: wire_tensor(array, dtype) for name, array in tensors.items()}
+        token_id = ids[place.modality]
+        items.append(TokenSpeedItem(place.modality, place.content_hash, encoder, rest, place.features, token_id))
+    return TokenSpeedInputs(tuple(items))

@@ -1,0 +1,58 @@
+"""What stands for a picture in the prompts of Command A Vision and LFM2-VL: tiles one after the other, each with a mark.
+
+Above: `families.rows_of_2026`. Below: `prompts`. A rule turns an item's grid into tokens; it knows no pixel.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from smg_multimodal.prompts.prompts import PromptRule, PromptTokenizer, ReplacementWriter, token, token_or_text
+from smg_multimodal.records.types import ItemFeatures, Modality, Replacement
+
+__all__ = ["cohere2_rule", "lfm2_rule"]
+
+
+def cohere2_rule(vocabulary: PromptTokenizer, per_tile: int, model: Mapping[str, Any]) -> PromptRule:
+    """Command A Vision: a start, each tile with a line break behind it, an end. The template writes a patch."""
+    start, end = token(vocabulary, "<|START_OF_IMG|>"), token(vocabulary, "<|END_OF_IMG|>")
+    feature = token(vocabulary, "<|IMG_PATCH|>", model.get("image_token_id"))
+    line = token(vocabulary, "<|IMG_LINE_BREAK|>")
+
+    def replace(item: ItemFeatures, index: int) -> Replacement:
+        del index
+        writer = ReplacementWriter().put(start)
+        for _ in range(item.tokens // per_tile):
+            writer.run(feature, per_tile).put(line)
+        return writer.put(end).done()
+
+    return PromptRule(Modality.IMAGE, "<|IMG_PATCH|>", feature, feature, replace)
+
+
+def lfm2_rule(
+    vocabulary: PromptTokenizer, per_tile: int, model: Mapping[str, Any], processor: Mapping[str, Any]
+) -> PromptRule:
+    """LFM2-VL: tiles row by row, each behind its place, and the whole picture behind them. `use_image_special_tokens` of
+    processor_config.json leaves all marks out."""
+    feature = token(vocabulary, "<image>", model.get("image_token_id") or model.get("image_token_index"))
+    marks = processor.get("use_image_special_tokens") is not False
+    start, end, small = (
+        token_or_text(vocabulary, text) if marks else ()
+        for text in ("<|image_start|>", "<|image_end|>", "<|img_thumbnail|>")
+    )
+
+    def replace(item: ItemFeatures, index: int) -> Replacement:
+        del index
+        rows, columns, whole, behind = item.grid
+        writer = ReplacementWriter().put(*start)
+        for tile in range(rows * columns if rows * columns > 1 else 0):
+            if marks:
+                row, column = divmod(tile, columns)
+                writer.put(*token_or_text(vocabulary, f"<|img_row_{row + 1}_col_{column + 1}|>"))
+            writer.run(feature, per_tile)
+        if behind:
+            writer.put(*small)
+        if behind or rows * columns == 1:
+            writer.run(feature, whole)
+        return writer.put(*end).done()
+
+    return PromptRule(Modality.IMAGE, "<image>", feature, feature, replace)

@@ -1,0 +1,283 @@
+"""The SGLang dialect as an engine speaks it: requests are read into our records, answers written as the dialect's messages.
+
+Decides how each message is put; pure. Above: server.grpc_server. The other side of engines.codecs.sglang: the two share the
+vendor's messages and no code, so that a fault of one shows at the other. Captures of a real server (SGLang 0.5.23 behind
+smg-grpc-servicer 0.14) are what the tests hold it to.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from hashlib import sha256
+
+from google.protobuf.struct_pb2 import Struct
+from smg_grpc_proto.generated import sglang_scheduler_pb2 as pb
+
+from smg_core.engines.base import Bootstrap, EngineRequest
+from smg_core.engines.constraint import Constraint
+from smg_core.engines.loads import RankLoad
+from smg_core.request import Sampling
+from smg_core.tokens import TokenIds
+from smg_simulator.codecs.base import ChoiceSlice, EngineState, disaggregation_arguments, parse_message
+from smg_simulator.codecs.shared_messages import (
+    SharedAnswers,
+    scheduler_load,
+    write_logprobs,
+    write_match,
+    write_prompt_logprobs,
+)
+from smg_simulator.engine.adapters import Adapters, LoadedAdapter
+from smg_simulator.engine.engine import SimulatedModel
+from smg_simulator.engine.media import SeenMedia, seen_tensor
+from smg_simulator.engine.refusal import Refused
+
+__all__ = ["SglangServerCodec"]
+
+_KINDS = {"json_schema": "json_schema", "regex": "regex", "ebnf_grammar": "grammar", "structural_tag": "structural_tag"}
+
+
+class SglangServerCodec(SharedAnswers):
+    """`ServerCodec` with the habits of SGLang's servicer: every message names the request, a chunk counts all tokens so far, the
+    closing message repeats the last chunk, the end token is named as what matched, the choices of a whole answer are all called
+    0, a context is as long as the whole KV cache, and an answer that was aborted by name never ends. Pictures come with the
+    places of their embeddings and without hashes."""
+
+    service = "sglang.grpc.scheduler.SglangScheduler"
+    methods: Mapping[str, str] = {
+        "generate": "Generate",
+        "abort": "Abort",
+        "health": "HealthCheck",
+        "model_info": "GetModelInfo",
+        "server_info": "GetServerInfo",
+        "loads": "GetLoads",
+        "embed": "Embed",
+        "flush": "FlushCache",
+        "profile_start": "StartProfile",
+        "profile_stop": "StopProfile",
+        "tokenizer": "GetTokenizer",
+        "kv_events": "SubscribeKvEvents",
+        "list_adapters": "ListLoadedLoRAAdapters",
+        "load_adapter": "LoadLoRAAdapter",
+        "unload_adapter": "UnloadLoRAAdapter",
+    }
+    unique_ids = False
+    replays = False
+    recalls = False
+    repeats_all = False
+    ends_aborted = False
+
+    def request(self, message: bytes, encode: Callable[[str], Sequence[int]]) -> EngineRequest:
+        got = parse_message(pb.GenerateRequest, message)
+        if not got.HasField("tokenized"):
+            raise Refused("Tokenized input must be provided")
+        place = got.disaggregated_params
+        return EngineRequest(
+            id=got.request_id,
+            input_ids=TokenIds(got.tokenized.input_ids[:]),
+            sampling=_sampling(got),
+            stream=got.stream,
+            constraint=_constraint(got.sampling_params),
+            data_parallel_rank=got.data_parallel_rank if got.HasField("data_parallel_rank") else None,
+            multimodal=_media(got.mm_inputs) if got.HasField("mm_inputs") else None,
+            bootstrap=Bootstrap(place.bootstrap_host, place.bootstrap_port, place.bootstrap_room)
+            if got.HasField("disaggregated_params")
+            else None,
+            lora=got.lora_id or None,
+        )
+
+    def chunk(self, request_id: str, piece: ChoiceSlice) -> bytes:
+        if not piece.ids:
+            return b""
+        chunk = pb.GenerateStreamChunk(
+            token_ids=piece.ids,
+            prompt_tokens=piece.prompt_tokens,
+            completion_tokens=piece.completion_tokens,
+            cached_tokens=piece.cached_tokens,
+            index=piece.index,
+        )
+        if piece.logprobs:
+            write_logprobs(chunk.output_logprobs, piece.logprobs)
+        if piece.prompt_logprobs:
+            write_prompt_logprobs(chunk.input_logprobs, piece.prompt_logprobs)
+        return bytes(pb.GenerateResponse(request_id=request_id, chunk=chunk).SerializeToString())
+
+    def complete(
+        self,
+        request_id: str,
+        piece: ChoiceSlice,
+        *,
+        finish: str,
+        matched: str | int | None,
+        streamed: bool,
+        kv_transfer: str | None,
+    ) -> list[bytes]:
+        if finish == "abort":
+            return []
+        complete = pb.GenerateComplete(
+            output_ids=piece.ids,
+            finish_reason=finish,
+            prompt_tokens=piece.prompt_tokens,
+            completion_tokens=piece.completion_tokens,
+            cached_tokens=piece.cached_tokens,
+            index=piece.index if streamed else 0,
+        )
+        if piece.logprobs:
+            write_logprobs(complete.output_logprobs, piece.logprobs)
+        if piece.prompt_logprobs and not streamed:
+            write_prompt_logprobs(complete.input_logprobs, piece.prompt_logprobs)
+        ended_by = piece.ids[-1] if finish == "stop" and piece.ids else None  # the end token
+        write_match(complete, ended_by if matched is None else matched)
+        return [bytes(pb.GenerateResponse(request_id=request_id, complete=complete).SerializeToString())]
+
+    def failure(self, code: str, message: str) -> bytes | None:
+        return None
+
+    def aborted(self, message: bytes) -> list[str]:
+        return [parse_message(pb.AbortRequest, message).request_id]
+
+    def abort_answer(self, known: int) -> bytes:
+        return bytes(pb.AbortResponse(success=True, message="the request was aborted").SerializeToString())
+
+    def health(self, healthy: bool) -> bytes:
+        message = "Health check passed" if healthy else "Health check timeout after 20s"
+        return bytes(pb.HealthCheckResponse(healthy=healthy, message=message).SerializeToString())
+
+    def model_info(self, info: SimulatedModel, state: EngineState) -> bytes:
+        labels = info.labels or ("LABEL_0", "LABEL_1")  # what transformers makes up for a model that is no classifier
+        message = pb.GetModelInfoResponse(
+            model_path=info.tokenizer_path,
+            tokenizer_path=info.tokenizer_path,
+            is_generation=info.is_generation,
+            weight_version="default",
+            served_model_name=info.model,
+            max_context_length=state.cache_tokens,
+            vocab_size=info.vocab_size,
+            supports_vision=info.supports_vision,
+            model_type=info.model_type,
+            architectures=info.architectures,
+            id2label_json=json.dumps({str(at): name for at, name in enumerate(labels)}),
+            num_labels=len(labels),
+            max_req_input_len=info.context_length - 6,
+            default_sampling_params_json=json.dumps(dict(info.default_sampling)),
+        )
+        return bytes(message.SerializeToString())
+
+    def server_info(self, state: EngineState) -> bytes:
+        arguments = Struct()
+        arguments.update(
+            {
+                "context_length": state.context_length,
+                "page_size": state.block_size,
+                "dp_size": state.ranks,
+                **disaggregation_arguments(state),
+                "reasoning_parser": None,
+                "tool_call_parser": None,
+                "kv_events_config": '{"publisher": "zmq"}',
+            }
+        )
+        message = pb.GetServerInfoResponse(
+            server_args=arguments,
+            active_requests=state.active,
+            uptime_seconds=state.uptime,
+            sglang_version="simulator",
+            server_type="grpc",
+            max_total_num_tokens=state.cache_tokens,
+        )
+        return bytes(message.SerializeToString())
+
+    def loads(self, load: RankLoad, moment: str) -> bytes:
+        row = pb.SchedulerLoad(utilization=load.token_usage, **scheduler_load(load))
+        total = pb.AggregateMetrics(
+            total_running_reqs=load.running,
+            total_waiting_reqs=load.waiting,
+            total_reqs=load.running + load.waiting,
+            avg_token_usage=load.token_usage,
+        )
+        message = pb.GetLoadsResponse(
+            timestamp=moment, version="simulator", dp_rank_count=1, loads=[row], aggregate=total
+        )
+        return bytes(message.SerializeToString())
+
+    def embed_request(self, message: bytes) -> tuple[TokenIds, Sequence[int]]:
+        request = parse_message(pb.EmbedRequest, message)
+        return TokenIds(request.tokenized.input_ids[:]), request.token_type_ids[:]
+
+    def embed_answer(self, values: Sequence[float], tokens: int) -> bytes:
+        message = pb.EmbedResponse(embedding=values, prompt_tokens=tokens, embedding_dim=len(values))
+        return bytes(message.SerializeToString())
+
+    def list_adapters(self, adapters: Adapters, message: bytes) -> bytes:
+        """The answer to ListLoadedLoRAAdapters."""
+        parse_message(pb.ListLoadedLoRAAdaptersRequest, message)
+        rows = [
+            pb.LoadedLoRAAdapter(lora_id=each.id, lora_name=each.name, lora_path=each.path, pinned=each.pinned)
+            for each in adapters
+        ]
+        return bytes(pb.ListLoadedLoRAAdaptersResponse(loaded_adapters=rows).SerializeToString())
+
+    def load_adapter(self, adapters: Adapters, message: bytes) -> bytes:
+        """Load an adapter, and answer LoadLoRAAdapter."""
+        got = parse_message(pb.LoadLoRAAdapterRequest, message)
+        why = adapters.load(LoadedAdapter(got.lora_id, got.lora_name, got.lora_path, got.pinned))
+        answer = pb.LoadLoRAAdapterResponse(success=not why, message=why, loaded_lora_ids=[e.id for e in adapters])
+        return bytes(answer.SerializeToString())
+
+    def unload_adapter(self, adapters: Adapters, message: bytes) -> bytes:
+        """Unload an adapter, and answer UnloadLoRAAdapter."""
+        got = parse_message(pb.UnloadLoRAAdapterRequest, message)
+        why = adapters.unload(got.lora_name, got.lora_id)
+        answer = pb.UnloadLoRAAdapterResponse(success=not why, message=why, loaded_lora_ids=[e.id for e in adapters])
+        return bytes(answer.SerializeToString())
+
+
+def _sampling(got: pb.GenerateRequest) -> Sampling:
+    """Every number as it stands, zeros too. Alternatives are asked for with one number for prompt and output."""
+    params, scored = got.sampling_params, got.return_logprob
+    return Sampling(
+        max_tokens=params.max_new_tokens if params.HasField("max_new_tokens") else None,
+        min_tokens=params.min_new_tokens or None,
+        temperature=max(0.0, params.temperature),
+        top_p=params.top_p,
+        top_k=params.top_k,
+        min_p=params.min_p or None,
+        frequency_penalty=params.frequency_penalty or None,
+        presence_penalty=params.presence_penalty or None,
+        repetition_penalty=params.repetition_penalty or None,
+        stop=tuple(params.stop),
+        stop_token_ids=tuple(params.stop_token_ids),
+        ignore_eos=params.ignore_eos,
+        skip_special_tokens=params.skip_special_tokens,
+        include_stop=params.no_stop_trim,
+        logit_bias={int(token): bias for token, bias in params.logit_bias.items()} or None,
+        n=params.n,
+        logprobs=got.top_logprobs_num if scored else None,
+        prompt_logprobs=got.top_logprobs_num if scored and got.logprob_start_len >= 0 else None,
+    )
+
+
+def _constraint(params: pb.SamplingParams) -> Constraint | None:
+    kind = params.WhichOneof("constraint")
+    return None if kind is None else Constraint(_KINDS[kind], getattr(params, kind))
+
+
+def _media(inputs: pb.MultimodalInputs) -> tuple[SeenMedia, ...]:
+    """The pictures of a request. Raises Refused for what is malformed. The engine makes a hash of all their pixels."""
+    if not inputs.HasField("pixel_values"):
+        return ()
+    tensors = {"pixel_values": inputs.pixel_values} | dict(inputs.model_specific_tensors)
+    if unread := {tensor.dtype for tensor in tensors.values()} - {"float32", "int64"}:
+        raise Refused(f"tensors of {', '.join(sorted(unread))} are read as float32")
+    places = tuple((each.offset, each.length) for each in inputs.mm_placeholders)
+    digest = sha256(inputs.pixel_values.data).hexdigest()
+    media = SeenMedia(
+        modality="image",
+        tensors={
+            name: seen_tensor(name, tuple(tensor.shape), tensor.dtype, tensor.data) for name, tensor in tensors.items()
+        },
+        token_id=inputs.im_token_id if inputs.HasField("im_token_id") else None,
+        placeholders=places,
+        hashes=tuple(f"{digest}/{at}" for at in range(len(places))),
+        batched=frozenset(),
+        flat={},
+        dialect="sglang",
+    )
+    return (media,)

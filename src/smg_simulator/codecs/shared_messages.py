@@ -1,0 +1,126 @@
+"""What several dialects of the embedded engine write in the same messages: the tokenizer's archive, KV events, logprobs, load.
+
+Decides how each is put; pure. Above: the dialects' codecs. The messages are those of the package smg-grpc-proto.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from smg_grpc_proto.generated import common_pb2 as common
+
+from smg_core.engines.base import EngineLogprob
+from smg_core.engines.loads import RankLoad
+from smg_simulator.codecs.base import parse_message
+from smg_simulator.engine.kv_feed import Batch
+from smg_simulator.engine.prefix_cache import BlocksRemoved, BlockStored, CacheChange
+
+__all__ = ["SharedAnswers", "scheduler_load", "write_logprobs", "write_match", "write_prompt_logprobs"]
+
+
+_FIRST = 1
+"""The number of the feed's first batch; these dialects call it 0."""
+
+
+class SharedAnswers:
+    """The calls of a `FullServerCodec` whose messages belong to no dialect."""
+
+    def tokenizer_known(self, message: bytes) -> str:
+        return ""
+
+    def tokenizer_chunk(self, data: bytes, digest: str, total: int, *, last: bool) -> bytes:
+        return bytes(common.GetTokenizerChunk(data=data, sha256=digest if last else "").SerializeToString())
+
+    def flush_answer(self, done: bool) -> bytes:
+        message = "the prefix cache is empty" if done else "the prefix cache is in use; requests are in flight"
+        return bytes(common.FlushCacheResponse(success=done, message=message).SerializeToString())
+
+    def profile_answer(self, done: bool, message: str) -> bytes:
+        return bytes(common.ProfileResponse(success=done, message=message).SerializeToString())
+
+    def kv_cursor(self, message: bytes) -> int | None:
+        cursor = parse_message(common.SubscribeKvEventsRequest, message).start_sequence_number
+        return cursor + _FIRST if cursor else None
+
+    def kv_batch(self, batch: Batch) -> bytes:
+        made_up = batch.part is not None  # events of a snapshot have no numbers
+        events = [
+            _kv_event(0 if made_up else batch.first_event + at, change) for at, change in enumerate(batch.changes)
+        ]
+        message = common.KvEventBatch(
+            sequence_number=batch.sequence - _FIRST, timestamp=batch.moment, events=events, dp_rank=0
+        )
+        if batch.part is not None:
+            index, count = batch.part
+            message.snapshot.index, message.snapshot.count = index, count
+        return bytes(message.SerializeToString())
+
+
+def scheduler_load(load: RankLoad) -> dict[str, Any]:
+    """The fields of a SchedulerLoad that all dialects with one have."""
+    return {
+        "dp_rank": load.rank,
+        "num_running_reqs": load.running,
+        "num_waiting_reqs": load.waiting,
+        "num_total_reqs": load.running + load.waiting,
+        "num_used_tokens": load.used_tokens,
+        "max_total_num_tokens": load.max_tokens,
+        "token_usage": load.token_usage,
+        "gen_throughput": load.tokens_per_second,
+        "cache_hit_rate": load.cache_hit_rate,
+        "max_running_requests": load.max_running,
+    }
+
+
+def write_match(complete: Any, matched: str | int | None) -> None:
+    """Name the stop string or token that ended a choice, if one did."""
+    if isinstance(matched, str):
+        complete.matched_stop_str = matched
+    elif matched is not None:
+        complete.matched_token_id = matched
+
+
+def write_logprobs(out: Any, rows: Sequence[EngineLogprob]) -> None:
+    """Fill an OutputLogProbs, which is arrays side by side."""
+    out.token_ids.extend([row.token_id for row in rows])
+    out.token_logprobs.extend([row.logprob for row in rows])
+    for row in rows:
+        if row.top:
+            out.top_logprobs.add(values=[value for _, value in row.top], token_ids=[token for token, _ in row.top])
+
+
+def write_prompt_logprobs(out: Any, rows: Sequence[EngineLogprob | None]) -> None:
+    """Fill an InputLogProbs; None is the first token, which nothing predicts."""
+    for row in rows:
+        if row is None:
+            out.token_logprobs.add()
+            out.token_ids.append(0)
+            out.top_logprobs.add()
+        else:
+            out.token_logprobs.add(value=row.logprob)
+            out.token_ids.append(row.token_id)
+            out.top_logprobs.add(values=[value for _, value in row.top], token_ids=[token for token, _ in row.top])
+
+
+def _kv_event(event_id: int, change: CacheChange) -> common.KvCacheEvent:
+    event = common.KvCacheEvent(event_id=event_id)
+    if isinstance(change, BlockStored):
+        stored = event.stored
+        for digest, row, media in zip(change.hashes, change.token_ids, change.media, strict=True):
+            block = stored.blocks.add(block_hash=digest, token_ids=row, block_size=len(row))
+            for identifier, offset in media:
+                block.extra_keys.add(multimodal=common.KvMultimodalKey(identifier=identifier, offset=offset))
+        if change.parent is not None:
+            stored.parent_block_hash = change.parent
+        if change.salt:
+            stored.cache_salt = change.salt
+        if change.lora:
+            stored.lora_name = change.lora
+        stored.tier = common.KV_CACHE_TIER_DEVICE
+        stored.medium = "GPU"
+    elif isinstance(change, BlocksRemoved):
+        event.removed.block_hashes.extend(change.hashes)
+        event.removed.tier = common.KV_CACHE_TIER_DEVICE
+        event.removed.medium = "GPU"
+    else:
+        event.cleared.SetInParent()
+    return event

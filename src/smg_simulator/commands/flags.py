@@ -1,0 +1,48 @@
+"""The table of commands that this package has: the name of each, and what adds its flags to a parser.
+
+A command's module is imported when its flags are asked for. Above: smg_core.cli, which imports this when such a command is run.
+"""
+
+import argparse
+from collections.abc import Callable, Mapping
+
+__all__ = ["FLAGS"]
+
+
+def _simulate(parser: argparse.ArgumentParser) -> None:
+    from smg_simulator.commands.simulate import simulate_flags
+
+    simulate_flags(parser)
+
+
+def _faults(parser: argparse.ArgumentParser) -> None:
+    from smg_simulator.commands.simulate import faults_flags
+
+    faults_flags(parser)
+
+
+def _simulate_fleet(parser: argparse.ArgumentParser) -> None:
+    from smg_simulator.commands.simulate_fleet import fleet_flags
+
+    fleet_flags(parser)
+
+
+def _demo(parser: argparse.ArgumentParser) -> None:
+    from smg_simulator.commands.demo import demo_flags
+
+    demo_flags(parser)
+
+
+def _conform(parser: argparse.ArgumentParser) -> None:
+    from smg_simulator.commands.conform import conform_flags
+
+    conform_flags(parser)
+
+
+FLAGS: Mapping[str, Callable[[argparse.ArgumentParser], None]] = {
+    "conform": _conform,
+    "demo": _demo,
+    "faults": _faults,
+    "simulate": _simulate,
+    "simulate-fleet": _simulate_fleet,
+}

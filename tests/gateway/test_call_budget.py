@@ -1,0 +1,163 @@
+"""How many Python calls a request costs the gateway: a budget for each API, whole and streamed, which only goes down.
+
+Counted in a real process (`counting_gateway`), of requests that use nothing that could be off. A change that needs more calls
+says why here, and pays for them elsewhere. What is counted fewer than once in two requests is not the request's: timers, the
+watch of the event loop.
+"""
+
+import asyncio
+import json
+import signal
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import attrs
+import httpx
+import pytest
+from tests.gateway.conftest import CHAT, eventually
+from tests.gateway.test_serve import ENVIRONMENT, read, ready_at
+from tests.shared import PATIENCE
+
+from smg_simulator.answers.replies import Reply
+from smg_simulator.engine.clockwork import Timing
+from smg_simulator.engine.engine import SimulatorConfig
+from smg_simulator.server.grpc_server import SimulatedEngine
+
+pytestmark = pytest.mark.anyio
+
+REQUESTS = 40
+SAID = "Most of what a port does is waiting for water. " * 8
+FURTHER = 8
+"""Tokens more, of which each comes in a read of its own."""
+FURTHER_BUDGET = 8.0
+"""Calls for each token more of a streamed answer of Chat Completions."""
+MESSAGES = [{"role": "user", "content": SAID}]
+
+
+@attrs.frozen
+class Budget:
+    """A request of one API, and how many calls it may cost answered whole, and streamed in two tokens."""
+
+    path: str
+    body: Mapping[str, Any]
+    whole: int
+    streamed: int
+    stream_path: str = ""
+
+
+BUDGETS = {
+    "chat": Budget(CHAT, {"messages": MESSAGES, "max_tokens": 2}, 100, 100),
+    "completions": Budget("/v1/completions", {"prompt": SAID, "max_tokens": 2}, 100, 100),
+    "responses": Budget("/v1/responses", {"input": SAID, "max_output_tokens": 16, "store": False}, 100, 100),
+    "messages": Budget("/v1/messages", {"messages": MESSAGES, "max_tokens": 2}, 100, 100),
+    "gemini": Budget(
+        "/v1beta/models/sim:generateContent",
+        {"contents": [{"role": "user", "parts": [{"text": SAID}]}], "generationConfig": {"maxOutputTokens": 2}},
+        100,
+        100,
+        "/v1beta/models/sim:streamGenerateContent?alt=sse",
+    ),
+    "interactions": Budget(
+        "/v1beta/interactions",
+        {"input": SAID, "generation_config": {"max_output_tokens": 2}, "store": False},
+        100,
+        100,
+    ),
+}
+PHASES: dict[str, tuple[str, ...]] = {
+    "wire in": ("uvicorn", "smg_core/server", "smg_core/http", "smg_core/app", "asyncio"),
+    "admitting": ("smg_core/serving", "smg_core/identity", "smg_core/plugins", "smg_core/observability"),
+    "API": ("smg_core/apis", "smg_core/wire"),
+    "prompt": ("jinja2", "<template>", "smg_core/tokenizer", "smg_core/pipeline/prompt", "smg_core/sealing"),
+    "choosing": ("smg_core/routing", "smg_core/workers", "smg_core/pipeline/calls/selecting"),
+    "flow": ("smg_core/pipeline/flow", "smg_core/pipeline/calls", "smg_core/pipeline/tools", "smg_core/pipeline/fit"),
+    "engine": ("smg_core/engines",),
+    "output": ("smg_core/pipeline/output", "smg_core/pipeline/answer", "smg_parsers"),
+}
+
+
+@attrs.define
+class Counting:
+    """A gateway's process that counts its calls, and a client."""
+
+    process: asyncio.subprocess.Process
+    http: httpx.AsyncClient
+    file: Path
+
+    async def calls(self, path: str, body: Mapping[str, Any]) -> Counter[str]:
+        """The calls of one such request, by function; what the process does beside its requests left out."""
+        await self._ask(path, body, 10)
+        self.file.unlink(missing_ok=True)
+        self.process.send_signal(signal.SIGUSR1)
+        await self._ask(path, body, REQUESTS)
+        self.process.send_signal(signal.SIGUSR2)
+        await eventually(self.file.exists, PATIENCE)
+        found = json.loads(self.file.read_text())
+        return Counter({name: round(count / REQUESTS) for name, count in found.items() if round(count / REQUESTS)})
+
+    async def _ask(self, path: str, body: Mapping[str, Any], times: int) -> None:
+        for _ in range(times):
+            answer = await self.http.post(path, json=body)
+            assert answer.status_code == 200, answer.text
+
+
+@asynccontextmanager
+async def counting(folder: Path, config: SimulatorConfig) -> AsyncIterator[Counting]:
+    file = folder / "calls.json"
+    serve = ["serve", "--port", "0", "--policy", "round_robin", "--history", "memory:"]
+    async with SimulatedEngine(config) as engine:
+        command = [sys.executable, "-m", "tests.gateway.counting_gateway", str(file), *serve, "--worker", engine.target]
+        process = await asyncio.create_subprocess_exec(*command, stderr=asyncio.subprocess.PIPE, env=ENVIRONMENT)
+        log: list[str] = []
+        reading = asyncio.create_task(read(process, log))
+        try:
+            url = await ready_at(process, log)
+            async with httpx.AsyncClient(base_url=url, timeout=PATIENCE, trust_env=False) as http:
+                yield Counting(process, http, file)
+        finally:
+            process.kill()
+            await process.wait()
+            await reading
+
+
+def phase_of(name: str) -> str:
+    fitting = [(len(prefix), phase) for phase, each in PHASES.items() for prefix in each if name.startswith(prefix)]
+    return max(fitting)[1] if fitting else "other"
+
+
+def told(calls: Counter[str]) -> str:
+    """The calls by phase, and the ten functions with the most."""
+    phases: Counter[str] = Counter()
+    for name, count in calls.items():
+        phases[phase_of(name)] += count
+    largest = [f"{count:4} {name}" for name, count in calls.most_common(10)]
+    return "\n".join([*(f"{count:4} {phase}" for phase, count in phases.most_common()), "the largest:", *largest])
+
+
+async def test_a_request_that_uses_nothing_more_costs_no_more_calls_than_its_budget(tmp_path: Path) -> None:
+    found: dict[tuple[str, str], Counter[str]] = {}
+    async with counting(tmp_path, SimulatorConfig()) as gateway:
+        for api, budget in BUDGETS.items():
+            body = {"model": "sim", **budget.body}
+            found[api, "whole"] = await gateway.calls(budget.path, body)
+            asked = body if budget.stream_path else {**body, "stream": True}
+            found[api, "streamed"] = await gateway.calls(budget.stream_path or budget.path, asked)
+
+    sums = {each: calls.total() for each, calls in found.items()}
+    over = [each for each in found if sums[each] > getattr(BUDGETS[each[0]], each[1])]
+    assert not over, "\n".join(f"{each}: {sums[each]} calls\n{told(found[each])}" for each in over)
+
+
+async def test_each_further_token_costs_no_more_calls_than_its_budget(tmp_path: Path) -> None:
+    config = SimulatorConfig(replies=(Reply(SAID),), timing=Timing(decode_rate=100))
+    async with counting(tmp_path, config) as gateway:
+        body = {"model": "sim", "messages": MESSAGES, "stream": True}
+        few = await gateway.calls(CHAT, {**body, "max_tokens": 2})
+        more = await gateway.calls(CHAT, {**body, "max_tokens": 2 + FURTHER})
+
+    each = (more.total() - few.total()) / FURTHER
+    assert each <= FURTHER_BUDGET, f"{each} calls\n{told(more - few)}"

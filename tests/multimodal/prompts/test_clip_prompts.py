@@ -1,0 +1,184 @@
+"""What stands for a clip in the prompt is what transformers' processors write, token for token; and how long it is.
+
+The reference's own method makes the text, on a stand-in for the processor that has the tokens it reads; the text is tokenised and
+compared with the rule's ids.
+"""
+
+import importlib
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from sound_files import clip
+from transformers.video_utils import VideoMetadata
+from vocabulary import TestVocabulary
+
+from smg_multimodal.configs.files import ModelFiles
+from smg_multimodal.families.modalities import ClipProcessor
+from smg_multimodal.families.registry import family_of
+from smg_multimodal.prompts.clip_prompts import in_words
+from smg_multimodal.prompts.expand import ReadyItem, expand
+from smg_multimodal.records.errors import BadClip, UnsupportedModel
+from smg_multimodal.records.types import ItemFeatures, Modality, Size
+
+WORDS = TestVocabulary()
+FRAMES, RATE = 90, 1.3
+_TOKENS = {"image_token": "<|image|>", "video_token": "<|video|>"}
+_VIDEO = {"merge_size": 2, "temporal_patch_size": 2, "frame_timestamp_format": "Time: {timestamp:.1f}s"}
+_MUSE = {
+    **_TOKENS,
+    "video_start_token": "<|vid_start|>",
+    "video_end_token": "<|vid_end|>",
+    "video_sep_token": "<|vid_frame_separator|>",
+}
+PROCESSORS: dict[str, tuple[str, str, dict[str, Any], dict[str, Any]]] = {
+    "glm4v": ("glm4v", "Glm4vProcessor", _TOKENS, {}),
+    "glm46v": ("glm46v", "Glm46VProcessor", _TOKENS, {}),
+    "internvl": (
+        "internvl",
+        "InternVLProcessor",
+        {
+            "start_image_token": "<img>",
+            "image_token": "<IMG_CONTEXT>",
+            "end_image_token": "</img>",
+            "image_seq_length": 256,
+        },
+        {"num_frames": 5},
+    ),
+    "gemma4": (
+        "gemma4",
+        "Gemma4Processor",
+        {"boi_token": "<|image>", "eoi_token": "<image|>", "video_token": "<|video|>"},
+        {"num_frames": 7},
+    ),
+    "gemma4_unified": (
+        "gemma4_unified",
+        "Gemma4UnifiedProcessor",
+        {"boi_token": "<|image>", "eoi_token": "<image|>", "video_token": "<|video|>"},
+        {"num_frames": 7},
+    ),
+    "glm5_next": ("glm5_next", "Glm5NextProcessor", _TOKENS, {}),
+    "muse_glimmer": ("muse_glimmer", "MuseGlimmerProcessor", _MUSE, {}),
+    "muse_spark": ("muse_spark", "MuseSparkProcessor", _MUSE, {"num_frames": 5}),
+    "smolvlm": (
+        "smolvlm",
+        "SmolVLMProcessor",
+        {
+            "image_token": "<image>",
+            "fake_image_token": "<fake_token_around_image>",
+            "global_image_token": "<global-img>",
+            "image_seq_len": 169,
+        },
+        {"num_frames": 21},
+    ),
+    "llava_next_video": (
+        "llava_next_video",
+        "LlavaNextVideoProcessor",
+        {"video_token": "<video>", "patch_size": 14},
+        {"num_frames": 4, "size": {"shortest_edge": 336}, "crop_size": {"height": 336, "width": 336}},
+    ),
+    "llava_onevision": (
+        "llava_onevision",
+        "LlavaOnevisionProcessor",
+        {"video_token": "<video>", "num_image_tokens": 729},
+        {"num_frames": 3},
+    ),
+}
+
+
+def made(name: str, config: dict[str, Any], frames: int = FRAMES) -> tuple[ModelFiles, list[int], ItemFeatures]:
+    files = ModelFiles({"model_type": name, "image_token_id": None}, {}, {}, config)
+    processor = family_of(files).others[Modality.VIDEO].process(files)
+    assert isinstance(processor, ClipProcessor)
+    places = processor.sample(frames, RATE)
+    pictures = clip(60, 44, frames)
+    item = processor.item(
+        (pictures[place] for place in places), [place / RATE for place in places], len(places) / frames * RATE
+    )
+    return files, places, item
+
+
+@pytest.mark.parametrize("name", PROCESSORS)
+def test_the_tokens_of_a_clip_are_those_the_reference_writes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    module_name, kind, facts, config = PROCESSORS[name]
+    module = importlib.import_module(f"transformers.models.{module_name}.processing_{module_name}")
+    monkeypatch.setattr(module, "num2words", in_words, raising=False)
+    files, places, item = made(name, config)
+    reference = getattr(module, kind)
+    stand_in = SimpleNamespace(**facts, video_processor=SimpleNamespace(**_VIDEO))
+    if hasattr(reference, "replace_frame_token_id"):
+        stand_in.replace_frame_token_id = lambda *args, **more: reference.replace_frame_token_id(
+            stand_in, *args, **more
+        )
+    told = VideoMetadata(FRAMES, RATE, duration=FRAMES / RATE, frames_indices=places)
+    tensors = {key: value if value.ndim == 5 else value[None] for key, value in item.tensors.items()}
+    inputs = {
+        **tensors,
+        "video_grid_thw": item.tensors.get("video_grid_thw"),
+        "video_metadata": [told],
+        "num_soft_tokens_per_video": [item.tokens // len(places)],
+    }
+    text = reference.replace_video_token(stand_in, inputs, 0)
+    rule = family_of(files).others[Modality.VIDEO].prompt(files.model, WORDS)
+    written = rule.replace(item, 0)
+    assert list(written.ids) == list(WORDS.encode(text))
+    assert written.tokens == item.tokens
+    expanded = expand([1, rule.anchor, 2], [rule], [ReadyItem(item, bytes(32))])
+    assert list(expanded.ids) == [1, *written.ids, 2]
+
+
+@pytest.mark.parametrize("name", PROCESSORS)
+def test_clips_without_frames_or_of_mixed_sizes_are_refused(name: str) -> None:
+    files = ModelFiles({"model_type": name}, {}, {}, PROCESSORS[name][3])
+    processor = family_of(files).others[Modality.VIDEO].process(files)
+    assert isinstance(processor, ClipProcessor)
+    small, other = clip(40, 40, 2)[0], clip(30, 40, 2)[0]
+    for frames, seconds in (([], []), ([small, other], [0.0, 1.0]), ([small], [0.0, 1.0]), ([small] * 3, [0.0, 1.0])):
+        with pytest.raises(BadClip):
+            processor.item(frames, seconds)
+    for total, rate in ((0, 1.0), (5, 0.0)):
+        with pytest.raises(BadClip):
+            processor.sample(total, rate)
+
+
+@pytest.mark.parametrize("name", PROCESSORS)
+def test_a_clip_of_one_frame_is_taken(name: str) -> None:
+    _, places, item = made(name, PROCESSORS[name][3], 1)
+    assert set(places) == {0}
+    assert item.tokens > 0
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [
+        *((0, "zero"), (13, "thirteen"), (20, "twenty"), (64, "sixty-four"), (100, "one hundred")),
+        *((101, "one hundred and one"), (999, "nine hundred and ninety-nine")),
+    ],
+)
+def test_numbers_are_spelled_as_english_has_them(number: int, words: str) -> None:
+    assert in_words(number) == words
+
+
+def test_more_frames_than_can_be_spelled_are_refused_at_load() -> None:
+    with pytest.raises(UnsupportedModel, match="num_frames"):
+        made("smolvlm", {"num_frames": 1000})
+
+
+def test_the_first_files_of_smolvlm_say_how_clips_are_sampled() -> None:
+    sampled = {"video_sampling": {"max_frames": 3, "fps": 2, "video_size": {"longest_edge": 128}}}
+    _, places, item = made("smolvlm", {**sampled, "max_image_size": {"longest_edge": 56}})
+    assert len(places) == 3
+    assert item.tensors["pixel_values"].shape == (1, 3, 3, 56, 56)
+
+
+def test_frames_are_as_large_whatever_the_size_of_the_clip() -> None:
+    for name, (_, _, _, config) in PROCESSORS.items():
+        files = ModelFiles({"model_type": name}, {}, {}, config)
+        processor = family_of(files).others[Modality.VIDEO].process(files)
+        assert isinstance(processor, ClipProcessor)
+        for size in (Size(44, 60), Size(90, 31)):
+            frames = clip(size.width, size.height, 4)
+            item = processor.item(frames, [0.0, 0.5, 1.0, 1.5], 2.0)
+            assert item.nbytes <= processor.nbytes(size, 4) <= item.nbytes + 4096
+            assert np.isfinite(next(iter(item.tensors.values()))).all()
