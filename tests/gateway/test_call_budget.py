@@ -7,6 +7,7 @@ watch of the event loop.
 
 import asyncio
 import json
+import re
 import signal
 import sys
 from collections import Counter
@@ -29,12 +30,12 @@ from smg_simulator.server.grpc_server import SimulatedEngine
 
 pytestmark = pytest.mark.anyio
 
-REQUESTS = 40
+ROUNDS, REQUESTS = 3, 12
 SAID = "Most of what a port does is waiting for water. " * 8
 FURTHER = 8
 """Tokens more, of which each comes in a read of its own."""
-FURTHER_BUDGET = 8.0
-"""Calls for each token more of a streamed answer of Chat Completions."""
+FURTHER_BUDGET = 22.0
+"""Calls for each token more of a streamed answer of Chat Completions, of a model whose output a parser reads."""
 MESSAGES = [{"role": "user", "content": SAID}]
 
 
@@ -50,22 +51,22 @@ class Budget:
 
 
 BUDGETS = {
-    "chat": Budget(CHAT, {"messages": MESSAGES, "max_tokens": 2}, 100, 100),
-    "completions": Budget("/v1/completions", {"prompt": SAID, "max_tokens": 2}, 100, 100),
-    "responses": Budget("/v1/responses", {"input": SAID, "max_output_tokens": 16, "store": False}, 100, 100),
-    "messages": Budget("/v1/messages", {"messages": MESSAGES, "max_tokens": 2}, 100, 100),
+    "chat": Budget(CHAT, {"messages": MESSAGES, "max_tokens": 2}, 570, 625),
+    "completions": Budget("/v1/completions", {"prompt": SAID, "max_tokens": 2}, 515, 560),
+    "responses": Budget("/v1/responses", {"input": SAID, "max_output_tokens": 2, "store": False}, 705, 795),
+    "messages": Budget("/v1/messages", {"messages": MESSAGES, "max_tokens": 2}, 592, 660),
     "gemini": Budget(
         "/v1beta/models/sim:generateContent",
         {"contents": [{"role": "user", "parts": [{"text": SAID}]}], "generationConfig": {"maxOutputTokens": 2}},
-        100,
-        100,
+        628,
+        700,
         "/v1beta/models/sim:streamGenerateContent?alt=sse",
     ),
     "interactions": Budget(
         "/v1beta/interactions",
         {"input": SAID, "generation_config": {"max_output_tokens": 2}, "store": False},
-        100,
-        100,
+        668,
+        730,
     ),
 }
 PHASES: dict[str, tuple[str, ...]] = {
@@ -82,15 +83,21 @@ PHASES: dict[str, tuple[str, ...]] = {
 
 @attrs.define
 class Counting:
-    """A gateway's process that counts its calls, and a client."""
+    """A gateway's process that counts its calls, and a connection to it. Requests are written in one piece, so that none is read
+    in two."""
 
     process: asyncio.subprocess.Process
-    http: httpx.AsyncClient
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
     file: Path
 
     async def calls(self, path: str, body: Mapping[str, Any]) -> Counter[str]:
-        """The calls of one such request, by function; what the process does beside its requests left out."""
+        """The calls of one such request, by function; what the process does beside its requests left out. Of several rounds the
+        one with the fewest: on a busy machine an engine's answer may come in more reads than it takes."""
         await self._ask(path, body, 10)
+        return min([await self._counted(path, body) for _ in range(ROUNDS)], key=Counter.total)
+
+    async def _counted(self, path: str, body: Mapping[str, Any]) -> Counter[str]:
         self.file.unlink(missing_ok=True)
         self.process.send_signal(signal.SIGUSR1)
         await self._ask(path, body, REQUESTS)
@@ -100,9 +107,16 @@ class Counting:
         return Counter({name: round(count / REQUESTS) for name, count in found.items() if round(count / REQUESTS)})
 
     async def _ask(self, path: str, body: Mapping[str, Any], times: int) -> None:
+        data = json.dumps(body).encode()
+        head = f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {len(data)}\r\n\r\n"
         for _ in range(times):
-            answer = await self.http.post(path, json=body)
-            assert answer.status_code == 200, answer.text
+            self.writer.write(head.encode() + data)
+            answer = await self.reader.readuntil(b"\r\n\r\n")
+            assert answer.startswith(b"HTTP/1.1 200"), answer
+            length = re.search(rb"content-length: (\d+)", answer)
+            await (
+                self.reader.readuntil(b"\r\n0\r\n\r\n") if length is None else self.reader.readexactly(int(length[1]))
+            )
 
 
 @asynccontextmanager
@@ -115,9 +129,10 @@ async def counting(folder: Path, config: SimulatorConfig) -> AsyncIterator[Count
         log: list[str] = []
         reading = asyncio.create_task(read(process, log))
         try:
-            url = await ready_at(process, log)
-            async with httpx.AsyncClient(base_url=url, timeout=PATIENCE, trust_env=False) as http:
-                yield Counting(process, http, file)
+            url = httpx.URL(await ready_at(process, log))
+            reader, writer = await asyncio.open_connection(url.host, url.port)
+            yield Counting(process, reader, writer, file)
+            writer.close()
         finally:
             process.kill()
             await process.wait()
