@@ -25,7 +25,7 @@ from smg_core.routing import UnknownPolicy, policy, policy_for
 from smg_core.server.tls.settings import TlsConfig
 from smg_core.settings import ConfigError, nearest
 from smg_parsers import UnknownModelFamily
-from smg_parsers.models import family
+from smg_parsers.families.models import family
 
 __all__ = ["check", "named_parsers", "processor_kwargs"]
 

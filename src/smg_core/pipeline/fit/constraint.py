@@ -41,8 +41,8 @@ from smg_core.request import (
     has_trait,
 )
 from smg_parsers import Family
-from smg_parsers.constraint_forms import ConstraintError, ConstraintUnsupported
-from smg_parsers.constraints import FamilyConstraint, constrain
+from smg_parsers.constraints.constraints import FamilyConstraint, constrain
+from smg_parsers.constraints.forms import ConstraintError, ConstraintUnsupported
 
 __all__ = ["HeldOutput", "hold"]
 

@@ -22,7 +22,7 @@ from smg_core.pipeline.prompt.reasoning_state import NO_THOUGHT, thought_of
 from smg_core.pipeline.prompt.served import ServedModel
 from smg_core.request import GenerationRequest, HostedTool, ToolCall
 from smg_parsers import Family, Parser, UnknownModelFamily
-from smg_parsers.models import family as family_named
+from smg_parsers.families.models import family as family_named
 from smg_parsers.parser import random_call_id
 
 __all__ = ["PARSER_HEADER", "Reading", "reading_of"]

@@ -34,7 +34,7 @@ from smg_core.events import (
     Usage,
 )
 from smg_core.pipeline.prompt.conformance import Check, Conformance, OnViolation
-from smg_parsers.free_text import FreeTextReader
+from smg_parsers.json_text.free_text import FreeTextReader
 
 __all__ = ["ChatPlan", "ChatReader"]
 
