@@ -71,7 +71,7 @@ LAZY_TABLES = frozenset(
             "routing.named",
         ),
         *("identity.identity", "models.document_loading", "operation.discovery", "plugins.code", "plugins.registry"),
-        *("gateway.gateway", "models.loading", "serving.tracing"),
+        *("config.limits", "gateway.gateway", "gateway.limits", "models.loading", "serving.tracing"),
     }
 )
 

@@ -29,6 +29,7 @@ from smg_core.fleet.health_broadcast import hear_others, telling_others
 from smg_core.fleet.leader import Leading
 from smg_core.fleet.roster import PROGRAM, Roster, first_source, registry_of
 from smg_core.fleet.routing_journal import keeping_sent
+from smg_core.gateway.limits import adopt_limits
 from smg_core.history.guard import Backend, GuardedStore
 from smg_core.history.hooks import Hook
 from smg_core.hooks import Observer, SilentObserver, fan_out
@@ -291,6 +292,7 @@ class Assembly:
         live = services.live
         running = services.running
         await self._read_workers()
+        adopt_limits(services)
         services.admission.draining = False
         running.loop = asyncio.get_running_loop()
         self._stack = AsyncExitStack()
@@ -540,6 +542,7 @@ class Assembly:
         services, running = self.services, self.services.running
         before = services.live.config
         services.live.adopt(config)
+        adopt_limits(services)
         services.admission.adopt(config.limits.concurrent_requests, config.limits.retry_after_s)
         services.registry.adopt(config.workers, config.breaker, config.limits.retry_after_s)
         running.monitor.adopt(config.workers)
