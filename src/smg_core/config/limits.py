@@ -1,5 +1,6 @@
 """Says what is wrong with the rules of limits in a configuration; loads what reads them only where there are any."""
 
+import sys
 from collections.abc import Iterator
 
 from smg_core.wire.settings import LimitsConfig
@@ -15,8 +16,8 @@ def limit_problems(limits: LimitsConfig, processes: int) -> Iterator[str]:
 
     from smg_core.limits.rules import RuleRefused, read_rules
 
-    if processes != 1:
-        yield "limits.rules: they are counted in one process; server.processes must be 1"
+    if processes != 1 and sys.platform == "win32":
+        yield "limits.rules: they are counted in one process on Windows; server.processes must be 1"
     try:
         read_rules(limits.rules)
     except RuleRefused as error:

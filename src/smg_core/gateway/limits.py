@@ -3,24 +3,29 @@
 A gateway without rules has none, and loads nothing of them. Above: the assembly. Below: limits, `serving.limiting`.
 """
 
+import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from smg_core.machine.shared_block import SharedBlock
 from smg_core.serving.services import Services
 from smg_core.settings import ConfigError
 
 if TYPE_CHECKING:
     from smg_core.serving.limiting import Counters, Limiting
 
-__all__ = ["adopt_limits"]
+__all__ = ["adopt_limits", "counters_block", "forget_process", "shared_counters"]
+
+_NUMBER, _OF_A_COUNTER = 8, 8  # bytes of a number, and numbers of a counter beside one for each process
 
 
-def adopt_limits(services: Services, counters: "Counters | None" = None) -> None:
-    """Go by the rules that the settings have now. `counters` hold what is counted; without them, this process does. Raises
+def adopt_limits(services: Services, counters: "Callable[[], Counters] | None" = None) -> None:
+    """Go by the rules that the settings have now. `counters` makes what holds the counts; without it, this process does. Raises
     ConfigError for rules and prices that are none."""
     services.live.limiting = _limiting(services, counters) if services.live.config.limits.rules else None
 
 
-def _limiting(services: Services, counters: "Counters | None") -> "Limiting":
+def _limiting(services: Services, counters: "Callable[[], Counters] | None") -> "Limiting":
     from smg_core.limits.memory import MemoryCounters
     from smg_core.limits.prices import PricesRefused
     from smg_core.limits.prices_file import prices_from
@@ -34,7 +39,7 @@ def _limiting(services: Services, counters: "Counters | None") -> "Limiting":
         raise ConfigError(f"limits.rules: {error}") from None
     if limiting is None:
         limiting = Limiting(
-            counters or MemoryCounters(settings.counters, settings.zone),
+            MemoryCounters(settings.counters, settings.zone) if counters is None else counters(),
             services.clock,
             services.call_later,
             services.lookup.served_name,
@@ -48,3 +53,27 @@ def _limiting(services: Services, counters: "Counters | None") -> "Limiting":
             raise ConfigError(f"limits.prices: {error}") from None
     limiting.adopt(settings, rules, prices)
     return limiting
+
+
+def shared_counters(block: SharedBlock, number: int, processes: int, zone: str) -> "Counters":
+    """The counters of several processes, in a block that they share; this is the one of that number."""
+    from smg_core.limits.shared import SharedCounters
+
+    return SharedCounters(block.cells(), block.lock, number, processes, zone)
+
+
+def counters_block(counters: int, processes: int) -> SharedBlock | None:
+    """The block in which so many processes count; None where a system has no lock for it. Nothing of it exists before a rule is
+    counted there."""
+    if sys.platform == "win32":
+        return None
+    return SharedBlock.made(_NUMBER * counters * (_OF_A_COUNTER + processes))
+
+
+def forget_process(block: SharedBlock, number: int, processes: int) -> None:
+    """A process is gone: what its requests had reserved is free again."""
+    cells = block.cells()
+    if cells[0]:
+        from smg_core.limits.shared import forget
+
+        forget(cells, block.lock, number, processes)

@@ -42,6 +42,9 @@ class MemoryCounters:
         """Put right what the claims were charged at `taken_at`, to `costs`."""
         self._keep(claims, put_right(claims, costs, self.look(claims), taken_at, at, self._zone), at)
 
+    settle = put_right
+    """Put right what the claims were charged, once the request has ended."""
+
     def _keep(self, claims: Sequence[LimitClaim], counters: Sequence[Counter], at: Instant) -> None:
         kept = self._kept
         for claim, counter in zip(claims, counters, strict=True):

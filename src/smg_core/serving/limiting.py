@@ -50,7 +50,10 @@ class Counters(Protocol):
         """Charge all claims, or none and say why not."""
 
     def put_right(self, claims: Sequence[LimitClaim], costs: Sequence[int], taken_at: Instant, at: Instant) -> None:
-        """Put right what the claims were charged at `taken_at`, to `costs`."""
+        """Put right what the claims were charged at `taken_at`, to `costs`; they stay reserved."""
+
+    def settle(self, claims: Sequence[LimitClaim], costs: Sequence[int], taken_at: Instant, at: Instant) -> None:
+        """The same, once the request has ended: `costs` are what it used."""
 
 
 @attrs.frozen
@@ -329,8 +332,8 @@ class ActiveCharge:
 
     def go_on_with(self, model: str) -> None:
         """Another model answers instead: its limits count. Raises RateLimited and QuotaExceeded."""
-        self._put_right([0] * len(self.claims))
-        self.claims, self._read, self._prompts_read = [], 0, 0
+        self._settle([0] * len(self.claims))
+        self._read, self._prompts_read = 0, 0
         self._asked = attrs.evolve(self._asked, model=model)
         try:
             self.reserve()
@@ -382,8 +385,12 @@ class ActiveCharge:
         else:
             ours = failure is not None and (failure.status >= 500 or failure.status == 429)
             demand = Demand(requests=0 if ours or self._admitted else 1)
-        self._put_right([demand.of(claim.rule) for claim in self.claims])
-        self.claims = []
+        self._settle([demand.of(claim.rule) for claim in self.claims])
+
+    def _settle(self, costs: list[int]) -> None:
+        claims, self.claims = self.claims, []
+        if claims:
+            self._limiting.counters.settle(claims, costs, self._at, self._limiting.now)
 
 
 def _asked(request: GenerationRequest, prompts: int) -> Limited:
