@@ -489,6 +489,7 @@ CONSTANTS: dict[str, str] = {
     "limits.memory._LOOKED_AT": PACE,
     "limits.shared._HEAD": FORMAT,
     "limits.shared._NEARBY": PACE,
+    "admin.limits._DIGITS": TYPED,
     "gateway.limits._NUMBER": FORMAT,
     "gateway.limits._OF_A_COUNTER": COST,
     "limits.words._ROUNDED": FORMAT,

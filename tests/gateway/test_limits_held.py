@@ -12,10 +12,12 @@ import httpx
 import openai
 import pytest
 from tests.gateway.conftest import CHAT, JSON, House, body, eventually, in_process, over_http
+from tests.gateway.test_admin import table
 from tests.gateway.test_embeddings import MODEL
 from tests.shared import PATIENCE
 
 from smg_core import Config
+from smg_core.admin.app import AdminApp
 from smg_core.app.app import App
 from smg_core.app.inprocess import async_client
 from smg_core.auth.base import Head
@@ -334,7 +336,7 @@ async def test_a_wait_that_clients_do_not_obey_tells_them_not_to_try_again() -> 
 
 
 async def test_a_limit_of_all_tenants_tells_none_of_them_its_figures() -> None:
-    async with limits("2 requests/minute", "5 requests/minute per=model", "900 requests/minute per=key") as house:
+    async with limits("2 requests/minute", "5 requests/minute per=model", "900 requests/hour per=key") as house:
         answers = [await house.http.post(CHAT, json=body(), headers=each) for each in (ACME, OTHER, ACME)]
     said = answers[2].text + str(answers[2].headers)
 
@@ -384,3 +386,28 @@ def test_keys_say_whose_requests_are_counted_together() -> None:
 
     assert "tenant=acme" in keys.keys[0]
     assert read_rule("5 requests/day tenant=acme key=one").scope(Asker("acme", "one")) is not None
+
+
+# ------------------------------------------------------------------------------------------------------------ explained
+
+
+async def test_the_admin_door_says_what_applies_and_what_a_request_would_get() -> None:
+    rules = ("2 requests/hour per=key", "100 input-tokens/hour tenant=acme", "5 requests/day tenant=other")
+    async with (
+        limits(*rules) as house,
+        async_client(AdminApp(house.gateway, table()), httpx, base_url="http://localhost", headers=JSON) as door,
+    ):
+        await house.http.post(CHAT, json=body())
+        asked = {"tenant": "acme", "principal": "one", "model": "sim"}
+        small = (await door.get("/admin/limits", params={**asked, "tokens": 5})).json()
+        large = (await door.get("/admin/limits", params={**asked, "tokens": 500})).json()
+        await house.http.post(CHAT, json=body())
+        late = (await door.get("/admin/limits", params=asked)).json()
+        wrong = await door.get("/admin/limits", params={"tokens": "many"})
+
+    assert [each["rule"] for each in small["rules"]] == list(rules[:2])
+    assert (small["admitted"], large["admitted"], late["admitted"]) == (True, False, False)
+    assert (small["rules"][0]["limit"], small["rules"][0]["remaining"]) == (2, 1)
+    assert large["rules"][1]["wait_s"] is None
+    assert 1700 < late["rules"][0]["wait_s"] <= 1800
+    assert wrong.status_code == 400

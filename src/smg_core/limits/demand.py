@@ -1,14 +1,14 @@
 """What a request takes of each unit, and how much that will be before it has been answered: an estimate that follows the answers.
 
-Pure. Above: `serving.limiting`. Below: the rules.
+Pure. Above: `serving.limiting`. Below: nothing.
 """
 
 from collections import OrderedDict, deque
 
 import attrs
+from msgspec import Struct
 
 from smg_core.events import Usage
-from smg_core.limits.rules import LimitRule
 
 __all__ = ["Demand", "Estimates", "used"]
 
@@ -24,31 +24,16 @@ _WEIGHT = 1 / 16
 """How much the newest request counts in the ratio of bytes and tokens."""
 
 
-@attrs.frozen
-class Demand:
-    """What a request takes: `output` is with reasoning; `money` in millionths of the currency."""
+class Demand(Struct, frozen=True):
+    """What a request takes of each unit, by the unit's name: `output_tokens` with reasoning; `money` in millionths of the
+    currency."""
 
     requests: int = 0
-    input: int = 0
-    output: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    tokens: int = 0
     at_once: int = 0
     money: int = 0
-
-    def of(self, rule: LimitRule) -> int:
-        """What it takes of a rule's unit."""
-        match rule.unit:
-            case "requests":
-                return self.requests
-            case "tokens":
-                return self.input + self.output
-            case "input_tokens":
-                return self.input
-            case "output_tokens":
-                return self.output
-            case "at_once":
-                return self.at_once
-            case "money":
-                return self.money
 
 
 def used(usage: Usage, cached_weight: float) -> tuple[int, int]:

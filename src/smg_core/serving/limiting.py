@@ -9,13 +9,14 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import attrs
+from msgspec.structs import replace
 
 from smg_core.clock import CallLater, Clock
 from smg_core.errors import QuotaExceeded, RateLimited, RequestLimitReached, SmgError, TokenLimitReached
 from smg_core.events import Usage
 from smg_core.hooks import EncodeDone, FellBack, Moment, Observer
 from smg_core.lease import HasUsage, RequestLease
-from smg_core.limits.counters import NEVER, Counter, Fullness, Instant, fullness
+from smg_core.limits.counters import NEVER, Counter, Fullness, Instant, fullness, taken
 from smg_core.limits.decision import LimitClaim, LimitRefusal, in_window
 from smg_core.limits.demand import Demand, Estimates, used
 from smg_core.limits.prices import Price, Prices
@@ -84,7 +85,7 @@ class Limiting:
         self.counters, self.estimates = counters, Estimates()
         self.settings = LimitsConfig()
         self.rules: tuple[LimitRule, ...] = ()
-        self.prices = Prices({}, ())
+        self.prices, self.counts_money = Prices({}, ()), False
         self._clock, self._call_later = clock, call_later
         self._name_of, self._retry_after = name_of, retry_after
         self._coming: dict[ActiveCharge, None] = {}
@@ -93,6 +94,7 @@ class Limiting:
     def adopt(self, settings: LimitsConfig, rules: tuple[LimitRule, ...], prices: Prices) -> None:
         """Go by these rules and prices from the next request on."""
         self.settings, self.rules, self.prices = settings, rules, prices
+        self.counts_money = any(rule.unit == "money" for rule in rules)
 
     def account(
         self,
@@ -168,7 +170,7 @@ class Limiting:
         for rule in self.rules:
             scope = rule.scope(asker)
             if scope is not None:
-                found.append(LimitClaim(rule, scope, min(demand.of(rule), rule.capacity)))
+                found.append(LimitClaim(rule, scope, min(getattr(demand, rule.unit), rule.capacity)))
         return found
 
     def asker(self, asked: Limited, model: str) -> Asker:
@@ -180,13 +182,33 @@ class Limiting:
         """What the model costs, where that is known."""
         return self.prices.find(asker.model, asker.asked) if asker.model else self.prices.find(asker.asked)
 
-    def standing(self, claims: Sequence[LimitClaim]) -> list[tuple[LimitRule, Fullness]]:
-        """How full the counters of these claims are now."""
-        at, zone = self.now, self.settings.zone
+    def standing(self, claims: Sequence[LimitClaim], at: Instant | None = None) -> list[tuple[LimitRule, Fullness]]:
+        """How full the counters of these claims are, now or at that time."""
+        at, zone = at or self.now, self.settings.zone
         return [
-            (claim.rule, fullness(claim.rule, counter, in_window(claim.rule, at, zone)))
+            (claim.rule, fullness(claim.rule, counter, in_window(claim.rule, at, zone) if claim.rule.calendar else at))
             for claim, counter in zip(claims, self.counters.look(claims), strict=True)
         ]
+
+    def explained(self, caller: Caller, user: str, model: str, tokens: int) -> list[tuple[LimitRule, Fullness, int]]:
+        """Which rules are for this caller and model, how full they are, and the microseconds that a request of so many tokens of
+        prompt would wait for each (NEVER: until something ends, or for good). Nothing is charged."""
+        asked = Limited(caller, model, user)
+        asker = self.asker(asked, model)
+        output = self.estimates.output(asker.tenant, asker.model, None)
+        price = self.price(asker) if self.counts_money else None
+        money = None if price is None else price.cost(Usage(tokens, output))
+        claims = self.claims(asker, Demand(1, tokens, output, tokens + output, 1, money or 0))
+        at, found = self.now, list[tuple[LimitRule, Fullness, int]]()
+        for claim, counter in zip(claims, self.counters.look(claims), strict=True):
+            rule, now = claim.rule, in_window(claim.rule, at, self.settings.zone)
+            wait = taken(rule, counter, claim.cost, now)[1]
+            if rule.unit in ("tokens", "input_tokens") and tokens > rule.capacity:
+                wait = NEVER
+            if rule.unit == "money" and money is None and self.settings.unpriced == "refuse":
+                wait = NEVER
+            found.append((rule, fullness(rule, counter, now), wait))
+        return found
 
     def error(self, refusal: LimitRefusal) -> SmgError:
         """The error of a refusal, in words that tell nothing of other tenants."""
@@ -204,8 +226,8 @@ class Limiting:
         return kind(text, retry_after=seconds, should_retry=again)
 
     def _headers(self, charge: "ActiveCharge", family: HeaderFamily) -> list[_Header]:
-        shown = self.standing(charge.claims)
-        return limit_headers(family, shown, self._clock.time(), standard=self.settings.standard_headers)
+        shown = self.standing([each for each in charge.claims if each.rule.private], charge.at)
+        return limit_headers(family, shown, charge.at.wall_s, standard=self.settings.standard_headers)
 
     # ------------------------------------------------------------------------------------------------- answers under way
 
@@ -267,7 +289,7 @@ class ActiveCharge:
     claims: list[LimitClaim] = attrs.field(factory=list)
     _asker: Asker = attrs.field(factory=Asker)
     _demand: Demand = attrs.field(factory=Demand)
-    _at: Instant = _BEFORE
+    at: Instant = _BEFORE
     _read: int = 0
     _prompts_read: int = 0
     _answer: HasUsage | None = None
@@ -277,13 +299,13 @@ class ActiveCharge:
     def reserve(self) -> None:
         """Charge what the request may take. Raises RateLimited and QuotaExceeded."""
         self._prepare(self._asked.model)
-        if any(claim.rule.unit == "money" for claim in self.claims) and self._unpriced:
+        if self._limiting.counts_money and self._unpriced:
             claims, self.claims = self.claims, []
             raise QuotaExceeded(
                 "What this model costs is not known here, and a budget applies.",
                 detail=f"limits.unpriced is refuse, and no price is known for {claims and self._asker.model!r}",
             )
-        refusal = self._limiting.counters.claim(self.claims, self._at)
+        refusal = self._limiting.counters.claim(self.claims, self.at)
         if refusal is not None:
             raise self._limiting.error(refusal)
 
@@ -291,7 +313,7 @@ class ActiveCharge:
         """Charge it whether there is room or not."""
         self._prepare(self._asked.model)
         costs = [claim.cost for claim in self.claims]
-        self._limiting.counters.put_right(_without_cost(self.claims), costs, self._at, self._at)
+        self._limiting.counters.put_right(_without_cost(self.claims), costs, self.at, self.at)
 
     def _prepare(self, model: str) -> None:
         limiting, asked = self._limiting, self._asked
@@ -300,18 +322,19 @@ class ActiveCharge:
         read = self._read or estimates.input(asker.model, self._lease.weight)
         output = estimates.output(asker.tenant, asker.model, asked.bound, asked.choices) if asked.output else 0
         self._demand = self._demanded(read, output)
-        self._at = limiting.now
+        self.at = limiting.now
         self.claims = limiting.claims(asker, self._demand)
 
     def _demanded(self, read: int, output: int, usage: Usage | None = None) -> Demand:
-        price = self._limiting.price(self._asker)
-        spent = None if price is None else price.cost(usage or Usage(read, output), batch=self._lease.kind == "batch")
-        return Demand(int(not self._admitted), read, output, 1, spent or 0)
+        spent = None
+        if self._limiting.counts_money and (price := self._limiting.price(self._asker)) is not None:
+            spent = price.cost(usage or Usage(read, output), batch=self._lease.kind == "batch")
+        return Demand(0 if self._admitted else 1, read, output, read + output, 1, spent or 0)
 
     @property
     def _unpriced(self) -> bool:
         """Whether a budget refuses the request, since nobody knows what it costs."""
-        if self._limiting.settings.unpriced != "refuse":
+        if self._limiting.settings.unpriced != "refuse" or not any(each.rule.unit == "money" for each in self.claims):
             return False
         price = self._limiting.price(self._asker)
         return price is None or price.cost(Usage(1, int(self._asked.output))) is None
@@ -327,8 +350,8 @@ class ActiveCharge:
         for claim in self.claims:
             if claim.rule.unit in ("tokens", "input_tokens") and self._read > claim.rule.capacity:
                 raise self._limiting.error(LimitRefusal(claim, NEVER, too_large=True))
-        known = self._read if self._prompts_read >= self._asked.prompts else max(self._read, self._demand.input)
-        self._charge(self._demanded(known, self._demand.output), bounded=True)
+        known = self._read if self._prompts_read >= self._asked.prompts else max(self._read, self._demand.input_tokens)
+        self._charge(self._demanded(known, self._demand.output_tokens), bounded=True)
 
     def go_on_with(self, model: str) -> None:
         """Another model answers instead: its limits count. Raises RateLimited and QuotaExceeded."""
@@ -349,19 +372,19 @@ class ActiveCharge:
     def look(self) -> None:
         """Charge what has come of the answer, if that is much more than is charged."""
         usage = None if self._answer is None else self._answer.usage
-        if usage is not None and usage.completion_tokens >= self._demand.output + _STEP:
+        if usage is not None and usage.completion_tokens >= self._demand.output_tokens + _STEP:
             read, output = used(usage, self._limiting.settings.cached_weight)
-            self._charge(self._demanded(max(read, self._demand.input), output, usage), bounded=False)
+            self._charge(self._demanded(max(read, self._demand.input_tokens), output, usage), bounded=False)
 
     def _charge(self, demand: Demand, *, bounded: bool) -> None:
         self._demand = demand
-        costs = [demand.of(claim.rule) for claim in self.claims]
+        costs = [getattr(demand, claim.rule.unit) for claim in self.claims]
         if bounded:
             costs = [min(cost, claim.rule.capacity) for cost, claim in zip(costs, self.claims, strict=True)]
         self._put_right(costs)
 
     def _put_right(self, costs: list[int]) -> None:
-        self._limiting.counters.put_right(self.claims, costs, self._at, self._limiting.now)
+        self._limiting.counters.put_right(self.claims, costs, self.at, self._limiting.now)
         self.claims = [
             claim if claim.cost == cost else LimitClaim(claim.rule, claim.scope, cost)
             for claim, cost in zip(self.claims, costs, strict=True)
@@ -377,20 +400,20 @@ class ActiveCharge:
         self._answer = None
         if usage is not None:
             read, output = used(usage, limiting.settings.cached_weight)
-            demand = attrs.evolve(self._demanded(read, output, usage), at_once=0)
+            demand = replace(self._demanded(read, output, usage), at_once=0)
             if failure is None and asked.output:
                 limiting.estimates.answered(self._asker.tenant, self._asker.model, output, asked.choices)
         elif self._trace.attempts:
-            demand = attrs.evolve(self._demanded(self._read or self._demand.input, 0), at_once=0)
+            demand = replace(self._demanded(self._read or self._demand.input_tokens, 0), at_once=0)
         else:
             ours = failure is not None and (failure.status >= 500 or failure.status == 429)
             demand = Demand(requests=0 if ours or self._admitted else 1)
-        self._settle([demand.of(claim.rule) for claim in self.claims])
+        self._settle([getattr(demand, claim.rule.unit) for claim in self.claims])
 
     def _settle(self, costs: list[int]) -> None:
         claims, self.claims = self.claims, []
         if claims:
-            self._limiting.counters.settle(claims, costs, self._at, self._limiting.now)
+            self._limiting.counters.settle(claims, costs, self.at, self._limiting.now)
 
 
 def _asked(request: GenerationRequest, prompts: int) -> Limited:
