@@ -83,7 +83,15 @@ LAZY_TABLES = frozenset(
             "routing.named",
         ),
         *("identity.identity", "models.document_loading", "operation.discovery", "plugins.code", "plugins.registry"),
-        *("gateway.gateway", "gateway.simulated", "models.loading", "serving.tracing", "smg_simulator.commands.flags"),
+        *(
+            "config.limits",
+            "gateway.gateway",
+            "gateway.limits",
+            "gateway.simulated",
+            "models.loading",
+            "serving.tracing",
+        ),
+        "smg_simulator.commands.flags",
     }
 )
 

@@ -476,6 +476,24 @@ CONSTANTS: dict[str, str] = {
     "workers.registry.NAMED": SHOWN,
     "serving.socket_session._LEFT": FORMAT,
     "limits.counters.NEVER": SIGN,
+    **dict.fromkeys(
+        (
+            f"limits.demand.{name}"
+            for name in ("_AGAIN", "_ANSWERS", "_BYTES_A_TOKEN", "_FIRST_OUTPUT", "_SHARE", "_WEIGHT")
+        ),
+        "how a reservation is estimated, which the answer's usage puts right",
+    ),
+    "limits.memory._LOOKED_AT": PACE,
+    "limits.shared._HEAD": FORMAT,
+    "limits.shared._NEARBY": PACE,
+    "admin.limits._DIGITS": TYPED,
+    "gateway.limits._NUMBER": FORMAT,
+    "gateway.limits._OF_A_COUNTER": COST,
+    "limits.words._ROUNDED": FORMAT,
+    "serving.limiting._AT_ONCE": PACE,
+    "serving.limiting._LOOK_S": PACE,
+    "serving.limiting._STEP": PACE,
+    "serving.limiting._LONGEST_WAIT_S": FORMAT,
     "limits.rules.MICRO": FORMAT,
     "limits.rules._MOST": "far above what one means with a limit: what is beyond it is a slip",
     "limits.prices._DEAREST": TYPED,
@@ -607,6 +625,7 @@ DEFAULTS: dict[str, str] = {
     "wire.decoding.brief.limit": SHOWN,
     "wire.explain.explanation_header.limit": SET,
     "serving.admission.__init__.pending_bytes": SET,
+    "limits.demand.__init__.most": COST,
     "server.http_protocol.protocol_class.most_connections": SET,
     "server.http_protocol.protocol_class.write_seconds": SET,
     "identity.virtual_keys.list_page.limit": ASKED,
