@@ -8,7 +8,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable, Generator, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypedDict, TypeVar
 
@@ -304,11 +304,7 @@ class Assembly:
         self._stack.callback(running.executor.close)
         await self._stack.enter_async_context(services.plugins.opened())
         services.policies.on_fault = PolicyFailures(services.clock, services.observer, live.config.observability).note
-        watching = await self._watching()
-        opened = keeping(
-            live.config.history, services.clock, self._history, self._history_hooks, watching, plugins=services.plugins
-        )
-        running.history = await self._stack.enter_async_context(opened)
+        running.history = await self._stack.enter_async_context(await self._kept_history())
         running.identify, running.virtual_keys = await open_identity(
             live.config, services.clock, self._stack, running.history, services.apis.permissions, self._identity
         )
@@ -347,6 +343,18 @@ class Assembly:
         running.driver = running.performers.driver({**self._further, **tools})
         await self._begin_roster(scratch)
         services.side_tasks.start(self._stack)
+
+    async def _kept_history(self) -> AbstractAsyncContextManager[GuardedStore]:
+        services = self.services
+        return keeping(
+            services.live.config,
+            services.clock,
+            self._history,
+            self._history_hooks,
+            await self._watching(),
+            plugins=services.plugins,
+            takes_work=lambda: not (services.admission.draining or services.life.retiring),
+        )
 
     def _begin_monitor(self) -> None:
         """Make what watches over workers, and what listens to their caches."""
