@@ -102,7 +102,10 @@ def gemini_error(error: SmgError, request_id: str = "", locate: Locate | None = 
         violation = {"field": param, "description": message}
         details.append({"@type": "type.googleapis.com/google.rpc.BadRequest", "fieldViolations": [violation]})
     if isinstance(error, RequestLimitReached | TokenLimitReached | QuotaExceeded):
-        quota = {"@type": "type.googleapis.com/google.rpc.QuotaFailure", "violations": [{"description": message}]}
+        quota: JsonObject = {
+            "@type": "type.googleapis.com/google.rpc.QuotaFailure",
+            "violations": [{"description": message}],
+        }
         details.append(quota)
     if error.retry_after is not None:
         delay = f"{_retry_seconds(error.retry_after)}s"
