@@ -10,8 +10,8 @@ import json
 from dataclasses import dataclass
 
 from smg_parsers import Family, Parser, Thinking, register
-from smg_parsers.base import DONE, FAIL, MORE, Grammar, Sink
-from smg_parsers.lab import examine
+from smg_parsers.lab.lab import examine
+from smg_parsers.pieces.base import DONE, FAIL, MORE, Grammar, Sink
 
 LIMIT = 200
 

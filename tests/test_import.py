@@ -109,7 +109,7 @@ def test_tables_of_the_newest_version_are_opened_without_the_library_that_change
 
 
 def test_the_parsers_load_the_standard_library_alone() -> None:
-    loaded = loaded_by("import smg_parsers.models")
+    loaded = loaded_by("import smg_parsers.families.models")
 
     assert {name.partition(".")[0] for name in loaded} - {"smg_parsers"} <= set(sys.stdlib_module_names)
 

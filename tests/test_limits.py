@@ -476,6 +476,24 @@ CONSTANTS: dict[str, str] = {
     "workers.registry.NAMED": SHOWN,
     "serving.socket_session._LEFT": FORMAT,
     "limits.counters.NEVER": SIGN,
+    **dict.fromkeys(
+        (
+            f"limits.demand.{name}"
+            for name in ("_AGAIN", "_ANSWERS", "_BYTES_A_TOKEN", "_FIRST_OUTPUT", "_SHARE", "_WEIGHT")
+        ),
+        "how a reservation is estimated, which the answer's usage puts right",
+    ),
+    "limits.memory._LOOKED_AT": PACE,
+    "limits.shared._HEAD": FORMAT,
+    "limits.shared._NEARBY": PACE,
+    "admin.limits._DIGITS": TYPED,
+    "gateway.limits._NUMBER": FORMAT,
+    "gateway.limits._OF_A_COUNTER": COST,
+    "limits.words._ROUNDED": FORMAT,
+    "serving.limiting._AT_ONCE": PACE,
+    "serving.limiting._LOOK_S": PACE,
+    "serving.limiting._STEP": PACE,
+    "serving.limiting._LONGEST_WAIT_S": FORMAT,
     "limits.rules.MICRO": FORMAT,
     "limits.rules._MOST": "far above what one means with a limit: what is beyond it is a slip",
     "limits.prices._DEAREST": TYPED,
@@ -607,6 +625,7 @@ DEFAULTS: dict[str, str] = {
     "wire.decoding.brief.limit": SHOWN,
     "wire.explain.explanation_header.limit": SET,
     "serving.admission.__init__.pending_bytes": SET,
+    "limits.demand.__init__.most": COST,
     "server.http_protocol.protocol_class.most_connections": SET,
     "server.http_protocol.protocol_class.write_seconds": SET,
     "identity.virtual_keys.list_page.limit": ASKED,
@@ -618,43 +637,42 @@ DEFAULTS: dict[str, str] = {
 
 LIBRARY_CONSTANTS: dict[str, str] = {
     SIGN: """
-        smg_parsers.base: MORE DONE FAIL SWITCH RESUME SPILL UNDECIDED REREAD
-        smg_parsers.lenient_json: _LATER _NO
-        smg_parsers.model_ids: SAME_VERSION EARLIER_VERSION NO_MINOR_VERSION
-        smg_parsers.tool_xml_ends: YES LATER NO
+        smg_parsers.pieces.base: MORE DONE FAIL SWITCH RESUME SPILL UNDECIDED REREAD
+        smg_parsers.values.lenient_json: _LATER _NO
+        smg_parsers.families.model_ids: SAME_VERSION EARLIER_VERSION NO_MINOR_VERSION
+        smg_parsers.grammars.tool_xml_ends: YES LATER NO
         smg_multimodal.decoding.decode: _ANY
         smg_multimodal.fetching.egress: _LEAST_BARE
         smg_multimodal.pixels.kernel_text: LOOPS
     """,
     READING: """
         smg_mcp.config.text: _DEEPEST _MOST_NODES
-        smg_parsers.base: LOOKAHEAD NAME_LIMIT
-        smg_parsers.citations: TAIL_LIMIT
-        smg_parsers.literals: GROUP_LIMIT TOKEN_LIMIT
-        smg_parsers.model_ids: ID_LIMIT
-        smg_parsers.models: _SUFFIX_LIMIT
-        smg_parsers.parser: HOLD_LIMIT UNDECIDED_LIMIT _OWED_LIMIT
-        smg_parsers.partial_json: MAX_DEPTH
-        smg_parsers.tool_blocks: HEADER_LIMIT
-        smg_parsers.tool_messages: HEADER_LIMIT
-        smg_parsers.tool_json: QUOTED_LIMIT
-        smg_parsers.tool_xml_ends: _CLOSING_TAGS _MISSPELLING
-        smg_parsers.tool_xml_tags: ELEMENT_DEPTH TAG_LIMIT _ATTRIBUTE_LIMIT
-        smg_parsers.tool_xml_values: VALUE_LIMIT
+        smg_parsers.pieces.base: LOOKAHEAD NAME_LIMIT
+        smg_parsers.grammars.citations: TAIL_LIMIT
+        smg_parsers.values.literals: GROUP_LIMIT TOKEN_LIMIT
+        smg_parsers.families.model_ids: ID_LIMIT
+        smg_parsers.families.models: _SUFFIX_LIMIT
+        smg_parsers.parser: HOLD_LIMIT UNDECIDED_LIMIT _OWED_LIMIT _PART_OF_A_MARKER
+        smg_parsers.json_text.partial_json: MAX_DEPTH
+        smg_parsers.grammars.tool_blocks: HEADER_LIMIT
+        smg_parsers.grammars.tool_json: QUOTED_LIMIT
+        smg_parsers.grammars.tool_xml_ends: MESSAGE_LIMIT _CLOSING_TAGS _MISSPELLING
+        smg_parsers.grammars.tool_xml_tags: ELEMENT_DEPTH TAG_LIMIT _ATTRIBUTE_LIMIT
+        smg_parsers.grammars.tool_xml_values: VALUE_LIMIT
     """,
     SCHEMA: """
-        smg_parsers.coerce: _UNFOLD_LIMIT
-        smg_parsers.constraint_arguments: MAX_NESTING MAX_REF_DEPTH MAX_UNION_DEPTH
-        smg_parsers.lark: MOST_CHARACTERS MOST_DEFINITIONS MOST_NESTING MOST_REPEATS MOST_TOKENS _TRANSLATED
-        smg_parsers.patterns: MOST_CHARACTERS MOST_NESTING MOST_REPEATS
-        smg_parsers.template_patterns: MOST_ALTERNATIVES MOST_CHARACTERS MOST_NESTING
+        smg_parsers.values.coerce: _UNFOLD_LIMIT
+        smg_parsers.constraints.arguments: MAX_NESTING MAX_REF_DEPTH MAX_UNION_DEPTH
+        smg_parsers.constraints.lark: MOST_CHARACTERS MOST_DEFINITIONS MOST_NESTING MOST_REPEATS MOST_TOKENS _TRANSLATED
+        smg_parsers.constraints.patterns: MOST_CHARACTERS MOST_NESTING MOST_REPEATS
+        smg_parsers.families.template_patterns: MOST_ALTERNATIVES MOST_CHARACTERS MOST_NESTING
     """,
     CHECK: """
-        smg_parsers.lab: CONSERVATION_LIMIT NASTY_LIMIT
-        smg_parsers.laws: SLACK TOLERANCE
+        smg_parsers.lab.lab: CONSERVATION_LIMIT NASTY_LIMIT
+        smg_parsers.lab.laws: SLACK TOLERANCE
     """,
     FORMAT: """
-        smg_parsers.patterns: _LAST
+        smg_parsers.constraints.patterns: _LAST
         smg_mcp.catalogue.naming: LONGEST_TOOL_NAME
         smg_mcp.transport.wire: _FAULT_CODE
         smg_multimodal.decoding.containers: _TAG
@@ -693,7 +711,7 @@ LIBRARY_CONSTANTS: dict[str, str] = {
     COST: """
         smg_mcp.catalogue.naming: _MARK
         smg_mcp.catalogue.search: _LENGTH _NAME_WEIGHT _SATURATION
-        smg_parsers.model_ids: PATTERNS_KEPT
+        smg_parsers.families.model_ids: PATTERNS_KEPT
         smg_multimodal.recordings.audio: _WEIGHTS
         smg_multimodal.decoding.clips: _BESIDE _PIXEL_BYTES
         smg_multimodal.preparing.content: _SAMPLES _SAMPLE_BYTES
@@ -744,10 +762,10 @@ LIBRARY_CONSTANTS: dict[str, str] = {
 """Why numbers of the libraries are no settings: reason, then `module: names`."""
 LIBRARY_DEFAULTS: dict[str, str] = {
     CHECK: """
-        smg_parsers.lab: examine.random_cuts
-        smg_parsers.laws: cuts.random_cuts linearity.length split_invariance.random_cuts
+        smg_parsers.lab.lab: examine.random_cuts
+        smg_parsers.lab.laws: cuts.random_cuts linearity.length split_invariance.random_cuts
     """,
-    SHOWN: "smg_parsers.lab: steps.size",
+    SHOWN: "smg_parsers.lab.lab: steps.size",
     SIGN: "smg_multimodal.pixels.kernel_text: _each.numbers",
     FORMAT: """
         smg_multimodal.recordings.audio: wave_of_pcm16.rate

@@ -20,9 +20,9 @@ SRC = Path(__file__).parent.parent / "src"
 REPEATED: dict[str, tuple[str, frozenset[str]]] = {
     "Text": (
         "text that a model wrote: a part of a message for the core, a piece of an output for the parsers, which are used alone",
-        frozenset({"smg_core.request", "smg_parsers.base"}),
+        frozenset({"smg_core.request", "smg_parsers.pieces.base"}),
     ),
-    "Reasoning": ("as Text", frozenset({"smg_core.request", "smg_parsers.base"})),
+    "Reasoning": ("as Text", frozenset({"smg_core.request", "smg_parsers.pieces.base"})),
 }
 """The names that more than one module defines: why, and which modules."""
 

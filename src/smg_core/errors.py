@@ -23,6 +23,8 @@
     +-- UpgradeRequired        426  for this method there is a WebSocket, and the request asks for none
     +-- HeadersTooLarge        431
     +-- RateLimited            429  may carry retry_after
+    |   +-- RequestLimitReached     a limit of requests
+    |   +-- TokenLimitReached       a limit of tokens
     +-- QuotaExceeded          429  the tenant's quota is used up; waiting does not help
     +-- ClientGone             499  the client closed its connection; nobody reads the answer
     +-- InternalError          500  a fault of the gateway
@@ -79,11 +81,13 @@ __all__ = [
     "QuotaExceeded",
     "RateLimited",
     "ReadingFailed",
+    "RequestLimitReached",
     "RequestTimeout",
     "SealBroken",
     "SmgError",
     "StoreFailed",
     "TemplateFailed",
+    "TokenLimitReached",
     "ToolServerFailed",
     "UnsupportedMedia",
     "UnsupportedParameter",
@@ -374,6 +378,18 @@ class RateLimited(SmgError):
     in_stream_code = "rate_limit_exceeded"
     anthropic_type = "rate_limit_error"
     gemini_status = "RESOURCE_EXHAUSTED"
+
+
+class RequestLimitReached(RateLimited):
+    """A limit of requests is reached: of so many in a time, or of so many at once."""
+
+    openai_type = "requests"
+
+
+class TokenLimitReached(RateLimited):
+    """A limit of tokens is reached."""
+
+    openai_type = "tokens"
 
 
 class QuotaExceeded(SmgError):

@@ -121,7 +121,8 @@ class Started(Struct, frozen=True):
     """An engine has taken the request. `cached_tokens` is the part of the prompt that it does not have to compute, None
     while that is not known; `model` is the name of the model that answers. `dropped` is what was left out of the prompt,
     `edits` what was made shorter, in the order of the edits that were asked for. `prompt_ids` are the ids of the prompt,
-    where the request asks for token ids. `effective` is what is in effect of the request's settings."""
+    where the request asks for token ids. `effective` is what is in effect of the request's settings. `strict`
+    are the functions whose calls are held to their schemas, None where that is not known."""
 
     prompt_tokens: int
     cached_tokens: int | None
@@ -130,6 +131,7 @@ class Started(Struct, frozen=True):
     edits: tuple[EditedContext, ...] = ()
     prompt_ids: tuple[int, ...] = ()
     effective: Effective = NOTHING_EFFECTIVE
+    strict: frozenset[str] | None = None
 
 
 class TopLogprob(Struct, frozen=True):

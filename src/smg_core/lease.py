@@ -7,10 +7,11 @@ from typing import Literal, Protocol
 
 import attrs
 
+from smg_core.errors import SmgError
 from smg_core.events import Usage
 from smg_core.request import Caller
 
-__all__ = ["AdmittedKind", "Charge", "Population", "RequestLease"]
+__all__ = ["AdmittedKind", "Charge", "HasUsage", "Population", "RequestLease"]
 
 AdmittedKind = Literal["generation", "pooled", "tokens", "parse", "file", "background", "batch", "frame"]
 """What is admitted: a request that generates or pools, one that only counts or reads tokens, a text to parse, an upload, an
@@ -24,10 +25,21 @@ class Population:
     requests: int = 0
 
 
+class HasUsage(Protocol):
+    """An answer under way."""
+
+    @property
+    def usage(self) -> Usage | None:
+        """The tokens so far."""
+
+
 class Charge(Protocol):
     """What a request was charged when it was admitted. It is settled once, whatever the request's end."""
 
-    def settle(self, usage: Usage | None) -> None:
+    def follow(self, answer: HasUsage) -> None:
+        """Charge what comes of an answer beyond what is reserved, while it comes."""
+
+    def settle(self, usage: Usage | None, failure: SmgError | None = None) -> None:
         """The request has used so much; None: it has ended without an answer that says so."""
 
 
@@ -43,11 +55,11 @@ class RequestLease:
         self.caller, self.kind, self.weight = caller, kind, weight
         self.charge: Charge | None = None
 
-    def settle(self, usage: Usage | None) -> None:
-        """What the request has used, once that is known. Only the first call counts."""
+    def settle(self, usage: Usage | None, failure: SmgError | None = None) -> None:
+        """What the request has used, once that is known, and what it has failed with. Only the first call counts."""
         charge, self.charge = self.charge, None
         if charge is not None:
-            charge.settle(usage)
+            charge.settle(usage, failure)
 
     def release(self) -> None:
         """The request has ended, or goes on as something that is admitted for itself. What is not settled is so without usage.

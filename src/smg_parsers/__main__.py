@@ -22,10 +22,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NoReturn
 
-from smg_parsers import lab, models, transcripts
-from smg_parsers.base import ParserError, Piece
-from smg_parsers.family import Family
+from smg_parsers.families import models
+from smg_parsers.families.family import Family
+from smg_parsers.lab import lab, transcripts
 from smg_parsers.parser import Parser
+from smg_parsers.pieces.base import ParserError, Piece
 
 BROKEN, WRONG = 1, 2
 _LINE: Final = 400

@@ -13,7 +13,11 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Never, TypedDict, Unpack, get_args
 
-from smg_parsers.base import (
+from smg_parsers.families.family import CODE_FENCE, OPEN, Family
+from smg_parsers.families.models import explain, family_for_template
+from smg_parsers.families.models import family as family_named
+from smg_parsers.grammars.citations import CitationMarks
+from smg_parsers.pieces.base import (
     DONE,
     FAIL,
     LOOKAHEAD,
@@ -34,10 +38,6 @@ from smg_parsers.base import (
     merge,
     tool_schemas,
 )
-from smg_parsers.citations import CitationMarks
-from smg_parsers.family import CODE_FENCE, OPEN, Family
-from smg_parsers.models import explain, family_for_template
-from smg_parsers.models import family as family_named
 
 HOLD_LIMIT: Final = 8192
 """Default for `hold_limit`: longest header, in characters, that may be held back until it proves to be a call."""
@@ -353,8 +353,8 @@ class Parser:
         if marker in self.family.tables.unwrapped:
             return self._sink.line
         last = _LAST_NAME.search(text)
-        begun = last is not None and len(last[0]) >= _PART_OF_A_MARKER
-        return any(name in text or (begun and name.startswith(last[0])) for name in self._sink.schemas or ())
+        begun = "" if last is None or len(last[0]) < _PART_OF_A_MARKER else last[0]
+        return any(name in text or (begun != "" and name.startswith(begun)) for name in self._sink.schemas or ())
 
     def _without_closers(self, text: str) -> str:
         """What was read since a call that is complete, without the closing markers that it begins with."""

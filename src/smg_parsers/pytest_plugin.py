@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, TypeAlias
 import pytest
 
 if TYPE_CHECKING:
-    from smg_parsers.family import Family
-    from smg_parsers.lab import Report
-    from smg_parsers.laws import Make
+    from smg_parsers.families.family import Family
+    from smg_parsers.lab.lab import Report
+    from smg_parsers.lab.laws import Make
 
 ParserLaw: TypeAlias = "Callable[..., Report]"
 
@@ -28,7 +28,7 @@ ParserLaw: TypeAlias = "Callable[..., Report]"
 def parser_law() -> ParserLaw:
     """A function that examines a parser on transcripts, and fails the test with every breach it finds."""
     # Imported here: test runs that do not use the fixture then do not load the lab.
-    lab = import_module("smg_parsers.lab")
+    lab = import_module("smg_parsers.lab.lab")
 
     def check(
         make: Make, transcripts: Iterable[str], *, family: Family | None = None, linear: bool = True, seed: int = 0

@@ -12,6 +12,14 @@ CLASSES = [
     for kind in vars(errors).values()
     if inspect.isclass(kind) and issubclass(kind, SmgError) and kind is not SmgError
 ]
+OPENAI_TYPES = {
+    "invalid_request_error",
+    "rate_limit_error",
+    "requests",
+    "tokens",
+    "insufficient_quota",
+    "server_error",
+}
 ANTHROPIC_TYPES = {
     "invalid_request_error",
     "authentication_error",
@@ -67,7 +75,7 @@ def test_every_class_is_exported():
 @pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)
 def test_a_class_knows_its_name_on_every_api(kind):
     assert 400 <= kind.status < 600
-    assert kind.openai_type in {"invalid_request_error", "rate_limit_error", "insufficient_quota", "server_error"}
+    assert kind.openai_type in OPENAI_TYPES
     assert (kind.openai_type == "server_error") == (kind.status >= 499)
     assert kind.anthropic_type in ANTHROPIC_TYPES
     assert kind.gemini_status in GEMINI_STATUSES

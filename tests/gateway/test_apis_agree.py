@@ -18,6 +18,7 @@ from smg_core.apis.gemini.decode import decode_generate
 from smg_core.apis.interactions.decode import interaction_decoder
 from smg_core.apis.messages.decode import decode_messages
 from smg_core.apis.responses.wire.decode import decode_responses
+from smg_core.errors import InvalidRequest
 from smg_core.pipeline.prompt.prepare import render
 from smg_core.request import GenerationRequest, Image
 from smg_core.sse import SseReader
@@ -251,6 +252,45 @@ async def test_the_thought_of_a_turn_that_is_under_way_is_in_the_prompt(house: H
 
         assert isinstance(prompt, Prompt)
         assert "LOOK-THERE" in prompt.text
+
+
+WALKS = """{% for message in messages %}{% for call in message.tool_calls or [] %}{% set given = call.function.arguments %}
+{%- for name, value in given.items() %}{{ name }} {% endfor %}walked {% endfor %}{% endfor %}"""
+ARGUMENTS = ("arguments", "input", "args")
+
+
+def with_arguments(body: Any, value: object) -> Any:
+    """The body with other arguments of its call: as JSON text, where the API has them as text."""
+    if isinstance(body, list):
+        return [with_arguments(each, value) for each in body]
+    if not isinstance(body, dict):
+        return body
+    is_call = "name" in body and any(isinstance(body.get(key), str | dict) for key in ARGUMENTS)
+    return {
+        key: (json.dumps(value) if isinstance(each, str) else value)
+        if is_call and key in ARGUMENTS
+        else with_arguments(each, value)
+        for key, each in body.items()
+    }
+
+
+@pytest.mark.parametrize("api", WAYS)
+@pytest.mark.parametrize("value", [None, [1], "Paris", 7, {}, {"city": "Oslo"}])
+async def test_arguments_that_are_no_object_in_an_old_turn_reach_a_template_as_one(
+    house: House, api: str, value: object
+) -> None:
+    model = attrs.evolve(house.gateway.models["sim"], template=ChatTemplate(WALKS))
+    body, decode = WAYS[api]
+    old = with_arguments(body(None, [Round("Where?", None, None, (("Oslo", "3"),), "There.")], "Go on"), value)
+    incoming = Incoming(msgspec.json.encode(old), "r", path_values={"model": "sim"})
+    if api not in ("chat", "responses") and not isinstance(value, dict) and not (value is None and api != "messages"):
+        with pytest.raises(InvalidRequest, match="expected an object"):  # the API has no text there
+            decode(incoming)
+        return
+    prompt = render(decode(incoming).generation, model)
+
+    assert isinstance(prompt, Prompt)
+    assert prompt.text.endswith("walked ")
 
 
 # ---------------------------------------------------------------------------------------------------------- the answer

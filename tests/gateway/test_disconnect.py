@@ -1,9 +1,12 @@
 """Clients that leave, in every phase of a request, and clients that read slowly: the engine is told, and held back."""
 
 import asyncio
+import gc
 import json
 import socket
+import struct
 import threading
+import weakref
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -20,6 +23,7 @@ from smg_core import Config, Gateway
 from smg_core.engines.grpc.h2.transport import H2Transport
 from smg_core.engines.token_ids.client import EngineClient
 from smg_core.hooks import RequestFinished
+from smg_core.server.http_protocol import BoundedHttpProtocol
 from smg_core.testing import MemoryObserver
 from smg_core.wire.settings import LimitsConfig
 from smg_core.workers.settings import WorkersConfig
@@ -393,3 +397,33 @@ async def test_one_slow_reader_holds_up_nobody_else() -> None:
         answers = await asyncio.gather(*(house.chat(f"{number}", max_tokens=5) for number in range(20)))
 
     assert {answer.status_code for answer in answers} == {200}
+
+
+@pytest.mark.parametrize("resets", [True, False])
+@pytest.mark.parametrize("tokens", [1, 3000])
+async def test_a_connection_whose_client_has_left_is_freed_at_once(resets: bool, tokens: int) -> None:
+    """Idle after its answer, or in the middle of it."""
+    engine = SimulatorConfig(reply_tokens=tokens, timing=Timing(decode_rate=200))
+    before = {id(each) for each in gc.get_objects() if isinstance(each, BoundedHttpProtocol)}
+    async with over_http(engine) as house:
+        host, _, port = house.url.removeprefix("http://").partition(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        sent = json.dumps(body("word " * 5000, stream=True, max_tokens=tokens)).encode()
+        head = (
+            f"POST {CHAT} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {len(sent)}\r\n\r\n"
+        )
+        writer.write(head.encode() + sent)
+        await reader.readuntil(b"[DONE]" if tokens == 1 else b"data: ")
+        await eventually(lambda: tokens != 1 or not house.gateway.services.in_flight)
+        found = [each for each in gc.get_objects() if isinstance(each, BoundedHttpProtocol) and id(each) not in before]
+        (connection,) = [weakref.ref(each) for each in found]
+        found.clear()
+        if resets:
+            raw = writer.get_extra_info("socket")
+            raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        writer.transport.abort()
+        gc.disable()
+        try:
+            await eventually(lambda: connection() is None)
+        finally:
+            gc.enable()

@@ -76,7 +76,7 @@ async def test_a_level_switches_a_model_that_has_a_switch_only(tmp_path: Path) -
         ("low", ALWAYS, "low"),
         ("minimal", SWITCHED, "none"),
         ("xhigh", "{{ reasoning_effort }}" + TURNS, "high"),
-        ("high", TURNS, "none"),
+        ("high", TURNS, "high"),
         (None, ALWAYS, None),
     ],
 )

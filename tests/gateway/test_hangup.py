@@ -295,6 +295,26 @@ async def test_a_succession_that_fails_leaves_what_was_changed_live_also_to_proc
     assert {"5" in each and "9" not in each for each in told} == {True}
 
 
+@pytest.mark.parametrize(
+    ("edited", "then"), [("warning", "warning"), pytest.param("info", "debug", marks=pytest.mark.full)]
+)
+async def test_the_log_level_of_an_edited_file_wins_over_one_that_was_set_for_good_before(
+    edited: str, then: str, tmp_path: Path
+) -> None:
+    file, place = tmp_path / "gateway.yaml", tmp_path / "admin.sock"
+    file.write_text("observability: {log_level: info}\n")
+    arguments = ("--config", str(file), "--server-supervised", "--admin-socket", str(place))
+    async with serving(QUICK, *arguments) as served:
+        async with door_at(place) as door:
+            assert (await door.put("/admin/log-level", json={"level": "debug"})).json()["level"] == "debug"
+        file.write_text(f"observability: {{log_level: {edited}}}\n")
+        await hang_up(served)
+        async with door_at(place) as door:
+            now = (await door.get("/admin/log-level")).json()["level"]
+
+    assert now == then
+
+
 async def test_a_process_that_dies_while_its_successor_starts_is_followed_by_that_one_alone(tmp_path: Path) -> None:
     file = config_file(tmp_path, 3)
     async with serving(QUICK, "--config", str(file), "--server-supervised") as served:

@@ -130,3 +130,21 @@ async def test_a_json_schema_of_chat_without_a_schema_is_json_mode(house: House,
     said = [each.json()["choices"][0]["message"]["content"] for each in (answer, plain)]
     assert said[0] == said[1]
     assert isinstance(json.loads(said[0]), dict)
+
+
+@pytest.mark.parametrize("choice", ["auto", "required"])
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_response_says_which_functions_are_held_to_their_schemas(
+    house: House, choice: str, stream: bool
+) -> None:
+    schemas = {"held": {"type": "object", "properties": {"a": {"type": "string"}}}, "free": SCHEMAS["refers elsewhere"]}
+    tools = [{"type": "function", "name": name, "parameters": schema} for name, schema in schemas.items()]
+    tools.append({**tools[0], "name": "not_wanted", "strict": False})
+    sent = {**RESPONSE, "tools": tools, "tool_choice": choice, "stream": stream}
+    text = (await house.http.post("/v1/responses", json=sent)).text
+    last = json.loads(text.rpartition("data: ")[2])["response"] if stream else json.loads(text)
+    assert {tool["name"]: tool["strict"] for tool in last["tools"]} == {
+        "held": True,
+        "free": False,
+        "not_wanted": False,
+    }

@@ -22,8 +22,9 @@ from smg_core.history.opening import guarded
 from smg_core.history.redis.store import RedisStore
 from smg_core.history.settings import HistoryConfig
 from smg_core.history.sql.engines import engines
+from smg_core.history.sql.names import Names
 from smg_core.history.sql.store import SqlBounds, SqlStore
-from smg_core.history.sql.tables import Names, StoreTables
+from smg_core.history.sql.tables import StoreTables
 from smg_core.history.sql.version import SchemaVersion
 from smg_core.testing import FakeClock
 

@@ -5,8 +5,9 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import oracle
 from sqlalchemy.schema import CreateIndex, CreateTable
 
+from smg_core.history.sql.names import Names
 from smg_core.history.sql.statements import Statements, Upsert
-from smg_core.history.sql.tables import Names, ShortText, StoreTables
+from smg_core.history.sql.tables import ShortText, StoreTables
 
 DIALECT = oracle.dialect()
 TABLES = StoreTables(Names())

@@ -21,10 +21,12 @@ from smg_core.clock import SystemClock
 from smg_core.errors import StoreFailed
 from smg_core.history.opening import open_history
 from smg_core.history.settings import HistoryConfig
-from smg_core.history.sql.engines import _write_ahead, engines
+from smg_core.history.sql.engines import engines
+from smg_core.history.sql.names import FOLDER, Names
+from smg_core.history.sql.sqlite_file import _write_ahead
 from smg_core.history.sql.store import SqlStore
-from smg_core.history.sql.tables import Names, StoreTables
-from smg_core.history.sql.version import FOLDER, SchemaVersion
+from smg_core.history.sql.tables import StoreTables
+from smg_core.history.sql.version import SchemaVersion
 from smg_core.history.store.base import (
     AppendEvents,
     AppendItems,

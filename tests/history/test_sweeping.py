@@ -13,8 +13,9 @@ import sqlalchemy as sa
 from tests.history.conformance import conversation, item, record, response
 from tests.history.conftest import opens_sql
 
+from smg_core.history.sql.names import Names
 from smg_core.history.sql.statements import Statements
-from smg_core.history.sql.tables import Names, StoreTables
+from smg_core.history.sql.tables import StoreTables
 from smg_core.history.sql.writing import StoreWrite, Writing
 from smg_core.history.store.base import LEASE_KEPT_S, AppendEvents, AppendItems, StoredEvent, StoreOperation
 from smg_core.testing import FakeClock

@@ -17,6 +17,14 @@ from smg_simulator.answers.replies import Reply
 UNTOLD = {"cached tokens": frozenset({"MLX", "MLX, grpcio"})}
 """Features whose number some engines never say; it is 0 then."""
 
+TAKES_FILES = frozenset({"TensorRT-LLM", "TensorRT-LLM, grpcio"})
+"""The engines that are sent pictures as the files that they are; all others get tensors."""
+
+
+class SentAsFiles(Exception):
+    """The engine says that it got files."""
+
+
 WORDS = "one two three four five six seven eight nine ten"
 
 
@@ -81,8 +89,20 @@ def checked(feature: Checked, engine: str, answer: Any) -> str:
         with pytest.raises(AssertionError):
             feature.check(answer)
         return "not told"
-    feature.check(answer)
+    in_files = False
+    try:
+        feature.check(answer)
+    except SentAsFiles:
+        in_files = True
+    assert in_files == (engine in TAKES_FILES and feature.name.startswith("pictures")), engine
     return "yes"
+
+
+def shapes_told(told: str, *words: str) -> None:
+    """Check that the engine names the shapes of the tensors that it got. Raises SentAsFiles where it got files instead."""
+    if "in files" in told:
+        raise SentAsFiles(told)
+    assert all(word in told for word in words), told
 
 
 def _function(name: str, *required: str) -> dict[str, Any]:
@@ -199,8 +219,7 @@ def shaped(*words: str) -> Callable[[Answered], object]:
     """The engine names the shapes of the tensors that it got."""
 
     def check(answered: Answered) -> None:
-        told = answered.only.text  # TensorRT-LLM is sent the files of pictures
-        assert all(word in told for word in words) or "in files" in told, told
+        shapes_told(answered.only.text, *words)
 
     return check
 

@@ -13,7 +13,7 @@ import anthropic
 import attrs
 import pytest
 from tests.gateway.vision_models import picture
-from tests.matrix.features import WORDS, checked
+from tests.matrix.features import WORDS, checked, shapes_told
 
 from smg_simulator.answers.replies import Reply
 
@@ -118,8 +118,7 @@ def is_person(message: Any) -> None:
 
 
 def shaped(message: Any) -> None:
-    told = message.content[0].text  # TensorRT-LLM is sent the files of pictures
-    assert "pixel_values" in told or "in files" in told
+    shapes_told(message.content[0].text, "pixel_values")
 
 
 FEATURES = (

@@ -13,7 +13,7 @@ import attrs
 import openai
 import pytest
 from tests.gateway.vision_models import picture
-from tests.matrix.features import PERSON, WORDS, checked
+from tests.matrix.features import PERSON, WORDS, checked, shapes_told
 
 from smg_core.apis.responses.wire.grammar import check_stream
 from smg_simulator.answers.replies import Reply
@@ -153,8 +153,7 @@ def is_object(response: Any) -> None:
 
 
 def shaped(response: Any) -> None:
-    told = response.output_text  # TensorRT-LLM is sent the files of pictures
-    assert "pixel_values" in told or "in files" in told
+    shapes_told(response.output_text, "pixel_values")
 
 
 def compacted(response: Any) -> None:

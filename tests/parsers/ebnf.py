@@ -1,4 +1,4 @@
-"""Judges texts by a grammar in xgrammar's EBNF, as `smg_parsers.lark` writes it: all ends that a node can have from a place."""
+"""Judges texts by a grammar in xgrammar's EBNF, as `constraints.lark` writes it: all ends that a node can have from a place."""
 
 from __future__ import annotations
 

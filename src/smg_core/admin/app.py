@@ -10,6 +10,7 @@ it has ended. Above: server.admin_door. Below: the routes.
 from smg_core.admin.auditing import READING, AdminAudit
 from smg_core.admin.control import control_routes
 from smg_core.admin.health import health_routes
+from smg_core.admin.limits import limit_routes
 from smg_core.admin.metrics.meter import Meter
 from smg_core.admin.metrics.serving import metrics_route
 from smg_core.admin.roster import roster_routes
@@ -39,6 +40,7 @@ def admin_table(
     routes: list[Route[Endpoint]] = [
         *health_routes(services, processes),
         *roster_routes(services),
+        *limit_routes(services),
         *control_routes(services, control or Control(gateway, processes)),
     ]
     if meter is not None and services.live.config.metrics.admin:

@@ -155,6 +155,8 @@ class BackgroundRun(Generic[D]):
             RequestStarted(generation.id, name, generation.model, generation.stream, trace.started, trace.started)
         )
         answer = self._answer(decoded, plugins)
+        if services.live.limiting is not None:
+            services.live.limiting.resume(generation, self._lease, trace)
         run = Run(answer, trace, self._timeouts.of(generation, generation.headers))
         failure: SmgError | None = None
         try:
@@ -178,7 +180,7 @@ class BackgroundRun(Generic[D]):
                 return False
             await self._fail(decoded, answer, error)
         finally:
-            self._lease.settle(answer.usage)
+            self._lease.settle(answer.usage, failure or answer.failure)
             self._finished = how_it_ended(
                 generation.id,
                 name,

@@ -12,12 +12,11 @@ from collections.abc import Sequence
 import msgspec
 
 from smg_core.errors import SmgError
-from smg_core.history.store.base import KEYS_OWNER, DeleteRecord, PutRecord, StoredRecord
+from smg_core.history.store.base import KEYS_OWNER, SERVED_MODELS, DeleteRecord, PutRecord, StoredRecord
 from smg_core.serving.services import Services
 
 __all__ = ["ServedElsewhere", "served_names"]
 
-_KIND = "served_models"
 _MOST = 1000  # processes that are read
 
 _NAMES = msgspec.json.Decoder(tuple[str, ...])
@@ -61,7 +60,7 @@ class ServedElsewhere:
         if names == self._said and now < self._again:
             return
         record = StoredRecord(
-            kind=_KIND,
+            kind=SERVED_MODELS,
             id=self._owner,
             body=msgspec.json.encode(names),
             created_at=now,
@@ -75,7 +74,7 @@ class ServedElsewhere:
         if self._said:
             self._said = ()
             with contextlib.suppress(SmgError):  # then it runs out
-                await self._services.running.history.write(KEYS_OWNER, [DeleteRecord(_KIND, self._owner)])
+                await self._services.running.history.write(KEYS_OWNER, [DeleteRecord(SERVED_MODELS, self._owner)])
 
     async def names(self) -> frozenset[str]:
         """The names by which models of other processes can be asked for."""
@@ -84,7 +83,7 @@ class ServedElsewhere:
         async with self._reading:
             now = self._services.clock.monotonic()
             if self._read < 0 or now - self._read >= self._settings.poll_s:
-                page = await self._services.running.history.records(KEYS_OWNER, _KIND, limit=_MOST)
+                page = await self._services.running.history.records(KEYS_OWNER, SERVED_MODELS, limit=_MOST)
                 said = [_NAMES.decode(each.body) for each in page.data if each.id != self._owner]
                 self._others, self._read = frozenset(name for names in said for name in names), now
         return self._others

@@ -1,4 +1,4 @@
-"""The client of the admin door: `smg-gateway health`, `keys`, `workers`, `drain`, `undrain`, `reload`, `log-level` and
+"""The client of the admin door: `smg-gateway health`, `keys`, `limits`, `workers`, `drain`, `undrain`, `reload`, `log-level` and
 `settings` (edge).
 
 Decides which flags these commands have, which request each makes, and what is printed: JSON, as the door answers. The credential
@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from smg_core.settings import ConfigError, number_flag
 
@@ -28,6 +28,7 @@ __all__ = [
     "drain_flags",
     "health_flags",
     "keys_flags",
+    "limits_flags",
     "log_level_flags",
     "models_flags",
     "opened_door",
@@ -54,6 +55,24 @@ Request = tuple[str, str, Mapping[str, object] | None]
 def health_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of `smg-gateway health`."""
     _common(parser, lambda args: ("GET", "/admin/health", None))
+
+
+def limits_flags(parser: argparse.ArgumentParser) -> None:
+    """The flags of `smg-gateway limits` and its own commands."""
+    commands = parser.add_subparsers(required=True, metavar="explain")
+    text = "print which limits apply to a key and a model, how full they are, and what a request would get"
+    explain = commands.add_parser("explain", help=text, allow_abbrev=False)
+    explain.add_argument("key", metavar="KEY", help="whose requests, as TENANT or TENANT:PRINCIPAL")
+    explain.add_argument("model", metavar="MODEL", help="the model that is asked for")
+    explain.add_argument("--user", default="", help="the user that the requests name")
+    explain.add_argument("--tokens", type=_COUNT, default=1, help="tokens of the prompt (default: %(default)s)")
+    _common(explain, _explain_limits, lambda answer: int(not answer.json()["admitted"]))
+
+
+def _explain_limits(args: argparse.Namespace) -> Request:
+    tenant, _, principal = args.key.partition(":")
+    named = {"tenant": tenant, "principal": principal, "user": args.user, "model": args.model, "tokens": args.tokens}
+    return "GET", f"/admin/limits?{urlencode(named)}", None
 
 
 def keys_flags(parser: argparse.ArgumentParser) -> None:

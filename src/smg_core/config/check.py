@@ -12,6 +12,7 @@ from smg_core.auth.keys import StaticKeys, keys_in_lines
 from smg_core.auth.roles import Roles
 from smg_core.auth.settings import AuthConfig
 from smg_core.config.config import Config
+from smg_core.config.limits import limit_problems
 from smg_core.discovery.names import dns_name, server_address
 from smg_core.discovery.pods import model_reader
 from smg_core.discovery.settings import DiscoveryConfig
@@ -25,7 +26,7 @@ from smg_core.routing import UnknownPolicy, policy, policy_for
 from smg_core.server.tls.settings import TlsConfig
 from smg_core.settings import ConfigError, nearest
 from smg_parsers import UnknownModelFamily
-from smg_parsers.models import family
+from smg_parsers.families.models import family
 
 __all__ = ["check", "named_parsers", "processor_kwargs"]
 
@@ -38,6 +39,7 @@ def check(config: Config, permissions: Mapping[str, str]) -> None:
     problems = [*_policies(config), *_dialects(config), *_parsers(config), *_urls(config), *_media(config.media)]
     problems += [*_history(config.history), *_auth(config.auth, permissions)]
     problems += [*_clients(config.tls), *_proxies(config.proxies), *_discovery(config.discovery)]
+    problems += limit_problems(config.limits, config.server.processes)
     if problems:
         raise ConfigError(*problems)
 

@@ -8,9 +8,9 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable, Generator, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
-from typing import Self, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Self, TypedDict, TypeVar
 
 import attrs
 
@@ -29,6 +29,7 @@ from smg_core.fleet.health_broadcast import hear_others, telling_others
 from smg_core.fleet.leader import Leading
 from smg_core.fleet.roster import PROGRAM, Roster, first_source, registry_of
 from smg_core.fleet.routing_journal import keeping_sent
+from smg_core.gateway.limits import adopt_limits
 from smg_core.history.guard import Backend, GuardedStore
 from smg_core.history.hooks import Hook
 from smg_core.hooks import Observer, SilentObserver, fan_out
@@ -60,6 +61,9 @@ from smg_core.tools.hosted import hosted_tools
 from smg_core.workers.monitor import Monitor
 from smg_core.workers.registry import Registry
 from smg_core.workers.worker import Board, Worker, WorkerSpec
+
+if TYPE_CHECKING:
+    from smg_core.serving.limiting import Counters
 
 __all__ = ["READY_S", "Assembly", "GatewayArguments"]
 
@@ -153,6 +157,7 @@ class Assembly:
         self._reaching = Reaching(settings)
         self._further: Rows = {}
         self._history, self._history_hooks, self._identity = history, history_hooks, identity
+        self.limit_counters: Callable[[], Counters] | None = None
         self._stack = AsyncExitStack()
         self._changing = asyncio.Lock()  # held while it starts and while it stops
 
@@ -291,6 +296,7 @@ class Assembly:
         live = services.live
         running = services.running
         await self._read_workers()
+        adopt_limits(services, self.limit_counters)
         services.admission.draining = False
         running.loop = asyncio.get_running_loop()
         self._stack = AsyncExitStack()
@@ -298,11 +304,7 @@ class Assembly:
         self._stack.callback(running.executor.close)
         await self._stack.enter_async_context(services.plugins.opened())
         services.policies.on_fault = PolicyFailures(services.clock, services.observer, live.config.observability).note
-        watching = await self._watching()
-        opened = keeping(
-            live.config.history, services.clock, self._history, self._history_hooks, watching, plugins=services.plugins
-        )
-        running.history = await self._stack.enter_async_context(opened)
+        running.history = await self._stack.enter_async_context(await self._kept_history())
         running.identify, running.virtual_keys = await open_identity(
             live.config, services.clock, self._stack, running.history, services.apis.permissions, self._identity
         )
@@ -341,6 +343,18 @@ class Assembly:
         running.driver = running.performers.driver({**self._further, **tools})
         await self._begin_roster(scratch)
         services.side_tasks.start(self._stack)
+
+    async def _kept_history(self) -> AbstractAsyncContextManager[GuardedStore]:
+        services = self.services
+        return keeping(
+            services.live.config,
+            services.clock,
+            self._history,
+            self._history_hooks,
+            await self._watching(),
+            plugins=services.plugins,
+            takes_work=lambda: not (services.admission.draining or services.life.retiring),
+        )
 
     def _begin_monitor(self) -> None:
         """Make what watches over workers, and what listens to their caches."""
@@ -540,6 +554,7 @@ class Assembly:
         services, running = self.services, self.services.running
         before = services.live.config
         services.live.adopt(config)
+        adopt_limits(services, self.limit_counters)
         services.admission.adopt(config.limits.concurrent_requests, config.limits.retry_after_s)
         services.registry.adopt(config.workers, config.breaker, config.limits.retry_after_s)
         running.monitor.adopt(config.workers)

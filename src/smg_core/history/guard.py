@@ -64,7 +64,7 @@ class Backend(Store, Upkeep, Protocol):
 
 class GuardedStore:
     """A `Store` and `Upkeep` over a `backend`, by `rules`. `seal` None keeps texts in the clear. `observer` is told of every
-    call of the backend, and how long it took."""
+    call of the backend, and how long it took. `is_open` False where the backend is one that is opened later (`use`)."""
 
     def __init__(
         self,
@@ -75,10 +75,24 @@ class GuardedStore:
         seal: RestSeal | None = None,
         hooks: Sequence[Hook] = (),
         observer: Observer = _SILENT,
+        is_open: bool = True,
     ) -> None:
         self._in, self._rules, self._now = backend, rules, clock.time
         self._clock, self._observer = clock, observer
         self._sealed, self._seal, self._hooks = seal is not None, seal or Clear(), tuple(hooks)
+        self._open = asyncio.Event()
+        if is_open:
+            self._open.set()
+
+    def use(self, backend: Backend) -> None:
+        """Go on with `backend`, which has been opened by the one before."""
+        self._in = backend
+        self._open.set()
+
+    async def until_open(self) -> None:
+        """Return once the backend is open. What looks into the history at intervals begins then: before, there is nothing in it
+        for it to find, and it would open it."""
+        await self._open.wait()
 
     def keeps(self, tenant: str, principal: str = "") -> bool:
         return self._rules.keeps(tenant, principal) and self._in.keeps(tenant, principal)

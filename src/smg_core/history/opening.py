@@ -1,24 +1,35 @@
 """Opens the store that the settings name (edge).
 
 Decides which module a URL's scheme means, and loads it then, in a thread: nobody has to have the driver of a database that is not
-used. Above: `stored.history`. Below: the stores, `guard`.
+used. An SQLite file in which nothing waits to be done is opened when it is first used. Above: `stored.history`. Below: the
+stores, `deferred`, `guard`.
 """
 
 import asyncio
 import os
+import sqlite3
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from importlib.util import find_spec
+
+import attrs
 
 from smg_core.clock import Clock
+from smg_core.history.deferred import DeferredStore
 from smg_core.history.guard import Backend, GuardedStore
 from smg_core.history.hooks import Hook
 from smg_core.history.memory.store import MemoryStore
 from smg_core.history.rules import Rules
 from smg_core.history.settings import EXTRAS, HistoryConfig
+from smg_core.history.sql.names import Names
+from smg_core.history.sql.sqlite_file import OLDEST_SQLITE, SqliteFile, file_of, prepare_file
 from smg_core.hooks import Observer, SilentObserver
 from smg_core.settings import ConfigError, nearest
 
-__all__ = ["guarded", "open_history"]
+__all__ = ["UnopenedHistory", "guarded", "open_history", "unopened_history"]
+
+_NEEDED = ("sqlalchemy", "aiosqlite", "greenlet", "alembic")
+"""What opening an SQLite file loads."""
 
 
 async def open_history(
@@ -32,8 +43,59 @@ async def open_history(
     try:
         return guarded(await _backend(scheme, config, clock), config, clock, hooks, observer)
     except ModuleNotFoundError as error:
-        extra = EXTRAS[scheme] if not (error.name or "").startswith("cryptography") else "encryption"
-        raise ConfigError(f'history: {error.name} is missing: pip install "smg-sdk[{extra}]"') from error
+        raise _missing(scheme, error) from error
+
+
+def _missing(scheme: str, error: ModuleNotFoundError) -> ConfigError:
+    extra = EXTRAS[scheme] if not (error.name or "").startswith("cryptography") else "encryption"
+    return ConfigError(f'history: {error.name} is missing: pip install "smg-sdk[{extra}]"')
+
+
+@attrs.frozen
+class UnopenedHistory:
+    """A history that was checked and is opened when `store` is first used, by way of `deferred`; until then `file` says whether
+    there is reason to."""
+
+    store: GuardedStore
+    deferred: DeferredStore
+    file: SqliteFile
+
+
+async def unopened_history(
+    config: HistoryConfig, clock: Clock, hooks: Sequence[Hook] = (), observer: Observer | None = None
+) -> UnopenedHistory | None:
+    """The history, to be opened when it is first used. None where it is to be opened now: it is no SQLite file, it cannot be
+    used as it is, or work waits in it. Raises ConfigError and StoreFailed as `open_history` does."""
+    file = await asyncio.to_thread(_unopened_file, config, clock.time())
+    if file is None:
+        return None
+    deferred = DeferredStore(partial(_backend, "sqlite", config, clock))
+    try:
+        store = guarded(deferred, config, clock, hooks, observer, is_open=False)
+    except ModuleNotFoundError as error:
+        raise _missing("sqlite", error) from error
+    deferred.when_open(store.use)
+    return UnopenedHistory(store, deferred, file)
+
+
+def _unopened_file(config: HistoryConfig, now: float) -> SqliteFile | None:
+    """The file of the settings, where all is well with it and nothing waits in it. What is wrong is left to be said by what
+    opens it."""
+    path = file_of(config.url or "")
+    if path is None or config.schema is not None or sqlite3.sqlite_version_info < OLDEST_SQLITE:
+        return None
+    if any(find_spec(each) is None for each in _NEEDED):
+        return None
+    names = Names.parse(config.prefix, config.schema, config.names)
+    prepare_file(path, config.timeout_s)
+    file = SqliteFile(path, names, config.timeout_s)
+    try:
+        if file.is_usable(may_make=config.migrate) and not file.has_work(now):
+            return file
+    except sqlite3.Error:
+        pass
+    file.close()
+    return None
 
 
 def guarded(
@@ -42,15 +104,17 @@ def guarded(
     clock: Clock,
     hooks: Sequence[Hook] = (),
     observer: Observer | None = None,
+    *,
+    is_open: bool = True,
 ) -> GuardedStore:
-    """A store of any make behind the rules of the settings."""
+    """A store of any make behind the rules of the settings; `is_open` as in `GuardedStore`."""
     seal = None
     if config.keys:
         from smg_core.history.sealing import Cipher
 
         seal = Cipher(config.keys, os.urandom)
     observer = observer or SilentObserver()
-    return GuardedStore(backend, Rules(config), clock, seal=seal, hooks=hooks, observer=observer)
+    return GuardedStore(backend, Rules(config), clock, seal=seal, hooks=hooks, observer=observer, is_open=is_open)
 
 
 async def _backend(scheme: str, config: HistoryConfig, clock: Clock) -> Backend:
@@ -86,7 +150,7 @@ def _redis(config: HistoryConfig, clock: Clock) -> Callable[[], Awaitable[Backen
 def _sql(config: HistoryConfig, clock: Clock) -> Callable[[], Awaitable[Backend]]:
     from smg_core.history.sql.engines import engines
     from smg_core.history.sql.store import SqlBounds, SqlStore
-    from smg_core.history.sql.tables import Names, StoreTables
+    from smg_core.history.sql.tables import StoreTables
     from smg_core.history.sql.version import SchemaVersion
 
     names = Names.parse(config.prefix, config.schema, config.names)

@@ -7,7 +7,7 @@ requests at once: how many there are. Above: the decision over all rules of a re
 
 from typing import NamedTuple
 
-import attrs
+from msgspec import Struct
 
 from smg_core.limits.rules import LimitRule
 
@@ -34,8 +34,7 @@ class Counter(NamedTuple):
     second: int = 0
 
 
-@attrs.frozen
-class Fullness:
+class Fullness(Struct, frozen=True):
     """How full a counter is: `remaining` of its `limit`, and the microseconds until it is as at the beginning (None: never)."""
 
     limit: int
@@ -43,18 +42,22 @@ class Fullness:
     full_us: int | None
 
 
-def _over(state: Counter, rule: LimitRule, now: int) -> tuple[int, int]:
-    """What of a rate is taken and has not come back, in microseconds and parts of one more."""
-    ahead, parts = state.first - now, state.second
-    return (ahead, parts) if ahead >= 0 else (0, 0)
+def _used(state: Counter, rule: LimitRule, now: int) -> int:
+    """What of a rate is taken and has not come back, in parts of a microsecond."""
+    ahead, parts = state[0] - now, state[1]
+    # A rule may have been changed since: more parts than there are now are one less than all.
+    return ahead * rule.amount + (parts if parts < rule.amount else rule.amount - 1) if ahead >= 0 else 0
 
 
 def taken(rule: LimitRule, state: Counter, cost: int, at: Instant) -> tuple[Counter, int]:
     """The counter after `cost` is taken, and 0; or as it is, and the microseconds until so much may be taken, or NEVER."""
     if rule.width_us:
-        after = added(rule, state, cost, at)
-        over = (after.first - at.monotonic_us) * rule.amount + after.second - rule.burst * rule.width_us
-        return (after, 0) if over <= 0 else (state, -(-over // rule.amount))
+        total = _used(state, rule, at[0]) + cost * rule.width_us
+        over = total - rule.burst * rule.width_us
+        if over > 0:
+            return state, -(-over // rule.amount)
+        whole, rest = divmod(total, rule.amount)
+        return tuple.__new__(Counter, (at[0] + whole, rest)), 0
     if rule.calendar:
         after = added(rule, state, cost, at)
         if after.second <= rule.amount:
@@ -68,11 +71,9 @@ def added(rule: LimitRule, state: Counter, cost: int, at: Instant) -> Counter:
     """The counter after `cost` more, whether there was room or not: a negative one gives back what was taken. No counter falls
     below what nobody has used."""
     if rule.width_us:
-        ahead, parts = _over(state, rule, at.monotonic_us)
-        # A rule may have been changed since: more parts than there are now are one less than all.
-        total = ahead * rule.amount + min(parts, rule.amount - 1) + cost * rule.width_us
+        total = _used(state, rule, at[0]) + cost * rule.width_us
         whole, rest = divmod(max(0, total), rule.amount)
-        return Counter(at.monotonic_us + whole, rest)
+        return tuple.__new__(Counter, (at[0] + whole, rest))
     if rule.calendar:
         before = state.second if state.first == at.begins else 0
         return Counter(at.begins, max(0, before + cost))
@@ -82,10 +83,9 @@ def added(rule: LimitRule, state: Counter, cost: int, at: Instant) -> Counter:
 def fullness(rule: LimitRule, state: Counter, at: Instant) -> Fullness:
     """How full the counter is."""
     if rule.width_us:
-        ahead, parts = _over(state, rule, at.monotonic_us)
-        used = ahead * rule.amount + min(parts, rule.amount - 1)
+        used = _used(state, rule, at[0])
         left = (rule.burst * rule.width_us - used) // rule.width_us
-        return Fullness(rule.burst, max(0, left), ahead + bool(parts))
+        return Fullness(rule.burst, max(0, left), -(-used // rule.amount))
     if rule.calendar:
         used = state.second if state.first == at.begins else 0
         full = None if at.ends is None else max(0, int((at.ends - at.wall_s) * 1_000_000))

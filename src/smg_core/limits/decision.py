@@ -7,6 +7,7 @@ the counters. Below: the arithmetic of one counter, the calendar.
 from collections.abc import Sequence
 
 import attrs
+from msgspec import Struct
 
 from smg_core.limits.calendar import window_of
 from smg_core.limits.counters import NEVER, Counter, Instant, added, taken
@@ -15,8 +16,7 @@ from smg_core.limits.rules import LimitRule
 __all__ = ["LimitClaim", "LimitRefusal", "claimed", "in_window", "put_right"]
 
 
-@attrs.frozen
-class LimitClaim:
+class LimitClaim(Struct, frozen=True):
     """What one rule is asked for: `cost` in its unit, counted with `scope`."""
 
     rule: LimitRule
@@ -50,7 +50,7 @@ def claimed(
     worst: LimitRefusal | None = None
     for claim, state in zip(claims, states, strict=True):
         rule = claim.rule
-        new, wait = taken(rule, state, claim.cost, in_window(rule, at, zone))
+        new, wait = taken(rule, state, claim.cost, in_window(rule, at, zone) if rule.calendar else at)
         after.append(new)
         if wait and (worst is None or _longer(wait, worst.wait_us)):
             worst = LimitRefusal(claim, wait, claim.cost > rule.capacity)
@@ -74,7 +74,7 @@ def put_right(
     after: list[Counter] = []
     for claim, cost, state in zip(claims, costs, states, strict=True):
         rule = claim.rule
-        more, now = cost - claim.cost, in_window(rule, at, zone)
+        more, now = cost - claim.cost, in_window(rule, at, zone) if rule.calendar else at
         late = rule.calendar and in_window(rule, taken_at, zone).begins != now.begins
         after.append(state if late or not more else added(rule, state, more, now))
     return after

@@ -16,6 +16,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Literal, cast, get_args
 
 import attrs
+from msgspec import Struct
 
 __all__ = ["AXES", "MICRO", "Asker", "LimitRule", "RuleRefused", "Unit", "Window", "read_rule", "read_rules"]
 
@@ -48,8 +49,7 @@ class RuleRefused(ValueError):
     """A line that is no rule; the text says why."""
 
 
-@attrs.frozen
-class Asker:
+class Asker(Struct, frozen=True):
     """Who asks for which model. `key` is the principal within the tenant, `user` the user that a key names; `model` is the served
     model's own name, `asked` the name that the client gave."""
 
@@ -63,8 +63,13 @@ class Asker:
 @attrs.frozen
 class LimitRule:
     """At most `amount` of `unit` in each `window`, of which `burst` may come at once where that is a rate. `per` are the axes
-    along which it counts apart: "key" is a key of one tenant, "user" a user of one key. The other fields say whom it is for, ""
-    for everybody; a model may end with an asterisk."""
+    along which it counts apart: "key" is a key of one tenant, "user" a user of one key. The next fields say whom it is for, ""
+    for everybody; a model may end with an asterisk.
+
+    The rest follows: `width_us` are the microseconds in which a rate gives `amount` (0: it is none), `calendar` says whether it
+    counts in windows of the calendar, `capacity` is the most that can be taken at once, `private` says that one tenant alone is
+    counted, so that its figures may be told to it, and `identity` is equal for rules of which one is the other with another
+    amount: those count in the same place."""
 
     amount: int
     unit: Unit
@@ -76,30 +81,24 @@ class LimitRule:
     user: str = ""
     model: str = ""
 
-    @property
-    def capacity(self) -> int:
-        """The most that can be taken at once."""
-        return self.burst if self.width_us else self.amount
+    width_us: int = attrs.field(init=False, eq=False, repr=False)
+    calendar: bool = attrs.field(init=False, eq=False, repr=False)
+    capacity: int = attrs.field(init=False, eq=False, repr=False)
+    private: bool = attrs.field(init=False, eq=False, repr=False)
+    identity: tuple[str, ...] = attrs.field(init=False, eq=False, repr=False)
 
-    @property
-    def width_us(self) -> int:
-        """The microseconds in which a rate gives `amount`; 0 for a rule that is no rate."""
-        return _RATES.get(self.window, 0)
-
-    @property
-    def calendar(self) -> bool:
-        """Whether it counts in windows of the calendar."""
-        return bool(self.window) and not self.width_us
-
-    @property
-    def private(self) -> bool:
-        """Whether one tenant alone is counted, so that its figures may be told to it."""
-        return bool(self.tenant) or any(axis != "model" for axis in self.per)
-
-    @property
-    def identity(self) -> tuple[str, ...]:
-        """What is equal for rules of which one is the other with another amount: those count in the same place."""
-        return (self.unit, self.window, ",".join(self.per), self.tenant, self.key, self.user, self.model)
+    def __attrs_post_init__(self) -> None:
+        """Work out once what every request asks."""
+        width = _RATES.get(self.window, 0)
+        named = (self.tenant, self.key, self.user, self.model)
+        for name, value in (
+            ("width_us", width),
+            ("calendar", bool(self.window) and not width),
+            ("capacity", self.burst if width else self.amount),
+            ("private", bool(self.tenant) or any(axis != "model" for axis in self.per)),
+            ("identity", (self.unit, self.window, ",".join(self.per), *named)),
+        ):
+            object.__setattr__(self, name, value)
 
     @property
     def text(self) -> str:
@@ -116,20 +115,24 @@ class LimitRule:
 
     def scope(self, asker: Asker) -> tuple[str, ...] | None:
         """Whom it counts this request with, or None where it is not for it."""
-        for name in ("tenant", "key", "user"):
-            wanted = getattr(self, name)
-            if wanted and wanted != getattr(asker, name):
-                return None
+        if self.tenant and (
+            self.tenant != asker.tenant
+            or (self.key and self.key != asker.key)
+            or (self.user and self.user != asker.user)
+        ):
+            return None
         if self.model and not (_fits(self.model, asker.model) or _fits(self.model, asker.asked)):
             return None
-        found = [asker.tenant] if self.per and self.per != ("model",) else []
-        if "key" in self.per or "user" in self.per:
-            found.append(asker.key)
-        if "user" in self.per:
-            found.append(asker.user)
-        if "model" in self.per:
-            found.append(asker.model)
-        return (*self.identity, *found)
+        per = self.per
+        if not per:
+            return self.identity
+        if "user" in per:
+            found: tuple[str, ...] = (asker.tenant, asker.key, asker.user)
+        elif "key" in per:
+            found = (asker.tenant, asker.key)
+        else:
+            found = (asker.tenant,) if "tenant" in per else ()
+        return (*self.identity, *found, asker.model) if "model" in per else (*self.identity, *found)
 
 
 def _fits(pattern: str, name: str) -> bool:

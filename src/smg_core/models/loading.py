@@ -32,8 +32,8 @@ from smg_core.tokenizer.base import Tokenizer
 from smg_core.tokenizer.chat_template import ChatTemplate
 from smg_core.tokenizer.loader import TokenizerBundle, load_tokenizer, same_vocabulary, unpack_archive
 from smg_parsers import Family, UnknownModelFamily, explain
-from smg_parsers.models import family as family_named
-from smg_parsers.models import is_described
+from smg_parsers.families.models import family as family_named
+from smg_parsers.families.models import is_described
 
 if TYPE_CHECKING:
     from smg_core.models.media_service import GatewayMedia

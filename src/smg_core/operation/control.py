@@ -122,10 +122,13 @@ class Control:
     async def set_log_level(self, level: str, duration_s: float | None) -> None:
         """Log from `level` up in all processes, for so many seconds, or for good with None."""
         until = None if duration_s is None else self.services.clock.time() + duration_s
-        await self._publish(LEVEL, {"level": level, "until": until})
+        await self._publish(LEVEL, {"level": level, "until": until, "over": self.log_level.configured})
 
     def _apply_level(self, told: Mapping[str, Any]) -> None:
-        self.log_level.set(told["level"], told["until"])
+        """Take a level that was set, unless it was set for good over another level than the settings have now: then they were
+        edited since, and a process that starts with them has that level."""
+        if told["until"] is not None or told["over"] == self.log_level.configured:
+            self.log_level.set(told["level"], told["until"])
 
     # ---------------------------------------------------------------------------------------------------------- settings
 

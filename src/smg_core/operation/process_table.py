@@ -248,8 +248,8 @@ class SharedBoard:
 class SharedNumbers:
     """What `processes` processes share, each with a column of its own: `board` for the requests and tokens of each worker,
     `states` for how each process is, `metrics` for their series, `breakers` for those that are not closed, `polls` for what
-    engines were asked. `lock` keeps all others out while one changes whose a row of the board is. It is handed to a process
-    when that is started."""
+    engines were asked, `limits` for the counters of limits (None: each process has its own). `lock` keeps all others out while
+    one changes whose a row of the board is. It is handed to a process when that is started."""
 
     processes: int
     board: BoardMemory
@@ -258,6 +258,7 @@ class SharedNumbers:
     lock: AbstractContextManager[object]
     breakers: Any
     polls: Any
+    limits: Any = None
 
     @classmethod
     def made(

@@ -28,6 +28,7 @@ from smg_core.config.check import check
 from smg_core.config.config import Config
 from smg_core.errors import SmgError
 from smg_core.gateway.gateway import Gateway
+from smg_core.gateway.limits import shared_counters
 from smg_core.identity.identity import unshared_keys
 from smg_core.machine.cpus import usable_cpus
 from smg_core.machine.memory import use_one_arena
@@ -141,6 +142,9 @@ def _run(
     with log_writer(config) as writer:
         observing = ProcessReports(config, shared, column, writer, source)
         gateway = Gateway(config=config, board=shared.counts(column), observer=observing.observer, channel=channel)
+        if shared.limits is not None:
+            zone = config.limits.zone
+            gateway.limit_counters = partial(shared_counters, shared.limits, column, shared.processes, zone)
         return _run_gateway(gateway, config, listeners, observing, channel, patience)
 
 

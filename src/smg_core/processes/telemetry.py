@@ -11,12 +11,15 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from functools import partial
 from typing import Any
 
+import attrs
+
 from smg_core.admin.metrics.meter import Meter, forget_gauges, metrics_bytes
 from smg_core.admin.metrics.sampling import sampled_beside
 from smg_core.admin.metrics.serving import metrics_app
 from smg_core.clock import SystemClock
 from smg_core.config.config import Config
 from smg_core.gateway.gateway import Gateway
+from smg_core.gateway.limits import counters_block, forget_process
 from smg_core.hooks import Observer, SilentObserver, fan_out
 from smg_core.machine.loop_watch import LoopWatch
 from smg_core.observability.line_writer import LineWriter
@@ -41,14 +44,19 @@ def shared_numbers(
 ) -> SharedNumbers:
     """The numbers that so many processes share; `array` makes an array of a type and length, all zero. `lock` is one between
     these processes; a single process needs none."""
-    return SharedNumbers.made(
+    numbers = SharedNumbers.made(
         processes, config.workers.most, metrics_bytes(config.metrics, processes), array, lock, config.breaker.shared
     )
+    if processes == 1:
+        return numbers
+    return attrs.evolve(numbers, limits=counters_block(config.limits.counters, processes))
 
 
 def end_column(config: Config, shared: SharedNumbers, column: int) -> None:
     """Forget how the process of a column was that has ended; its counts stay."""
     shared.clear(column)
+    if shared.limits is not None:
+        forget_process(shared.limits, column, shared.processes)
     if config.metrics.on:
         forget_gauges(config.metrics, shared.metrics_memory(), shared.processes, column)
 

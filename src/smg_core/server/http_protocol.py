@@ -161,6 +161,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             cycle.disconnected = True
             cycle.message_event.set()
         super().connection_lost(exc)
+        self._unset_keepalive_if_required()  # also behind a reset: the timer would keep the connection, and its last request
         if cycle is not None and not cycle.response_complete:
             cast("Scope", cycle.scope)[DISCONNECT].happened()
 

@@ -5,7 +5,7 @@ protocols.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Literal, Protocol, TypeVar
 
 import attrs
 
@@ -86,7 +86,8 @@ class Api(Generic[D]):
     given to `Gateway.perform`. A failure of a stream with one of the statuses `told_in_stream` is told inside of it even where
     nothing has gone out: clients try again less often then. `status` is the HTTP status of an error;
     `id_header` a further header that names the request, for SDKs that read that alone. `memory` is what an API with history has.
-    `takes_media`: its bodies may be as large as those with media, whatever models are served.
+    `takes_media`: its bodies may be as large as those with media, whatever models are served. `limit_headers`: whose headers say
+    how much is left of limits.
     """
 
     name: str
@@ -102,3 +103,4 @@ class Api(Generic[D]):
     id_header: bytes | None = None
     memory: "Memory[D] | None" = None
     takes_media: bool = False
+    limit_headers: Literal["openai", "anthropic"] = "openai"

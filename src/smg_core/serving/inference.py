@@ -7,7 +7,7 @@ the app's route table. Below: the gateway's driver.
 import asyncio
 import copy
 from collections.abc import Awaitable, Callable
-from typing import Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 import attrs
 
@@ -30,6 +30,9 @@ from smg_core.serving.timeouts import CurrentTimeouts
 from smg_core.tools.hosted import hosted_kinds
 from smg_core.wire.base import Decoded, Incoming, Locate
 from smg_core.wire.errors import error_headers
+
+if TYPE_CHECKING:
+    from smg_core.serving.limiting import Limiting
 
 __all__ = ["DECODED_INLINE", "Inference", "incoming_of", "internal_error", "refusal_headers", "take_back_cancellation"]
 
@@ -91,11 +94,15 @@ class Inference(Generic[D]):
             if exchange.plugged:
                 apart = self._detach is not None and decoded.generation.background  # those are shown where they are run
                 decoded = await with_generations(decoded, exchange.set_apart if apart else exchange.shown)
+            if services.live.limiting is not None:
+                self._charge(services.live.limiting, exchange, decoded, trace)
             timeouts = self._rules.of(decoded.generation, exchange.headers)
             if (memory := self._api.memory) is not None:
                 with exchange.watched():
                     decoded = await memory.recall(decoded)
         except SmgError as error:
+            if services.live.limiting is not None and exchange.lease is not None:
+                error = services.live.limiting.refusal_of(error, exchange.lease)
             try:
                 if not isinstance(error, ClientGone):
                     await self.refuse(exchange, error, request_id)
@@ -138,6 +145,8 @@ class Inference(Generic[D]):
             exchange.traced.asks(decoded.generation)
         try:
             answer = answer_to(exchange, decoded, trace, services, self._api, self._keep_alive)
+            if exchange.lease is not None and exchange.lease.charge is not None:
+                exchange.lease.charge.follow(answer)
             run = Run(answer, trace, timeouts, lambda: self._why_cancelled(exchange))
             if services.live.choice.has_shadows and (self._api.parts is None or self._api.parts.count(decoded) == 1):
                 shadow = self._shadows.begin(decoded.generation, timeouts)
@@ -158,6 +167,13 @@ class Inference(Generic[D]):
                     answer.release()
                 if failure is not None:
                     _forget_frames(failure)
+
+    def _charge(self, limiting: "Limiting", exchange: Exchange, decoded: D, trace: Trace) -> None:
+        """Reserve what the request may take of its limits. Raises RateLimited and QuotaExceeded."""
+        api, lease = self._api, exchange.lease
+        if lease is not None:
+            prompts = 1 if api.parts is None else api.parts.count(decoded)
+            limiting.begin_generation(decoded.generation, prompts, lease, trace, api.limit_headers, exchange.always)
 
     async def _remember(
         self, memory: Memory[D], exchange: Exchange, decoded: D, answer: Answer | None, failure: SmgError | None
@@ -280,7 +296,7 @@ class Inference(Generic[D]):
         called = trace.ended is not None and trace.ended.model  # then the model of the engine counts
         usage = answer.usage if answer is not None else None
         if exchange.lease is not None:
-            exchange.lease.settle(usage)
+            exchange.lease.settle(usage, failure)
         exchange.finished = how_it_ended(
             exchange.request_id,
             self._api.name,

@@ -3,17 +3,23 @@
 Pure. Above: everything that serves requests. Below: the configuration, the choice of models.
 """
 
+from typing import TYPE_CHECKING
+
 from smg_core.config.config import Config
 from smg_core.observability.settings import ObservabilityConfig
 from smg_core.pipeline.prompt.served import ServedModel
 from smg_core.routing.model_choice import ModelChoice
 from smg_core.wire.settings import LimitsConfig
 
+if TYPE_CHECKING:
+    from smg_core.serving.limiting import Limiting
+
 __all__ = ["Live"]
 
 
 class Live:
-    """The settings of now and what is made of them; `models` are those that are served, which change too."""
+    """The settings of now and what is made of them; `models` are those that are served, which change too. `limiting` are the
+    limits of requests, tokens and money, where there are any."""
 
     def __init__(self, config: Config, models: dict[str, ServedModel]) -> None:
         self._models = models
@@ -22,6 +28,7 @@ class Live:
         self.observability: ObservabilityConfig
         self.choice: ModelChoice
         self.explains: bool
+        self.limiting: Limiting | None = None
         self.adopt(config)
 
     def adopt(self, config: Config) -> None:

@@ -25,11 +25,12 @@ def observer_of(services: Services) -> Observer:
 
 def account_of(exchange: Exchange, services: Services, observer: Observer) -> Trace:
     """The account of a request that begins now."""
-    request, started = exchange.traced, services.clock.monotonic()
+    request, started, limiting = exchange.traced, services.clock.monotonic(), services.live.limiting
+    make = Trace if limiting is None else limiting.account
     if request is None:
         named = "traceparent" in exchange.headers
-        return Trace(started, observer, exchange.client_id, passed_on(exchange.headers) if named else None)
-    trace = Trace(started, observer, exchange.client_id, request, request.content)
+        return make(started, observer, exchange.client_id, passed_on(exchange.headers) if named else None)
+    trace = make(started, observer, exchange.client_id, request, request.content)
     request.moments = trace.moments
     return trace
 

@@ -33,7 +33,7 @@ from smg_core.request import (
     Video,
 )
 from smg_core.tokenizer.template_facts import TemplateFacts
-from smg_parsers.free_text import ARGUMENT, parameters, wrapped
+from smg_parsers.json_text.free_text import ARGUMENT, parameters, wrapped
 
 __all__ = ["MessageShaper", "TemplateObject", "count_media", "text_asked_for", "with_reminders"]
 

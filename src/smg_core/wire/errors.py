@@ -13,7 +13,16 @@ asks for fewer tokens when it reads the one for an answer that would not fit; Co
 import math
 import re
 
-from smg_core.errors import AuthenticationFailed, PromptTooLong, RateLimited, SealBroken, SmgError
+from smg_core.errors import (
+    AuthenticationFailed,
+    PromptTooLong,
+    QuotaExceeded,
+    RateLimited,
+    RequestLimitReached,
+    SealBroken,
+    SmgError,
+    TokenLimitReached,
+)
 from smg_core.json_types import JsonObject
 from smg_core.wire.base import Locate
 from smg_core.wire.decoding import brief
@@ -92,6 +101,9 @@ def gemini_error(error: SmgError, request_id: str = "", locate: Locate | None = 
     if param is not None:
         violation = {"field": param, "description": message}
         details.append({"@type": "type.googleapis.com/google.rpc.BadRequest", "fieldViolations": [violation]})
+    if isinstance(error, RequestLimitReached | TokenLimitReached | QuotaExceeded):
+        quota = {"@type": "type.googleapis.com/google.rpc.QuotaFailure", "violations": [{"description": message}]}
+        details.append(quota)
     if error.retry_after is not None:
         delay = f"{_retry_seconds(error.retry_after)}s"
         details.append({"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": delay})

@@ -112,6 +112,36 @@ class LimitsConfig:
         at_most=1 << 30,
     )
 
+    rules: tuple[str, ...] = option(
+        (),
+        "Limits of requests, tokens and money, one a line: AMOUNT requests, tokens, input-tokens, output-tokens or USD, a slash "
+        "and second, minute, hour, day, week, month or ever; or AMOUNT at-once; then per=, tenant=, key=, user=, model=, burst= "
+        "([docs](limits.md)).",
+    )
+    zone: str = option("UTC", "The time zone in which days, weeks and months of rules begin, such as Europe/Berlin.")
+    prices: str | None = option(
+        None, "JSON file with prices of tokens, whose rows come before those of the shipped table; for rules in USD."
+    )
+    unpriced: Literal["refuse", "ignore"] = option(
+        "refuse",
+        "What becomes of a request under a rule in USD whose model has no price: refuse answers 429, ignore does not count it.",
+    )
+    cached_weight: float = option(
+        1.0,
+        "How much a token of input that the engine had in its cache counts under rules of tokens; 0: not at all.",
+        at_least=0,
+        at_most=1,
+    )
+    standard_headers: bool = option(
+        False, "Say how much is left also in the IETF's RateLimit fields, beside the headers of the API."
+    )
+    counters: int = option(
+        100_000,
+        "Counters of rules that are kept; beyond that, the one that was used longest ago is forgotten.",
+        at_least=1000,
+        at_most=10_000_000,
+    )
+
     @property
     def largest_body(self) -> int:
         """Bytes of the largest body that is ever decoded. The code that reads the body decides how much is taken now."""

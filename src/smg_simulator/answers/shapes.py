@@ -13,7 +13,7 @@ from math import isfinite
 from random import Random
 
 from smg_core.engines.constraint import Constraint
-from smg_parsers.base import Schema
+from smg_parsers.pieces.base import Schema
 from smg_simulator.answers.expressions import Unfollowable, example_of_grammar, example_of_regex
 from smg_simulator.answers.structural_tags import StructuralTags
 

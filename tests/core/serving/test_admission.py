@@ -2,9 +2,9 @@
 
 import pytest
 
-from smg_core.errors import Draining, Overloaded
+from smg_core.errors import Draining, Overloaded, SmgError
 from smg_core.events import Usage
-from smg_core.lease import RequestLease
+from smg_core.lease import HasUsage, RequestLease
 from smg_core.request import Caller
 from smg_core.serving.admission import Admission
 
@@ -17,7 +17,10 @@ class Charged:
     def __init__(self) -> None:
         self.settled: list[Usage | None] = []
 
-    def settle(self, usage: Usage | None) -> None:
+    def follow(self, answer: HasUsage) -> None:
+        raise AssertionError("no answer is followed here")
+
+    def settle(self, usage: Usage | None, failure: SmgError | None = None) -> None:
         self.settled.append(usage)
 
 

@@ -16,7 +16,7 @@ from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 
-SCOPE = {"type": "websocket", "path": "/echo", "query_string": b"", "headers": [], "client": None}
+SCOPE: dict[str, Any] = {"type": "websocket", "path": "/echo", "query_string": b"", "headers": [], "client": None}
 
 
 @attrs.define

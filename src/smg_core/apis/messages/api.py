@@ -22,4 +22,5 @@ MESSAGES: Api[MessagesRequest] = Api(
     error=anthropic_error,
     status=anthropic_status,
     id_header=b"request-id",
+    limit_headers="anthropic",
 )

@@ -17,7 +17,7 @@ from smg_core.wire.json_text import encode_object
 from smg_core.wire.scalars import ModelName
 from smg_core.wire.settings import LimitsConfig
 from smg_parsers import CallArguments, CallStart, Family, Parser, Piece, Reasoning, Text, UnknownModelFamily, explain
-from smg_parsers.models import family as family_named
+from smg_parsers.families.models import family as family_named
 
 __all__ = ["FamilyOf", "ParseBody", "parse_function_call", "parse_reasoning"]
 

@@ -61,9 +61,14 @@ class PoolInference(Generic[D]):
         over = False
         try:
             decoded = self._with_model(await self._admit(exchange), exchange)
+            if services.live.limiting is not None and exchange.lease is not None:
+                limiting, lease = services.live.limiting, exchange.lease
+                limiting.begin_pooled(decoded.request, lease, trace, exchange.always)
             pooled, failure = await self._answer(exchange, decoded, trace)
             over = failure is None
         except SmgError as error:
+            if services.live.limiting is not None and exchange.lease is not None:
+                error = services.live.limiting.refusal_of(error, exchange.lease)
             failure = error
             if not isinstance(error, ClientGone):
                 await self._refuse(exchange, error, decoded)
@@ -195,7 +200,7 @@ class PoolInference(Generic[D]):
         model = "" if decoded is None else decoded.request.model
         usage = None if pooled is None else pooled.usage
         if exchange.lease is not None:
-            exchange.lease.settle(usage)
+            exchange.lease.settle(usage, failure)
         exchange.finished = how_it_ended(
             exchange.request_id,
             self._api.name,

@@ -50,7 +50,7 @@ from smg_core.events import (
 )
 from smg_core.sse import DONE, DataReader
 from smg_core.tokens import told_count
-from smg_parsers.partial_json import JsonScanner
+from smg_parsers.json_text.partial_json import JsonScanner
 
 __all__ = ["ChatDecoder"]
 

@@ -1,11 +1,10 @@
-"""The engines of SQLAlchemy that the databases are reached through.
+"""The engines of SQLAlchemy that the databases are reached through (edge).
 
 Decides drivers, pools and how a transaction begins. Of each database there are two: one whose connections read, each statement by
-itself, and one with a single connection that writes. Above: `opening`. Below: SQLAlchemy, which connects when it is
-first asked.
+itself, and one with a single connection that writes. Above: `opening`. Below: `sqlite_file`, SQLAlchemy, which
+connects when it is first asked.
 """
 
-import contextlib
 import errno
 import sqlite3
 from pathlib import Path
@@ -15,22 +14,19 @@ import sqlalchemy as sa
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
-from smg_core.errors import StoreFailed
+from smg_core.history.sql.sqlite_file import OLDEST_SQLITE, prepare_file
 from smg_core.history.store.urls import check_parameters
 from smg_core.settings import ConfigError
 
 __all__ = ["DRIVERS", "engines"]
 
 DRIVERS = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+asyncpg", "oracle": "oracle+oracledb_async"}
-_OLDEST_SQLITE = (3, 25)
-"""The first version with ON CONFLICT and sums over rows before."""
 _UNNAMED = {
     "statement_cache_size": 0,
     "prepared_statement_cache_size": 0,
     "prepared_statement_name_func": lambda: "",
 }
 """Has asyncpg prepare and run a statement in one message, without a name."""
-_TRIES = 20  # to turn on the write-ahead log, each after another process has finished with the file
 
 
 def engines(
@@ -42,7 +38,7 @@ def engines(
     for a file that cannot be opened."""
     where = _with_driver(url)
     if where.get_backend_name() == "sqlite":
-        _prepare_file(where.database or ":memory:", seconds)
+        prepare_file(where.database or ":memory:", seconds)
     options: dict[str, Any] = {"pool_timeout": seconds, "hide_parameters": True}
     writing = dict(options)
     reading = {**options, "isolation_level": "AUTOCOMMIT", "pool_reset_on_return": None}
@@ -87,42 +83,6 @@ class _File:
             raise OSError(errno.ESTALE, "this is not the file that was opened", str(self._path))
 
 
-def _prepare_file(name: str, seconds: float) -> None:
-    """Open the file of an SQLite database once and turn on its write-ahead log. Raises StoreFailed where it cannot be opened, or
-    where others hold it for `seconds`. (aiosqlite would leave a thread behind for each try that fails.)"""
-    try:
-        if name != ":memory:" and not name.startswith("file:"):
-            _make_private(name)
-        with contextlib.closing(sqlite3.connect(name, timeout=seconds, isolation_level=None)) as connection:
-            _write_ahead(connection)
-    except (OSError, sqlite3.Error) as error:
-        raise StoreFailed("unreachable", f"{name}: {error}", said=str(error)) from error
-
-
-def _make_private(name: str) -> None:
-    """Make the file where there is none, for this user alone: it will hold what users say. SQLite makes its files by the
-    umask, most often so that all may read them; the log beside a file has the rights of the file."""
-    with contextlib.suppress(FileExistsError):
-        Path(name).touch(mode=0o600, exist_ok=False)
-
-
-def _write_ahead(connection: sqlite3.Connection) -> None:
-    """Turn on the write-ahead log, which stays on. While another process does so too, or reads a new file, SQLite refuses without
-    waiting; then this waits until the other has finished, and tries again. A file system without shared memory cannot have the
-    log: there the database is used without it."""
-    for _ in range(_TRIES):
-        try:
-            mode = connection.execute("PRAGMA journal_mode=WAL").fetchone()
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
-                raise
-        else:
-            if mode != ("delete",):
-                return
-        connection.execute("BEGIN EXCLUSIVE")
-        connection.execute("COMMIT")
-
-
 def _with_driver(url: str) -> URL:
     try:
         where = make_url(url)
@@ -141,7 +101,7 @@ def _check_sqlite(where: URL) -> None:
         )
     if where.database in (None, "", ":memory:"):
         raise ConfigError("history.url: this names no SQLite file; memory: keeps the history in memory")
-    if sqlite3.sqlite_version_info < _OLDEST_SQLITE:
+    if sqlite3.sqlite_version_info < OLDEST_SQLITE:
         raise ConfigError(
             f"history.url: SQLite is of version {sqlite3.sqlite_version}; 3.25 is the oldest that will do"
         )

@@ -2,7 +2,7 @@
 
 Versions run forward only. Each adds and none takes away, so that processes of the version before go on meanwhile. Called by `sql`
 at the start, on a connection in a transaction, where `version` has found older tables or none. Above: `version`, which
-imports this module then, and `store`. Below: `tables` for the names, `migrations/versions`.
+imports this module then, and `store`. Below: `names`, `migrations/versions`.
 """
 
 from pathlib import Path
@@ -16,7 +16,7 @@ from alembic.script import ScriptDirectory
 from alembic.util import CommandError
 
 from smg_core.errors import StoreFailed
-from smg_core.history.sql.tables import Names
+from smg_core.history.sql.names import Names
 
 __all__ = ["Migrations"]
 

@@ -1,7 +1,7 @@
 """Finds out whether the tables of a database are of the version that this code knows.
 
 It reads one row, so that alembic, which takes long to load, is loaded only where tables have to change. Above: `store`, at the
-start. Below: `tables` for the names, and `migrate`, which is imported when it is needed.
+start. Below: `names`, and `migrate`, which is imported when it is needed.
 """
 
 from pathlib import Path
@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from smg_core.history.sql.tables import Names
+from smg_core.history.sql.names import FOLDER, Names, newest_version
 
 if TYPE_CHECKING:
     from smg_core.history.sql.migrate import Migrations
 
-__all__ = ["FOLDER", "SchemaVersion"]
-
-FOLDER = Path(__file__).parent / "migrations"
+__all__ = ["SchemaVersion"]
 
 
 class SchemaVersion:
@@ -27,8 +25,8 @@ class SchemaVersion:
         self._names, self._folder, self._allowed = names, folder, allowed
 
     def newest(self) -> str:
-        """The newest version, by the names of the files: `v0001_first.py` is version 0001."""
-        return max(file.name[1:].partition("_")[0] for file in (self._folder / "versions").glob("v*_*.py"))
+        """The newest version."""
+        return newest_version(self._folder)
 
     def is_newest(self, connection: sa.Connection) -> bool:
         """Whether the tables are of the newest version. False too where there are no tables yet."""

@@ -42,6 +42,7 @@ from smg_core.errors import Conflict, InvalidRequest, NotFound, PermissionDenied
 __all__ = [
     "KEYS_OWNER",
     "LEASE_KEPT_S",
+    "SERVED_MODELS",
     "AppendEvents",
     "AppendItems",
     "Chain",
@@ -83,6 +84,8 @@ T = TypeVar("T")
 KEYS_OWNER = "~keys"
 """In place of a tenant: whose the virtual keys of the gateway are. No caller has this tenant (`identity.identity` sees to it),
 and settings about tenants do not hold for it."""
+SERVED_MODELS = "served_models"
+"""The kind of the records, of `KEYS_OWNER`, in which each process that has opened a store says which models it serves."""
 LEASE_KEPT_S = 86400.0
 """Seconds after its end that a store on disk or in another process still knows of a lease: the next one gets a higher token."""
 

@@ -39,9 +39,11 @@ Pushed = TypeVar("Pushed", contravariant=True)
 class TurnReader(Protocol[Pushed]):
     """Turns an engine's pushes into events; holds the state of one turn. `done`: every choice has finished; `engine_done`: the
     engine has said so itself; `finishes`: the ends of the choices so far; `rest`: the events before the error in a push that
-    could not be read to its end; `family`: the name of the family whose parser reads the output, "" where none does."""
+    could not be read to its end; `family`: the name of the family whose parser reads the output, "" where none does. `strict`:
+    the functions whose calls the engine holds to their schemas, None where that is not known."""
 
     done: bool
+    strict: frozenset[str] | None
     finishes: list[Finished]
     rest: list[Event]
 

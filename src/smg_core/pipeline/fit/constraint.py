@@ -41,8 +41,8 @@ from smg_core.request import (
     has_trait,
 )
 from smg_parsers import Family
-from smg_parsers.constraint_forms import ConstraintError, ConstraintUnsupported
-from smg_parsers.constraints import FamilyConstraint, constrain
+from smg_parsers.constraints.constraints import FamilyConstraint, constrain
+from smg_parsers.constraints.forms import ConstraintError, ConstraintUnsupported
 
 __all__ = ["HeldOutput", "hold"]
 
@@ -52,11 +52,13 @@ _Hold = Callable[[Sequence[JsonObject], ToolChoice], FamilyConstraint | None]
 @attrs.frozen
 class HeldOutput:
     """The `constraint`, if any. `reads` names the family whose parser reads an output that is held to it. `after_reasoning`: the
-    engine is to hold only what follows the reasoning that the prompt has opened."""
+    engine is to hold only what follows the reasoning that the prompt has opened. `strict` are the names of the functions whose
+    calls it holds to their schemas."""
 
     constraint: Constraint | None
     reads: str
     after_reasoning: bool = False
+    strict: frozenset[str] = frozenset()
 
 
 def hold(
@@ -121,13 +123,15 @@ def _together(
         return _constrained(family, before, facts, tools, choice, answer=form)
 
     try:
-        made, wished = _with_tools(request, held) if calls else (held((), ToolChoice("none")), True)
+        none = (held((), ToolChoice("none")), True, frozenset[str]()) if not calls else None
+        made, wished, strict = none or _with_tools(request, held)
     except ConstraintUnsupported:
         return None
     except ConstraintError as error:
         raise _fault(request, error) from error
     binding = binds(request.response_format) or not wished
-    return None if made is None else HeldOutput(Constraint(made.kind, made.value, binding=binding), made.reads)
+    constraint = None if made is None else Constraint(made.kind, made.value, binding=binding)
+    return None if made is None else HeldOutput(constraint, made.reads, strict=strict)
 
 
 # ---------------------------------------------------------------------------------------------------------- of the calls
@@ -140,14 +144,14 @@ def _tools_held(request: GenerationRequest, family: Family, before: Thought, fac
         return _constrained(family, before, facts, tools, choice)
 
     try:
-        made, wished = _with_tools(request, held)
+        made, wished, strict = _with_tools(request, held)
     except ConstraintUnsupported as error:
         raise UnsupportedParameter(f"{error}.", param="tool_choice") from error
     except ConstraintError as error:
         raise _fault(request, error) from error
     if made is None:
         return HeldOutput(None, family.name)
-    return HeldOutput(Constraint(made.kind, made.value, binding=not wished), made.reads)
+    return HeldOutput(Constraint(made.kind, made.value, binding=not wished), made.reads, strict=strict)
 
 
 def _fault(request: GenerationRequest, error: ConstraintError) -> InvalidRequest:
@@ -158,25 +162,32 @@ def _fault(request: GenerationRequest, error: ConstraintError) -> InvalidRequest
     return InvalidRequest(f"{error}.", param=f"tools[{places[0]}].name" if places else "tool_choice")
 
 
-def _with_tools(request: GenerationRequest, held: _Hold) -> tuple[FamilyConstraint | None, bool]:
-    """What `held` makes of the tools, and whether it is only wished for: where the client did not say whether a function is
-    strict, one of Responses is, if its schema can be held to. A custom tool's grammar is left out if the engine cannot
-    enforce it: then only the prompt tells the model the format of its text."""
+def _with_tools(request: GenerationRequest, held: _Hold) -> tuple[FamilyConstraint | None, bool, frozenset[str]]:
+    """What `held` makes of the tools, whether it is only wished for, and the functions that it holds to their schemas: where the
+    client did not say whether a function is strict, one of Responses is, if its schema can be held to. A custom tool's grammar
+    is left out if the engine cannot enforce it: then only the prompt tells the model the format of its text."""
     choice = request.tool_choice
     tools = [tool for tool in offered(request) if not isinstance(tool, HostedTool)]
     forced = choice.mode == "required"
     told = [described(_with_usable_schema(tool) if forced else tool) for tool in tools]
-    binding = forced or any(map(_is_strict, told))
+    binding, strict = forced or any(map(_is_strict, told)), frozenset[str]()
     if not forced and has_trait(request, WISHES_STRICT):
         wished = [described(tool, strict=_may_be_strict(tool, held)) for tool in tools]
         made = _made(held, wished, choice) if wished != told else None
+        strict = frozenset(tool.name for tool, each in zip(tools, wished, strict=True) if _is_strict(each))
     else:
         made = None
-    made = made or _held_as_told(held, told, choice)
+    if made is None:
+        made = _held_as_told(held, told, choice)
+        strict = frozenset(
+            tool.name
+            for tool, each in zip(tools, told, strict=True)
+            if _is_strict(each) or (forced and isinstance(tool, FunctionTool) and each == described(tool))
+        )
     if made is not None:
         # The engine compiles these schemas, and engines have crashed on invalid ones.
         _check_schemas(request.tools, all_of_them=forced)
-    return made, not binding
+    return made, not binding, strict if made is not None else frozenset()
 
 
 def _held_as_told(held: _Hold, told: Sequence[JsonObject], choice: ToolChoice) -> FamilyConstraint | None:

@@ -117,6 +117,7 @@ def fit(prompted: Prompted, facts: EngineFacts) -> Fit:
         most_tokens=sampling.max_tokens or 0,
         family=reading.family,
         call_ends=reading.call_ends,
+        strict=reading.strict,
     )
     engine = EngineRequest(
         id=request.id,

@@ -22,7 +22,7 @@ from smg_core.pipeline.prompt.reasoning_state import NO_THOUGHT, thought_of
 from smg_core.pipeline.prompt.served import ServedModel
 from smg_core.request import GenerationRequest, HostedTool, ToolCall
 from smg_parsers import Family, Parser, UnknownModelFamily
-from smg_parsers.models import family as family_named
+from smg_parsers.families.models import family as family_named
 from smg_parsers.parser import random_call_id
 
 __all__ = ["PARSER_HEADER", "Reading", "reading_of"]
@@ -37,7 +37,7 @@ class Reading:
     held to, and `after_reasoning` as in `EngineRequest`; `closed`: what is held once the gateway has closed the reasoning.
     `single_call`: calls after the first are not passed on. `thinks`: reasoning may come before the answer, as far as the prompt
     and the settings say. `family` is the name of the family whose parser reads the output, `call_ends` are its own markers that
-    close calls."""
+    close calls. `strict` are the functions whose calls are held to their schemas."""
 
     make_parser: Callable[[], OutputParser] | None = None
     keeps_control: bool = False
@@ -48,6 +48,7 @@ class Reading:
     thinks: bool = False
     family: str = ""
     call_ends: tuple[str, ...] = ()
+    strict: frozenset[str] = frozenset()
 
 
 def reading_of(request: GenerationRequest, model: ServedModel, prompt: str, facts: EngineFacts) -> Reading:
@@ -70,7 +71,8 @@ def reading_of(request: GenerationRequest, model: ServedModel, prompt: str, fact
     if not calls and not family.thinking.opens and not family.headed:
         return Reading(constraint=held.constraint)
     closed = held.constraint
-    if thought.marks and request.reasoning.budget_tokens is not None:
+    settings = request.reasoning
+    if thought.marks and (settings.budget_tokens is not None or settings.effort is not None):
         closed = hold(request, family, NO_THOUGHT, facts, checked=checked).constraint
     reads = family if held.reads == family.name else replace(family_named(held.reads), thinking=family.thinking)
     tools = [described(tool) for tool in offered(request) if not isinstance(tool, HostedTool)] if calls else []
@@ -98,6 +100,7 @@ def reading_of(request: GenerationRequest, model: ServedModel, prompt: str, fact
         thinks=bool(thought.marks),
         family=reads.name,
         call_ends=reads.tables.closers,
+        strict=held.strict,
     )
 
 

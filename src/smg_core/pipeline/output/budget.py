@@ -26,7 +26,7 @@ from smg_core.pipeline.prompt.served import ServedModel
 from smg_core.request import GenerationRequest, has_trait
 from smg_core.tokenizer.base import Tokenizer
 from smg_parsers import Family
-from smg_parsers.reasoning import left_at
+from smg_parsers.families.reasoning import left_at
 
 __all__ = ["Budget", "BudgetedProcessor", "budget_of"]
 

@@ -34,7 +34,7 @@ from smg_core.events import (
     Usage,
 )
 from smg_core.pipeline.prompt.conformance import Check, Conformance, OnViolation
-from smg_parsers.free_text import FreeTextReader
+from smg_parsers.json_text.free_text import FreeTextReader
 
 __all__ = ["ChatPlan", "ChatReader"]
 
@@ -223,6 +223,7 @@ class ChatReader:
     stream."""
 
     family = ""  # the engine has read its own output
+    strict: frozenset[str] | None = None  # and says not what it holds calls to
 
     def __init__(self, plan: ChatPlan, first_call: int = 0) -> None:
         self.done = False

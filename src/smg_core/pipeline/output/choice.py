@@ -31,7 +31,7 @@ from smg_core.pipeline.prompt.conformance import Conformance, Verdict
 from smg_core.tokenizer.stream import StopMatcher
 from smg_core.tokens import MOST_TOKENS_TOLD
 from smg_parsers import CallArguments, CallEnd, CallStart, Citation, Piece, Reasoning, Text
-from smg_parsers.free_text import FreeTextReader
+from smg_parsers.json_text.free_text import FreeTextReader
 
 __all__ = ["TEXT", "ChoiceOutput"]
 

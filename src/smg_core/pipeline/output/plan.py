@@ -34,7 +34,8 @@ class OutputPlan:
     writes as the one argument of a function. `seal` makes the seal of a block of reasoning from its text. `echo` is put before
     the text of each choice. `token_ids`: the ids of the tokens are told, by the deltas of the text, or by events
     of their own where there is a parser. `most_tokens`: an engine that sends more of a choice is broken (0: no bound). `family`
-    is the name of the family whose parser reads it, "" where none does; `call_ends` are its own markers that close calls."""
+    is the name of the family whose parser reads it, "" where none does; `call_ends` are its own markers that close calls.
+    `strict` are the functions whose calls the engine holds to their schemas."""
 
     tokenizer: Tokenizer
     prompt_tokens: int
@@ -56,3 +57,4 @@ class OutputPlan:
     most_tokens: int = 0
     family: str = ""
     call_ends: tuple[str, ...] = ()
+    strict: frozenset[str] = frozenset()

@@ -55,10 +55,12 @@ class OutputProcessor:
         "finishes",
         "prompt_tokens",
         "rest",
+        "strict",
     )
 
     def __init__(self, plan: OutputPlan, first_call: int = 0, *, keep_ids: bool = False) -> None:
         self._plan = plan
+        self.strict: frozenset[str] | None = plan.strict
         engine_choices = plan.choices // plan.copies
         self._kept = KeptIds(engine_choices) if keep_ids else None
         self._choices = [ChoiceOutput(index, plan, first_call) for index in range(plan.choices)]

@@ -1,9 +1,9 @@
 """Checks the text of one choice against the response format, while it comes and when it is complete.
 
 Decides what happens to a text that violates its format, by `structured.on_violation`: it is sent unchanged and reported, it fails
-the response, or it is repaired if there is only one way (`smg_parsers.json_mending`), else sent unchanged. A text that was cut
-off by the client's `max_tokens` is no violation; it is closed if possible. Pure. Above: output and chat_reader, one for each
-choice. Below: formats makes the check.
+the response, or it is repaired if there is only one way (`smg_parsers.json_text.json_mending`), else sent unchanged. A text
+that was cut off by the client's `max_tokens` is no violation; it is closed if possible. Pure. Above: output and chat_reader,
+one for each choice. Below: formats makes the check.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from smg_core.errors import FormatViolated
 from smg_core.events import FinishReason
-from smg_parsers.json_mending import JsonMender
+from smg_parsers.json_text.json_mending import JsonMender
 
 __all__ = ["Check", "Conformance", "OnViolation", "Verdict"]
 

@@ -1,7 +1,7 @@
 """Tools that take free text, before engines that know only functions.
 
 Decides how such a tool is described to parsers and constraints, and how a request is rewritten for a server without such tools:
-each becomes a function with one string. `smg_parsers.free_text` takes the text out of the arguments again. Pure. Above:
+each becomes a function with one string. `smg_parsers.json_text.free_text` takes the text out of the arguments again. Pure. Above:
 prepare, reading, fit. Below: the vocabulary.
 """
 
@@ -23,9 +23,9 @@ from smg_core.request import (
     ToolKey,
 )
 from smg_core.tokenizer.messages import text_asked_for
-from smg_parsers.free_text import parameters, wrapped
-from smg_parsers.lark import LarkError, check_lark
-from smg_parsers.patterns import PatternError, spelled
+from smg_parsers.constraints.lark import LarkError, check_lark
+from smg_parsers.constraints.patterns import PatternError, spelled
+from smg_parsers.json_text.free_text import parameters, wrapped
 
 __all__ = ["as_functions", "check_tools", "custom_names", "described", "without_format"]
 

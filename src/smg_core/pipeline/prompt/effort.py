@@ -46,7 +46,7 @@ def _level(request: GenerationRequest, model: ServedModel, efforts: Efforts) -> 
 
 def _reasons(model: ServedModel, efforts: Efforts) -> bool:
     family = model.parser
-    return efforts.reasons or (family is not None and (family.headed or (model.thinks and bool(pairs_of(family)))))
+    return efforts.reasons or (family is not None and (family.headed or bool(pairs_of(family))))
 
 
 def tokens_of_effort(request: GenerationRequest, model: ServedModel) -> int | None:

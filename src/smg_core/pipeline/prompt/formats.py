@@ -24,8 +24,8 @@ from smg_core.request import (
     StructuralTagFormat,
     TextFormat,
 )
-from smg_parsers.lark import LarkError, ebnf
-from smg_parsers.patterns import RAW, PatternError
+from smg_parsers.constraints.lark import LarkError, ebnf
+from smg_parsers.constraints.patterns import RAW, PatternError
 
 __all__ = [
     "answer_form",

@@ -9,8 +9,8 @@ import attrs
 from smg_core.pipeline.prompt.served import ServedModel
 from smg_core.request import GenerationRequest, ReasoningSettings
 from smg_parsers import Family
-from smg_parsers.constraint_shapes import SHAPES
-from smg_parsers.reasoning import left_at, marks_of
+from smg_parsers.constraints.shapes import SHAPES
+from smg_parsers.families.reasoning import left_at, marks_of
 
 __all__ = ["NO_THOUGHT", "Thought", "pairs_of", "switched_off", "thought_of"]
 

@@ -38,7 +38,7 @@ from smg_core.pipeline.answer.receivers import without_finishes
 from smg_core.pipeline.output.chat_reader import ChatPlan, ChatReader
 from smg_core.pipeline.output.processor import OutputProcessor
 from smg_parsers import Parser
-from smg_parsers.models import family
+from smg_parsers.families.models import family
 
 TOOLS = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]
 SAID = [

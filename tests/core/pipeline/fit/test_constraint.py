@@ -7,9 +7,9 @@ import attrs
 import pytest
 from tests.core.pipeline.prompt.test_prepare import asking, model
 from tests.origins import ORIGINS
+from tests.parsers.constraints.test_answer_constraints import ADA, PERSON, THINKING, THOUGHT, marks, outputs
+from tests.parsers.constraints.test_constraints import OTHER_TOOL, PARIS, TAGGED, WEATHER, WRONG_TYPE, written
 from tests.parsers.tags import Tag
-from tests.parsers.test_answer_constraints import ADA, PERSON, THINKING, THOUGHT, marks, outputs
-from tests.parsers.test_constraints import OTHER_TOOL, PARIS, TAGGED, WEATHER, WRONG_TYPE, written
 from tests.parsers.writers import reasoning, text
 
 from smg_core.engines.base import EngineFacts
@@ -33,7 +33,7 @@ from smg_core.request import (
 )
 from smg_core.tokenizer.base import EncodeReport
 from smg_core.tokens import TokenIds
-from smg_parsers.models import family
+from smg_parsers.families.models import family
 
 pytestmark = pytest.mark.sampled(keep=24)
 

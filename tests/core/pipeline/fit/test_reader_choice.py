@@ -11,7 +11,7 @@ from smg_core.errors import InvalidRequest, SmgError, UnsupportedParameter
 from smg_core.pipeline.fit.reader_choice import Reading, reading_of
 from smg_core.request import CustomTool, FunctionTool, Message, ToolCall, ToolChoice, ToolKey
 from smg_parsers import CallStart
-from smg_parsers.models import family
+from smg_parsers.families.models import family
 
 WEATHER = FunctionTool("get_weather", None, {"type": "object", "properties": {"city": {"type": "string"}}})
 TIME = FunctionTool("get_time")

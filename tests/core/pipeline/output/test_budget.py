@@ -33,7 +33,7 @@ from smg_core.tokenizer.stream import StopMatcher
 from smg_core.tokens import TokenIds
 from smg_core.workers.settings import WorkersConfig
 from smg_parsers import Parser, Reasoning, Text
-from smg_parsers.models import family
+from smg_parsers.families.models import family
 
 THOUGHT = "one two three four five six"
 

@@ -36,7 +36,7 @@ from smg_core.pipeline.output.processor import OutputProcessor
 from smg_core.tokenizer.base import Tokenizer
 from smg_core.tokenizer.loader import load_tokenizer
 from smg_parsers import Parser, Piece, Text
-from smg_parsers.models import family
+from smg_parsers.families.models import family
 
 
 @cache

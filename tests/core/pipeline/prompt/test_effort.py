@@ -22,7 +22,7 @@ from smg_core.request import EFFORT_TOKENS, ReasoningSettings, Sampling
 from smg_core.tokenizer.chat_template import ChatTemplate
 from smg_core.tokenizer.efforts import LEVELS
 from smg_core.wire.base import Incoming
-from smg_parsers.models import family, names
+from smg_parsers.families.models import family, names
 
 TURNS = (
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}<|im_start|>assistant\n"

@@ -31,7 +31,7 @@ from smg_core.request import (
 from smg_core.tokenizer.base import EncodeReport, Prompt
 from smg_core.tokenizer.loader import TokenizerBundle, load_tokenizer
 from smg_core.tokens import TokenIds
-from smg_parsers.models import family
+from smg_parsers.families.models import family
 
 HELLO = (Message("user", (Text("Hello"),), content_is_text=True),)
 

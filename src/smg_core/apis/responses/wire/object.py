@@ -6,7 +6,7 @@ responses. Below: responses, errors.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -18,7 +18,7 @@ from smg_core.json_types import JsonObject
 from smg_core.wire.base import Locate
 from smg_core.wire.errors import in_stream_text
 
-__all__ = ["END_EVENTS", "INCOMPLETE", "error_object", "response_fields", "usage_object"]
+__all__ = ["END_EVENTS", "INCOMPLETE", "error_object", "response_fields", "usage_object", "with_strict"]
 
 INCOMPLETE: Mapping[str, str] = {
     "length": "max_output_tokens",
@@ -103,6 +103,17 @@ def _echoed(tool: JsonObject) -> JsonObject:
     if tool.get("type") == "mcp":
         tool = {name: value for name, value in tool.items() if name not in HIDDEN}
     return {**_TOOL_DEFAULTS.get(str(tool.get("type")), {}), **tool}
+
+
+def with_strict(tools: Sequence[JsonObject], strict: frozenset[str]) -> list[JsonObject]:
+    """The echoed tools: a function of which the client has not said whether its calls are to be held to its schema says whether
+    they are."""
+    return [
+        {**tool, "strict": tool["name"] in strict}
+        if tool.get("type") == "function" and tool["strict"] is None
+        else tool
+        for tool in tools
+    ]
 
 
 def _text_format(request: ResponsesRequest) -> JsonObject:

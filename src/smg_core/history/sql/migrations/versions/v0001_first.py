@@ -5,7 +5,8 @@ from typing import Any
 import sqlalchemy as sa
 from alembic import op
 
-from smg_core.history.sql.tables import Names, ShortText
+from smg_core.history.sql.names import Names
+from smg_core.history.sql.tables import ShortText
 
 revision = "0001"
 down_revision = None

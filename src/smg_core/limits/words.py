@@ -1,0 +1,127 @@
+"""Says in words and headers how full limits are: OpenAI's and Anthropic's headers, the IETF's, and the text of a refusal.
+
+Pure. Only the figures of rules that count one tenant are told: those of others would tell of other tenants. Above:
+`serving.limiting`. Below: rules, counters.
+"""
+
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from typing import Literal
+
+from smg_core.limits.counters import NEVER, Fullness
+from smg_core.limits.rules import MICRO, LimitRule
+
+__all__ = ["HeaderFamily", "limit_headers", "refusal_text"]
+
+_Header = tuple[bytes, bytes]
+HeaderFamily = Literal["openai", "anthropic"]
+_Told = Iterable[tuple[LimitRule, Fullness]]
+
+_TOKENS = ("tokens", "input_tokens", "output_tokens")
+_NOUNS = {"requests": "requests", "tokens": "tokens", "input_tokens": "input tokens", "output_tokens": "output tokens"}
+_ROUNDED = 1000
+_SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400, "week": 604800, "month": 2592000}
+
+
+def limit_headers(family: HeaderFamily, told: _Told, wall_s: float, *, standard: bool = False) -> list[_Header]:
+    """The headers of an answer: of each dimension the rule with the smallest share left."""
+    shown = [(rule, full) for rule, full in told if rule.private and rule.window and rule.unit != "money"]
+    headers: list[_Header] = []
+    if family == "openai":
+        for name, units in (("requests", ("requests",)), ("tokens", _TOKENS)):
+            headers += _family(shown, units, b"x-ratelimit-%b-" + name.encode(), _duration, rounded=1)
+    else:
+        names = (("requests", ("requests",)), ("tokens", _TOKENS))
+        apart = (("input-tokens", ("input_tokens",)), ("output-tokens", ("output_tokens",)))
+        for name, units in (*names, *apart):
+            pattern = b"anthropic-ratelimit-" + name.encode() + b"-%b"
+            headers += _family(
+                shown, units, pattern, lambda us: _stamp(wall_s, us), rounded=1 if name == "requests" else _ROUNDED
+            )
+    return headers + (_standard(shown) if standard else [])
+
+
+def _family(
+    shown: list[tuple[LimitRule, Fullness]],
+    units: tuple[str, ...],
+    pattern: bytes,
+    reset: Callable[[int], str],
+    *,
+    rounded: int,
+) -> list[_Header]:
+    binding = _binding([full for rule, full in shown if rule.unit in units])
+    if binding is None:
+        return []
+    left = binding.remaining
+    if left >= rounded > 1:
+        left = round(left / rounded) * rounded
+    values = (("limit", str(binding.limit)), ("remaining", str(left)), ("reset", reset(binding.full_us or 0)))
+    return [(pattern % name.encode(), value.encode()) for name, value in values]
+
+
+def _binding(found: list[Fullness]) -> Fullness | None:
+    return min(found, key=lambda full: full.remaining / full.limit, default=None)
+
+
+def _duration(us: int) -> str:
+    """A time as Go writes it: 12ms, 1s, 6m0s, 1h30m0s; rounded up."""
+    ms = -(-us // 1000)
+    if ms < 1000:
+        return f"{ms}ms"
+    seconds = -(-ms // 1000)
+    hours, minutes = seconds // 3600, seconds // 60 % 60
+    text = f"{seconds % 60}s"
+    if hours:
+        return f"{hours}h{minutes}m{text}"
+    return f"{minutes}m{text}" if minutes else text
+
+
+def _stamp(wall_s: float, us: int) -> str:
+    """A time of the calendar, so many microseconds from now, rounded up."""
+    moment = datetime.fromtimestamp(-(-int(wall_s * MICRO + us) // MICRO), UTC)
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _standard(shown: list[tuple[LimitRule, Fullness]]) -> list[_Header]:
+    """The fields of the IETF's draft."""
+    policies, states = list[str](), list[str]()
+    for rule, full in shown:
+        if rule.window in _SECONDS:
+            name = f'"{rule.unit}-{rule.window}"'
+            policies.append(f"{name};q={full.limit};w={_SECONDS[rule.window]}")
+            states.append(f"{name};r={full.remaining};t={-(-(full.full_us or 0) // MICRO)}")
+    if not policies:
+        return []
+    return [(b"ratelimit-policy", ", ".join(policies).encode()), (b"ratelimit", ", ".join(states).encode())]
+
+
+def refusal_text(rule: LimitRule, wait_us: int, *, too_large: bool) -> str:
+    """What a client is told that a rule refuses."""
+    if not rule.private:
+        return "The gateway is at a limit of its own; try again later."
+    what = f"{rule.amount:,} requests at once" if rule.unit == "at_once" else f"{_NOUNS.get(rule.unit, '')}"
+    whose = _whose(rule)
+    if rule.unit == "money":
+        return f"The budget{_every(rule)} for {whose} is spent."
+    if rule.unit == "at_once":
+        return f"The limit of {what} for {whose} is reached."
+    limit = f"The limit of {rule.amount:,} {what}{_every(rule)} for {whose}"
+    if too_large:
+        return f"The request is larger than its limit ever allows: {limit[0].lower()}{limit[1:]}."
+    again = "" if wait_us == NEVER else f" Please try again in {_duration(wait_us)}."
+    return f"{limit} is reached.{again}"
+
+
+def _every(rule: LimitRule) -> str:
+    return "" if rule.window == "ever" else f" a {rule.window}"
+
+
+def _whose(rule: LimitRule) -> str:
+    """Whom a rule counts together, in the words of the one who is refused."""
+    if "user" in rule.per or rule.user:
+        whose = "this user"
+    elif "key" in rule.per or rule.key:
+        whose = "this key"
+    else:
+        whose = "this organization"
+    return f"{whose} and this model" if "model" in rule.per or rule.model else whose

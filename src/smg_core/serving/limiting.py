@@ -1,0 +1,427 @@
+"""Limits at the lease: a request reserves what it may take when it is admitted, and is charged what it took at its end.
+
+Pure: counters, clock and timer are arguments. A reservation is put right when the prompt's tokens are known, while a long answer
+comes, and once at the end, whatever that is. Above: the handlers, through `Live.limiting`; a gateway without limits never loads
+this module. Below: limits.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import attrs
+from msgspec.structs import replace
+
+from smg_core.clock import CallLater, Clock
+from smg_core.errors import QuotaExceeded, RateLimited, RequestLimitReached, SmgError, TokenLimitReached
+from smg_core.events import Usage
+from smg_core.hooks import EncodeDone, FellBack, Moment, Observer
+from smg_core.lease import HasUsage, RequestLease
+from smg_core.limits.counters import NEVER, Counter, Fullness, Instant, fullness, taken
+from smg_core.limits.decision import LimitClaim, LimitRefusal, in_window
+from smg_core.limits.demand import Demand, Estimates, used
+from smg_core.limits.prices import Price, Prices
+from smg_core.limits.rules import Asker, LimitRule
+from smg_core.limits.words import HeaderFamily, limit_headers, refusal_text
+from smg_core.observability.trace_context import Propagation
+from smg_core.observability.tracing.content import TracedContent
+from smg_core.pipeline.answer.trace import Trace
+from smg_core.request import Caller, GenerationRequest, PoolRequest
+from smg_core.wire.settings import LimitsConfig
+
+__all__ = ["ChargedTrace", "Counters", "Limited", "Limiting"]
+
+_Header = tuple[bytes, bytes]
+
+_STEP = 512
+"""Tokens of output beyond what is reserved that are charged while an answer still comes."""
+_LOOK_S, _AT_ONCE = 0.25, 256
+"""How often answers that come are looked at, and at how many at once: that takes less than a millisecond."""
+_BEFORE = Instant(0, 0.0)
+_LONGEST_WAIT_S = 60.0
+"""The longest wait that clients' libraries obey; with a longer one they are told not to try again."""
+
+
+class Counters(Protocol):
+    """What holds the counters."""
+
+    def look(self, claims: Sequence[LimitClaim]) -> list[Counter]:
+        """The counters that these claims are made of."""
+
+    def claim(self, claims: Sequence[LimitClaim], at: Instant) -> LimitRefusal | None:
+        """Charge all claims, or none and say why not."""
+
+    def put_right(self, claims: Sequence[LimitClaim], costs: Sequence[int], taken_at: Instant, at: Instant) -> None:
+        """Put right what the claims were charged at `taken_at`, to `costs`; they stay reserved."""
+
+    def settle(self, claims: Sequence[LimitClaim], costs: Sequence[int], taken_at: Instant, at: Instant) -> None:
+        """The same, once the request has ended: `costs` are what it used."""
+
+
+@attrs.frozen
+class Limited:
+    """What limits look at of a request: who asks for which model, and what bounds its answer. `output` is False where there is
+    none, as for vectors; `prompts` is how many prompts its body has."""
+
+    caller: Caller
+    model: str
+    user: str = ""
+    bound: int | None = None
+    choices: int = 1
+    prompts: int = 1
+    output: bool = True
+
+
+class Limiting:
+    """The limits of a gateway. `name_of` finds the served model's own name; `retry_after` says when a place may be free."""
+
+    def __init__(
+        self,
+        counters: Counters,
+        clock: Clock,
+        call_later: CallLater,
+        name_of: Callable[[str, Caller], str],
+        retry_after: Callable[[], float],
+    ) -> None:
+        self.counters, self.estimates = counters, Estimates()
+        self.settings = LimitsConfig()
+        self.rules: tuple[LimitRule, ...] = ()
+        self.prices, self.counts_money = Prices({}, ()), False
+        self._clock, self._call_later = clock, call_later
+        self._name_of, self._retry_after = name_of, retry_after
+        self._coming: dict[ActiveCharge, None] = {}
+        self._looking = False
+
+    def adopt(self, settings: LimitsConfig, rules: tuple[LimitRule, ...], prices: Prices) -> None:
+        """Go by these rules and prices from the next request on."""
+        self.settings, self.rules, self.prices = settings, rules, prices
+        self.counts_money = any(rule.unit == "money" for rule in rules)
+
+    def account(
+        self,
+        started: float,
+        observer: Observer,
+        client_id: str = "",
+        propagation: Propagation | None = None,
+        content: TracedContent | None = None,
+    ) -> "ChargedTrace":
+        """The account of a request that may be charged."""
+        return ChargedTrace(started, observer, client_id, propagation, content)
+
+    @property
+    def now(self) -> Instant:
+        """The time by which is counted."""
+        return Instant(int(self._clock.monotonic() * 1_000_000), self._clock.time())
+
+    # --------------------------------------------------------------------------------------------------------- admission
+
+    def begin_generation(
+        self,
+        request: GenerationRequest,
+        prompts: int,
+        lease: RequestLease,
+        trace: Trace,
+        family: HeaderFamily,
+        always: list[_Header],
+    ) -> None:
+        """Reserve what a request may take, and tell its client in the headers `always` how much is left. Raises RateLimited, and
+        QuotaExceeded for a budget; nothing is charged then."""
+        self._begin(_asked(request, prompts), lease, trace, family, always)
+
+    def begin_pooled(self, request: PoolRequest, lease: RequestLease, trace: Trace, always: list[_Header]) -> None:
+        """The same for a request for vectors or scores."""
+        asked = Limited(request.caller, request.model, prompts=max(1, len(request.inputs)), output=False)
+        self._begin(asked, lease, trace, "openai", always)
+
+    def _begin(
+        self, asked: Limited, lease: RequestLease, trace: Trace, family: HeaderFamily, always: list[_Header]
+    ) -> None:
+        charge = ActiveCharge(self, asked, lease, trace)
+        try:
+            charge.reserve()
+        finally:
+            always += self._headers(charge, family)
+        lease.charge = charge
+        if isinstance(trace, ChargedTrace):
+            trace.charge = charge
+
+    def resume(self, request: GenerationRequest, lease: RequestLease, trace: Trace) -> None:
+        """Charge what goes on and was admitted before, such as an answer in the background: it is refused no more."""
+        charge = ActiveCharge(self, _asked(request, 1), lease, trace, admitted=True)
+        charge.force()
+        lease.charge = charge
+
+    def refusal_of(self, error: SmgError, lease: RequestLease) -> SmgError:
+        """The error that a client is told whose body could not be read. That counts as a request too, so that who sends nothing
+        else is refused for the number of them in the end."""
+        if error.status >= 500 or error.status == 429 or lease.charge is not None or lease.kind == "tokens":
+            return error
+        asker = Asker(lease.caller.tenant, lease.caller.principal)
+        claims = []
+        for rule in self.rules:
+            unknown = rule.model or rule.user or "model" in rule.per or "user" in rule.per
+            if rule.unit == "requests" and not unknown and (scope := rule.scope(asker)) is not None:
+                claims.append(LimitClaim(rule, scope, 1))
+        refusal = self.counters.claim(claims, self.now)
+        return error if refusal is None else self.error(refusal)
+
+    def claims(self, asker: Asker, demand: Demand) -> list[LimitClaim]:
+        """What a request claims of each rule that is for it. A reservation is never more than a rule can give at once."""
+        found: list[LimitClaim] = []
+        for rule in self.rules:
+            scope = rule.scope(asker)
+            if scope is not None:
+                found.append(LimitClaim(rule, scope, min(getattr(demand, rule.unit), rule.capacity)))
+        return found
+
+    def asker(self, asked: Limited, model: str) -> Asker:
+        """Who asks, with the names of the model."""
+        caller = asked.caller
+        return Asker(caller.tenant, caller.principal, asked.user, self._name_of(model, caller), model)
+
+    def price(self, asker: Asker) -> Price | None:
+        """What the model costs, where that is known."""
+        return self.prices.find(asker.model, asker.asked) if asker.model else self.prices.find(asker.asked)
+
+    def standing(self, claims: Sequence[LimitClaim], at: Instant | None = None) -> list[tuple[LimitRule, Fullness]]:
+        """How full the counters of these claims are, now or at that time."""
+        at, zone = at or self.now, self.settings.zone
+        return [
+            (claim.rule, fullness(claim.rule, counter, in_window(claim.rule, at, zone) if claim.rule.calendar else at))
+            for claim, counter in zip(claims, self.counters.look(claims), strict=True)
+        ]
+
+    def explained(self, caller: Caller, user: str, model: str, tokens: int) -> list[tuple[LimitRule, Fullness, int]]:
+        """Which rules are for this caller and model, how full they are, and the microseconds that a request of so many tokens of
+        prompt would wait for each (NEVER: until something ends, or for good). Nothing is charged."""
+        asked = Limited(caller, model, user)
+        asker = self.asker(asked, model)
+        output = self.estimates.output(asker.tenant, asker.model, None)
+        price = self.price(asker) if self.counts_money else None
+        money = None if price is None else price.cost(Usage(tokens, output))
+        claims = self.claims(asker, Demand(1, tokens, output, tokens + output, 1, money or 0))
+        at, found = self.now, list[tuple[LimitRule, Fullness, int]]()
+        for claim, counter in zip(claims, self.counters.look(claims), strict=True):
+            rule, now = claim.rule, in_window(claim.rule, at, self.settings.zone)
+            wait = taken(rule, counter, claim.cost, now)[1]
+            if rule.unit in ("tokens", "input_tokens") and tokens > rule.capacity:
+                wait = NEVER
+            if rule.unit == "money" and money is None and self.settings.unpriced == "refuse":
+                wait = NEVER
+            found.append((rule, fullness(rule, counter, now), wait))
+        return found
+
+    def error(self, refusal: LimitRefusal) -> SmgError:
+        """The error of a refusal, in words that tell nothing of other tenants."""
+        rule, wait = refusal.claim.rule, refusal.wait_us
+        text = refusal_text(rule, wait, too_large=refusal.too_large)
+        if rule.unit == "at_once":
+            return RequestLimitReached(text, retry_after=self._retry_after())
+        seconds = None if wait == NEVER or refusal.too_large else wait / 1_000_000
+        again = None if seconds is not None and seconds <= _LONGEST_WAIT_S else False
+        if not rule.private:
+            return RateLimited(text, retry_after=seconds, should_retry=again)
+        if rule.unit == "money":
+            return QuotaExceeded(text, retry_after=seconds)
+        kind = RequestLimitReached if rule.unit == "requests" else TokenLimitReached
+        return kind(text, retry_after=seconds, should_retry=again)
+
+    def _headers(self, charge: "ActiveCharge", family: HeaderFamily) -> list[_Header]:
+        shown = self.standing([each for each in charge.claims if each.rule.private], charge.at)
+        return limit_headers(family, shown, charge.at.wall_s, standard=self.settings.standard_headers)
+
+    # ------------------------------------------------------------------------------------------------- answers under way
+
+    def watch(self, charge: "ActiveCharge") -> None:
+        """Look at an answer from time to time, until it is settled."""
+        self._coming[charge] = None
+        if not self._looking:
+            self._looking = True
+            self._call_later(_LOOK_S, self._look)
+
+    def unwatch(self, charge: "ActiveCharge") -> None:
+        """Look at an answer no more."""
+        self._coming.pop(charge, None)
+
+    def _look(self) -> None:
+        for charge in [each for each, _ in zip(self._coming, range(_AT_ONCE), strict=False)]:
+            del self._coming[charge]
+            self._coming[charge] = None
+            charge.look()
+        self._looking = bool(self._coming)
+        if self._looking:
+            self._call_later(_LOOK_S, self._look)
+
+
+class ChargedTrace(Trace):
+    """The account of a request that is charged: it hears what its prompt has come to, and which model answers instead."""
+
+    __slots__ = ("charge",)
+
+    def __init__(
+        self,
+        started: float,
+        observer: Observer,
+        client_id: str = "",
+        propagation: Propagation | None = None,
+        content: TracedContent | None = None,
+    ) -> None:
+        super().__init__(started, observer, client_id, propagation, content)
+        self.charge: ActiveCharge | None = None
+
+    def report(self, moment: Moment) -> None:
+        super().report(moment)
+        if self.charge is not None:
+            if isinstance(moment, EncodeDone):
+                self.charge.read(moment.prompt_tokens)
+            elif isinstance(moment, FellBack):
+                self.charge.go_on_with(moment.to)
+
+
+@attrs.define(eq=False)
+class ActiveCharge:
+    """What one request has reserved, until it is settled. `admitted`: it was counted as a request before."""
+
+    _limiting: Limiting
+    _asked: Limited
+    _lease: RequestLease
+    _trace: Trace
+    _admitted: bool = False
+    claims: list[LimitClaim] = attrs.field(factory=list)
+    _asker: Asker = attrs.field(factory=Asker)
+    _demand: Demand = attrs.field(factory=Demand)
+    at: Instant = _BEFORE
+    _read: int = 0
+    _prompts_read: int = 0
+    _answer: HasUsage | None = None
+
+    # --------------------------------------------------------------------------------------------------------- reserving
+
+    def reserve(self) -> None:
+        """Charge what the request may take. Raises RateLimited and QuotaExceeded."""
+        self._prepare(self._asked.model)
+        if self._limiting.counts_money and self._unpriced:
+            claims, self.claims = self.claims, []
+            raise QuotaExceeded(
+                "What this model costs is not known here, and a budget applies.",
+                detail=f"limits.unpriced is refuse, and no price is known for {claims and self._asker.model!r}",
+            )
+        refusal = self._limiting.counters.claim(self.claims, self.at)
+        if refusal is not None:
+            raise self._limiting.error(refusal)
+
+    def force(self) -> None:
+        """Charge it whether there is room or not."""
+        self._prepare(self._asked.model)
+        costs = [claim.cost for claim in self.claims]
+        self._limiting.counters.put_right(_without_cost(self.claims), costs, self.at, self.at)
+
+    def _prepare(self, model: str) -> None:
+        limiting, asked = self._limiting, self._asked
+        self._asker = asker = limiting.asker(asked, model)
+        estimates = limiting.estimates
+        read = self._read or estimates.input(asker.model, self._lease.weight)
+        output = estimates.output(asker.tenant, asker.model, asked.bound, asked.choices) if asked.output else 0
+        self._demand = self._demanded(read, output)
+        self.at = limiting.now
+        self.claims = limiting.claims(asker, self._demand)
+
+    def _demanded(self, read: int, output: int, usage: Usage | None = None) -> Demand:
+        spent = None
+        if self._limiting.counts_money and (price := self._limiting.price(self._asker)) is not None:
+            spent = price.cost(usage or Usage(read, output), batch=self._lease.kind == "batch")
+        return Demand(0 if self._admitted else 1, read, output, read + output, 1, spent or 0)
+
+    @property
+    def _unpriced(self) -> bool:
+        """Whether a budget refuses the request, since nobody knows what it costs."""
+        if self._limiting.settings.unpriced != "refuse" or not any(each.rule.unit == "money" for each in self.claims):
+            return False
+        price = self._limiting.price(self._asker)
+        return price is None or price.cost(Usage(1, int(self._asked.output))) is None
+
+    # -------------------------------------------------------------------------------------------------------- on the way
+
+    def read(self, tokens: int) -> None:
+        """A prompt of the request has so many tokens. Raises TokenLimitReached where they are more than a limit ever allows."""
+        self._read += tokens
+        self._prompts_read += 1
+        if self._prompts_read == 1 and self._asked.prompts == 1:
+            self._limiting.estimates.read(self._asker.model, self._lease.weight, tokens)
+        for claim in self.claims:
+            if claim.rule.unit in ("tokens", "input_tokens") and self._read > claim.rule.capacity:
+                raise self._limiting.error(LimitRefusal(claim, NEVER, too_large=True))
+        known = self._read if self._prompts_read >= self._asked.prompts else max(self._read, self._demand.input_tokens)
+        self._charge(self._demanded(known, self._demand.output_tokens), bounded=True)
+
+    def go_on_with(self, model: str) -> None:
+        """Another model answers instead: its limits count. Raises RateLimited and QuotaExceeded."""
+        self._settle([0] * len(self.claims))
+        self._read, self._prompts_read = 0, 0
+        self._asked = attrs.evolve(self._asked, model=model)
+        try:
+            self.reserve()
+        except SmgError:
+            self.claims = []
+            raise
+
+    def follow(self, answer: HasUsage) -> None:
+        """Charge what comes of an answer beyond what is reserved, while it comes."""
+        self._answer = answer
+        self._limiting.watch(self)
+
+    def look(self) -> None:
+        """Charge what has come of the answer, if that is much more than is charged."""
+        usage = None if self._answer is None else self._answer.usage
+        if usage is not None and usage.completion_tokens >= self._demand.output_tokens + _STEP:
+            read, output = used(usage, self._limiting.settings.cached_weight)
+            self._charge(self._demanded(max(read, self._demand.input_tokens), output, usage), bounded=False)
+
+    def _charge(self, demand: Demand, *, bounded: bool) -> None:
+        self._demand = demand
+        costs = [getattr(demand, claim.rule.unit) for claim in self.claims]
+        if bounded:
+            costs = [min(cost, claim.rule.capacity) for cost, claim in zip(costs, self.claims, strict=True)]
+        self._put_right(costs)
+
+    def _put_right(self, costs: list[int]) -> None:
+        self._limiting.counters.put_right(self.claims, costs, self.at, self._limiting.now)
+        self.claims = [
+            claim if claim.cost == cost else LimitClaim(claim.rule, claim.scope, cost)
+            for claim, cost in zip(self.claims, costs, strict=True)
+        ]
+
+    # ----------------------------------------------------------------------------------------------------------- the end
+
+    def settle(self, usage: Usage | None, failure: SmgError | None = None) -> None:
+        """Charge what was used. Without usage: nothing where no engine was asked, but for the request itself where its client is
+        to blame or it goes on elsewhere; else the prompt."""
+        limiting, asked = self._limiting, self._asked
+        limiting.unwatch(self)
+        self._answer = None
+        if usage is not None:
+            read, output = used(usage, limiting.settings.cached_weight)
+            demand = replace(self._demanded(read, output, usage), at_once=0)
+            if failure is None and asked.output:
+                limiting.estimates.answered(self._asker.tenant, self._asker.model, output, asked.choices)
+        elif self._trace.attempts:
+            demand = replace(self._demanded(self._read or self._demand.input_tokens, 0), at_once=0)
+        else:
+            ours = failure is not None and (failure.status >= 500 or failure.status == 429)
+            demand = Demand(requests=0 if ours or self._admitted else 1)
+        self._settle([getattr(demand, claim.rule.unit) for claim in self.claims])
+
+    def _settle(self, costs: list[int]) -> None:
+        claims, self.claims = self.claims, []
+        if claims:
+            self._limiting.counters.settle(claims, costs, self.at, self._limiting.now)
+
+
+def _asked(request: GenerationRequest, prompts: int) -> Limited:
+    sampling = request.sampling
+    return Limited(
+        request.caller, request.model, request.user or "", sampling.max_tokens, max(1, sampling.n) * prompts, prompts
+    )
+
+
+def _without_cost(claims: Sequence[LimitClaim]) -> list[LimitClaim]:
+    return [LimitClaim(claim.rule, claim.scope, 0) for claim in claims]

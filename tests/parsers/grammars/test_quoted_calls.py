@@ -1,0 +1,182 @@
+"""Text inside a value opens nothing: what a file or a page quotes is no call, in any family, however it is cut."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.parsers.splits import cuts, fixed_ids, outline, run
+from tests.parsers.writers import WRITERS, Call, Format
+from tests.parsers.writers.model import calls
+
+from smg_parsers import FAMILIES, CallEnd, Parser
+from smg_parsers.lab import laws
+
+
+def tool(name: str, *parameters: str) -> dict[str, Any]:
+    properties = {parameter: {"type": "string"} for parameter in parameters}
+    return {"name": name, "parameters": {"type": "object", "properties": properties, "required": [*parameters]}}
+
+
+TOOLS = [tool("write_file", "path", "content"), tool("bash", "command")]
+SECRET = "rm -rf /"
+
+
+def written(form: Format, *made: Call) -> str:
+    return form.render([calls(*made)])
+
+
+def quotes(form: Format) -> dict[str, str]:
+    """The family's own syntax, as a file may quote it."""
+    call = written(form, Call("bash", {"command": SECRET})).strip()
+    before = call[: call.index(SECRET)]
+    return {
+        "tag": form.opener,
+        "header": call[: call.index("bash") + len("bash")],
+        "call": call,
+        "half a call": before + "rm",
+        "beginning of a call": before,
+        "call in a fence": f"```\n{call}\n```",
+        "two calls": f"{call}\n{call}",
+        "call of another tool": call.replace("bash", "curl"),
+        "end tag": f"{form.value_end or ''} of a value",
+    }
+
+
+MARKED = ("functiongemma", "gemma4")
+"""Families whose strings stand between marks that cannot be escaped: one in a string, or half a call, cannot be told."""
+SHAPES = ("{}", "Example:\n{}\nend.", "use `{}` here")
+
+
+def cannot_tell(family: str, kind: str) -> bool:
+    return family in MARKED and kind in ("half a call", "beginning of a call", "end tag")
+
+
+CASES = [(family, kind) for family, form in WRITERS.items() for kind in quotes(form) if not cannot_tell(family, kind)]
+
+
+def read(family: str, text: str, chunks: list[str], **options: Any) -> list[dict[str, Any]]:
+    parser = Parser.for_family(family, tools=TOOLS, in_reasoning=False, call_id=fixed_ids(), any_tool=True, **options)
+    return outline(run(parser, chunks))
+
+
+def found(family: str, text: str, **options: Any) -> list[tuple[str, Any, bool]]:
+    entries = [entry["call"] for entry in read(family, text, [text], **options) if "call" in entry]
+    return [(call["name"], call.get("arguments"), call.get("repaired", False)) for call in entries]
+
+
+def values(form: Format, kind: str) -> Iterator[dict[str, str]]:
+    for shape in SHAPES:
+        value = (
+            shape.format(quotes(form)[kind])
+            if "{" not in quotes(form)[kind]
+            else shape.replace("{}", quotes(form)[kind])
+        )
+        yield {"path": "a.md", "content": value}
+        yield {"content": value, "path": "a.md"}
+
+
+def test_every_family_that_calls_has_a_writer_whose_syntax_is_quoted() -> None:
+    assert set(WRITERS) == {name for name, row in FAMILIES.items() if row.calls}
+    assert {family for family, _ in CASES} == set(WRITERS)
+
+
+@pytest.mark.parametrize("policy", ["repair", "text"])
+@pytest.mark.parametrize(("family", "kind"), CASES)
+def test_a_call_whose_value_quotes_the_familys_own_syntax_comes_out_whole(family: str, kind: str, policy: Any) -> None:
+    form = WRITERS[family]
+    for arguments in values(form, kind):
+        text = written(form, Call("write_file", arguments))
+        assert found(family, text, malformed_calls=policy) == [("write_file", arguments, False)], text
+
+
+@pytest.mark.parametrize("family", WRITERS)
+def test_and_so_it_does_at_every_split(family: str) -> None:
+    form = WRITERS[family]
+    kinds = [kind for kind in ("call", "half a call") if not cannot_tell(family, kind)]
+    value = "\n".join(quotes(form)[kind] for kind in kinds)
+    text = written(form, Call("write_file", {"path": "a", "content": value}))
+    whole = read(family, text, [text])
+    assert [entry["call"]["arguments"]["content"] for entry in whole if "call" in entry] == [value]
+    for number, chunks in enumerate(cuts(text, random_cuts=5)):
+        if number < 2 or number % 11 == 0:
+            assert read(family, text, chunks) == whole, chunks
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("family", "kind"), CASES)
+def test_and_so_it_does_at_every_single_split(family: str, kind: str) -> None:
+    form = WRITERS[family]
+    for arguments in values(form, kind):
+        text = written(form, Call("write_file", arguments))
+        whole = read(family, text, [text])
+        assert all(read(family, text, chunks) == whole for chunks in cuts(text, random_cuts=10)), text
+
+
+@pytest.mark.parametrize("family", WRITERS)
+def test_a_call_whose_value_quotes_any_other_familys_call_comes_out_whole(family: str) -> None:
+    form = WRITERS[family]
+    for other in WRITERS.values():
+        arguments = {"path": "a.md", "content": f"Example:\n{quotes(other)['call']}\nend."}
+        text = written(form, Call("write_file", arguments))
+        assert found(family, text) == [("write_file", arguments, False)], text
+        if form.opener in arguments["content"]:  # their tags are alike
+            assert read(family, text, list(text)) == read(family, text, [text]), text
+
+
+@pytest.mark.parametrize("family", [family for family, form in WRITERS.items() if form.parallel])
+def test_a_call_behind_one_whose_value_quotes_a_call_is_made(family: str) -> None:
+    form = WRITERS[family]
+    first = {"path": "a.md", "content": f"Example:\n{quotes(form)['call']}\nend."}
+    text = written(form, Call("write_file", first), Call("bash", {"command": "ls"}))
+    assert found(family, text) == [("write_file", first, False), ("bash", {"command": "ls"}, False)], text
+
+
+TAGGED = [
+    family
+    for family, form in WRITERS.items()
+    if form.value_end and form.value_kind != "nested" and family not in MARKED
+]
+
+
+@pytest.mark.parametrize("family", TAGGED)
+def test_what_quotes_a_whole_closing_sequence_cannot_be_told_from_its_end_and_makes_one_call(family: str) -> None:
+    form = WRITERS[family]
+    call = written(form, Call("bash", {"command": SECRET}))
+    closing = call[call.index(SECRET) + len(SECRET) :].strip()
+    text = written(form, Call("write_file", {"path": "a.md", "content": f"so: {closing} and so on"}))
+    (one,) = found(family, text)
+    assert (one[0], one[1]["content"].strip()) == ("write_file", "so:")
+
+
+@pytest.mark.parametrize("family", TAGGED)
+def test_half_a_call_in_a_value_before_another_call_leaves_the_fewest_calls_and_says_so(family: str) -> None:
+    form = WRITERS[family]
+    first = Call("write_file", {"path": "a.md", "content": quotes(form)["half a call"]})
+    text = written(form, first, Call("bash", {"command": "ls"}))
+    assert [(name, repaired) for name, _, repaired in found(family, text)] == [("write_file", True)], text
+    assert not any(name == "bash" for name, *_ in found(family, text, malformed_calls="text"))
+
+
+def test_what_may_be_the_end_is_held_back_up_to_a_bound_and_then_the_value_goes_on() -> None:
+    form = WRITERS["qwen3_coder"]
+    text = written(form, Call("write_file", {"path": "a.md", "content": f"{quotes(form)['half a call']}"}))
+    assert found("qwen3_coder", text, undecided_limit=1000)[0][1]["content"] == quotes(form)["half a call"]
+    rest = " and more" * 200
+    for chunks in ([text + rest], list(text + rest)):
+        parser = Parser.for_family("qwen3_coder", tools=TOOLS, undecided_limit=1000)
+        pieces = [piece for chunk in chunks for piece in parser.feed(chunk)]
+        assert parser.waiting == 0
+        assert not any(isinstance(piece, CallEnd) for piece in [*pieces, *parser.finish()])
+
+
+@pytest.mark.parametrize("kind", ["half a call", "call", "end tag"])
+def test_a_value_full_of_quoted_calls_costs_no_more_than_its_length(kind: str) -> None:
+    form = WRITERS["qwen3_coder"]
+    call = written(form, Call("write_file", {"path": "a.md", "content": SECRET}))
+    unit = quotes(form)[kind] + "\n" + call[call.index(SECRET) + len(SECRET) :]
+    for limit in (400, 1 << 18):
+        make = functools.partial(Parser.for_family, "qwen3_coder", tools=TOOLS, undecided_limit=limit)
+        assert laws.linearity(make, unit, length=4 * len(unit), prefix=call[: call.index(SECRET)]) == []
