@@ -1,1 +1,5 @@
-"""The channel between the processes of one gateway: messages that reach all of them in one order, and state that lasts."""
+"""The channel between the processes of one gateway: messages that reach all of them in one order, and state that lasts.
+
+Begin with `base`, what the processes tell each other. `member` is a process's end and `relay` with `relaying` the supervisor's;
+`local` is the channel of one process alone, `frames` the form on the wire, and `settling` waits until all have made a change.
+"""

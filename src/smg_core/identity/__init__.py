@@ -1,1 +1,5 @@
-"""Finds the caller of a request: keys, virtual keys, certificates. Above: the app. Below: auth."""
+"""Finds the caller of a request: keys, virtual keys, certificates. Above: the app. Below: auth.
+
+Begin with `identity`, which asks the authenticators of `auth` for every request. `virtual_keys` makes, rotates and revokes keys
+while the gateway runs; `certificates` finds callers by TLS.
+"""

@@ -1,4 +1,7 @@
-"""Text from outside, such as an engine's error, as a log may have it: its known words, without what may be a part of a prompt."""
+"""Text from outside, such as an engine's error, as a log may have it: its known words, without what may be a part of a prompt.
+
+Begin with `filtering`; `vocabulary` has the known words.
+"""
 
 from smg_core.outside_words.filtering import Outside, in_log, known_words
 

@@ -1,1 +1,5 @@
-"""OpenAI Chat Completions: types, decoder, encoders."""
+"""OpenAI Chat Completions: types, decoder, encoders.
+
+Begin with `api`, the row. `types` has the body, `decode` makes a request of it, `encode` writes the answers, `trials` are what
+it is tried with.
+"""

@@ -1,1 +1,5 @@
-"""Google generateContent: types, decoder, encoders, routes."""
+"""Google generateContent: types, decoder, encoders, routes.
+
+Begin with `routes`, the row, and `api`, how it is decoded and encoded. `types` has the bodies, `decode` makes requests of them,
+`encode` writes the answers.
+"""

@@ -1,1 +1,4 @@
-"""What Google's two APIs, generateContent and Interactions, write alike. Pure."""
+"""What Google's two APIs, generateContent and Interactions, write alike. Pure.
+
+Begin with `values`, the parts that both have.
+"""

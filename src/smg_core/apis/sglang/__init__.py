@@ -1,1 +1,4 @@
-"""SGLang's /generate: types, decoder, encoders."""
+"""SGLang's /generate: types, decoder, encoders.
+
+Begin with `api`, the row. `types` has the body, `decode` makes a request of it, `encode` writes the answers.
+"""

@@ -1,1 +1,4 @@
-"""The models list, health, and the page at `/`."""
+"""The models list, health, and the page at `/`.
+
+Begin with `routes` (edge), the row; `front_page` is the page.
+"""

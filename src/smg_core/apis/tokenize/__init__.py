@@ -1,1 +1,4 @@
-"""Tokenize and detokenize."""
+"""Tokenize and detokenize.
+
+Begin with `routes` (edge), the row; `wire` has the bodies.
+"""

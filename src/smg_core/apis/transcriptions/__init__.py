@@ -1,1 +1,4 @@
-"""Transcriptions and translations of recordings, as OpenAI has them."""
+"""Transcriptions and translations of recordings, as OpenAI has them.
+
+Begin with `routes` (edge), whose row this is; `wire` has the bodies.
+"""
