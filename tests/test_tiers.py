@@ -62,6 +62,14 @@ def test_each_test_is_in_one_tier_and_all_that_need_no_program_in_test_all(house
     )
 
 
+def test_a_tier_is_chosen_in_each_of_several_processes(house: pytest.Pytester) -> None:
+    house.makepyfile("import pytest\n\ndef test_plain(): pass\n\n@pytest.mark.full\ndef test_full(): pass\n")
+    for tier, name in (("test", "test_plain"), ("test-rest", "test_full")):
+        done = house.runpytest_subprocess("-v", "-n", "2", "--tier", tier)
+        done.assert_outcomes(passed=1)
+        done.stdout.fnmatch_lines([f"*PASSED*::{name}*"])
+
+
 SAMPLED = """
 import pytest
 
