@@ -11,12 +11,10 @@ BEGIN, END = "<!-- packages -->\n", "<!-- end of packages -->\n"
 
 
 def rows() -> Iterator[str]:
-    """A row for each package and each module on the top level of `smg_core`, and for each library beside it."""
+    """A row for each package on the top level of `smg_core`, and for each library beside it."""
     core = ROOT / "src" / "smg_core"
     for path in sorted(core.iterdir()):
-        if path.suffix == ".py" and not path.name.startswith("__"):
-            yield _row(path.stem, path)
-        elif (path / "__init__.py").exists():
+        if (path / "__init__.py").exists():
             yield _row(f"{path.name}/", path / "__init__.py")
     for path in sorted((ROOT / "src").iterdir()):
         if path != core and (path / "__init__.py").exists():
@@ -26,7 +24,7 @@ def rows() -> Iterator[str]:
 def _row(name: str, path: Path) -> str:
     text = ast.get_docstring(ast.parse(path.read_text())) or ""
     first = " ".join(text.partition("\n\n")[0].split()).replace(" (edge)", "")
-    sentence = first.partition(". ")[0].removesuffix(".")
+    sentence = first.partition(". ")[0].removesuffix(".").removeprefix(f"{path.parent.name}: ")
     return f"| `{name}` | {sentence.replace('|', ',')} |\n"
 
 

@@ -1,4 +1,4 @@
-"""Text to token ids and back, and conversations to prompts.
+"""Text to token ids, through the cache, and back, with stop strings; conversations to prompts.
 
 Begin with `base`: the roles `Tokenizer`, `IncrementalDecoder` and `PromptTemplate`. `loader` (edge) reads a model's folder into
 them: `huggingface` and `tiktoken` are the tokenizers, `chat_template` the template with `messages`, `template_facts` and

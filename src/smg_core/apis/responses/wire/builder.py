@@ -1,7 +1,7 @@
 """Builds the answer to a Responses request from events: its output items, and the frames of its stream.
 
 One builder serves both encoders, so that what was streamed and what is stored or sent whole have the same items with the same
-ids. The order of the streamed events is that of `responses_grammar`, which every test holds them to.
+ids. The order of the streamed events is that of `grammar`, which every test holds them to.
 
 What the API leaves open is decided so:
 
@@ -11,7 +11,7 @@ What the API leaves open is decided so:
 - A call of a tool of a namespace has its own name and the namespace, whatever name the model knew it by.
 - A response that is cancelled ends with `response.incomplete` and the status cancelled: the API has no event of its own for it.
 
-Pure. Above: responses_encode. Below: events, responses, responses_object, json_text. It knows no engine and no store.
+Pure. Above: encode. Below: events, responses, object, json_text. It knows no engine and no store.
 """
 
 import copy

@@ -2,7 +2,7 @@
 
 The answer is what a client sends from then on in place of its history. Nothing of it is kept, so the compaction is sealed for the
 client. Fields that only an answer of the model needs are refused by name; the tools are taken, since Codex sends them, and say
-nothing to the model. Pure. Above: the server. Below: responses, responses_encode.
+nothing to the model. Pure. Above: the server. Below: responses, encode.
 """
 
 from collections.abc import Callable

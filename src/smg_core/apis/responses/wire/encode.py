@@ -1,6 +1,6 @@
 """Encodes the answer to a Responses request: from events to server-sent events or one JSON object.
 
-`responses_builder` makes the output items for both. Pure. Above: the server. Below: events, responses_builder, json_text. It
+`builder` makes the output items for both. Pure. Above: the server. Below: events, builder, json_text. It
 knows no engine and no store.
 """
 

@@ -1,6 +1,6 @@
 """The parts within a response and its items: summaries, reasoning, annotations, a search's arguments, what was left out.
 
-Pure. Above: `responses_encode`. Below: events.
+Pure. Above: `encode`. Below: events.
 """
 
 from collections.abc import Callable, Mapping

@@ -2,7 +2,7 @@
 
 A response whose process has died is run again. Events that clients may have been sent stay valid: numbers go on after the last
 stored event, the item that was open is closed as incomplete, and the items of the new run follow it. `CLOSING` is the table of
-what an open item still needs, by the state of `responses_grammar` that the log ends in. Pure. Above: the server. Below: the
+what an open item still needs, by the state of `grammar` that the log ends in. Pure. Above: the server. Below: the
 grammar.
 """
 
