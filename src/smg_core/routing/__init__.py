@@ -1,4 +1,4 @@
-"""Routing policies, which choose the worker of a request. Exports everything that a policy's author needs.
+"""Routing policies, which choose the worker of a request, and what is known of which engine has which prompt in its cache.
 
 Begin with `base`: a policy is an object with `pick(candidates, context)`. `named` has the policies by name (`simple`,
 `affinity`, `manual`, `bucket`, `least_load`, `ranks`, `cache_aware`), and other packages add theirs through the entry point
