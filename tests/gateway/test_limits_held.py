@@ -8,13 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import anthropic
+import attrs
 import httpx
 import openai
 import pytest
 from tests.gateway.conftest import CHAT, JSON, House, body, eventually, in_process, over_http
+from tests.gateway.fleet import Member, fleet
 from tests.gateway.test_admin import table
 from tests.gateway.test_embeddings import MODEL
+from tests.gateway.test_model_choice import member
 from tests.shared import PATIENCE
+from websockets.asyncio.client import connect
 
 from smg_core import Config
 from smg_core.admin.app import AdminApp
@@ -23,11 +27,12 @@ from smg_core.app.inprocess import async_client
 from smg_core.auth.base import Head
 from smg_core.auth.settings import AuthConfig
 from smg_core.hooks import ExchangeEnded, RequestFinished
-from smg_core.http.settings import ModelConfig, ServerConfig
+from smg_core.http.settings import BatchesConfig, ModelConfig, ServerConfig
 from smg_core.limits.counters import Fullness
 from smg_core.limits.decision import LimitClaim
 from smg_core.limits.rules import Asker, read_rule
 from smg_core.request import Caller
+from smg_core.routing.settings import RoutingConfig
 from smg_core.wire.settings import LimitsConfig
 from smg_simulator.answers.faults import Fault
 from smg_simulator.engine.clockwork import Timing
@@ -411,3 +416,72 @@ async def test_the_admin_door_says_what_applies_and_what_a_request_would_get() -
     assert large["rules"][1]["wait_s"] is None
     assert 1700 < late["rules"][0]["wait_s"] <= 1800
     assert wrong.status_code == 400
+
+
+# --------------------------------------------------------------------------------------------- on the way to the answer
+
+
+@pytest.mark.parametrize("after", [0, 3])
+async def test_a_request_that_is_tried_again_elsewhere_is_one_request(after: int) -> None:
+    broken = SimulatorConfig(seed=1, reply_tokens=12, faults=(Fault("cut", after=after),))
+    config = limited(PLENTY.replace(" per=tenant", ""), "9 requests/day")
+    async with fleet(Member("one", engine=broken), Member("two", engine=SIMULATOR), config=config) as house:
+        statuses = [(await house.http.post(CHAT, json=body())).status_code for _ in range(2)]
+        await eventually(lambda: not house.gateway.in_flight)
+
+        assert statuses == [200, 200]
+        assert taken(house, "9 requests/day") == 2
+        assert taken(house, "1_000_000 tokens/day") == counted(house)
+
+
+async def test_a_model_that_answers_instead_is_held_to_its_own_limits() -> None:
+    config = attrs.evolve(
+        limited("2 requests/day model=two", "100 requests/day per=model"),
+        routing=RoutingConfig(retries=0, fallbacks=("one=two",)),
+    )
+    broken = member("one", faults=(Fault("error"),) * 32)
+    async with fleet(broken, member("two"), config=config) as house:
+        statuses = [(await house.http.post(CHAT, json=body(model="one"))).status_code for _ in range(4)]
+        await eventually(lambda: not house.gateway.in_flight)
+
+        assert statuses == [200, 200, 429, 429]
+        assert taken(house, "100 requests/day per=model", Asker("", "", "", "one", "one")) == 0
+        assert taken(house, "100 requests/day per=model", Asker("", "", "", "two", "two")) == 2
+
+
+async def test_a_line_of_a_batch_and_a_response_over_a_websocket_are_requests() -> None:
+    config = attrs.evolve(limited("90 requests/day"), batches=BatchesConfig(poll_s=0.02, lease_s=60.0, gather_s=0.005))
+    line = {"custom_id": "a", "method": "POST", "url": CHAT, "body": body()}
+    async with over_http(SIMULATOR, config=config) as house:
+        async with openai.AsyncOpenAI(api_key="x", base_url=f"{house.url}/v1", max_retries=0) as client:
+            lines = "\n".join(json.dumps({**line, "custom_id": str(number)}) for number in range(3))
+            file = await client.files.create(file=("in.jsonl", lines.encode()), purpose="batch")
+            batch = await client.batches.create(input_file_id=file.id, endpoint=CHAT, completion_window="24h")  # type: ignore[arg-type]
+            while batch.status != "completed":
+                batch = await client.batches.retrieve(batch.id)
+        async with connect(house.url.replace("http", "ws", 1) + "/v1/responses", proxy=None) as socket:
+            for _ in range(2):
+                await socket.send(json.dumps({"type": "response.create", "model": "sim", "input": "Hello"}))
+                while json.loads(await socket.recv())["type"] not in ("response.completed", "response.incomplete"):
+                    pass
+        await eventually(lambda: not house.gateway.in_flight)
+
+        assert taken(house, "90 requests/day") == 5
+
+
+async def test_a_batch_waits_for_its_limit_and_then_goes_on() -> None:
+    batches = BatchesConfig(poll_s=0.02, lease_s=60.0, gather_s=0.005, retry_s=0.02)
+    config = attrs.evolve(limited("5 requests/second burst=1"), batches=batches)
+    line = {"method": "POST", "url": CHAT, "body": body(max_tokens=1)}
+    async with (
+        over_http(SIMULATOR, config=config) as house,
+        openai.AsyncOpenAI(api_key="x", base_url=f"{house.url}/v1", max_retries=0) as client,
+    ):
+        lines = "\n".join(json.dumps({**line, "custom_id": str(number)}) for number in range(3))
+        file = await client.files.create(file=("in.jsonl", lines.encode()), purpose="batch")
+        batch = await client.batches.create(input_file_id=file.id, endpoint=CHAT, completion_window="24h")  # type: ignore[arg-type]
+        while batch.status != "completed":
+            batch = await client.batches.retrieve(batch.id)
+
+    assert batch.request_counts is not None
+    assert (batch.request_counts.completed, batch.request_counts.failed) == (3, 0)

@@ -113,10 +113,11 @@ class OidcAuthenticator:
     async def _changed_key(self, key: VerifyingKey, token: UnverifiedToken) -> VerifyingKey:
         """The key that verifies a token which `key` of that name does not: an issuer may have changed the key under its name, so
         the keys are fetched again, as for a name that is not known. Raises AuthenticationFailed."""
-        if await self._looked_again():
+        found = self._keys.find(token.kid, token.algorithm)
+        if (found is None or found.thumbprint == key.thumbprint) and await self._looked_again():
             found = self._keys.find(token.kid, token.algorithm)
-            if found is not None and found.thumbprint != key.thumbprint and await _verifies(found, token):
-                return found
+        if found is not None and found.thumbprint != key.thumbprint and await _verifies(found, token):
+            return found  # also where others had the keys fetched while a thread verified by the one of before
         raise token_refusal("signature")
 
     def _verified_by(self, key: VerifyingKey, token: UnverifiedToken, credential: Credential) -> Caller:

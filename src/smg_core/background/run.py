@@ -22,8 +22,7 @@ from smg_core.pipeline.answer.keep_alive import StreamKeepAlive
 from smg_core.pipeline.flow.driver import Run
 from smg_core.pipeline.flow.flow import Terms
 from smg_core.request import Caller
-from smg_core.serving.request_finished import how_it_ended
-from smg_core.serving.request_traces import account_of_run
+from smg_core.serving.request_traces import account_of_run, how_it_ended
 from smg_core.serving.services import Services
 from smg_core.serving.timeouts import CurrentTimeouts
 from smg_core.wire.base import Decoded

@@ -48,7 +48,7 @@ from smg_core.request import Caller
 from smg_core.routing.base import Policy, RequestEnded
 from smg_core.routing.decisions import Decisions
 from smg_core.routing.policies import Policies
-from smg_core.serving.admission import Admission, compat_of
+from smg_core.serving.admission import admission_of, compat_of
 from smg_core.serving.live import Live
 from smg_core.serving.model_lookup import ModelLookup
 from smg_core.serving.request_ids import RequestIds
@@ -196,7 +196,7 @@ class Assembly:
             registry=registry,
             models=models,
             lookup=lookup,
-            admission=self._admission(config),
+            admission=admission_of(config, lambda: self.services.running.executor.large_ended()),
             policies=policies,
             decisions=Decisions(config.routing.decisions, config.routing.decision_bytes),
             plugins=plugins,
@@ -208,16 +208,6 @@ class Assembly:
             live=live,
             life=Life(),
             running=Running(),
-        )
-
-    def _admission(self, config: Config) -> Admission:
-        limits = config.limits
-        return Admission(
-            limits.concurrent_requests,
-            limits.pending_body_bytes,
-            after_large=lambda: self.services.running.executor.large_ended(),
-            retry_after=limits.retry_after_s,
-            retries=config.routing,
         )
 
     # --------------------------------------------------------------------------------------------------- life

@@ -15,7 +15,7 @@ from smg_core.routing.retry_budget import RetryBudgets
 from smg_core.routing.settings import RoutingConfig
 from smg_core.wire.compat import Compat
 
-__all__ = ["Admission", "compat_of"]
+__all__ = ["Admission", "admission_of", "compat_of"]
 
 
 class Admission:
@@ -80,6 +80,18 @@ class Admission:
     def stopped(self) -> Draining:
         """The error for a request to a gateway that was stopped."""
         return Draining("The gateway was stopped.", retry_after=self.retry_after)
+
+
+def admission_of(config: Config, after_large: Callable[[], object]) -> Admission:
+    """The admission of a gateway with these settings. `after_large`: see `Bodies`."""
+    limits = config.limits
+    return Admission(
+        limits.concurrent_requests,
+        limits.pending_body_bytes,
+        after_large=after_large,
+        retry_after=limits.retry_after_s,
+        retries=config.routing,
+    )
 
 
 def compat_of(config: Config) -> Compat:

@@ -22,8 +22,7 @@ from smg_core.pipeline.flow.flow import Terms
 from smg_core.pipeline.flow.timeouts import Timeouts
 from smg_core.serving.answering import answer_to, names_of, with_generations
 from smg_core.serving.api import Api, Memory
-from smg_core.serving.request_finished import how_it_ended
-from smg_core.serving.request_traces import account_of, observer_of, traced
+from smg_core.serving.request_traces import account_of, how_it_ended, observer_of, traced
 from smg_core.serving.services import Services
 from smg_core.serving.shadowing import Shadow, Shadows
 from smg_core.serving.timeouts import CurrentTimeouts
@@ -32,7 +31,7 @@ from smg_core.wire.base import Decoded, Incoming, Locate
 from smg_core.wire.errors import error_headers
 
 if TYPE_CHECKING:
-    from smg_core.serving.limiting import Limiting
+    pass
 
 __all__ = ["DECODED_INLINE", "Inference", "incoming_of", "internal_error", "refusal_headers", "take_back_cancellation"]
 
@@ -91,11 +90,8 @@ class Inference(Generic[D]):
         trace = account_of(exchange, services, self._observer)
         try:
             decoded = await self._admit(exchange)
-            if exchange.plugged:
-                apart = self._detach is not None and decoded.generation.background  # those are shown where they are run
-                decoded = await with_generations(decoded, exchange.set_apart if apart else exchange.shown)
-            if services.live.limiting is not None:
-                self._charge(services.live.limiting, exchange, decoded, trace)
+            if exchange.plugged or services.live.limiting is not None:
+                decoded = await self._shown_and_charged(exchange, decoded, trace)
             timeouts = self._rules.of(decoded.generation, exchange.headers)
             if (memory := self._api.memory) is not None:
                 with exchange.watched():
@@ -168,12 +164,17 @@ class Inference(Generic[D]):
                 if failure is not None:
                     _forget_frames(failure)
 
-    def _charge(self, limiting: "Limiting", exchange: Exchange, decoded: D, trace: Trace) -> None:
-        """Reserve what the request may take of its limits. Raises RateLimited and QuotaExceeded."""
-        api, lease = self._api, exchange.lease
-        if lease is not None:
+    async def _shown_and_charged(self, exchange: Exchange, decoded: D, trace: Trace) -> D:
+        """What plugins leave of the request, for which is reserved what it may take of its limits. Raises what plugins refuse it
+        for, RateLimited and QuotaExceeded."""
+        if exchange.plugged:
+            apart = self._detach is not None and decoded.generation.background  # those are shown where they are run
+            decoded = await with_generations(decoded, exchange.set_apart if apart else exchange.shown)
+        api, lease, limiting = self._api, exchange.lease, self._services.live.limiting
+        if lease is not None and limiting is not None:
             prompts = 1 if api.parts is None else api.parts.count(decoded)
             limiting.begin_generation(decoded.generation, prompts, lease, trace, api.limit_headers, exchange.always)
+        return decoded
 
     async def _remember(
         self, memory: Memory[D], exchange: Exchange, decoded: D, answer: Answer | None, failure: SmgError | None

@@ -102,8 +102,8 @@ def gemini_error(error: SmgError, request_id: str = "", locate: Locate | None = 
         violation = {"field": param, "description": message}
         details.append({"@type": "type.googleapis.com/google.rpc.BadRequest", "fieldViolations": [violation]})
     if isinstance(error, RequestLimitReached | TokenLimitReached | QuotaExceeded):
-        quota = {"@type": "type.googleapis.com/google.rpc.QuotaFailure", "violations": [{"description": message}]}
-        details.append(quota)
+        violations: list[JsonObject] = [{"description": message}]
+        details.append({"@type": "type.googleapis.com/google.rpc.QuotaFailure", "violations": violations})
     if error.retry_after is not None:
         delay = f"{_retry_seconds(error.retry_after)}s"
         details.append({"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": delay})

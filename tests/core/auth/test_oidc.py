@@ -18,6 +18,7 @@ from tests.core.auth.issuer import AUDIENCE, DESCRIPTION, KEYS, KINDS, Issuer, e
 from tests.shared import PATIENCE
 
 from smg_core.apis import PERMISSIONS
+from smg_core.auth import oidc
 from smg_core.auth.credentials import Credential
 from smg_core.auth.issuer import IssuerDocuments
 from smg_core.auth.jwks import VerifyingKey
@@ -339,6 +340,38 @@ async def test_a_key_that_is_changed_under_its_name_is_fetched_when_a_token_is_f
             assert all(each is not None for each in found)
             assert entered.times_asked() == 2
             assert (await entered.refused(old)).status == 401
+
+
+@pytest.mark.parametrize("algorithm", ["ES256", "ES384"])
+async def test_a_token_that_was_looked_at_by_the_key_of_before_while_others_had_the_keys_fetched_is_good(
+    algorithm: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind, verified = KINDS[algorithm], oidc._verifies
+    late, first, waiting = asyncio.Event(), [], []
+
+    async def slow(key: Any, token: Any) -> bool:
+        """As it is, but for the first look at a token: that takes until another request has had the keys fetched."""
+        found = await verified(key, token)
+        if not first:
+            first.append(token)
+            waiting.append(True)
+            await late.wait()
+        return found
+
+    async with issuing() as issuer:
+        issuer.public = [renamed(kind, 0, "one")]
+        async with door(issuer) as entered:
+            issuer.public = [renamed(kind, 1, "one")]
+            entered.clock.advance(10)
+            monkeypatch.setattr(oidc, "_verifies", slow)
+            token = issuer.token(algorithm, 1, head={"kid": "one"})
+            slowest = asyncio.create_task(entered.caller(token))
+            while not waiting:
+                await asyncio.sleep(0)
+            assert await entered.caller(issuer.token(algorithm, 1, head={"kid": "one"}, sub="bob")) is not None
+            late.set()
+            assert await slowest is not None
+            assert entered.times_asked() == 2
 
 
 async def test_tokens_that_no_known_key_has_signed_have_the_keys_fetched_once_in_a_while() -> None:

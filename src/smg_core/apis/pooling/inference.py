@@ -25,8 +25,7 @@ from smg_core.serving.explain import pool_explained
 from smg_core.serving.inference import DECODED_INLINE, incoming_of, refusal_headers, take_back_cancellation
 from smg_core.serving.offload import worked
 from smg_core.serving.prompt_count import only_model
-from smg_core.serving.request_finished import how_it_ended
-from smg_core.serving.request_traces import account_of, observer_of, traced
+from smg_core.serving.request_traces import account_of, how_it_ended, observer_of, traced
 from smg_core.serving.services import Services
 from smg_core.serving.timeouts import CurrentTimeouts
 

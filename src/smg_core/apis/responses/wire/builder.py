@@ -434,9 +434,11 @@ class ResponseBuilder:
         if event.dropped:
             self.fields["input_transformations"] = [transformation_object(each) for each in event.dropped]
         if event.strict is not None and self.fields["tools"]:
-            self.fields["tools"] = with_strict(self.fields["tools"], event.strict)
-        found = event.effective
-        self.fields["reasoning"] = {**self.fields["reasoning"], "effort": found.effort}
+            tools: Any = self.fields["tools"]
+            self.fields["tools"] = with_strict(tools, event.strict)
+        found, reasoning = event.effective, self.fields["reasoning"]
+        if isinstance(reasoning, Mapping):
+            self.fields["reasoning"] = {**reasoning, "effort": found.effort}
         for name, value in (("temperature", found.temperature), ("top_p", found.top_p)):
             if value is not None:
                 self.fields[name] = value
