@@ -36,7 +36,7 @@ TIERS: tuple[str, ...] = (
         cards clock origin grants hooks http.proxies json_types line_ends outside_words regular_files server.tls
         smg_mcp.records smg_parsers speech tokens tool_names
     """,
-    "errors request simulator_package smg_mcp.catalogue smg_mcp.config smg_mcp.policy smg_multimodal testing",
+    "errors request simulator_package smg_mcp.catalogue smg_mcp.config smg_mcp.policy smg_multimodal testing trials",
     "auth channel engines.connections events history.store observability observability.metrics smg_mcp.transport sse tokenizer",
     """
         engines engines.http history.memory history.redis history.sql lease limits machine middleware

@@ -229,7 +229,7 @@ CONSTANTS: dict[str, str] = {
     "routing.standing._LOOKS": "how often in routing.balance_s the workers' loads are looked at for their mean",
     "cards.LONGEST_VALUE": SHOWN,
     "cli.WRONG_USAGE": TOLD,
-    "serving.trials.MOST_TOKENS": "part of the fixed requests that a server is looked at with",
+    "trials.MOST_TOKENS": "part of the fixed requests that a server is looked at with",
     "config.config.MISTYPED": "how alike two names are of which one is taken for the other misspelt",
     "pipeline.calls.document_reading._PLACED_HERE": PACE,
     "errors._FRAMES": SHOWN,

@@ -23,7 +23,7 @@ from smg_core.request import GenerationRequest, Message, Sampling, Text
 from smg_core.serving.api import Api
 from smg_core.serving.inference import Inference
 from smg_core.serving.spec import ApiContext, ApiName, ApiSpec, table_of, trials_of
-from smg_core.serving.trials import ApiTrials
+from smg_core.trials import ApiTrials
 from smg_core.wire.base import Incoming, Locate
 from smg_core.wire.operation import Operation, OperationResponse
 from smg_simulator.conform.probes import BROKEN, probes

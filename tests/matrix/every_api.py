@@ -6,7 +6,7 @@ import httpx
 from tests.matrix.results import Cell
 
 from smg_core.serving.spec import ApiSpec, trials_of
-from smg_core.serving.trials import ApiTrials
+from smg_core.trials import ApiTrials
 from smg_simulator.conform.answers import HttpAnswer, answer_faults
 from smg_simulator.conform.probes import Probe, probes
 

@@ -14,7 +14,7 @@ from smg_core.http.envelopes import EnvelopeRule, Envelopes
 from smg_core.http.routes import Route
 from smg_core.serving.api_table import ApiTable
 from smg_core.serving.services import Services
-from smg_core.serving.trials import ApiTrials
+from smg_core.trials import ApiTrials
 from smg_core.wire.base import ErrorEncoder
 
 __all__ = ["ApiContext", "ApiName", "ApiSpec", "BatchTarget", "again", "table_of", "trials_of"]

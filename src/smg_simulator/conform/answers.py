@@ -13,8 +13,8 @@ import msgspec
 
 from smg_core.errors import EngineGarbled
 from smg_core.json_types import Json
-from smg_core.serving.trials import PERSON
 from smg_core.sse import ServerSentEvent, SseReader
+from smg_core.trials import PERSON
 from smg_simulator.conform.chat_stream import ChatGrammar
 from smg_simulator.conform.completions_stream import CompletionsGrammar
 from smg_simulator.conform.contents import READERS, AnswerContents, is_json_object

@@ -10,7 +10,7 @@ import msgspec
 
 from smg_core.apis import TRIALS
 from smg_core.json_types import JsonObject
-from smg_core.serving.trials import ApiTrials, Wants
+from smg_core.trials import ApiTrials, Wants
 
 __all__ = ["APIS", "BROKEN", "Probe", "probes"]
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from smg_core.json_types import Json, JsonObject
-from smg_core.serving.trials import ARGUMENTS, CITY, PERSON, QUESTION, TOOL, WHO, ApiTrial, ApiTrials
+from smg_core.trials import ARGUMENTS, CITY, PERSON, QUESTION, TOOL, WHO, ApiTrial, ApiTrials
 
 __all__ = ["TRIALS"]
 
