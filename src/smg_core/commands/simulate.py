@@ -149,7 +149,7 @@ def _names(text: str) -> tuple[str, ...]:
 
 def _token_ids(text: str) -> tuple[int, ...]:
     number = number_flag(int, 0, _MOST)
-    return tuple(number(each) for each in text.split(","))
+    return tuple(int(number(each)) for each in text.split(","))
 
 
 def _flag_type(name: str, kind: type) -> Callable[[str], Any]:

@@ -262,8 +262,10 @@ class Answer:
         self._started = True
         reader = self._attempt.reader
         counts = reader.prompt_tokens, reader.cached_tokens
-        told = self._model, self.dropped, self.edits, self.prompt_ids, self.effective, reader.strict
-        return [Started(*counts, *told), *self.leading, *events]
+        started = Started(
+            *counts, self._model, self.dropped, self.edits, self.prompt_ids, self.effective, reader.strict
+        )
+        return [started, *self.leading, *events]
 
     def _led(self, events: Sequence[Event]) -> bool:
         """Keep events that the flow tells before its first attempt until that has output; returns whether they are kept."""
