@@ -293,7 +293,8 @@ class _Builder:
 
     def started(self, event: Started) -> None:
         """An engine has taken the request: the settings that the client has sent are echoed as they are in effect."""
-        if isinstance(sent := self.fields.get("generation_config"), dict):
+        sent = self.fields.get("generation_config")
+        if isinstance(sent, dict):
             self.fields["generation_config"] = effective_config(sent, event.effective)
 
     def finished(self, event: Finished) -> None:

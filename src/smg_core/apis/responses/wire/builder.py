@@ -34,9 +34,9 @@ from smg_core.apis.responses.wire.object import (
     END_EVENTS,
     INCOMPLETE,
     error_object,
+    in_effect,
     response_fields,
     usage_object,
-    with_strict,
 )
 from smg_core.apis.responses.wire.parts import (
     annotation_object,
@@ -433,15 +433,7 @@ class ResponseBuilder:
         """An engine has taken the request. What it says of reasoning that was left out is in every object from now on."""
         if event.dropped:
             self.fields["input_transformations"] = [transformation_object(each) for each in event.dropped]
-        if event.strict is not None and self.fields["tools"]:
-            tools: Any = self.fields["tools"]
-            self.fields["tools"] = with_strict(tools, event.strict)
-        found, reasoning = event.effective, self.fields["reasoning"]
-        if isinstance(reasoning, Mapping):
-            self.fields["reasoning"] = {**reasoning, "effort": found.effort}
-        for name, value in (("temperature", found.temperature), ("top_p", found.top_p)):
-            if value is not None:
-                self.fields[name] = value
+        self.fields |= in_effect(self.fields, event)
 
     def finished(self, event: Finished) -> None:
         self._finished = event

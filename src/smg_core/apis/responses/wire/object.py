@@ -6,19 +6,19 @@ responses. Below: responses, errors.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import msgspec
 
 from smg_core.apis.responses.wire.decode import ResponsesRequest
 from smg_core.apis.responses.wire.mcp import HIDDEN
 from smg_core.errors import NoWorker, PromptTooLong, SmgError
-from smg_core.events import Usage
-from smg_core.json_types import JsonObject
+from smg_core.events import Started, Usage
+from smg_core.json_types import Json, JsonObject
 from smg_core.wire.base import Locate
 from smg_core.wire.errors import in_stream_text
 
-__all__ = ["END_EVENTS", "INCOMPLETE", "error_object", "response_fields", "usage_object", "with_strict"]
+__all__ = ["END_EVENTS", "INCOMPLETE", "error_object", "in_effect", "response_fields", "usage_object"]
 
 INCOMPLETE: Mapping[str, str] = {
     "length": "max_output_tokens",
@@ -105,15 +105,27 @@ def _echoed(tool: JsonObject) -> JsonObject:
     return {**_TOOL_DEFAULTS.get(str(tool.get("type")), {}), **tool}
 
 
-def with_strict(tools: Sequence[JsonObject], strict: frozenset[str]) -> list[JsonObject]:
-    """The echoed tools: a function of which the client has not said whether its calls are to be held to its schema says whether
-    they are."""
-    return [
-        {**tool, "strict": tool["name"] in strict}
-        if tool.get("type") == "function" and tool["strict"] is None
-        else tool
-        for tool in tools
-    ]
+def in_effect(fields: JsonObject, started: Started) -> JsonObject:
+    """The fields of an object that say what is in effect, once an engine has taken the request: the level of effort, temperature
+    and top_p of the model, and of each function of which the client has not said whether its calls are to be held to its schema,
+    whether they are."""
+    effective, reasoning, tools = started.effective, fields.get("reasoning"), fields.get("tools")
+    found: JsonObject = {}
+    if isinstance(reasoning, dict):
+        found["reasoning"] = {**reasoning, "effort": effective.effort}
+    if effective.temperature is not None:
+        found["temperature"] = effective.temperature
+    if effective.top_p is not None:
+        found["top_p"] = effective.top_p
+    if started.strict is not None and isinstance(tools, list):
+        found["tools"] = [_with_strict(tool, started.strict) for tool in tools]
+    return found
+
+
+def _with_strict(tool: Json, strict: frozenset[str]) -> Json:
+    if not isinstance(tool, dict) or tool.get("type") != "function" or tool.get("strict") is not None:
+        return tool
+    return {**tool, "strict": tool.get("name") in strict}
 
 
 def _text_format(request: ResponsesRequest) -> JsonObject:
