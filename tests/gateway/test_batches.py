@@ -847,15 +847,15 @@ async def test_a_tenant_that_uploads_at_as_many_places_as_it_may_leaves_one_to_o
         spools, stack = Spools(house.gateway.services), ExitStack()
         with stack:
             for tenant in ("a", "a"):
-                stack.enter_context(spools.place(tenant))
+                stack.enter_context(spools.place(Caller(tenant)))
             with pytest.raises(Overloaded):
-                stack.enter_context(spools.place("a"))
-            stack.enter_context(spools.place("b"))
+                stack.enter_context(spools.place(Caller("a")))
+            stack.enter_context(spools.place(Caller("b")))
             with pytest.raises(Overloaded):
-                stack.enter_context(spools.place("c"))
+                stack.enter_context(spools.place(Caller("c")))
         with ExitStack() as again:
             for tenant in ("", "", ""):  # callers without a name are not told apart
-                again.enter_context(spools.place(tenant))
+                again.enter_context(spools.place(Caller(tenant)))
         assert house.gateway.in_flight == 0
 
 

@@ -52,7 +52,10 @@ def _used(state: Counter, rule: LimitRule, now: int) -> int:
 def taken(rule: LimitRule, state: Counter, cost: int, at: Instant) -> tuple[Counter, int]:
     """The counter after `cost` is taken, and 0; or as it is, and the microseconds until so much may be taken, or NEVER."""
     if rule.width_us:
-        total = _used(state, rule, at[0]) + cost * rule.width_us
+        ahead, parts = state[0] - at[0], state[1]
+        total = cost * rule.width_us
+        if ahead >= 0:  # as `_used` says, without its call: this is asked most
+            total += ahead * rule.amount + (parts if parts < rule.amount else rule.amount - 1)
         over = total - rule.burst * rule.width_us
         if over > 0:
             return state, -(-over // rule.amount)

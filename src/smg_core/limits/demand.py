@@ -74,10 +74,13 @@ class Estimates:
 
     def answered(self, tenant: str, model: str, output: int, choices: int = 1) -> None:
         """An answer had so many tokens."""
-        seen = self._seen.setdefault((tenant, model), _Seen())
-        self._seen.move_to_end((tenant, model))
-        while len(self._seen) > self._most:
-            self._seen.popitem(last=False)
+        seen = self._seen.get((tenant, model))
+        if seen is None:
+            seen = self._seen[tenant, model] = _Seen()
+            while len(self._seen) > self._most:
+                self._seen.popitem(last=False)
+        else:
+            self._seen.move_to_end((tenant, model))
         seen.outputs.append(-(-output // max(1, choices)))
         seen.since += 1
         if seen.since >= _AGAIN or len(seen.outputs) < _AGAIN:

@@ -28,8 +28,11 @@ class MemoryCounters:
 
     def look(self, claims: Sequence[LimitClaim]) -> list[Counter]:
         """The counters that these claims are made of."""
-        kept = self._kept
-        return [kept[claim.scope][1] if claim.scope in kept else _NEW for claim in claims]
+        kept, found = self._kept, list[Counter]()
+        for claim in claims:
+            entry = kept.get(claim.scope)
+            found.append(_NEW if entry is None else entry[1])
+        return found
 
     def claim(self, claims: Sequence[LimitClaim], at: Instant) -> LimitRefusal | None:
         """Charge all claims, or none and say why not."""

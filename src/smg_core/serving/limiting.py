@@ -270,11 +270,13 @@ class ChargedTrace(Trace):
 
     def report(self, moment: Moment) -> None:
         super().report(moment)
-        if self.charge is not None:
+        charge = self.charge
+        if charge is not None:
             if isinstance(moment, EncodeDone):
-                self.charge.read(moment.prompt_tokens)
+                if moment.prompt_tokens:  # another server that counts them itself leaves none
+                    charge.read(moment.prompt_tokens)
             elif isinstance(moment, FellBack):
-                self.charge.go_on_with(moment.to)
+                charge.go_on_with(moment.to)
 
 
 @attrs.define(eq=False)
@@ -378,17 +380,16 @@ class ActiveCharge:
 
     def _charge(self, demand: Demand, *, bounded: bool) -> None:
         self._demand = demand
-        costs = [getattr(demand, claim.rule.unit) for claim in self.claims]
-        if bounded:
-            costs = [min(cost, claim.rule.capacity) for cost, claim in zip(costs, self.claims, strict=True)]
-        self._put_right(costs)
-
-    def _put_right(self, costs: list[int]) -> None:
-        self._limiting.counters.put_right(self.claims, costs, self.at, self._limiting.now)
-        self.claims = [
-            claim if claim.cost == cost else LimitClaim(claim.rule, claim.scope, cost)
-            for claim, cost in zip(self.claims, costs, strict=True)
-        ]
+        claims, costs = list[LimitClaim](), list[int]()
+        for claim in self.claims:
+            cost: int = getattr(demand, claim.rule.unit)
+            if bounded and cost > claim.rule.capacity:
+                cost = claim.rule.capacity
+            costs.append(cost)
+            claims.append(claim if claim.cost == cost else LimitClaim(claim.rule, claim.scope, cost))
+        if claims != self.claims:
+            self._limiting.counters.put_right(self.claims, costs, self.at, self._limiting.now)
+            self.claims = claims
 
     # ----------------------------------------------------------------------------------------------------------- the end
 
