@@ -74,7 +74,14 @@ LAZY_TABLES = frozenset(
             "routing.named",
         ),
         *("identity.identity", "models.document_loading", "operation.discovery", "plugins.code", "plugins.registry"),
-        *("gateway.gateway", "gateway.simulated", "models.loading", "serving.tracing", "smg_simulator.commands.flags"),
+        *(
+            "gateway.gateway",
+            "gateway.simulated",
+            "models.loading",
+            "serving.tracing",
+            "smg_simulator.commands.flags",
+            "tools.opening",
+        ),
     }
 )
 
