@@ -48,7 +48,7 @@ from smg_core.serving.offload import worked
 from smg_core.serving.services import Services
 from smg_core.stored.bells import Key, News
 from smg_core.stored.expiry import continued_kept
-from smg_core.tools.hosted import hosted_kinds
+from smg_core.tools.opening import hosted_kinds
 from smg_core.wire.base import Decoded, Incoming
 from smg_core.wire.settings import MOST_VALUES
 

@@ -57,7 +57,7 @@ from smg_core.serving.side_tasks import SideTasks
 from smg_core.serving.spec import ApiSpec, table_of
 from smg_core.serving.tracing import logs_of, tracing_of
 from smg_core.stored.history import keeping
-from smg_core.tools.hosted import hosted_tools
+from smg_core.tools.opening import hosted_tools
 from smg_core.workers.monitor import Monitor
 from smg_core.workers.registry import Registry
 from smg_core.workers.worker import Board, Worker, WorkerSpec

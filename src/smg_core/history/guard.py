@@ -89,6 +89,11 @@ class GuardedStore:
         self._in = backend
         self._open.set()
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the backend is open."""
+        return self._open.is_set()
+
     async def until_open(self) -> None:
         """Return once the backend is open. What looks into the history at intervals begins then: before, there is nothing in it
         for it to find, and it would open it."""

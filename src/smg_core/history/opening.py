@@ -90,7 +90,8 @@ def _unopened_file(config: HistoryConfig, now: float) -> SqliteFile | None:
     prepare_file(path, config.timeout_s)
     file = SqliteFile(path, names, config.timeout_s)
     try:
-        if file.is_usable(may_make=config.migrate) and not file.has_work(now):
+        may_make = config.migrate and not config.names  # own names may be such as no tables can have
+        if file.is_usable(may_make=may_make) and not file.has_work(now):
             return file
     except sqlite3.Error:
         pass

@@ -28,6 +28,7 @@ from smg_core.models.document_loading import content_services
 from smg_core.models.sealing_keys import Sealing, cache_salts
 from smg_core.pipeline.prompt.media import suggests_media
 from smg_core.pipeline.prompt.served import ServedModel, names_of_classes
+from smg_core.sealing.sealer import load_ciphers
 from smg_core.tokenizer.base import Tokenizer
 from smg_core.tokenizer.chat_template import ChatTemplate
 from smg_core.tokenizer.loader import TokenizerBundle, load_tokenizer, same_vocabulary, unpack_archive
@@ -191,6 +192,9 @@ class ModelLoader:
         found = await self._service(name, bundle)
         media, why = (None, found) if isinstance(found, str) else (found, "")
         family = self._family(name, info, bundle)
+        thinks = _thinks(family, bundle)
+        if family is not None and thinks:  # its reasoning will be sealed, in the event loop
+            await asyncio.to_thread(load_ciphers)
         return ServedModel(
             name=name,
             primary=name,
@@ -209,7 +213,7 @@ class ModelLoader:
             seals=self.sealing.seals(family.name if family is not None else name),
             salts=self._salts,
             refuses_budget=self._config.messages.budget == "refuse",
-            thinks=_thinks(family, bundle),
+            thinks=thinks,
             pair=bundle.pair,
             labels=info.labels or names_of_classes(bundle.model_config),
         )

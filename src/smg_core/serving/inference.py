@@ -26,7 +26,7 @@ from smg_core.serving.request_traces import account_of, how_it_ended, observer_o
 from smg_core.serving.services import Services
 from smg_core.serving.shadowing import Shadow, Shadows
 from smg_core.serving.timeouts import CurrentTimeouts
-from smg_core.tools.hosted import hosted_kinds
+from smg_core.tools.opening import hosted_kinds
 from smg_core.wire.base import Decoded, Incoming, Locate
 from smg_core.wire.errors import error_headers
 

@@ -1,16 +1,14 @@
 """Tools that run here, by the package smg_mcp: the gateway's `ToolService` (edge).
 
 Decides how a request's server becomes one of that package, what its errors are to a client, and how an approval is used once: it
-is a record of the history that only the first can make. Above: `gateway.assembly`, which opens it at the start. Below: smg_mcp,
-which is loaded when it is switched on; the history; the performers of the steps.
+is a record of the history that only the first can make. Above: `tools.opening`, which loads this where tools are switched on.
+Below: smg_mcp; the history.
 """
 
 import asyncio
 import base64
 import logging
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import smg_mcp
 from smg_core.clock import Clock
@@ -26,12 +24,9 @@ from smg_core.errors import (
 from smg_core.history.store.base import NotKept, PutRecord, StaleVersion, Store, StoredRecord
 from smg_core.json_types import JsonObject
 from smg_core.pipeline.settings import McpConfig
-from smg_core.pipeline.tools.calls import Takes, ToolCalling, ToolListing
 from smg_core.pipeline.tools.hosted import (
-    CallTools,
     HostedCall,
     ListedServer,
-    ListTools,
     NotMade,
     OnToolProgress,
     ServerTool,
@@ -39,7 +34,6 @@ from smg_core.pipeline.tools.hosted import (
     ToolServer,
 )
 from smg_core.request import Audio, Caller, Image, MediaSource, Part, Text
-from smg_core.settings import ConfigError
 from smg_core.tools.search import KnownTools, ToolSearches
 from smg_core.wire.json_text import encode_object
 from smg_mcp.records.base import (
@@ -54,17 +48,9 @@ from smg_mcp.records.base import (
     ToolResource,
     ToolText,
 )
-from smg_mcp.records.errors import (
-    McpBadArguments,
-    McpBusy,
-    McpConfigError,
-    McpDenied,
-    McpError,
-    McpForbidden,
-    McpUnknownTool,
-)
+from smg_mcp.records.errors import McpBadArguments, McpBusy, McpDenied, McpError, McpForbidden, McpUnknownTool
 
-__all__ = ["HostedTools", "hosted_kinds", "hosted_tools"]
+__all__ = ["HostedTools", "noted"]
 
 log = logging.getLogger("smg.tools")
 
@@ -75,40 +61,7 @@ _APPROVAL = "mcp_approval"
 """The kind of the records of approvals that were used."""
 
 
-def hosted_kinds(settings: McpConfig, api: str = "") -> frozenset[str]:
-    """The kinds of tools that run here by the settings, for requests of the API of this name."""
-    if api == "chat" and not settings.chat:
-        return frozenset()
-    return frozenset({"mcp"}) if settings.config is not None or settings.request_servers else frozenset()
-
-
-@asynccontextmanager
-async def hosted_tools(
-    settings: McpConfig, history: Store, clock: Clock, takes: Takes
-) -> AsyncIterator[Mapping[type[Any], Any]]:
-    """The performers of the steps of tools that run here, while they may be used; none where they are switched off. Raises
-    ConfigError where the file cannot be read or says what cannot be, or where the extra is not installed, and ToolServerFailed
-    where a server that is required cannot be reached."""
-    if not hosted_kinds(settings):
-        yield {}
-        return
-    try:
-        tools = smg_mcp.McpTools.from_config(settings.config or {"servers": []}, audit=_noted)
-        async with tools:
-            service = HostedTools(tools, settings, history, clock)
-            yield {
-                ListTools: ToolListing(service),
-                CallTools: ToolCalling(service, clock, settings, takes),
-            }
-    except ImportError as error:
-        raise ConfigError(f"mcp: tools of MCP servers need the extra 'mcp' of this package ({error})") from error
-    except McpConfigError as error:
-        raise ConfigError(str(error)) from error
-    except McpError as error:
-        raise ToolServerFailed(str(error)) from error
-
-
-def _noted(entry: "smg_mcp.AuditEntry") -> None:
+def noted(entry: "smg_mcp.AuditEntry") -> None:
     """Write a decision to the log: which call, for whom, and what was decided why. The name of a tool that the server does
     not have is a model's text, and is not written."""
     facts, decision = entry.facts, entry.decision

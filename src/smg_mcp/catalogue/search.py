@@ -9,9 +9,10 @@ import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from smg_mcp.records.base import McpTool
+if TYPE_CHECKING:
+    from smg_mcp.records.base import McpTool
 
 __all__ = ["FOUND", "MOST_FOUND", "TOOL_SEARCH", "TOOL_SEARCH_SCHEMA", "Bm25Index"]
 
@@ -45,7 +46,7 @@ _QUERY_WORDS = 64
 class Bm25Index:
     """An index of some tools, made once. A search looks only at tools that share a word with the query."""
 
-    def __init__(self, tools: Sequence[McpTool]) -> None:
+    def __init__(self, tools: "Sequence[McpTool]") -> None:
         self._tools = list(tools)
         counted = [Counter(_words_of(tool)) for tool in self._tools]
         lengths = [counts.total() for counts in counted]
@@ -60,7 +61,7 @@ class Bm25Index:
     def __len__(self) -> int:
         return len(self._tools)
 
-    def search(self, query: str, limit: int) -> Sequence[McpTool]:
+    def search(self, query: str, limit: int) -> "Sequence[McpTool]":
         """The best tools for a query, best first; those of the same score in the order in which they were given."""
         scores: dict[int, float] = {}
         for word in dict.fromkeys(_split(query)[:_QUERY_WORDS]):
@@ -83,7 +84,7 @@ def _stem(word: str) -> str:
     return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word
 
 
-def _words_of(tool: McpTool) -> list[str]:
+def _words_of(tool: "McpTool") -> list[str]:
     words = (_split(tool.name) + _split(tool.tool) + _split(tool.title or "")) * _NAME_WEIGHT
     words += _split(tool.server) + _split(tool.description)
     properties = tool.schema.get("properties")

@@ -18,7 +18,7 @@ from smg_core.serving.json_handler import decoded_body, json_handler
 from smg_core.serving.prompt_count import prompt_count
 from smg_core.serving.services import Services
 from smg_core.serving.spec import ApiContext, ApiName, ApiSpec, BatchTarget
-from smg_core.tools.hosted import hosted_kinds
+from smg_core.tools.opening import hosted_kinds
 from smg_core.wire.base import Incoming, Locate
 from smg_core.wire.errors import anthropic_error, anthropic_status
 from smg_core.wire.json_text import encode_object

@@ -16,7 +16,7 @@ def upgrade(names: Names) -> None:
     """Make them. `names` is how the deployment calls tables and columns."""
     for name, (columns, key) in _tables().items():
         for column in columns:
-            column.name = names.column(name, column.name)
+            column.name = column.key = names.column(name, column.name)
         primary = sa.PrimaryKeyConstraint(*(names.column(name, each) for each in key))
         op.create_table(names.table(name), *columns, primary, schema=names.schema)
     for name in ("responses", "conversations", "event_logs", "records", "leases"):
