@@ -340,7 +340,7 @@ CONSTANTS: dict[str, str] = {
     "history.sealing._NONCE": FORMAT,
     "history.sql.store._EXPORTED": PACE,
     "history.sql.store._HOLDING": PACE,
-    "history.sql.engines._TRIES": "how often the write-ahead log is asked for; a database without it works all the same",
+    "history.sql.sqlite_file._TRIES": "how often the write-ahead log is asked for; a database without it works all the same",
     "history.sql.migrate._LOCK": SIGN,
     "history.sql.tables.LONGEST_NAME": FORMAT,
     "observability.failures.LONGEST_DETAIL": SHOWN,
@@ -386,10 +386,10 @@ CONSTANTS: dict[str, str] = {
     "pipeline.prompt.formats._LIGHT_SCHEMA": PACE,
     "pipeline.prompt.formats._MOST_STEPS": PACE,
     "pipeline.prompt.formats._QUICKLY_CHECKED": PACE,
-    "pipeline.output.processor._REASONING": SIGN,
+    "pipeline.output.choice._REASONING": SIGN,
     "pipeline.output.processor._RECENT": COST,
     "workers.breaker._SLICES": COST,
-    "pipeline.output.processor._TEXT": SIGN,
+    "pipeline.output.choice.TEXT": SIGN,
     "wire.answer_size._LOGPROB_BYTES": COST,
     "wire.answer_size._TOKEN_BYTES": COST,
     "pipeline.pairs.pairing._BOOTSTRAP_PORT": FORMAT,
@@ -423,7 +423,6 @@ CONSTANTS: dict[str, str] = {
     "apis.google.proto_json._LONGEST_NUMBER": FORMAT,
     "wire.logprobs._LEAST_LOGPROB": FORMAT,
     "apis.messages.decode._LEAST_BUDGET": FORMAT,
-    "apis.gemini.schema._LONGEST_COUNT": FORMAT,
     "apis.messages.content._NAMED": SHOWN,
     "wire.model_list._LONGEST_PAGE": FORMAT,
     "wire.model_list._PAGE": FORMAT,
@@ -615,7 +614,7 @@ DEFAULTS: dict[str, str] = {
     "engines.openai.engine.__init__.connect_timeout": SET,
     **{
         f"history.{store}.{method}.limit": ASKED
-        for store in ("store.base", "guard", "memory.store", "redis.store", "sql.store")
+        for store in ("store.base", "guard", "deferred", "memory.store", "redis.store", "sql.store")
         for method in ("abandoned", "events", "items", "records", "sweep")
     },
     "observability.metrics.recording.__init__.batch": SET,
