@@ -41,9 +41,8 @@ from smg_core.request import Caller, GenerationRequest
 __all__ = ["Exchange", "hide_key"]
 
 
-PROCESSING = b"openai-processing-ms"
 OPENAI_VERSION: Header = (b"openai-version", b"2020-10-01")
-"""What answers of OpenAI's APIs bring beside their id: how long they took until their head left, and the version of the API."""
+"""What answers of OpenAI's APIs bring beside their id, and the milliseconds until their head left."""
 
 
 _BINARY = ("2", "3")  # versions of HTTP without Transfer-Encoding; there the server checks the host
@@ -95,11 +94,10 @@ class Exchange:
     `route` (the pattern of the route that it found), `path_values` (from that pattern) and `caller` (who sent the request)
     before it calls the handler. `request_id` is the gateway's and `client_id` the client's id of the request. `status` and
     `sent` (bytes of the body) are those of the answer so far; `finished` is set by the handler of a request to a model, and
-    `began` is when it came, in monotonic seconds, and `timed` the clock by which its answer tells how long it took, where its
-    API has that;
     `subject` (what is changed) and `audited` (that its audit log knows of the request) at the admin door. `traced` is its trace,
-    where the gateway makes spans. `lease` is set once the request is admitted; `kind` is what it is admitted as, where that is
-    not for its handler to say: a line of a batch, a frame of a WebSocket.
+    where the gateway makes spans. `began` is when it came; by the clock `timed` an answer of OpenAI's APIs says how long it took.
+    `lease` is set once the request is admitted; `kind` is what it is admitted as, where that is not for its handler to say: a
+    line of a batch, a frame of a WebSocket.
     """
 
     __slots__ = (
@@ -500,7 +498,7 @@ class Exchange:
             self.always.append((b"connection", b"close"))
         if self.timed is not None:
             took = b"%d" % max(0, int((self.timed() - self.began) * 1000))
-            headers = [*headers, (PROCESSING, took), OPENAI_VERSION]
+            headers = [*headers, (b"openai-processing-ms", took), OPENAI_VERSION]
         await self._send({"type": "http.response.start", "status": status, "headers": [*headers, *self.always]})
 
     async def write(self, data: bytes, last: bool) -> None:
