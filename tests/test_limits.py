@@ -339,7 +339,7 @@ CONSTANTS: dict[str, str] = {
     "history.sealing._NONCE": FORMAT,
     "history.sql.store._EXPORTED": PACE,
     "history.sql.store._HOLDING": PACE,
-    "history.sql.engines._TRIES": "how often the write-ahead log is asked for; a database without it works all the same",
+    "history.sql.sqlite_file._TRIES": "how often the write-ahead log is asked for; a database without it works all the same",
     "history.sql.migrate._LOCK": SIGN,
     "history.sql.tables.LONGEST_NAME": FORMAT,
     "observability.failures.LONGEST_DETAIL": SHOWN,
@@ -596,7 +596,7 @@ DEFAULTS: dict[str, str] = {
     "engines.openai.engine.__init__.connect_timeout": SET,
     **{
         f"history.{store}.{method}.limit": ASKED
-        for store in ("store.base", "guard", "memory.store", "redis.store", "sql.store")
+        for store in ("store.base", "guard", "deferred", "memory.store", "redis.store", "sql.store")
         for method in ("abandoned", "events", "items", "records", "sweep")
     },
     "observability.metrics.recording.__init__.batch": SET,
