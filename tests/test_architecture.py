@@ -76,6 +76,7 @@ LAZY_TABLES = frozenset(
     {
         *(
             "apis",
+            "batches.work",
             "engines.kinds.grpc",
             "engines.kinds.http",
             "history.opening",

@@ -33,7 +33,8 @@ UNUSED = (
     *("sqlalchemy", "aiosqlite", "alembic", "mako", "pygments", "greenlet", "asyncpg", "redis", "oracledb"),
     *("numpy", "PIL", "wasmtime", "grpc", "jsonschema", "yaml", "dns", "opentelemetry"),
     *("smg_multimodal", "smg_simulator"),
-    *("smg_core.history.sql.store", "smg_core.history.sql.tables"),
+    *("smg_mcp.base", "smg_mcp.errors", "smg_mcp.tools", "mcp", "smg_core.tools.hosted"),
+    *("smg_core.history.sql.store", "smg_core.history.sql.tables", "smg_core.batches.queue", "smg_core.batches.files"),
 )
 """What a gateway does not load that answers requests and keeps nothing, each with all below it."""
 

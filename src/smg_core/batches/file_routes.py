@@ -1,68 +1,26 @@
-"""The routes of files: uploaded, listed, read, deleted (edge).
+"""The handlers of files: uploaded, listed, read, deleted (edge).
 
-Every id is looked up among those of the caller's tenant; another's is as if it did not exist. Above: `batch_routes`.
+Every id is looked up among those of the caller's tenant; another's is as if it did not exist. Above: `work`.
 Below: the spool, the kept files.
 """
 
 import asyncio
-from collections.abc import Mapping
 
 from smg_core.batches.file_types import FileForm, KeptFile, file_list, file_object, read_file_form, read_file_query
 from smg_core.batches.files import KeptFiles, contents, send_contents
 from smg_core.batches.spool import Spool, Spools, received
 from smg_core.errors import InvalidRequest, NotImplementedHere, PayloadTooLarge
-from smg_core.http.endpoint import Endpoint, Handler
 from smg_core.http.exchange import Exchange
-from smg_core.http.routes import Route
-from smg_core.json_types import JsonObject
 from smg_core.serving.services import Services
 from smg_core.stored.answers import StoredHandlers
 from smg_core.wire.multipart import FormReader
-from smg_core.wire.operation import Operation, OperationResponse
 
-__all__ = ["file_routes"]
+__all__ = ["FileHandlers"]
 
 _FORM_BYTES = 64 * 1024  # what a form may have beside its file
 
 
-_BYTES = "application/octet-stream"
-
-
-def _operation(name: str, summary: str) -> Operation:
-    return Operation(name, summary, "files", None, (OperationResponse(200, "The file, or a list.", JsonObject),))
-
-
-FILE_OPERATIONS: Mapping[tuple[str, str], Operation] = {
-    ("POST", "/v1/files"): _operation(
-        "createFile", "Upload a file, as multipart/form-data: file, purpose, expires_after."
-    ),
-    ("GET", "/v1/files"): _operation("listFiles", "The files that are kept."),
-    ("GET", "/v1/files/{id}"): _operation("retrieveFile", "A file, without its contents."),
-    ("DELETE", "/v1/files/{id}"): _operation("deleteFile", "Forget a file."),
-    ("GET", "/v1/files/{id}/content"): Operation(
-        "downloadFile", "The contents of a file.", "files", None, (OperationResponse(200, "Its bytes.", None, _BYTES),)
-    ),
-}
-"""What the routes take and give, by method and pattern."""
-
-
-def file_routes(services: Services, kept: KeptFiles, spools: Spools) -> tuple[Route[Endpoint], ...]:
-    """The routes, over `gateway`."""
-    files = _Files(services, kept, spools)
-    rows: tuple[tuple[str, str, Handler], ...] = (
-        ("POST", "/v1/files", files.create),
-        ("GET", "/v1/files", files.list_page),
-        ("GET", "/v1/files/{id}", files.retrieve),
-        ("DELETE", "/v1/files/{id}", files.delete),
-        ("GET", "/v1/files/{id}/content", files.content),
-    )
-    return tuple(
-        Route(method, pattern, Endpoint(handler, "files", about=FILE_OPERATIONS[method, pattern]))
-        for method, pattern, handler in rows
-    )
-
-
-class _Files(StoredHandlers):
+class FileHandlers(StoredHandlers):
     """The handlers."""
 
     def __init__(self, services: Services, kept: KeptFiles, spools: Spools) -> None:

@@ -1,17 +1,15 @@
-"""The routes of Message Batches: created, listed, read, cancelled, deleted, and their results (edge).
+"""The handlers of Message Batches: created, listed, read, cancelled, deleted, and their results (edge).
 
-The body of a batch goes into a temporary file and is read from there request by request, in a thread. Above: `batch_routes`.
+The body of a batch goes into a temporary file and is read from there request by request, in a thread. Above: `work`.
 Below: the queue of batches, the kept files, the spool.
 """
 
 import asyncio
-from collections.abc import Mapping
 
 import msgspec
 
 from smg_core.batches.files import KeptFiles, contents, send_contents
 from smg_core.batches.message_types import (
-    MessageBatchBody,
     message_batch_list,
     message_batch_object,
     read_page,
@@ -23,17 +21,13 @@ from smg_core.batches.states import MESSAGE_BATCH, BatchJob
 from smg_core.batches.store import input_log, output_log
 from smg_core.batches.types import KeptBatch
 from smg_core.errors import InvalidRequest, NotFound
-from smg_core.http.endpoint import Endpoint, Handler
 from smg_core.http.exchange import Exchange
-from smg_core.http.routes import Route
 from smg_core.http.scope import Header
-from smg_core.json_types import JsonObject
 from smg_core.serving.json_handler import JSON_TYPE
 from smg_core.serving.services import Services
 from smg_core.stored.answers import StoredHandlers
-from smg_core.wire.operation import Operation, OperationResponse
 
-__all__ = ["message_batch_routes"]
+__all__ = ["MessageBatchHandlers"]
 
 _BATCHES = "/v1/messages/batches"
 _BATCH = f"{_BATCHES}/{{id}}"
@@ -42,57 +36,7 @@ _HEADERS = ("anthropic-version", "anthropic-beta")
 _OWN_HEADERS = "x-smg-"
 
 
-_LINES = "application/x-jsonl"
-
-
-def _operation(name: str, summary: str, body: object = None, media_type: str = "application/json") -> Operation:
-    given = OperationResponse(200, "The batch, or a list.", JsonObject)
-    if media_type != "application/json":
-        given = OperationResponse(200, "A line for each request.", None, media_type)
-    return Operation(name, summary, "messages", body, (given,))
-
-
-MESSAGE_BATCH_OPERATIONS: Mapping[tuple[str, str], Operation] = {
-    ("POST", "/v1/messages/batches"): _operation(
-        "createMessageBatch", "Have requests answered in their own time.", MessageBatchBody
-    ),
-    ("GET", "/v1/messages/batches"): _operation("listMessageBatches", "The batches that are kept."),
-    ("GET", "/v1/messages/batches/{id}"): _operation("retrieveMessageBatch", "A batch, as it is now."),
-    ("DELETE", "/v1/messages/batches/{id}"): _operation("deleteMessageBatch", "Forget a batch that has ended."),
-    ("POST", "/v1/messages/batches/{id}/cancel"): _operation(
-        "cancelMessageBatch", "Begin no further request of a batch."
-    ),
-    ("GET", "/v1/messages/batches/{id}/results"): _operation(
-        "messageBatchResults", "The results of a batch that has ended.", media_type=_LINES
-    ),
-}
-"""What the routes take and give, by method and pattern."""
-
-
-def message_batch_routes(
-    services: Services, queue: BatchQueue, files: KeptFiles, spools: Spools
-) -> tuple[Route[Endpoint], ...]:
-    """The routes, over `gateway`."""
-    batches = _MessageBatches(services, queue, files, spools)
-    rows: tuple[tuple[str, str, Handler, bool], ...] = (
-        ("POST", _BATCHES, batches.create, True),
-        ("GET", _BATCHES, batches.list_page, False),
-        ("GET", _BATCH, batches.retrieve, False),
-        ("DELETE", _BATCH, batches.delete, False),
-        ("POST", f"{_BATCH}/cancel", batches.cancel, False),
-        ("GET", f"{_BATCH}/results", batches.results, False),
-    )
-    return tuple(
-        Route(
-            method,
-            pattern,
-            Endpoint(handler, "batches", reads_json=reads, about=MESSAGE_BATCH_OPERATIONS[method, pattern]),
-        )
-        for method, pattern, handler, reads in rows
-    )
-
-
-class _MessageBatches(StoredHandlers):
+class MessageBatchHandlers(StoredHandlers):
     """The handlers."""
 
     def __init__(self, services: Services, queue: BatchQueue, files: KeptFiles, spools: Spools) -> None:

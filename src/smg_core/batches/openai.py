@@ -1,19 +1,14 @@
-"""The routes of OpenAI's batches: created, listed, read, cancelled (edge).
+"""The handlers of OpenAI's batches: created, listed, read, cancelled (edge).
 
-Above: `batch_routes`. Below: the queue of batches, the kept files.
+Above: `work`. Below: the queue of batches, the kept files.
 """
-
-from collections.abc import Mapping
 
 from smg_core.batches.files import KeptFiles
 from smg_core.batches.queue import BatchQueue
 from smg_core.batches.states import BATCH, BatchJob
-from smg_core.batches.types import BatchBody, KeptBatch, batch_list, batch_object, read_batch
+from smg_core.batches.types import KeptBatch, batch_list, batch_object, read_batch
 from smg_core.errors import InvalidRequest, NotFound
-from smg_core.http.endpoint import Endpoint, Handler
 from smg_core.http.exchange import Exchange
-from smg_core.http.routes import Route
-from smg_core.json_types import JsonObject
 from smg_core.serving.json_handler import json_handler
 from smg_core.serving.services import Services
 from smg_core.stored.answers import StoredHandlers
@@ -21,46 +16,15 @@ from smg_core.wire.base import Incoming, Locate
 from smg_core.wire.errors import openai_error
 from smg_core.wire.fields import read_limit
 from smg_core.wire.json_text import encode_body
-from smg_core.wire.operation import Operation, OperationResponse
 
-__all__ = ["openai_batch_routes"]
+__all__ = ["BatchHandlers"]
 
 _BATCH = "/v1/batches/{id}"
 _OWN_HEADERS = "x-smg-"
 _LISTED, _MOST_LISTED = 20, 100
 
 
-def _operation(name: str, summary: str, body: object = None) -> Operation:
-    return Operation(name, summary, "batches", body, (OperationResponse(200, "The batch, or a list.", JsonObject),))
-
-
-BATCH_OPERATIONS: Mapping[tuple[str, str], Operation] = {
-    ("POST", "/v1/batches"): _operation(
-        "createBatch", "Have the requests of a file answered in their own time.", BatchBody
-    ),
-    ("GET", "/v1/batches"): _operation("listBatches", "The batches that are kept."),
-    ("GET", "/v1/batches/{id}"): _operation("retrieveBatch", "A batch, as it is now."),
-    ("POST", "/v1/batches/{id}/cancel"): _operation("cancelBatch", "Begin no further request of a batch."),
-}
-"""What the routes take and give, by method and pattern."""
-
-
-def openai_batch_routes(services: Services, queue: BatchQueue, files: KeptFiles) -> tuple[Route[Endpoint], ...]:
-    """The routes, over `gateway`."""
-    batches = _Batches(services, queue, files)
-    rows: tuple[tuple[str, str, Handler, bool], ...] = (
-        ("POST", "/v1/batches", batches.create, True),
-        ("GET", "/v1/batches", batches.list_page, False),
-        ("GET", _BATCH, batches.retrieve, False),
-        ("POST", f"{_BATCH}/cancel", batches.cancel, False),
-    )
-    return tuple(
-        Route(method, pattern, Endpoint(handler, "batches", reads_json=reads, about=BATCH_OPERATIONS[method, pattern]))
-        for method, pattern, handler, reads in rows
-    )
-
-
-class _Batches(StoredHandlers):
+class BatchHandlers(StoredHandlers):
     """The handlers."""
 
     def __init__(self, services: Services, queue: BatchQueue, files: KeptFiles) -> None:

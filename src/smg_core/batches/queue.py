@@ -70,9 +70,7 @@ class BatchQueue:
     # ------------------------------------------------------------------------------------------------------------ running
 
     async def run(self) -> None:
-        """Take batches that wait, once the history is open, until this is cancelled. Batches under way are then given up, for
-        another process to take."""
-        await self._services.running.history.until_open()
+        """Take batches that wait, until this is cancelled. Batches under way are then given up, for another process to take."""
         self._wanted = asyncio.Event()  # an event is its loop's, and a gateway may be started again in another one
         try:
             while True:

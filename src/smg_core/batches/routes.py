@@ -1,22 +1,75 @@
 """The routes of files and of both APIs' batches, over one queue (edge).
 
-Above: apis.ALL. Below: the routes of each, and what other APIs have put into `ApiContext.batched`.
+Above: apis.ALL. Below: `work`, which loads their handlers, and what other APIs have put into `ApiContext.batched`.
 """
 
+from collections.abc import Mapping
+
 from smg_core.batches.calls import BatchEndpoint
-from smg_core.batches.file_routes import file_routes
-from smg_core.batches.files import KeptFiles
-from smg_core.batches.messages import message_batch_routes
-from smg_core.batches.openai import openai_batch_routes
-from smg_core.batches.queue import BatchQueue
-from smg_core.batches.spool import Spools
+from smg_core.batches.message_types import MessageBatchBody
+from smg_core.batches.types import BatchBody
+from smg_core.batches.work import BatchWork
 from smg_core.http.endpoint import Endpoint
 from smg_core.http.envelopes import EnvelopeRule
 from smg_core.http.routes import Route
+from smg_core.json_types import JsonObject
 from smg_core.serving.spec import ApiContext, ApiSpec
 from smg_core.wire.errors import openai_error
+from smg_core.wire.operation import Operation, OperationResponse
 
 __all__ = ["SPEC"]
+
+_BYTES, _LINES = "application/octet-stream", "application/x-jsonl"
+
+
+def _of_files(name: str, summary: str) -> Operation:
+    return Operation(name, summary, "files", None, (OperationResponse(200, "The file, or a list.", JsonObject),))
+
+
+def _of_batches(name: str, summary: str, body: object = None, tag: str = "batches") -> Operation:
+    return Operation(name, summary, tag, body, (OperationResponse(200, "The batch, or a list.", JsonObject),))
+
+
+def _of_messages(name: str, summary: str, body: object = None) -> Operation:
+    return _of_batches(name, summary, body, "messages")
+
+
+FILE_OPERATIONS: Mapping[tuple[str, str], Operation] = {
+    ("POST", "/v1/files"): _of_files(
+        "createFile", "Upload a file, as multipart/form-data: file, purpose, expires_after."
+    ),
+    ("GET", "/v1/files"): _of_files("listFiles", "The files that are kept."),
+    ("GET", "/v1/files/{id}"): _of_files("retrieveFile", "A file, without its contents."),
+    ("DELETE", "/v1/files/{id}"): _of_files("deleteFile", "Forget a file."),
+    ("GET", "/v1/files/{id}/content"): Operation(
+        "downloadFile", "The contents of a file.", "files", None, (OperationResponse(200, "Its bytes.", None, _BYTES),)
+    ),
+}
+BATCH_OPERATIONS: Mapping[tuple[str, str], Operation] = {
+    ("POST", "/v1/batches"): _of_batches(
+        "createBatch", "Have the requests of a file answered in their own time.", BatchBody
+    ),
+    ("GET", "/v1/batches"): _of_batches("listBatches", "The batches that are kept."),
+    ("GET", "/v1/batches/{id}"): _of_batches("retrieveBatch", "A batch, as it is now."),
+    ("POST", "/v1/batches/{id}/cancel"): _of_batches("cancelBatch", "Begin no further request of a batch."),
+    ("POST", "/v1/messages/batches"): _of_messages(
+        "createMessageBatch", "Have requests answered in their own time.", MessageBatchBody
+    ),
+    ("GET", "/v1/messages/batches"): _of_messages("listMessageBatches", "The batches that are kept."),
+    ("GET", "/v1/messages/batches/{id}"): _of_messages("retrieveMessageBatch", "A batch, as it is now."),
+    ("DELETE", "/v1/messages/batches/{id}"): _of_messages("deleteMessageBatch", "Forget a batch that has ended."),
+    ("POST", "/v1/messages/batches/{id}/cancel"): _of_messages(
+        "cancelMessageBatch", "Begin no further request of a batch."
+    ),
+    ("GET", "/v1/messages/batches/{id}/results"): Operation(
+        "messageBatchResults",
+        "The results of a batch that has ended.",
+        "messages",
+        None,
+        (OperationResponse(200, "A line for each request.", None, _LINES),),
+    ),
+}
+"""What the routes take and give, by method and pattern; handlers go by the names of operations (`BatchWork.handler`)."""
 
 
 def batch_routes(context: ApiContext) -> tuple[Route[Endpoint], ...]:
@@ -25,12 +78,15 @@ def batch_routes(context: ApiContext) -> tuple[Route[Endpoint], ...]:
     endpoints = {
         path: BatchEndpoint(path, each.needs, each.answer, each.error) for path, each in context.batched.items()
     }
-    queue = services.side_tasks.one_of(BatchQueue, lambda: BatchQueue(services, endpoints))
-    files, spools = KeptFiles(services), Spools(services)
-    return (
-        *file_routes(services, files, spools),
-        *openai_batch_routes(services, queue, files),
-        *message_batch_routes(services, queue, files, spools),
+    work = services.side_tasks.one_of(BatchWork, lambda: BatchWork(services, endpoints))
+    return tuple(
+        Route(
+            method,
+            pattern,
+            Endpoint(work.handler(about.name), needs, reads_json=about.body is not None, about=about),
+        )
+        for needs, operations in (("files", FILE_OPERATIONS), ("batches", BATCH_OPERATIONS))
+        for (method, pattern), about in operations.items()
     )
 
 

@@ -70,12 +70,12 @@ class SqlStore:
     """A `Store` and `Upkeep` in SQL tables. Made by `open`."""
 
     def __init__(
-        self, reading: AsyncEngine, writing: AsyncEngine, tables: StoreTables, clock: Clock, bounds: SqlBounds
+        self, reading: AsyncEngine, writing: AsyncEngine, statements: Statements, clock: Clock, bounds: SqlBounds
     ) -> None:
         """`reading` makes connections in autocommit; `writing` such as begin a transaction that may write."""
         self._reading, self._engine = reading, writing
         self._now, self._bounds = clock.time, bounds
-        self._of = Statements(tables, writing.dialect.name)
+        self._of = statements
         self._do = Writing(self._of)
         self._commit = GroupCommit(
             writing,
@@ -105,11 +105,12 @@ class SqlStore:
                     newest = await connection.run_sync(version.is_newest)
                 if not newest:
                     await _migrate(reading, writing, await asyncio.to_thread(version.migrations))
+            statements = await asyncio.to_thread(Statements, tables, writing.dialect.name)  # takes 20 ms
         except BaseException:
             await writing.dispose()
             await reading.dispose()
             raise
-        return cls(reading, writing, tables, clock, bounds)
+        return cls(reading, writing, statements, clock, bounds)
 
     def keeps(self, tenant: str, principal: str = "") -> bool:
         return True
