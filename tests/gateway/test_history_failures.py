@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.gateway.conftest import in_process, settled
+from tests.gateway.conftest import House, in_process, settled
 from tests.gateway.test_serve import start
 from tests.shared import PATIENCE
 
 from smg_core import Config
 from smg_core.history.settings import HistoryConfig
+from smg_core.history.store.base import KEYS_OWNER, SERVED_MODELS
 from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
@@ -37,6 +38,13 @@ def move(folder: Path) -> None:
     folder.rename(folder.with_name("elsewhere"))
 
 
+async def nothing_is_written(house: House) -> None:
+    """The history was just opened, and what its gateway says in it then is written: harm meets no file that is half written."""
+    async with asyncio.timeout(PATIENCE):
+        while not (await house.gateway.history.records(KEYS_OWNER, SERVED_MODELS)).data:
+            await asyncio.sleep(0.01)
+
+
 @pytest.mark.parametrize("harm", [delete, overwrite, move])
 async def test_a_history_that_is_gone_costs_no_answer_and_nothing_else(
     harm: Callable[[Path], None], tmp_path: Path, caplog: pytest.LogCaptureFixture
@@ -46,6 +54,7 @@ async def test_a_history_that_is_gone_costs_no_answer_and_nothing_else(
     config = Config(history=HistoryConfig(url=f"sqlite:///{folder}/history.db"))
     async with in_process(SimulatorConfig(seed=1), config=config) as house:
         kept = (await house.http.post("/v1/responses", json=ASKED)).json()["id"]
+        await nothing_is_written(house)
         harm(folder)
         whole = await house.http.post("/v1/responses", json=ASKED)
         stream = await house.http.post("/v1/responses", json={**ASKED, "stream": True})
