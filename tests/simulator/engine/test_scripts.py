@@ -2,8 +2,8 @@
 
 import grpc
 import pytest
-from tests.core.simulator.peer import peer
-from tests.core.simulator.test_server import CODECS, refusal, until
+from tests.simulator.peer import peer
+from tests.simulator.server.test_grpc_server import CODECS, refusal, until
 
 from smg_core.testing import FakeClock
 from smg_simulator.answers.faults import Fault

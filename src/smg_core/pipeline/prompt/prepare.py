@@ -75,13 +75,15 @@ Rendering = Prompt | TokenIds
 
 
 def has_text_alone(request: GenerationRequest) -> bool:
-    """Whether the messages are texts and nothing else, as in most requests: there is nothing to open, to fetch or to read before
-    the prompt is rendered."""
+    """Whether the messages are texts and nothing else, and nothing is said of reasoning, as in most requests: there is nothing to
+    open, to fetch, to read or to find out before the prompt is rendered."""
     for message in request.messages:
         parts = message.parts
         if len(parts) != 1 or type(parts[0]) is not Text:
             return False
-    return not request.reasoning.between_tools and request.transcription is None
+    asked = request.reasoning
+    says_nothing = asked.effort is None and asked.budget_tokens is None and asked.enabled is None
+    return says_nothing and not asked.between_tools and request.transcription is None
 
 
 class Unsealed(Struct, frozen=True):
