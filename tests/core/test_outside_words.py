@@ -182,7 +182,8 @@ OURS: dict[str, tuple[str, ...]] = {
             "models/media_service.py: error",
             "models/media_service.py: file",
             "batches/spool.py: error",
-            "history/sql/engines.py: name",
+            "history/sql/sqlite_file.py: name",
+            "history/deferred.py: error",
         ),
     ),
     "a number": (

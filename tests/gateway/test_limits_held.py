@@ -210,7 +210,7 @@ async def test_a_long_answer_is_charged_while_it_comes() -> None:
     fast = SimulatorConfig(seed=1, reply_tokens=30_000, timing=Timing(decode_rate=5_000))
     async with limits("1_000_000 output-tokens/day per=key", simulator=fast) as house:
         asking = asyncio.create_task(house.http.post(CHAT, json=body(max_tokens=30_000, stream=True)))
-        await eventually(lambda: taken(house, "1_000_000 output-tokens/day per=key") > 1000, 20.0)
+        await eventually(lambda: taken(house, "1_000_000 output-tokens/day per=key") > 1000, PATIENCE)
 
         assert house.gateway.in_flight
         asking.cancel()

@@ -302,10 +302,11 @@ class ActiveCharge:
         """Charge what the request may take. Raises RateLimited and QuotaExceeded."""
         self._prepare(self._asked.model)
         if self._limiting.counts_money and self._unpriced:
-            claims, self.claims = self.claims, []
+            self.claims = []
             raise QuotaExceeded(
                 "What this model costs is not known here, and a budget applies.",
-                detail=f"limits.unpriced is refuse, and no price is known for {claims and self._asker.model!r}",
+                detail=f"limits.unpriced is refuse, and no price is known for {self._asker.model!r}",
+                said=self._asker.model,
             )
         refusal = self._limiting.counters.claim(self.claims, self.at)
         if refusal is not None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
+from tests.shared import PATIENCE
 
 from smg_core.limits.counters import Instant
 from smg_core.limits.decision import LimitClaim
@@ -61,9 +62,9 @@ def test_a_thousand_callers_of_four_processes_are_admitted_up_to_the_limit_and_n
     asking = [context.Process(target=ask, args=(block, number, barrier, told)) for number in range(PROCESSES)]
     for each in asking:
         each.start()
-    admitted = [told.get(timeout=60) for _ in asking]
+    admitted = [told.get(timeout=PATIENCE) for _ in asking]
     for each in asking:
-        each.join(60)
+        each.join(PATIENCE)
 
     assert sum(admitted) == 500
     first, second, third = counters(block, 0).look(claims())
@@ -77,8 +78,8 @@ def test_what_a_killed_process_had_reserved_is_free_again() -> None:
     counters(block, 1).claim(claims(10), at())
     holding = context.Process(target=hold, args=(block, told))
     holding.start()
-    assert told.get(timeout=60)
-    holding.join(60)
+    assert told.get(timeout=PATIENCE)
+    holding.join(PATIENCE)
     before = counters(block, 1).look(claims())
     forget(block.cells(), block.lock, 0, PROCESSES)
     after = counters(block, 1).look(claims())
