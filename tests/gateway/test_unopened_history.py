@@ -269,6 +269,4 @@ async def test_a_gateway_that_is_started_again_keeps_what_it_had(tmp_path: Path)
         made = (await house.http.post("/v1/responses", json={"model": "sim", "input": "Hello"})).json()["id"]
         await house.gateway.stop()
         await house.gateway
-        assert not house.gateway.history.is_open
         assert (await house.http.get(f"/v1/responses/{made}")).status_code == 200
-        assert house.gateway.history.is_open
