@@ -62,6 +62,32 @@ async def test_a_thought_is_held_to_the_tokens_that_its_level_stands_for(
     assert all(20 <= tokens < 30 for tokens in told.values()), told  # half of the answer's tokens, and the marks
 
 
+OFF: Mapping[str, tuple[str, dict[str, Any]]] = {
+    "chat": ("/v1/chat/completions", {"messages": HELLO, "enable_thinking": False, "max_tokens": 40}),
+    "responses": ("/v1/responses", {"input": "Hello", "reasoning": {"effort": "none"}, "max_output_tokens": 40}),
+    "messages": ("/v1/messages", {"messages": HELLO, "thinking": {"type": "disabled"}, "max_tokens": 40}),
+    "generate_content": (
+        "/v1beta/models/sim:generateContent",
+        {
+            "contents": [{"parts": [{"text": "Hello"}]}],
+            "generationConfig": {"thinkingConfig": {"thinkingBudget": 0}, "maxOutputTokens": 40},
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("family", ["qwen3", "deepseek_r1"])
+async def test_off_closes_the_thought_of_a_model_that_always_thinks(family: str, tmp_path: Path) -> None:
+    replies = (Reply(f"<think>{THOUGHT}</think>"), Reply("The answer.")) * len(OFF)
+    async with in_process(SimulatorConfig(replies=replies), config=config(tmp_path, family, ALWAYS)) as house:
+        for path, body in OFF.values():
+            answer = await house.http.post(path, json={"model": "sim", **body})
+            assert "The answer." in answer.text, answer.text
+        told = {each.api: each.reasoning_tokens for each in house.observer.of(RequestFinished)}
+    assert len(told) == len(OFF)
+    assert all(tokens < 5 for tokens in told.values()), told
+
+
 async def test_a_level_switches_a_model_that_has_a_switch_only(tmp_path: Path) -> None:
     async with in_process(SimulatorConfig(), config=config(tmp_path, "qwen3", SWITCHED)) as house:
         for path, body in ASKED.values():

@@ -385,6 +385,19 @@ async def test_an_answer_in_the_background_is_a_request_when_it_is_asked_for_and
         assert taken(house, "2 requests/day") == 1
 
 
+async def test_a_burst_of_answers_in_the_background_is_made_within_the_limits_and_the_rest_waits() -> None:
+    async with over_http(SIMULATOR, config=limited("1 at-once", "100 tokens/day")) as house:
+        async with openai.AsyncOpenAI(api_key="x", base_url=f"{house.url}/v1", max_retries=0) as client:
+            asked = [client.responses.create(model="sim", input="Hello", background=True) for _ in range(6)]
+            made = await asyncio.gather(*asked)
+            await eventually(lambda: taken(house, "100 tokens/day") > 0, PATIENCE)
+            await eventually(lambda: not house.gateway.in_flight, PATIENCE)
+            statuses = sorted([(await client.responses.retrieve(each.id)).status or "" for each in made])
+
+        assert statuses == ["completed", *["queued"] * 5]
+        assert taken(house, "100 tokens/day") <= 100
+
+
 def test_keys_say_whose_requests_are_counted_together() -> None:
     """The settings of keys stay as they are: rules name their tenants and principals."""
     keys = AuthConfig(keys=("a-key-of-acme-012345 tenant=acme principal=one",))

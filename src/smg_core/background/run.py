@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 from smg_core.background.api import BackgroundApi, StoredStream, StoredWhole
 from smg_core.background.plugins import RunPlugins
 from smg_core.background.store import PendingResponse
-from smg_core.errors import Conflict, ModelNotFound, SmgError, StoreFailed
+from smg_core.errors import Conflict, ModelNotFound, RateLimited, SmgError, StoreFailed
 from smg_core.history.store.base import LeaseLost, StaleVersion
 from smg_core.hooks import Observer, RequestFinished, RequestStarted, RunEnded
 from smg_core.lease import RequestLease
@@ -154,11 +154,11 @@ class BackgroundRun(Generic[D]):
             RequestStarted(generation.id, name, generation.model, generation.stream, trace.started, trace.started)
         )
         answer = self._answer(decoded, plugins)
-        if services.live.limiting is not None:
-            services.live.limiting.resume(generation, self._lease, trace)
         run = Run(answer, trace, self._timeouts.of(generation, generation.headers))
         failure: SmgError | None = None
         try:
+            if services.live.limiting is not None:
+                services.live.limiting.resume(generation, self._lease, trace)
             terms = Terms(
                 answer,
                 services.live.config.routing,
@@ -260,5 +260,5 @@ class BackgroundRun(Generic[D]):
 
 
 def _is_absence(error: SmgError) -> bool:
-    """Whether there is nobody to make the response now, who may be there later."""
-    return error.status == 503 or isinstance(error, ModelNotFound)
+    """Whether the response cannot be made now, and may be later: nobody is there, or its caller's limits are reached."""
+    return error.status == 503 or isinstance(error, ModelNotFound | RateLimited)

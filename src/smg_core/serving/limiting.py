@@ -145,9 +145,10 @@ class Limiting:
             trace.charge = charge
 
     def resume(self, request: GenerationRequest, lease: RequestLease, trace: Trace) -> None:
-        """Charge what goes on and was admitted before, such as an answer in the background: it is refused no more."""
+        """Reserve what an answer may take that was asked for before and is made now, in the background: as a request it is
+        counted already. Raises RateLimited where it has to wait, and QuotaExceeded."""
         charge = ActiveCharge(self, _asked(request, 1), lease, trace, admitted=True)
-        charge.force()
+        charge.reserve()
         lease.charge = charge
 
     def refusal_of(self, error: SmgError, lease: RequestLease) -> SmgError:
@@ -312,12 +313,6 @@ class ActiveCharge:
         if refusal is not None:
             raise self._limiting.error(refusal)
 
-    def force(self) -> None:
-        """Charge it whether there is room or not."""
-        self._prepare(self._asked.model)
-        costs = [claim.cost for claim in self.claims]
-        self._limiting.counters.put_right(_without_cost(self.claims), costs, self.at, self.at)
-
     def _prepare(self, model: str) -> None:
         limiting, asked = self._limiting, self._asked
         self._asker = asker = limiting.asker(asked, model)
@@ -423,7 +418,3 @@ def _asked(request: GenerationRequest, prompts: int) -> Limited:
     return Limited(
         request.caller, request.model, request.user or "", sampling.max_tokens, max(1, sampling.n) * prompts, prompts
     )
-
-
-def _without_cost(claims: Sequence[LimitClaim]) -> list[LimitClaim]:
-    return [LimitClaim(claim.rule, claim.scope, 0) for claim in claims]

@@ -34,7 +34,8 @@ def _level(request: GenerationRequest, model: ServedModel, efforts: Efforts) -> 
             return "none"
         return efforts.nearest(asked.effort)
     if not efforts.only:
-        return None
+        always = asked.enabled is False and not efforts.switch and _reasons(model, efforts)
+        return "none" if always else None  # then what it thinks all the same is closed at once
     if asked.enabled is False:
         return efforts.nearest("none")
     budget = asked.budget_tokens or 0
@@ -53,7 +54,7 @@ def tokens_of_effort(request: GenerationRequest, model: ServedModel) -> int | No
     """The most tokens of reasoning that the level of a request stands for, at most half of those that the answer may have; None
     where it has no level, where the prompt tells the model its level, and for the highest."""
     asked, template = request.reasoning, model.template
-    if asked.effort is None or asked.enabled is False or template is None:
+    if asked.effort is None or template is None:
         return None
     efforts = template.efforts(tools=bool(offered(request)))
     if asked.effort in efforts.levels or (asked.effort == "none" and efforts.switch):
