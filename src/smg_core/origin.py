@@ -11,6 +11,7 @@ class Origin(Struct, frozen=True):
 
     `traits` say what the API expects of its requests beyond their fields, so that no other room needs to know it by name. `seals`
     is what seals of its reasoning are for, which keeps those of one API from opening in another; "" for an API without seals.
+    `calls` is how the ids of its tool calls begin, where neither the model nor another server has named them.
     """
 
     api: str
@@ -20,6 +21,7 @@ class Origin(Struct, frozen=True):
     bounds: tuple[str, ...] = ()
     traits: frozenset[str] = frozenset()
     seals: str = ""
+    calls: str = "call_"
 
 
 KEEPS_BUDGET = "keeps_budget"

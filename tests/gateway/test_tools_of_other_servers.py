@@ -137,6 +137,20 @@ async def test_tools_that_clients_declare_by_habit_are_accepted_and_a_header_say
         assert "search" not in tokenizer.decode(house.engine.requests[-1].input_ids)
 
 
+@pytest.mark.parametrize(
+    ("path", "tool", "told"),
+    [(RESPONSES, {"type": "web_search"}, "web_search"), (INTERACTIONS, {"type": "google_search"}, "google_search")],
+)
+@pytest.mark.parametrize("stream", [False, True])
+async def test_what_is_answered_in_the_background_names_such_tools_too(
+    house: House, path: str, tool: dict[str, Any], told: str, stream: bool
+) -> None:
+    house.engine.say(Reply("Hi"))
+    answer = await house.http.post(path, json={**body(path, [tool]), "background": True, "stream": stream})
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["x-smg-not-offered"] == told
+
+
 async def test_a_type_cannot_end_the_header(house: House) -> None:
     house.engine.say(Reply("Hi"))
     tool = {"type": "web_search_\r\nx-evil: 1", "name": "web_search"}

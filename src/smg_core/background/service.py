@@ -33,6 +33,7 @@ from smg_core.history.store.base import (
 )
 from smg_core.hooks import RunEnded
 from smg_core.http.exchange import Exchange
+from smg_core.serving.answering import not_offered_header
 from smg_core.serving.offload import worked
 from smg_core.serving.request_traces import observer_of
 from smg_core.serving.services import Services
@@ -163,6 +164,8 @@ class Background:
         """Keep a request, and answer with the object that waits or with its stream."""
         whole = await keep_request(self._services, api, exchange, decoded)
         self._wanted.set()
+        if left_out := getattr(decoded, "not_offered", ()):
+            exchange.always.append(not_offered_header(left_out))
         if decoded.generation.stream:
             await self._follow(api, exchange, decoded.generation.id, -1)
             return

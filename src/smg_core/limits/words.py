@@ -55,7 +55,9 @@ def _family(
     left = binding.remaining
     if left >= rounded > 1:
         left = round(left / rounded) * rounded
-    values = (("limit", str(binding.limit)), ("remaining", str(left)), ("reset", reset(binding.full_us or 0)))
+    values = [("limit", str(binding.limit)), ("remaining", str(left))]
+    if binding.full_us is not None:  # what never comes back has no such time
+        values.append(("reset", reset(binding.full_us)))
     return [(pattern % name.encode(), value.encode()) for name, value in values]
 
 

@@ -25,7 +25,7 @@ from smg_core.serving.services import Services
 from smg_core.wire.base import Decoded
 from smg_core.wire.explain import explanation_header
 
-__all__ = ["answer_to", "names_of", "with_generations"]
+__all__ = ["answer_to", "names_of", "not_offered_header", "with_generations"]
 
 D = TypeVar("D", bound=Decoded)
 
@@ -114,10 +114,15 @@ def _started(request: GenerationRequest, api: str, trace: Trace, services: Servi
 def _head(exchange: Exchange, decoded: D, services: Services, api: Api[D]) -> list[Header]:
     """The headers of an answer that are known before it begins: those that name the request, and one with the tools that the
     model is not offered, if there are any."""
-    head, left_out = names_of(exchange, services, api), getattr(decoded, "not_offered", ())
-    if left_out:
-        head.append((NOT_OFFERED, _in_a_header(", ".join(left_out))))
+    head = names_of(exchange, services, api)
+    if left_out := getattr(decoded, "not_offered", ()):
+        head.append(not_offered_header(left_out))
     return head
+
+
+def not_offered_header(kinds: Sequence[str]) -> Header:
+    """The header that names the types of tools that the model is not offered."""
+    return NOT_OFFERED, _in_a_header(", ".join(kinds))
 
 
 def names_of(exchange: Exchange, services: Services, api: Api[D]) -> list[Header]:

@@ -38,7 +38,9 @@ from smg_core.wire.settings import LimitsConfig, MessagesConfig
 
 __all__ = ["MessagesRequest", "decode_count", "decode_messages"]
 
-ORIGIN = Origin("messages", traits=frozenset({KEEPS_BUDGET, REMINDERS, SEALS_DIGEST}), seals="messages.thinking")
+ORIGIN = Origin(
+    "messages", traits=frozenset({KEEPS_BUDGET, REMINDERS, SEALS_DIGEST}), seals="messages.thinking", calls="toolu_"
+)
 
 _CREATE = WireDecoder(wire.MessagesBody, wire.SUPPORTED_VALUES)
 _COUNT = WireDecoder(wire.CountBody, wire.SUPPORTED_VALUES)

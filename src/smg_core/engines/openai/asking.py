@@ -15,6 +15,7 @@ from smg_core.engines.openai.speech import SpeechDecoder, write_form
 from smg_core.engines.settings import EnginesConfig
 from smg_core.errors import SmgError
 from smg_core.events import Event
+from smg_core.origin import Origin
 from smg_core.request import GenerationRequest
 
 __all__ = ["AnswerDecoder", "Asking", "asking"]
@@ -73,7 +74,8 @@ def asking(
         return Asking(form.path, form.body, form.content_type, "*/*", SpeechDecoder(asked, limits), any_kind=True)
     words = ServerWords(developer_role(limits, extras=extras), tuple(sorted(learnt, reverse=True)) or REASONING_FIELDS)
     body = write_body(request, model=model, extras=extras, words=words)
-    decoder = ChatDecoder(request.id, request.sampling.n, limits, learnt)
+    origin = request.origin or Origin("")
+    decoder = ChatDecoder(request.id, request.sampling.n, limits, learnt, calls=origin.calls)
     return Asking("/chat/completions", body, _JSON, _STREAM, decoder)
 
 

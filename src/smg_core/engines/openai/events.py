@@ -48,6 +48,7 @@ from smg_core.events import (
     TopLogprob,
     Usage,
 )
+from smg_core.origin import Origin
 from smg_core.sse import DONE, DataReader
 from smg_core.tokens import told_count
 from smg_parsers.json_text.partial_json import JsonScanner
@@ -200,7 +201,7 @@ class _Choice:
         "finished",
     )
 
-    def __init__(self, index: int, request_id: str, room: _HeldBudget, most_calls: int, learnt: set[str]) -> None:
+    def __init__(self, index: int, call_id: str, room: _HeldBudget, most_calls: int, learnt: set[str]) -> None:
         self.finished = False
         self._learnt = learnt
         self._refused = False
@@ -209,7 +210,7 @@ class _Choice:
         self._most_calls = most_calls
         self._open: Block | None = None
         self._held: deque[tuple[Block, list[tuple[Fragment, int]]]] = deque()
-        self._calls = _Calls(f"call_{request_id}_{index}_")
+        self._calls = _Calls(f"{call_id}_{index}_")
         self._started = 0
 
     def feed(self, wire: ChoiceWire, events: list[Event]) -> None:
@@ -353,9 +354,9 @@ class ChatDecoder:
     """Reads one answer of `choices` choices. `done` is True once the server has said that all is said; `error` is what went
     wrong, after which nothing more is read.
 
-    `request_id` is part of the ids of calls to which the server gave none. `limits` bounds one event of the stream, what
-    is held back of calls that alternate (about, in bytes) and the calls of a choice. `learnt` is told the fields in which the
-    server writes reasoning.
+    The ids of calls to which the server gave none are made of `calls` and `request_id`. `limits` bounds one event of the stream,
+    what is held back of calls that alternate (about, in bytes) and the calls of a choice. `learnt` is told the fields in which
+    the server writes reasoning.
     """
 
     def __init__(
@@ -364,6 +365,8 @@ class ChatDecoder:
         choices: int = 1,
         limits: EnginesConfig = _DEFAULTS,
         learnt: set[str] | None = None,
+        *,
+        calls: str = Origin("").calls,
     ) -> None:
         told = set[str]() if learnt is None else learnt
         self.done = False
@@ -371,7 +374,8 @@ class ChatDecoder:
         self._reader = DataReader(max_event_bytes=limits.http_event_bytes)
         self._decode = _CHUNKS.decode
         room = _HeldBudget(limits.http_held_bytes)
-        self._choices = [_Choice(index, request_id, room, limits.http_calls, told) for index in range(choices)]
+        call_id = calls + request_id
+        self._choices = [_Choice(index, call_id, room, limits.http_calls, told) for index in range(choices)]
         self._usage: UsageWire | None = None
 
     def feed(self, data: bytes) -> list[Event]:

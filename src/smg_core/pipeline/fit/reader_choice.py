@@ -13,6 +13,7 @@ import attrs
 from smg_core.engines.base import EngineFacts
 from smg_core.engines.constraint import Constraint
 from smg_core.errors import InvalidRequest, UnsupportedParameter
+from smg_core.origin import Origin
 from smg_core.pipeline.fit.constraint import hold
 from smg_core.pipeline.output.plan import OutputParser
 from smg_core.pipeline.prompt.custom_tools import described
@@ -104,12 +105,16 @@ def reading_of(request: GenerationRequest, model: ServedModel, prompt: str, fact
     )
 
 
+_USUAL_CALLS = Origin("").calls
+
+
 def _call_ids(request: GenerationRequest, family: Family) -> Callable[[], str] | None:
     """What makes the ids of calls, where neither the model nor its family's template has a form of its own: None for that of
-    Chat Completions; those of Messages begin in another way."""
-    if family.ids != "random" or request.origin is None or request.origin.api != "messages":
+    Chat Completions."""
+    prefix = _USUAL_CALLS if request.origin is None else request.origin.calls
+    if family.ids != "random" or prefix == _USUAL_CALLS:
         return None
-    return lambda: random_call_id().replace("call_", "toolu_", 1)
+    return lambda: random_call_id().replace(_USUAL_CALLS, prefix, 1)
 
 
 def _refuse_parser(request: GenerationRequest) -> None:

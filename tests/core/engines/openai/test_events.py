@@ -72,6 +72,14 @@ def good(data: bytes, choices: int = 1, **options: Any) -> list[Event]:
     return events
 
 
+def test_a_call_without_an_id_gets_one_in_the_form_of_the_clients_api() -> None:
+    said = sse(call(0, "{}", "f"), delta(finish="tool_calls"))
+    assert [good(said, **given)[0] for given in ({}, {"calls": "toolu_"})] == [
+        ToolCallStart(0, 0, "call_r_0_0", "f"),
+        ToolCallStart(0, 0, "toolu_r_0_0", "f"),
+    ]
+
+
 # -------------------------------------------------------------------------------------------------------- what is said
 
 
