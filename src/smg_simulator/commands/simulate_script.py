@@ -4,6 +4,7 @@ Decides what the file means. Above: `simulate --script FILE`. Below: replies and
 docs/simulator.md.
 """
 
+import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -92,7 +93,23 @@ def _replies(name: str, turns: Iterable[_Turn]) -> Iterable[Reply]:
             raise ValueError(f"{error} - at `$.{name}[{number}]`") from None
 
 
+def _check_sayable(turn: _Turn) -> None:
+    """Raise ValueError for what a model cannot write: characters that are half of a pair, and arguments that are no JSON."""
+    said = [turn.say] if isinstance(turn.say, str) else turn.say
+    for each in (turn.reasoning, *said):
+        if isinstance(each, str) and not each.isascii():
+            try:
+                each.encode()
+            except UnicodeEncodeError:
+                raise ValueError("a text has half of a surrogate pair") from None
+    try:
+        json.dumps(turn.calls, allow_nan=False, ensure_ascii=False).encode()
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"the arguments of a call are no JSON: {error}") from None
+
+
 def _reply(turn: _Turn) -> Reply:
+    _check_sayable(turn)
     said = [turn.say] if isinstance(turn.say, str) else turn.say
     text, pauses = "", []
     for each in said:

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,9 @@ def test_a_script_has_replies_calls_pauses_and_faults(tmp_path: Path) -> None:
         ({"turns": [{}, {"say": ["x", -1]}]}, "`$.turns[1].say[1]`"),
         ({"rules": [{"fault": "melt"}]}, "`$.rules[0].fault`"),
         ({"turns": [{"fault": {"kind": "cut", "status": "NO"}}]}, "can fail with - at `$.turns[0]`"),
+        ({"turns": [{}, {"calls": {"f": {"when": date(2020, 1, 1)}}}]}, "not JSON serializable - at `$.turns[1]`"),
+        ({"turns": [{"calls": {"f": {"x": float("inf")}}}]}, "are no JSON"),
+        ({"turns": [{"say": "\ud800"}]}, "half of a surrogate pair - at `$.turns[0]`"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_in_a_script_is_told_with_its_place(parsed: object, told: str) -> None:
