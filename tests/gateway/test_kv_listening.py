@@ -169,7 +169,10 @@ async def test_after_a_change_of_the_routing_the_new_policy_is_told_what_engines
         house.gateway.adopt(attrs.evolve(house.gateway.config, routing=changed))
         await eventually(lambda: all(each.counters["subscribers"] > 0 for each in house.own))
         await eventually(
-            lambda: before != "cache_aware" or [each.counters["subscribers"] for each in house.own] > subscribed
+            lambda: (
+                before != "cache_aware"
+                or all(each.counters["subscribers"] > was for each, was in zip(house.own, subscribed, strict=True))
+            )
         )
         worker = (await asked(house, f"Another one. {LONG}")).worker
         chosen: Any = house.gateway.services.policies.of("sim", "regular")
