@@ -188,6 +188,7 @@ class ValueReader:
         ended = self._ended
         if ended is not None:
             self._ended = None
+            self._sink.doubtful = self._sink.doubtful or ended.doubtful
             self._slow = self._crlf
             self.status = MORE
             at = pos + ended.offset
