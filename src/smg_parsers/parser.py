@@ -266,6 +266,7 @@ class Parser:
         """
         out: list[Piece] = []
         self._sink.out = out
+        self._sink.cut = cut_off
         held, self._held = self._held, ""
         if not self._keeps and (self._cut_in_closing(held) or (cut_off and self._cut_in_header(held))):
             self._leave_out()

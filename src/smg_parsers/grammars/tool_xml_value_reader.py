@@ -334,6 +334,8 @@ class ValueReader:
 
     def _more_value(self, buf: str, pos: int, final: bool) -> int:
         """No end tag has come: pass on all text except a last newline, which may belong to an end tag."""
+        if final and self._sink.cut:
+            return ~pos  # what was cut may have gone on: no end tag that it quotes is its own
         if final:
             place = self._text.settle()
             if place is None or place.kind == MISSING:

@@ -11,7 +11,7 @@ from tests.parsers.splits import cuts, fixed_ids, outline, run
 from tests.parsers.writers import WRITERS, Call, Format
 from tests.parsers.writers.model import calls
 
-from smg_parsers import FAMILIES, CallEnd, Parser
+from smg_parsers import FAMILIES, CallEnd, CallStart, Parser, Text
 from smg_parsers.lab import laws
 
 
@@ -204,6 +204,22 @@ def test_half_a_call_behind_a_quoted_tag_makes_no_call(family: str, kind: str, p
         assert made == [("write_file", {"path": "a", "content": value}, False)], text
     for chunks in (list(text), [text[:-9], text[-9:]], [text[: len(text) // 2], text[len(text) // 2 :]]):
         assert read(family, text, chunks, malformed_calls=policy) == whole, chunks
+
+
+@pytest.mark.parametrize("kind", ["call", "half a call"])
+@pytest.mark.parametrize("family", WRITERS)
+def test_a_call_whose_value_quotes_one_is_cut_where_the_output_is(family: str, kind: str) -> None:
+    form = WRITERS[family]
+    if cannot_tell(family, kind):
+        return
+    value = f"Example:\n{quotes(form)[kind]}\nand more of it"
+    text = written(form, Call("write_file", {"path": "a.md", "content": value}))
+    for end in range(text.index("Example:"), text.index("more of it"), 7):
+        parser = Parser.for_family(family, tools=TOOLS, in_reasoning=False, call_id=fixed_ids(), any_tool=True)
+        pieces = run(parser, [text[:end]], cut_off=True)
+        assert not any(isinstance(piece, CallEnd) for piece in pieces), text[:end]
+        begun = next(place for place, piece in enumerate(pieces) if isinstance(piece, CallStart))
+        assert not any(isinstance(piece, Text) for piece in pieces[begun:]), text[:end]
 
 
 def test_what_may_be_the_end_is_held_back_up_to_a_bound_and_then_the_value_goes_on() -> None:
