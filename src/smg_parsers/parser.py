@@ -211,12 +211,8 @@ class Parser:
         self._spec: CallSpec | None = None  # the calls that were read last,
         self._owing: tuple[str, ...] = ()  # their closing markers that have not come yet,
         self._owed = 0  # and within how many more characters one may still come
-        self._last = (
-            ""  # the last text or reasoning returned; before white space alone stands a character of what came earlier
-        )
-        self._situation = _START
-        self._plain = False
-        self._markers = self._sets[0]
+        # The last text or reasoning returned; before white space alone stands a character of what came earlier.
+        self._last = ""
         self._enter(_ENTERED if inside else _START)
         if self.family.headed and not inside:
             self._spec = self.family.calls[0]
@@ -250,8 +246,7 @@ class Parser:
                 elif text:
                     self._emit(text)
                 return out
-        held = self._held
-        if held:
+        if held := self._held:
             text = held + text
             self._held = ""
         self._run(text, False)
@@ -266,6 +261,7 @@ class Parser:
         """
         out: list[Piece] = []
         self._sink.out = out
+        self._sink.cut = cut_off
         held, self._held = self._held, ""
         if not self._keeps and (self._cut_in_closing(held) or (cut_off and self._cut_in_header(held))):
             self._leave_out()
@@ -299,6 +295,11 @@ class Parser:
     def waiting(self) -> int:
         """How many of the characters that were fed are held back: they may yet come out as text or reasoning."""
         return len(self._held) + len(self._gap or "") + sum(map(len, self._raw))
+
+    @property
+    def call_over(self) -> bool:
+        """Whether the last call is complete and no other is open: a closing marker that comes now is its own."""
+        return self._sink.ended and not self._sink.open
 
     def _calls_complete(self) -> bool:
         """Whether this region has had calls, and the last of them is complete."""
@@ -460,12 +461,11 @@ class Parser:
     def _past_gap(self, buf: str, pos: int, final: bool) -> int:
         """Read white space behind a call, which is dropped if another call follows. Returns -1 if more text is needed."""
         gap = self._gap or ""
-        size = len(buf)
         at = pos
-        while at < size and len(gap) + at - pos < LOOKAHEAD and buf[at] in SPACE:
+        while at < len(buf) and len(gap) + at - pos < LOOKAHEAD and buf[at] in SPACE:
             at += 1
         self._gap = gap + buf[pos:at]
-        return -1 if at == size and not final else at
+        return -1 if at == len(buf) and not final else at
 
     def _close_gap(self) -> None:
         if self._gap is not None:

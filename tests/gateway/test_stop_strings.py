@@ -261,3 +261,14 @@ async def test_the_familys_own_end_of_a_call_ends_a_call_as_it_does_without_a_st
     for where, found in ended.items():
         assert found.calls == plain[where].calls == (NAME,), where
         assert found.end == plain[where].end, where
+
+
+QUOTING = XML.replace(
+    f"one {STOP} two", "<tool_call>\n<function=bash>\n<parameter=command>\nls\n</parameter>\n</function>\n</tool_call>"
+)
+
+
+@pytest.mark.parametrize(("reply", "stop"), [(QUOTING, "</tool_call>"), (QUOTING, "</function>"), (XML, "</function>")])
+async def test_the_familys_end_of_a_call_in_an_open_call_cuts_it_as_any_stop_string_does(reply: str, stop: str) -> None:
+    for where, found in (await said("ids", Reply(reply), parser="qwen3_coder", stop=stop)).items():
+        assert (found.calls, found.cut) == ((), (NAME,) if where in SHOWN else ()), where

@@ -102,6 +102,7 @@ class XmlCalls(Checked):
             self.inline,
             self.header,
             self.message,
+            self.newline,
         )
         object.__setattr__(self, "bounds", bounds)
 

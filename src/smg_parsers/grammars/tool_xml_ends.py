@@ -31,10 +31,11 @@ tag, something that can only follow the value, or an end tag that may also be qu
 CALL, CALL_CLOSES, PARAMETER, PARAMETER_CLOSES = range(6, 10)
 """Text, of a call that the value quotes: where it and its parameters begin and end."""
 
-IN_CALL_END, IN_CALL_NEXT, END_AND_CALL, LAST, LAST_AND_CALL, NEXT = range(10, 16)
+IN_CALL_END, IN_CALL_NEXT, END_AND_CALL, LAST, LAST_AND_CALL, CLOSED_AND_CALL, NEXT = range(10, 17)
 """Places where the value may end, which is known later. Where it quotes a call that is open: an end tag before the end of a
 call, or before a parameter that this call does not have yet. An end tag before another call. The end of the call, also
-before another call, or another parameter, where the value's end tag may be missing."""
+before another call, or another parameter, where the value's end tag may be missing. `CLOSED_AND_CALL`: all of the call's closing
+tags stand before the other call, as the family writes them."""
 
 MESSAGE_LIMIT: Final = 2 * NAME_LIMIT
 """Longest header of a message, in characters."""
@@ -74,6 +75,7 @@ class Bounds:
     inline: bool
     header: str
     message: tuple[str, ...]
+    newline: bool
 
     tags: tuple[str, ...] = field(init=False, repr=False, compare=False)
     """The tags that can end a value, without its own end tag."""
@@ -131,6 +133,8 @@ class Bounds:
             if found != QUOTED:
                 return found, stop
         found, stop = self._quoted_tag(buf, at, end, final, calls, tool)
+        if found == CLOSED_AND_CALL and self.newline and not line:
+            found = LAST_AND_CALL
         if found == QUOTED and not calls and buf.startswith(self.param.begin, at):
             found, stop = self._quoted_parameter(buf, at, end, final, line, needs)
         if found == QUOTED and not final:
@@ -155,7 +159,7 @@ class Bounds:
             return OPEN_QUESTION, at
         closes = PARAMETER_CLOSES if parameters and not calls else QUOTED
         if found == NO:
-            told = self.calls_again(buf, behind, final, tool) if not calls else NO
+            told = self.calls_again(buf, behind, final, tool) if not calls and not parameters else NO
             return (OPEN_QUESTION, at) if told == LATER else (END_AND_CALL if told == YES else closes, stop)
         if found < len(options) - 1:
             return (IN_CALL_END if calls else ENDS), stop
@@ -300,7 +304,8 @@ class Bounds:
         return self.calls_again(buf, at, final, tool)
 
     def _closing_run(self, buf: str, at: int, final: bool, tool: Knows) -> int:
-        """As `_closing_sequence`, up to its last tag; `LAST_AND_CALL` if another call follows that, else `LAST`."""
+        """As `_closing_sequence`, up to its last tag: `LAST`, or where another call follows, `LAST_AND_CALL` or
+        `CLOSED_AND_CALL`."""
         seen: set[str] = set()
         tags = (*self._closing, *self.fillers)
         for _ in range(2 * _CLOSING_TAGS):
@@ -328,7 +333,11 @@ class Bounds:
         told = self.calls_again(buf, at, final, tool)
         if told == LATER:
             return LATER
-        return LAST_AND_CALL if told == YES else LAST if len(seen) > 1 else NO
+        if told != YES:
+            return LAST if len(seen) > 1 else NO
+        inside = not self.message and buf.startswith(self.call.begin, at)
+        outside = inside or not self.closes or not seen.isdisjoint(self.closes)
+        return CLOSED_AND_CALL if outside and (not self.close or self.close in seen) else LAST_AND_CALL
 
     def calls_again(self, buf: str, at: int, final: bool, tool: Knows) -> int:
         """Whether another call begins at `at`: its opening markers, and a name that is a tool's."""

@@ -188,6 +188,7 @@ class ValueReader:
         ended = self._ended
         if ended is not None:
             self._ended = None
+            self._sink.doubtful = self._sink.doubtful or ended.doubtful
             self._slow = self._crlf
             self.status = MORE
             at = pos + ended.offset
@@ -333,6 +334,8 @@ class ValueReader:
 
     def _more_value(self, buf: str, pos: int, final: bool) -> int:
         """No end tag has come: pass on all text except a last newline, which may belong to an end tag."""
+        if final and self._sink.cut:
+            return ~pos  # what was cut may have gone on: no end tag that it quotes is its own
         if final:
             place = self._text.settle()
             if place is None or place.kind == MISSING:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from smg_parsers.grammars.tool_xml_ends import (
+    CLOSED_AND_CALL,
     END_AND_CALL,
     ENDS,
     IN_CALL_END,
@@ -31,10 +32,12 @@ VALUE_LIMIT: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class EndPlace:
-    """A place where the value may end: `offset` from where it began to be undecided, and what stands there."""
+    """A place where the value may end: `offset` from where it began to be undecided, and what stands there. `doubtful`: calls
+    that are found behind it may be a part of the value."""
 
     offset: int
     kind: int
+    doubtful: bool = False
 
 
 class ValueText:
@@ -114,7 +117,7 @@ class ValueText:
         if self.undecided:
             self.write(before)
             before, more = "", bool(self._places)
-        closes = kind in (LAST, LAST_AND_CALL)
+        closes = kind in (LAST, LAST_AND_CALL, CLOSED_AND_CALL)
         if more and not (closes and self._in_a_row(before, fillers)):
             self._places.append(EndPlace(self._since + len(before), kind))
             self.undecided = True
@@ -185,18 +188,22 @@ class ValueText:
 
 
 def _chosen(places: list[EndPlace]) -> EndPlace | None:
-    """The end of the value among the places where it may be. A repair that leaves one call behind the other comes first, since
-    without it there would be no end. Else a proper end tag comes before a missing one, and of several the last: it leaves the
-    fewest calls."""
+    """The end of the value among the places where it may be. A call behind a missing end tag is begun only where all of the
+    closing tags stand before it, or the value has no other end; it is told as a repair too. Else a proper end tag comes before
+    a missing one, and of several the last: it leaves the fewest calls."""
     for each in places:
-        if each.kind in (END_AND_CALL, LAST_AND_CALL):
-            return EndPlace(each.offset, SUSPECT if each.kind == END_AND_CALL else MISSING)
+        if each.kind == CLOSED_AND_CALL:
+            return EndPlace(each.offset, MISSING, True)
+    before_calls = [each for each in places if each.kind in (END_AND_CALL, LAST_AND_CALL)]
     ends = [each.offset for each in places if each.kind == IN_CALL_END]
+    certain = not before_calls and len(ends) < 2
     before = ends[-2] if len(ends) > 1 else -1
     nexts = [each.offset for each in places if each.kind == IN_CALL_NEXT and each.offset > before]
     if nexts:
-        return EndPlace(nexts[0], ENDS if len(nexts) == 1 and len(ends) < 2 else SUSPECT)
+        return EndPlace(nexts[0], ENDS if len(nexts) == 1 and certain else SUSPECT)
     if ends:
-        return EndPlace(ends[-1], ENDS if len(ends) == 1 else SUSPECT)
+        return EndPlace(ends[-1], ENDS if certain else SUSPECT)
+    for each in before_calls:
+        return EndPlace(each.offset, SUSPECT if each.kind == END_AND_CALL else MISSING, True)
     missing = [each.offset for each in places if each.kind == LAST]
-    return EndPlace(missing[-1], MISSING) if missing else None
+    return EndPlace(missing[-1], MISSING, True) if missing else None

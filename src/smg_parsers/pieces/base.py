@@ -238,6 +238,8 @@ class Sink:
         "_silent",
         "_strict",
         "count",
+        "cut",
+        "doubtful",
         "ended",
         "line",
         "open",
@@ -266,6 +268,8 @@ class Sink:
         self.schemas = schemas
         self.open = False
         self.ended = False  # the last call is complete
+        self.cut = False  # the output is over before the model had come to its end
+        self.doubtful = False  # a call that begins now may be a part of another's value, so it is told as repaired
         self.touched = False
         self.line = True  # the region that was opened last began at the beginning of a line
         self.reasoning = False
@@ -307,6 +311,7 @@ class Sink:
         known = self.known(name)
         if not known and (self.reasoning or not self.schemas):
             return False
+        mended = mended or self.doubtful
         if mended and self._malformed == "text":
             return False
         self.count += 1

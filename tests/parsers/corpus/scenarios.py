@@ -380,7 +380,10 @@ def careless(form: Format, name: str, made: Sequence[Call], value: str, wrong: s
     if not wrong and spoilt["text"][begin - 1] == "\n":
         rest = rest.removeprefix("\n")
     spoilt["text"] = spoilt["text"][:begin] + other + rest
-    next(piece for piece in spoilt["expect"] if "call" in piece)["call"]["repaired"] = True
+    found = [piece["call"] for piece in spoilt["expect"] if "call" in piece]
+    # A call behind a value that has no end of its own may be a part of that value, so it is told as repaired too.
+    for each in found if len(made[0].arguments) == 1 and not wrong else found[:1]:
+        each["repaired"] = True
     return spoilt
 
 

@@ -48,19 +48,37 @@ class TestACallNeverSwallowsTheNextOne:
     @pytest.mark.parametrize("end", ["", "</parameter/>\n", "</parameter1>\n", "</parameter\n"])
     def test_a_missing_or_misspelt_end_tag_leaves_two_calls(self, end: str) -> None:
         text = TAGGED.format("ls").replace("</parameter>\n", end) + "\n" + TAGGED.format("rm -rf /tmp/x")
-        assert bash(text) == [one("ls", repaired=True), one("rm -rf /tmp/x")]
+        # Where the value has no end tag at all, the next call may be a part of it.
+        second = {} if end else {"repaired": True}
+        assert bash(text) == [one("ls", repaired=True), one("rm -rf /tmp/x", **second)]
 
-    def test_several_missing_end_tags_leave_two_calls(self) -> None:
+    def test_several_missing_end_tags_leave_one_call_as_a_value_may_be_written_so(self) -> None:
+        rest = "\n</tool_call>\n" + TAGGED.format("pwd")
+        value = "ls" + rest.removesuffix("\n</parameter>\n</function>\n</tool_call>")
         text = TAGGED.format("ls").replace("\n</parameter>\n</function>", "") + "\n" + TAGGED.format("pwd")
-        assert bash(text) == [one("ls", repaired=True), one("pwd")]
+        assert bash(text) == [one(value, repaired=True)]
 
     def test_a_value_without_any_end_tag_goes_on_to_the_next_one_and_leaves_one_call(self) -> None:
         command = "ls\n" + TAGGED.format("pwd").removesuffix("\n</parameter>\n</function>\n</tool_call>")
         assert bash(TAGGED.format(command)) == [one(command)]
 
-    def test_a_missing_end_of_the_call_leaves_two_calls(self) -> None:
+    def test_a_missing_end_of_the_call_leaves_one_call_as_a_value_may_be_written_so(self) -> None:
+        rest = "\n</parameter>\n" + TAGGED.format("pwd")
+        value = "ls" + rest.removesuffix("\n</parameter>\n</function>\n</tool_call>")
         text = TAGGED.format("ls").replace("\n</function>\n</tool_call>", "") + "\n" + TAGGED.format("pwd")
-        assert bash(text) == [one("ls", repaired=True), one("pwd")]
+        assert bash(text) == [one(value, repaired=True)]
+
+    @pytest.mark.parametrize("policy", ["repair", "text"])
+    def test_it_leaves_two_calls_where_the_second_has_no_parameter_and_both_are_told_as_repaired(
+        self, policy: Any
+    ) -> None:
+        second = "<tool_call>\n<function=bash>\n</function>\n</tool_call>"
+        text = TAGGED.format("ls").replace("\n</function>\n</tool_call>", "") + "\n" + second
+        found = bash(text, malformed_calls=policy)
+        if policy == "repair":
+            assert found == [one("ls", repaired=True), {"call": {"name": "bash", "arguments": {}, "repaired": True}}]
+        else:
+            assert not any("arguments" in entry.get("call", {}) for entry in found)
 
     def test_a_known_parameter_at_the_beginning_of_a_line_ends_the_value_before(self) -> None:
         text = TAGGED.format("ls\n<parameter=timeout>\n3")
@@ -119,12 +137,12 @@ class TestThePolicyForMalformedCalls:
 
     def test_a_repair_is_marked(self) -> None:
         ends = [piece for piece in parse("qwen3_coder", self.text, tools=[BASH]) if isinstance(piece, CallEnd)]
-        assert ends == [CallEnd(0, repaired=True), CallEnd(1)]
+        assert ends == [CallEnd(0, repaired=True), CallEnd(1, repaired=True)]
 
     def test_text_breaks_the_call_off_and_gives_back_the_rest(self) -> None:
         found = bash(self.text, malformed_calls="text")
         assert found[1]["call"] == {"name": "bash", "complete": False, "arguments_text": '{"command":"ls'}
-        assert found[2:] == [{"text": "\n</function>\n</tool_call>\n"}, one("pwd")]
+        assert found[2:] == [{"text": "\n</function>\n</tool_call>\n" + TAGGED.format("pwd")}]
 
     def test_error_names_the_tool_and_carries_what_came_before(self) -> None:
         parser = Parser.for_family("qwen3_coder", tools=[BASH], call_id=fixed_ids(), malformed_calls="error")

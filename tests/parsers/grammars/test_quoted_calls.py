@@ -11,7 +11,7 @@ from tests.parsers.splits import cuts, fixed_ids, outline, run
 from tests.parsers.writers import WRITERS, Call, Format
 from tests.parsers.writers.model import calls
 
-from smg_parsers import FAMILIES, CallEnd, Parser
+from smg_parsers import FAMILIES, CallEnd, CallStart, Parser, Text
 from smg_parsers.lab import laws
 
 
@@ -158,6 +158,68 @@ def test_half_a_call_in_a_value_before_another_call_leaves_the_fewest_calls_and_
     text = written(form, first, Call("bash", {"command": "ls"}))
     assert [(name, repaired) for name, _, repaired in found(family, text)] == [("write_file", True)], text
     assert not any(name == "bash" for name, *_ in found(family, text, malformed_calls="text"))
+
+
+def halves(form: Format) -> dict[str, str]:
+    """What a value may hold before half a call: a whole parameter, its own end tag, the last closing tag of a call."""
+    call = written(form, Call("bash", {"command": SECRET})).strip()
+    half = call[: call.index(SECRET) + len(SECRET)]
+    end = form.value_end or ""
+    nested = form.value_kind == "nested"
+    parameter = written(form, Call("bash", {"command": "x"})).strip()
+    place = parameter.index("command")
+    begin = parameter.rfind("]<]minimax[>[" if nested else "<", 0, place)
+    quoted = parameter[begin : parameter.index(end, place) + len(end)]
+    closers = [tag for tag in FAMILIES[form.family].tables.closers if tag in call]
+    last = max(closers, key=call.index)
+    return {
+        "parameter": f"{quoted}\n{half}",
+        "end tag": f"{end}\n{half}",
+        "end tag of a line": f"line\n{end}\n{half}",
+        "closing tag": f"It ends with {last}\n{half}",
+    }
+
+
+HALVES = [*TAGGED, "minimax_m3"]
+ONE_CLOSING_TAG = {
+    "glm45", "glm46", "glm47", "glm5", "ling", "iquest", "minicpm5", "laguna", "spark25", "solar_open2", "hyperclovax_think",
+}  # fmt: skip
+"""Families with one tag behind a value's end tag: the value that quotes it cannot be told from one without an end tag."""
+
+
+@pytest.mark.parametrize("policy", ["repair", "text"])
+@pytest.mark.parametrize("kind", ["parameter", "end tag", "end tag of a line", "closing tag"])
+@pytest.mark.parametrize("family", HALVES)
+def test_half_a_call_behind_a_quoted_tag_makes_no_call(family: str, kind: str, policy: Any) -> None:
+    form = WRITERS[family]
+    value = halves(form)[kind]
+    text = written(form, Call("write_file", {"path": "a", "content": value}))
+    whole = read(family, text, [text], malformed_calls=policy)
+    made = found(family, text, malformed_calls=policy)
+    if kind == "closing tag" and family in ONE_CLOSING_TAG and policy == "repair":
+        assert all(repaired for _, _, repaired in made), text  # told, and left to `malformed_calls`
+    else:
+        assert [name for name, arguments, _ in made if arguments is not None and name != "write_file"] == [], text
+    if kind == "parameter" and form.value_kind != "nested":
+        assert made == [("write_file", {"path": "a", "content": value}, False)], text
+    for chunks in (list(text), [text[:-9], text[-9:]], [text[: len(text) // 2], text[len(text) // 2 :]]):
+        assert read(family, text, chunks, malformed_calls=policy) == whole, chunks
+
+
+@pytest.mark.parametrize("kind", ["call", "half a call"])
+@pytest.mark.parametrize("family", WRITERS)
+def test_a_call_whose_value_quotes_one_is_cut_where_the_output_is(family: str, kind: str) -> None:
+    form = WRITERS[family]
+    if cannot_tell(family, kind):
+        return
+    value = f"Example:\n{quotes(form)[kind]}\nand more of it"
+    text = written(form, Call("write_file", {"path": "a.md", "content": value}))
+    for end in range(text.index("Example:"), text.index("more of it"), 7):
+        parser = Parser.for_family(family, tools=TOOLS, in_reasoning=False, call_id=fixed_ids(), any_tool=True)
+        pieces = run(parser, [text[:end]], cut_off=True)
+        assert not any(isinstance(piece, CallEnd) for piece in pieces), text[:end]
+        begun = next(place for place, piece in enumerate(pieces) if isinstance(piece, CallStart))
+        assert not any(isinstance(piece, Text) for piece in pieces[begun:]), text[:end]
 
 
 def test_what_may_be_the_end_is_held_back_up_to_a_bound_and_then_the_value_goes_on() -> None:

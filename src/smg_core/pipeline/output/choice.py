@@ -364,7 +364,9 @@ class ChoiceOutput:
 
     def _finish(self, output: EngineOutput, matched: str | None, events: list[Event]) -> None:
         stop = output.matched if matched is None else matched
-        stopped = stop in self.plan.stop and stop not in self.plan.call_ends  # by a string of the client's
+        # A string of the client's is the family's own end of a call only where the model has written that call to its end.
+        closes = stop in self.plan.call_ends and self.parser is not None and self.parser.call_over
+        stopped = stop in self.plan.stop and not closes
         cut = self.block is not None and (self.block >= 0 or output.finish == "length")
         if self.parser is not None:
             pieces = self.parser.finish(cut_off=stopped or output.finish in _ENDED_EARLY)
