@@ -398,6 +398,17 @@ async def test_a_burst_of_answers_in_the_background_is_made_within_the_limits_an
         assert taken(house, "100 tokens/day") <= 100
 
 
+async def test_an_answer_in_the_background_that_no_limit_ever_gives_fails_instead_of_waiting() -> None:
+    async with over_http(SIMULATOR, config=limited("3 input-tokens/day")) as house:
+        client = openai.AsyncOpenAI(api_key="x", base_url=f"{house.url}/v1", max_retries=0)
+        async with client, asyncio.timeout(PATIENCE):
+            made = await client.responses.create(model="sim", input="Hello " * 20, background=True)
+            while made.status not in ("completed", "failed"):
+                made = await client.responses.retrieve(made.id)
+
+    assert (made.status, made.error and made.error.code) == ("failed", "rate_limit_exceeded")
+
+
 def test_keys_say_whose_requests_are_counted_together() -> None:
     """The settings of keys stay as they are: rules name their tenants and principals."""
     keys = AuthConfig(keys=("a-key-of-acme-012345 tenant=acme principal=one",))

@@ -158,7 +158,7 @@ class BackgroundRun(Generic[D]):
         failure: SmgError | None = None
         try:
             if services.live.limiting is not None:
-                services.live.limiting.resume(generation, self._lease, trace)
+                services.live.limiting.resume(generation, self._lease, trace, answer)
             terms = Terms(
                 answer,
                 services.live.config.routing,
@@ -260,5 +260,8 @@ class BackgroundRun(Generic[D]):
 
 
 def _is_absence(error: SmgError) -> bool:
-    """Whether the response cannot be made now, and may be later: nobody is there, or its caller's limits are reached."""
-    return error.status == 503 or isinstance(error, ModelNotFound | RateLimited)
+    """Whether the response cannot be made now, and may be later: nobody is there, or a limit of its caller's is reached for a
+    time. What a limit never gives has no such time."""
+    if isinstance(error, RateLimited):
+        return error.retry_after is not None
+    return error.status == 503 or isinstance(error, ModelNotFound)

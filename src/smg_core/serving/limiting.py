@@ -140,16 +140,22 @@ class Limiting:
             charge.reserve()
         finally:
             always += self._headers(charge, family)
+        self._hold(charge, lease, trace)
+
+    def resume(self, request: GenerationRequest, lease: RequestLease, trace: Trace, answer: HasUsage) -> None:
+        """Reserve what an answer may take that was asked for before and is made now, in the background: as a request it is
+        counted already. Raises RateLimited where it has to wait, and QuotaExceeded."""
+        lease.weight = request.size
+        charge = ActiveCharge(self, _asked(request, 1), lease, trace, admitted=True)
+        charge.reserve()
+        self._hold(charge, lease, trace)
+        charge.follow(answer)
+
+    @staticmethod
+    def _hold(charge: "ActiveCharge", lease: RequestLease, trace: Trace) -> None:
         lease.charge = charge
         if isinstance(trace, ChargedTrace):
             trace.charge = charge
-
-    def resume(self, request: GenerationRequest, lease: RequestLease, trace: Trace) -> None:
-        """Reserve what an answer may take that was asked for before and is made now, in the background: as a request it is
-        counted already. Raises RateLimited where it has to wait, and QuotaExceeded."""
-        charge = ActiveCharge(self, _asked(request, 1), lease, trace, admitted=True)
-        charge.reserve()
-        lease.charge = charge
 
     def refusal_of(self, error: SmgError, lease: RequestLease) -> SmgError:
         """The error that a client is told whose body could not be read. That counts as a request too, so that who sends nothing

@@ -59,13 +59,14 @@ def account_of_run(
 ) -> tuple[Trace, TracedRequest | None]:
     """The account of a run in the background that begins now, and its trace: that of the request that asked for it at
     `created_at`, in seconds since the epoch."""
-    now = services.clock.monotonic()
+    now, limiting = services.clock.monotonic(), services.live.limiting
+    make = Trace if limiting is None else limiting.account
     if services.tracing is None:
-        return Trace(now, observer), None
+        return make(now, observer), None
     waited = max(0.0, services.clock.time() - created_at)
     begun = services.tracing.tracer.begin(generation.headers, now - waited, "consumer", f"background {api}", ours=True)
     begun.asks(generation)
-    trace = Trace(now, observer, propagation=begun, content=begun.content)
+    trace = make(now, observer, propagation=begun, content=begun.content)
     begun.moments = trace.moments
     return trace, begun
 
