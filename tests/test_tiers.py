@@ -12,9 +12,11 @@ from tests.tiers import OTHERS, ROOT, TIERS, command, read, remember
 pytest_plugins = ["pytester"]
 
 PARTS = ["test", "test-rest", *(f"test-{each}" for each in OTHERS)]
+# Without faulthandler: a run within this process would put its handlers of signals before wasmtime's, and the next component that
+# traps in this process would end it.
 SETTINGS = (
-    "[pytest]\naddopts = --strict-markers --import-mode=importlib -p no:cacheprovider\nmarkers =\n full\n sampled\n "
-    + "\n ".join(OTHERS)
+    "[pytest]\naddopts = --strict-markers --import-mode=importlib -p no:cacheprovider -p no:faulthandler\n"
+    "markers =\n full\n sampled\n " + "\n ".join(OTHERS)
 )
 CONFTEST = """
 import pytest
