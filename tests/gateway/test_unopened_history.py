@@ -98,6 +98,17 @@ def rows(file: Path, query: str) -> list[tuple[Any, ...]]:
         connection.close()
 
 
+def write(file: Path, statement: str) -> None:
+    """Change a file that a gateway has open, in a thread: a transaction of the gateway's ends with a turn of its event loop, so a
+    writer that stood on that loop would wait for ever for the lock."""
+    connection = sqlite3.connect(file, timeout=PATIENCE)
+    try:
+        with connection:
+            connection.execute(statement)
+    finally:
+        connection.close()
+
+
 @pytest.mark.full
 async def test_after_kill_9_a_response_in_the_background_goes_on_without_a_request(tmp_path: Path) -> None:
     file = tmp_path / "history.db"
@@ -201,10 +212,7 @@ async def test_what_has_expired_is_deleted_without_a_request(tmp_path: Path) -> 
         assert (await before.http.post("/v1/responses", json={"model": "sim", "input": "Hello"})).status_code == 200
     async with sharing(file, sweep_s=0.02):
         assert rows(file, "SELECT count(*) FROM smg_responses") == [(1,)]
-        connection = sqlite3.connect(file, timeout=PATIENCE)
-        with connection:
-            connection.execute("UPDATE smg_responses SET expires_at = 1")
-        connection.close()
+        await asyncio.to_thread(write, file, "UPDATE smg_responses SET expires_at = 1")
         await eventually(lambda: rows(file, "SELECT count(*) FROM smg_responses") == [(0,)], PATIENCE)
 
 
