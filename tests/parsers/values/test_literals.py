@@ -176,10 +176,14 @@ def test_half_a_surrogate_pair_stays_an_escape() -> None:
 @example("0-5.5")
 @example("-0-5")
 @example("0-2e3")
+@example("0 _")
+@example("_ 0")
 def test_a_number_means_what_its_text_means_or_is_none(text: str) -> None:
     written = number(text)
+    digits = text.replace("_", "")
     try:
-        meant = Decimal(text.replace("_", "")) if text.strip() == text else None
+        # `Decimal` takes white space around a number, also where an underscore has stood beside it.
+        meant = Decimal(digits) if digits.strip() == digits else None
     except InvalidOperation:
         meant = None
     if written is None:
