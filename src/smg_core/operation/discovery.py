@@ -1,7 +1,8 @@
 """Makes the sources of workers that the settings name, and changes the gateway's workers for them (edge).
 
-Decides nothing: what is to be changed is decided in the room `discovery`. Above: gateway.gateway starts it with the gateway, the
-admin door shows how the sources stand. Below: the runtime.
+Decides nothing: what is to be changed is decided in the room `discovery`. The sources that ask servers are loaded where the
+settings name one. Above: gateway.gateway starts it with the gateway, the admin door shows how the sources stand. Below: the
+runtime.
 """
 
 from collections.abc import Iterator
@@ -11,11 +12,9 @@ from pathlib import Path
 from smg_core.clock import CallLater
 from smg_core.config.config import Config
 from smg_core.discovery.base import PresentWorker, WorkerSource
-from smg_core.discovery.dns import DnsSource
 from smg_core.discovery.file import WorkerFileSource
 from smg_core.discovery.names import dns_name
 from smg_core.discovery.pods import PodRules, model_reader
-from smg_core.discovery.resolver import DnsResolver
 from smg_core.discovery.running import Discovery
 from smg_core.discovery.waiting import pauses
 from smg_core.engines.connections.target import Tls
@@ -74,6 +73,9 @@ def _sources(config: Config, call_later: CallLater) -> Iterator[WorkerSource]:
     if settings.dns:
         if find_spec("dns") is None:
             raise ConfigError("discovery.dns needs the package dnspython: pip install 'smg-sdk[dns]'")
+        from smg_core.discovery.dns import DnsSource
+        from smg_core.discovery.resolver import DnsResolver
+
         resolver, own = DnsResolver(settings), config.workers
         tls = Tls(ca=own.tls_ca, cert=own.tls_cert, key=own.tls_key)
         for text in settings.dns:
