@@ -25,7 +25,6 @@ import jinja2.ext
 from jinja2 import nodes
 from jinja2.parser import Parser
 from jinja2.runtime import Macro
-from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace
 
 from smg_core.clock import Clock, SystemClock
@@ -36,6 +35,7 @@ from smg_core.tokenizer.control import ControlScan
 from smg_core.tokenizer.efforts import Efforts, read_efforts
 from smg_core.tokenizer.messages import MessageShaper, TemplateObject, count_media, with_reminders
 from smg_core.tokenizer.protection import Protection
+from smg_core.tokenizer.template_code import TemplateEnvironment, renderer_of
 from smg_core.tokenizer.template_facts import TemplateFacts, read_facts
 
 __all__ = ["ChatTemplate", "InvalidTemplate"]
@@ -135,8 +135,8 @@ def _check_name(name: object) -> None:
 
 
 @lru_cache(maxsize=1)
-def _environment() -> ImmutableSandboxedEnvironment:
-    environment = ImmutableSandboxedEnvironment(
+def _environment() -> TemplateEnvironment:
+    environment = TemplateEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, jinja2.ext.loopcontrols]
     )
     environment.filters["tojson"] = _tojson
@@ -147,15 +147,13 @@ def _environment() -> ImmutableSandboxedEnvironment:
 
 
 @lru_cache(maxsize=64)
-def _compiled(source: str) -> tuple[jinja2.Template, TemplateFacts]:
-    """The compiled template and its facts. Compiling takes 2 to 18 ms, so the 64 last used are kept."""
+def _compiled(source: str) -> tuple[Callable[[dict[str, object]], str], TemplateFacts]:
+    """What renders the template, and its facts. Compiling takes 2 to 18 ms, so the 64 last used are kept."""
     environment = _environment()
     try:
         tree = environment.parse(source)
         template = environment.from_string(source)
-        # jinja2 makes this a chain of mappings; walking it in every rendering costs as much as a short chat.
-        template.globals = dict(template.globals)
-        return template, read_facts(tree)
+        return renderer_of(template), read_facts(tree)
     except jinja2.TemplateSyntaxError as fault:
         raise InvalidTemplate(f"the chat template does not compile: line {fault.lineno}: {fault.message}") from fault
 
@@ -215,12 +213,12 @@ class ChatTemplate:
         placed = {kind: _PLACES[kind] if own.cuts(text) else text for kind, text in (media or {}).items()}
         self._programs: dict[str, _Program] = {}
         for key, text in sources.items():
-            template, facts = _compiled(text)
+            render, facts = _compiled(text)
             shaper = MessageShaper(facts, placed, separator)
             protection = Protection.of(special, facts.literals, facts.changes, reasoning_marks)
-            late = _takes_late_system(template.render, facts)
-            efforts = _efforts(template.render, facts)
-            self._programs[key] = _Program(template.render, facts, shaper, protection, efforts, late)
+            late = _takes_late_system(render, facts)
+            efforts = _efforts(render, facts)
+            self._programs[key] = _Program(render, facts, shaper, protection, efforts, late)
         self.sources: Mapping[str, str] = sources
 
     def template_facts(self, *, tools: bool = False) -> TemplateFacts:
