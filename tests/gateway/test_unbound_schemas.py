@@ -138,7 +138,7 @@ async def test_a_response_says_which_functions_are_held_to_their_schemas(
     house: House, choice: str, stream: bool
 ) -> None:
     schemas = {"held": {"type": "object", "properties": {"a": {"type": "string"}}}, "free": SCHEMAS["refers elsewhere"]}
-    tools = [{"type": "function", "name": name, "parameters": schema} for name, schema in schemas.items()]
+    tools: list[Body] = [{"type": "function", "name": name, "parameters": schema} for name, schema in schemas.items()]
     tools.append({**tools[0], "name": "not_wanted", "strict": False})
     sent = {**RESPONSE, "tools": tools, "tool_choice": choice, "stream": stream}
     text = (await house.http.post("/v1/responses", json=sent)).text

@@ -34,6 +34,7 @@ from smg_core.request import (
     FunctionTool,
     GenerationRequest,
     HostedTool,
+    SchemaFormat,
     StructuralTagFormat,
     TextFormat,
     Tool,
@@ -62,20 +63,31 @@ class HeldOutput:
 
 
 def hold(
-    request: GenerationRequest, family: Family, thought: Thought, facts: EngineFacts, *, checked: bool
+    request: GenerationRequest,
+    family: Family,
+    thought: Thought,
+    facts: EngineFacts,
+    *,
+    checked: bool,
+    eased: bool = False,
 ) -> HeldOutput:
     """What an engine with these `facts` is told. `family` reads the output, before which `thought` may come; `checked`: an answer
-    in JSON of another form fails or is mended."""
+    in JSON of another form fails or is mended; `eased`: nothing of the schemas of functions that do not bind."""
     asked = request.response_format
     calls = bool(request.tools) and request.tool_choice.mode != "none"
     told = thought.open and facts.holds_from == "as_told"
     before = _before(thought, facts)
-    if calls and (isinstance(asked, TextFormat) or request.tool_choice.mode == "required"):
+    free = isinstance(asked, TextFormat) or (isinstance(asked, SchemaFormat) and asked.told == "none")
+    if eased:
+        request = _with_free_arguments(request)
+    if calls and (free or request.tool_choice.mode == "required"):
         held = _tools_held(request, family, before, facts)
     elif isinstance(asked, TextFormat | StructuralTagFormat):  # the client's tag is of the whole output
         held = HeldOutput(constraint_of(asked, facts.constraints), family.name)
     else:
         held = _format_held(request, family, before, facts, calls=calls and bool(family.calls), checked=checked)
+    if eased:
+        held = attrs.evolve(held, strict=held.strict & _asked_to_be_strict(request))
     return attrs.evolve(held, after_reasoning=True) if told and held.constraint is not None else held
 
 
@@ -243,6 +255,21 @@ def _with_usable_schema(tool: FunctionTool | CustomTool) -> FunctionTool | Custo
     if not isinstance(tool, FunctionTool) or tool.strict or not tool.parameters or holdable(tool.parameters):
         return tool
     return replace(tool, parameters={"type": "object"})
+
+
+def _with_free_arguments(request: GenerationRequest) -> GenerationRequest:
+    """The request with any object for the arguments of each function whose client has not asked for more."""
+    tools = [
+        replace(tool, parameters={"type": "object"}, strict=False)
+        if isinstance(tool, FunctionTool) and not tool.strict and tool.parameters
+        else tool
+        for tool in request.tools
+    ]
+    return replace(request, tools=tuple(tools))
+
+
+def _asked_to_be_strict(request: GenerationRequest) -> frozenset[str]:
+    return frozenset([tool.name for tool in request.tools if isinstance(tool, FunctionTool) and tool.strict])
 
 
 def _is_strict(described: JsonObject) -> bool:

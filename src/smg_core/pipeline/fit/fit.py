@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from smg_core.engines.base import EngineFacts, EngineRequest
 from smg_core.errors import NoWorker, SmgError, UnsupportedParameter
+from smg_core.pipeline.fit.easing import eased_for_chat
 from smg_core.pipeline.fit.reader_choice import PARSER_HEADER, reading_of
 from smg_core.pipeline.output.budget import Budget, BudgetedProcessor, budget_of
 from smg_core.pipeline.output.chat_reader import ChatPlan
@@ -91,7 +92,7 @@ def fit(prompted: Prompted, facts: EngineFacts) -> Fit:
         raise NoWorker(f"The model '{prompted.model.name}' is still being loaded.", retry_after=1.0)
     request, model = prompted.request, prompted.model
     sampling, copies = _sampling(prompted, facts)
-    reading = reading_of(request, model, prompted.text, facts)
+    reading = reading_of(request, model, prompted.text, facts, eased=prompted.eased)
     budget = None
     if request.reasoning.budget_tokens is not None or request.reasoning.effort is not None:
         budget = budget_of(request, model, tokenizer, prompted.text, reading.closed, thinks=reading.thinks)
@@ -168,6 +169,7 @@ def _for_chat(prompted: Prompted, facts: EngineFacts) -> FitForChat:
             param=f"headers.{PARSER_HEADER}",
         )
     request, seals = _narrowed(prompted.request), prompted.model.seals
+    request = eased_for_chat(request) if prompted.eased else request
     if (tenant := request.caller.tenant) and (salts := prompted.model.salts) is not None:
         key = None if request.cache_key is None else salts.of(tenant, request.cache_key)
         request = replace(request, cache_salt=_cache_salt(prompted, facts), cache_key=key)

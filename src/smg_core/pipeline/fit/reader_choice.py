@@ -52,8 +52,11 @@ class Reading:
     strict: frozenset[str] = frozenset()
 
 
-def reading_of(request: GenerationRequest, model: ServedModel, prompt: str, facts: EngineFacts) -> Reading:
-    """How to read the answer of an engine with these `facts` to `request`; `prompt` is the rendered prompt."""
+def reading_of(
+    request: GenerationRequest, model: ServedModel, prompt: str, facts: EngineFacts, *, eased: bool = False
+) -> Reading:
+    """How to read the answer of an engine with these `facts` to `request`; `prompt` is the rendered prompt, `eased` as in
+    `hold`."""
     checked = model.on_violation != "report"
     if request.prompt is not None:
         _refuse_parser(request)
@@ -68,13 +71,13 @@ def reading_of(request: GenerationRequest, model: ServedModel, prompt: str, fact
             )
         return Reading(constraint=constraint_of(request.response_format, facts.constraints, checked=checked))
     thought = thought_of(request, model, family, prompt)
-    held = hold(request, family, thought, facts, checked=checked)
+    held = hold(request, family, thought, facts, checked=checked, eased=eased)
     if not calls and not family.thinking.opens and not family.headed:
         return Reading(constraint=held.constraint)
     closed = held.constraint
     settings = request.reasoning
     if thought.marks and (settings.budget_tokens is not None or settings.effort is not None):
-        closed = hold(request, family, NO_THOUGHT, facts, checked=checked).constraint
+        closed = hold(request, family, NO_THOUGHT, facts, checked=checked, eased=eased).constraint
     reads = family if held.reads == family.name else replace(family_named(held.reads), thinking=family.thinking)
     tools = [described(tool) for tool in offered(request) if not isinstance(tool, HostedTool)] if calls else []
     narrowed = len(tools) < len(request.tools)

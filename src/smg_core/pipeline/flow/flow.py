@@ -198,6 +198,9 @@ def _turn(
                 turn = yield replace(step, continues=turn)
             if turn.error is None:
                 return turn
+            if (easier := tries.eased(prompted, turn, placement)) is not None:
+                prompted = easier
+                continue
             if tries.failed_with(turn, turn.error, placement, committed=terms.answer.committed) == "end":
                 raise turn.error
             delay = retry_delay(tries.retried, terms.retries, terms.rng)

@@ -21,6 +21,7 @@ from typing import Literal
 from smg_core.errors import SmgError
 from smg_core.hooks import Observer, Retrying
 from smg_core.pipeline.answer.turn import Turn
+from smg_core.pipeline.fit.easing import eased
 from smg_core.pipeline.fit.fit import FitForIds, fitted, request_for
 from smg_core.pipeline.flow.steps import Placement, TriesLeft
 from smg_core.pipeline.output.continuing import Inexact, inexact
@@ -103,6 +104,15 @@ class Tries:
             self.retried += 1
         self.going_on = turn if follows == "on" else None
         return follows
+
+    def eased(self, prompted: Prompted, turn: Turn, placement: Placement) -> Prompted | None:
+        """What the next try asks, of any worker, where the engine has rejected `prompted` and some of that does not bind; None
+        where all of it does. It is no retry: what it asks has not been asked before."""
+        easier = eased(prompted, turn, placement.last.worker.facts)
+        if easier is not None:
+            self.failure, self.failed = turn.error, turn.failed or placement.last.worker.name
+            self.number += 1
+        return easier
 
     def made(self, observer: Observer) -> None:
         """Called when the next try is made: an engine is asked. Only now is `observer` told that something is tried again: where

@@ -25,8 +25,9 @@ class Prompted(Struct, frozen=True, eq=False):
     """`text` is the rendered prompt ("" if the client sent ids). `ids` are sent to engines, with the placeholders of `media`
     expanded; they are empty for a model whose engines all speak chat. `encoded` reports how the ids were found, `salt` in which
     part of the caches. `check` returns why a complete answer violates its format, or None. `dropped`: sealed reasoning that did
-    not open; the rest is plain text in `request`. `edits`: the edits of the context
-    that have been made. `fits` and `packed` are made on demand, one for each kind of engine."""
+    not open; the rest is plain text in `request`. `edits`: the edits of the context that have been made. `eased`: an engine has
+    rejected it, so no engine is told a schema that does not bind. `fits` and `packed` are made on demand, one for each kind of
+    engine."""
 
     request: GenerationRequest
     model: ServedModel
@@ -39,6 +40,7 @@ class Prompted(Struct, frozen=True, eq=False):
     media: PlacedMedia | None = None
     dropped: tuple[DroppedReasoning, ...] = ()
     edits: tuple[EditedContext, ...] = ()
+    eased: bool = False
     fits: list[tuple[EngineFacts, object]] = []
     packed: dict[EngineFacts, RequestMedia] = {}
 
