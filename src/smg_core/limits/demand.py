@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from smg_core.events import Usage
 
-__all__ = ["Demand", "Estimates", "used"]
+__all__ = ["NO_DEMAND", "Demand", "Estimates", "used"]
 
 _FIRST_OUTPUT = 256
 """Tokens of output that are reckoned with while nothing is known."""
@@ -36,11 +36,14 @@ class Demand(Struct, frozen=True):
     money: int = 0
 
 
+NO_DEMAND = Demand()
+
+
 def used(usage: Usage, cached_weight: float) -> tuple[int, int]:
     """The tokens of input and output that a usage counts as: those that the engine had in its cache count with their weight,
     rounded up."""
-    cached = min(usage.cached_tokens, usage.prompt_tokens)
-    free = int(cached * (1 - cached_weight))
+    cached = min(usage.cached_tokens, usage.prompt_tokens) if usage.cached_tokens else 0
+    free = int(cached * (1 - cached_weight)) if cached else 0
     return usage.prompt_tokens - free, usage.completion_tokens
 
 

@@ -8,7 +8,7 @@ this module. Below: limits.
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-import attrs
+from msgspec import Struct
 from msgspec.structs import replace
 
 from smg_core.clock import CallLater, Clock
@@ -18,7 +18,8 @@ from smg_core.hooks import EncodeDone, FellBack, Moment, Observer
 from smg_core.lease import HasUsage, RequestLease
 from smg_core.limits.counters import NEVER, Counter, Fullness, Instant, fullness, taken
 from smg_core.limits.decision import LimitClaim, LimitRefusal, in_window
-from smg_core.limits.demand import Demand, Estimates, used
+from smg_core.limits.demand import NO_DEMAND, Demand, Estimates, used
+from smg_core.limits.plan import LimitPlan, plan_of
 from smg_core.limits.prices import Price, Prices
 from smg_core.limits.rules import Asker, LimitRule
 from smg_core.limits.words import HeaderFamily, limit_headers, refusal_text
@@ -36,7 +37,8 @@ _STEP = 512
 """Tokens of output beyond what is reserved that are charged while an answer still comes."""
 _LOOK_S, _AT_ONCE = 0.25, 256
 """How often answers that come are looked at, and at how many at once: that takes less than a millisecond."""
-_BEFORE = Instant(0, 0.0)
+_PLANS = 4096
+"""How many plans are kept before all are worked out anew."""
 _LONGEST_WAIT_S = 60.0
 """The longest wait that clients' libraries obey; with a longer one they are told not to try again."""
 
@@ -57,8 +59,7 @@ class Counters(Protocol):
         """The same, once the request has ended: `costs` are what it used."""
 
 
-@attrs.frozen
-class Limited:
+class Limited(Struct, frozen=True):
     """What limits look at of a request: who asks for which model, and what bounds its answer. `output` is False where there is
     none, as for vectors; `prompts` is how many prompts its body has."""
 
@@ -88,6 +89,8 @@ class Limiting:
         self.prices, self.counts_money = Prices({}, ()), False
         self._clock, self._call_later = clock, call_later
         self._name_of, self._retry_after = name_of, retry_after
+        self._plans: dict[tuple[str, ...], LimitPlan] = {}
+        self._by_user = False
         self._coming: dict[ActiveCharge, None] = {}
         self._looking = False
 
@@ -95,6 +98,8 @@ class Limiting:
         """Go by these rules and prices from the next request on."""
         self.settings, self.rules, self.prices = settings, rules, prices
         self.counts_money = any(rule.unit == "money" for rule in rules)
+        self._by_user = any(rule.user or "user" in rule.per for rule in rules)
+        self._plans.clear()
 
     def account(
         self,
@@ -110,7 +115,7 @@ class Limiting:
     @property
     def now(self) -> Instant:
         """The time by which is counted."""
-        return Instant(int(self._clock.monotonic() * 1_000_000), self._clock.time())
+        return tuple.__new__(Instant, (int(self._clock.monotonic() * 1_000_000), self._clock.time(), 0, None))
 
     # --------------------------------------------------------------------------------------------------------- admission
 
@@ -120,7 +125,7 @@ class Limiting:
         prompts: int,
         lease: RequestLease,
         trace: Trace,
-        family: HeaderFamily,
+        family: HeaderFamily | None,
         always: list[_Header],
     ) -> None:
         """Reserve what a request may take, and tell its client in the headers `always` how much is left. Raises RateLimited, and
@@ -133,13 +138,14 @@ class Limiting:
         self._begin(asked, lease, trace, "openai", always)
 
     def _begin(
-        self, asked: Limited, lease: RequestLease, trace: Trace, family: HeaderFamily, always: list[_Header]
+        self, asked: Limited, lease: RequestLease, trace: Trace, family: HeaderFamily | None, always: list[_Header]
     ) -> None:
         charge = ActiveCharge(self, asked, lease, trace)
         try:
             charge.reserve()
         finally:
-            always += self._headers(charge, family)
+            if family is not None:
+                always += self._headers(charge, family)
         self._hold(charge, lease, trace)
 
     def resume(self, request: GenerationRequest, lease: RequestLease, trace: Trace, answer: HasUsage) -> None:
@@ -171,19 +177,18 @@ class Limiting:
         refusal = self.counters.claim(claims, self.now)
         return error if refusal is None else self.error(refusal)
 
-    def claims(self, asker: Asker, demand: Demand) -> list[LimitClaim]:
-        """What a request claims of each rule that is for it. A reservation is never more than a rule can give at once."""
-        found: list[LimitClaim] = []
-        for rule in self.rules:
-            scope = rule.scope(asker)
-            if scope is not None:
-                found.append(LimitClaim(rule, scope, min(getattr(demand, rule.unit), rule.capacity)))
+    def plan(self, asked: Limited, model: str) -> LimitPlan:
+        """The rules that are for a request, worked out once for each who asks for each model."""
+        caller, user = asked.caller, asked.user if self._by_user else ""
+        served = self._name_of(model, caller)
+        found = self._plans.get((caller.tenant, caller.principal, user, served, model))
+        if found is None:
+            asker = Asker(caller.tenant, caller.principal, user, served, model)
+            found = plan_of(self.rules, asker)
+            if len(self._plans) >= _PLANS:
+                self._plans.clear()
+            self._plans[caller.tenant, caller.principal, user, served, model] = found
         return found
-
-    def asker(self, asked: Limited, model: str) -> Asker:
-        """Who asks, with the names of the model."""
-        caller = asked.caller
-        return Asker(caller.tenant, caller.principal, asked.user, self._name_of(model, caller), model)
 
     def price(self, asker: Asker) -> Price | None:
         """What the model costs, where that is known."""
@@ -201,11 +206,12 @@ class Limiting:
         """Which rules are for this caller and model, how full they are, and the microseconds that a request of so many tokens of
         prompt would wait for each (NEVER: until something ends, or for good). Nothing is charged."""
         asked = Limited(caller, model, user)
-        asker = self.asker(asked, model)
+        plan = self.plan(asked, model)
+        asker = plan.asker
         output = self.estimates.output(asker.tenant, asker.model, None)
         price = self.price(asker) if self.counts_money else None
         money = None if price is None else price.cost(Usage(tokens, output))
-        claims = self.claims(asker, Demand(1, tokens, output, tokens + output, 1, money or 0))
+        claims = plan.claims(Demand(1, tokens, output, tokens + output, 1, money or 0))
         at, found = self.now, list[tuple[LimitRule, Fullness, int]]()
         for claim, counter in zip(claims, self.counters.look(claims), strict=True):
             rule, now = claim.rule, in_window(claim.rule, at, self.settings.zone)
@@ -286,61 +292,57 @@ class ChargedTrace(Trace):
                 charge.go_on_with(moment.to)
 
 
-@attrs.define(eq=False)
 class ActiveCharge:
     """What one request has reserved, until it is settled. `admitted`: it was counted as a request before."""
 
-    _limiting: Limiting
-    _asked: Limited
-    _lease: RequestLease
-    _trace: Trace
-    _admitted: bool = False
-    claims: list[LimitClaim] = attrs.field(factory=list)
-    _asker: Asker = attrs.field(factory=Asker)
-    _demand: Demand = attrs.field(factory=Demand)
-    at: Instant = _BEFORE
-    _read: int = 0
-    _prompts_read: int = 0
-    _answer: HasUsage | None = None
+    __slots__ = (
+        *("_admitted", "_answer", "_asked", "_demand", "_lease", "_limiting", "_plan", "_prompts_read", "_read"),
+        *("_trace", "at", "claims"),
+    )
+
+    def __init__(
+        self, limiting: Limiting, asked: Limited, lease: RequestLease, trace: Trace, *, admitted: bool = False
+    ) -> None:
+        self._limiting, self._asked, self._lease, self._trace = limiting, asked, lease, trace
+        self._admitted = admitted
+        self._plan, self.at = limiting.plan(asked, asked.model), limiting.now
+        self._demand, self.claims = NO_DEMAND, list[LimitClaim]()
+        self._read = self._prompts_read = 0
+        self._answer: HasUsage | None = None
 
     # --------------------------------------------------------------------------------------------------------- reserving
 
     def reserve(self) -> None:
         """Charge what the request may take. Raises RateLimited and QuotaExceeded."""
-        self._prepare(self._asked.model)
-        if self._limiting.counts_money and self._unpriced:
+        limiting, asked, plan = self._limiting, self._asked, self._plan
+        asker, estimates = plan.asker, limiting.estimates
+        read = self._read or estimates.input(asker.model, self._lease.weight)
+        output = estimates.output(asker.tenant, asker.model, asked.bound, asked.choices) if asked.output else 0
+        self._demand = demand = self._demanded(read, output)
+        self.claims = claims = plan.claims(demand)
+        if limiting.counts_money and self._unpriced:
             self.claims = []
             raise QuotaExceeded(
                 "What this model costs is not known here, and a budget applies.",
-                detail=f"limits.unpriced is refuse, and no price is known for {self._asker.model!r}",
-                said=self._asker.model,
+                detail=f"limits.unpriced is refuse, and no price is known for {asker.model!r}",
+                said=asker.model,
             )
-        refusal = self._limiting.counters.claim(self.claims, self.at)
+        refusal = limiting.counters.claim(claims, self.at)
         if refusal is not None:
-            raise self._limiting.error(refusal)
+            raise limiting.error(refusal)
 
-    def _prepare(self, model: str) -> None:
-        limiting, asked = self._limiting, self._asked
-        self._asker = asker = limiting.asker(asked, model)
-        estimates = limiting.estimates
-        read = self._read or estimates.input(asker.model, self._lease.weight)
-        output = estimates.output(asker.tenant, asker.model, asked.bound, asked.choices) if asked.output else 0
-        self._demand = self._demanded(read, output)
-        self.at = limiting.now
-        self.claims = limiting.claims(asker, self._demand)
-
-    def _demanded(self, read: int, output: int, usage: Usage | None = None) -> Demand:
+    def _demanded(self, read: int, output: int, usage: Usage | None = None, at_once: int = 1) -> Demand:
         spent = None
-        if self._limiting.counts_money and (price := self._limiting.price(self._asker)) is not None:
+        if self._limiting.counts_money and (price := self._limiting.price(self._plan.asker)) is not None:
             spent = price.cost(usage or Usage(read, output), batch=self._lease.kind == "batch")
-        return Demand(0 if self._admitted else 1, read, output, read + output, 1, spent or 0)
+        return Demand(0 if self._admitted else 1, read, output, read + output, at_once, spent or 0)
 
     @property
     def _unpriced(self) -> bool:
         """Whether a budget refuses the request, since nobody knows what it costs."""
         if self._limiting.settings.unpriced != "refuse" or not any(each.rule.unit == "money" for each in self.claims):
             return False
-        price = self._limiting.price(self._asker)
+        price = self._limiting.price(self._plan.asker)
         return price is None or price.cost(Usage(1, int(self._asked.output))) is None
 
     # -------------------------------------------------------------------------------------------------------- on the way
@@ -350,7 +352,7 @@ class ActiveCharge:
         self._read += tokens
         self._prompts_read += 1
         if self._prompts_read == 1 and self._asked.prompts == 1:
-            self._limiting.estimates.read(self._asker.model, self._lease.weight, tokens)
+            self._limiting.estimates.read(self._plan.asker.model, self._lease.weight, tokens)
         for claim in self.claims:
             if claim.rule.unit in ("tokens", "input_tokens") and self._read > claim.rule.capacity:
                 raise self._limiting.error(LimitRefusal(claim, NEVER, too_large=True))
@@ -361,7 +363,8 @@ class ActiveCharge:
         """Another model answers instead: its limits count. Raises RateLimited and QuotaExceeded."""
         self._settle([0] * len(self.claims))
         self._read, self._prompts_read = 0, 0
-        self._asked = attrs.evolve(self._asked, model=model)
+        self._asked = replace(self._asked, model=model)
+        self._plan, self.at = self._limiting.plan(self._asked, model), self._limiting.now
         try:
             self.reserve()
         except SmgError:
@@ -399,15 +402,17 @@ class ActiveCharge:
         """Charge what was used. Without usage: nothing where no engine was asked, but for the request itself where its client is
         to blame or it goes on elsewhere; else the prompt."""
         limiting, asked = self._limiting, self._asked
-        limiting.unwatch(self)
-        self._answer = None
+        if self._answer is not None:
+            limiting.unwatch(self)
+            self._answer = None
         if usage is not None:
             read, output = used(usage, limiting.settings.cached_weight)
-            demand = replace(self._demanded(read, output, usage), at_once=0)
+            demand = self._demanded(read, output, usage, at_once=0)
             if failure is None and asked.output:
-                limiting.estimates.answered(self._asker.tenant, self._asker.model, output, asked.choices)
+                asker = self._plan.asker
+                limiting.estimates.answered(asker.tenant, asker.model, output, asked.choices)
         elif self._trace.attempts:
-            demand = replace(self._demanded(self._read or self._demand.input_tokens, 0), at_once=0)
+            demand = self._demanded(self._read or self._demand.input_tokens, 0, at_once=0)
         else:
             ours = failure is not None and (failure.status >= 500 or failure.status == 429)
             demand = Demand(requests=0 if ours or self._admitted else 1)
