@@ -9,6 +9,7 @@ function, redis-py.
 
 import asyncio
 import logging
+import math
 import os
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
@@ -145,6 +146,12 @@ class StoreCounters:
         except _EXPECTED:
             return self._decided_alone(claims, at)
 
+    async def reserve(
+        self, claims: Sequence[LimitClaim], at: Instant, decided: Callable[[LimitRefusal | None], None]
+    ) -> None:
+        """Charge all claims, or none, and tell `decided` why not."""
+        decided(await self.ask(claims, at))
+
     def claim(self, claims: Sequence[LimitClaim], at: Instant) -> LimitRefusal | None:
         """Charge where nobody can wait for the server: what was seen of the counters last decides."""
         refusal = claimed(claims, self.look(claims), at, self.terms.zone)[1]
@@ -172,6 +179,8 @@ class StoreCounters:
         self._rights.append(_Right(claims, costs, taken_at, ends))
         if len(self._rights) > _WAITING:
             self._rights.popleft()
+            if not self.dropped:
+                _log.warning("more waits for limits.store than is kept (%d): the oldest is not counted", _WAITING)
             self.dropped += 1
         self._wake.set()
 
@@ -208,6 +217,7 @@ class StoreCounters:
 
     async def run(self) -> None:
         """Work until it is cancelled; then what has to be put right is sent once more."""
+        self._closed_until = 0.0
         try:
             while True:
                 if not self._asked and (not self._pending or self._waits_s > 0):
@@ -215,6 +225,10 @@ class StoreCounters:
                 if self._asked or self._pending:
                     await self._once()
         finally:
+            self._closed_until = math.inf
+            for each in self._asked:
+                each.answer.cancel()
+            self._asked.clear()
             if self._pending and not self._losses:
                 await self._once()
             await self._redis.aclose()
@@ -231,7 +245,8 @@ class StoreCounters:
         self._wake.clear()
         timeout = max(0.0, self._waits_s) if self._pending else _HEARTBEAT_S
         try:
-            await asyncio.wait_for(self._wake.wait(), timeout)
+            async with asyncio.timeout(timeout):
+                await self._wake.wait()
         except TimeoutError:
             return
         if self._losses and not self._asked and self._waits_s > 0:
@@ -245,14 +260,20 @@ class StoreCounters:
             for _ in self._sent:
                 self._rights.popleft()
             self._number += 1
+        told: list[int] | None = None
         try:
-            told = await asyncio.wait_for(self._called(asked), self._limit_s)
+            async with asyncio.timeout(self._limit_s):
+                told = await self._called(asked)
         except _EXPECTED as error:
             self._note_loss(error)
             for each in asked:
                 if not each.answer.done():
                     each.answer.set_exception(error)
             return
+        finally:
+            for each in asked:
+                if not each.answer.done() and told is None:
+                    each.answer.cancel()  # nobody works here any more
         if self._losses:
             _log.warning("limits.store answers again")
         self._losses, self._share, self._sent = 0, None, []
@@ -296,7 +317,7 @@ class StoreCounters:
             put_right_parts(each.claims, each.costs, keys, each.taken_at, at, zone, ends=each.ends)
             for each in self._sent
         ]
-        claims = [claim_parts(each.claims, keys, at, zone) for each in asked]
+        claims = [claim_parts(each.claims, keys, each.at, zone) for each in asked]
         fixed = 0 if self._now_us is None else self._now_us()
         deadline = 0 if fixed else at.monotonic_us + int(self.terms.timeout_s * 1_000_000)
         ttl = int(self.terms.reservation_s * 1_000_000)

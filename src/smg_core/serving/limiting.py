@@ -5,7 +5,7 @@ comes, and once at the end, whatever that is. Above: the handlers, through `Live
 this module. Below: limits.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
 from msgspec import Struct
@@ -59,6 +59,20 @@ class Counters(Protocol):
         """The same, once the request has ended: `costs` are what it used."""
 
 
+class Stored(Counters, Protocol):
+    """What holds the counters where they are in a store, which has to be waited for. What cannot wait is decided by what was seen
+    of them last."""
+
+    @property
+    def now(self) -> Instant:
+        """The store's time."""
+
+    async def reserve(
+        self, claims: Sequence[LimitClaim], at: Instant, decided: Callable[[LimitRefusal | None], None]
+    ) -> None:
+        """Charge all claims, or none, and tell `decided` why not."""
+
+
 class Limited(Struct, frozen=True):
     """What limits look at of a request: who asks for which model, and what bounds its answer. `output` is False where there is
     none, as for vectors; `prompts` is how many prompts its body has."""
@@ -89,6 +103,7 @@ class Limiting:
         self.prices, self.counts_money = Prices({}, ()), False
         self._clock, self._call_later = clock, call_later
         self._name_of, self._retry_after = name_of, retry_after
+        self.stored: Stored | None = None
         self._plans: dict[tuple[str, ...], LimitPlan] = {}
         self._by_user = False
         self._coming: dict[ActiveCharge, None] = {}
@@ -115,6 +130,8 @@ class Limiting:
     @property
     def now(self) -> Instant:
         """The time by which is counted."""
+        if self.stored is not None:
+            return self.stored.now
         return tuple.__new__(Instant, (int(self._clock.monotonic() * 1_000_000), self._clock.time(), 0, None))
 
     # --------------------------------------------------------------------------------------------------------- admission
@@ -127,35 +144,57 @@ class Limiting:
         trace: Trace,
         family: HeaderFamily | None,
         always: list[_Header],
-    ) -> None:
+    ) -> "Awaitable[None] | None":
         """Reserve what a request may take, and tell its client in the headers `always` how much is left. Raises RateLimited, and
-        QuotaExceeded for a budget; nothing is charged then."""
-        self._begin(_asked(request, prompts), lease, trace, family, always)
+        QuotaExceeded for a budget; nothing is charged then. Where the counters
+        are in a store, that is so once what is returned was awaited."""
+        return self._begin(_asked(request, prompts), lease, trace, family, always)
 
-    def begin_pooled(self, request: PoolRequest, lease: RequestLease, trace: Trace, always: list[_Header]) -> None:
+    def begin_pooled(
+        self, request: PoolRequest, lease: RequestLease, trace: Trace, always: list[_Header]
+    ) -> "Awaitable[None] | None":
         """The same for a request for vectors or scores."""
         asked = Limited(request.caller, request.model, prompts=max(1, len(request.inputs)), output=False)
-        self._begin(asked, lease, trace, "openai", always)
+        return self._begin(asked, lease, trace, "openai", always)
 
     def _begin(
         self, asked: Limited, lease: RequestLease, trace: Trace, family: HeaderFamily | None, always: list[_Header]
-    ) -> None:
+    ) -> "Awaitable[None] | None":
         charge = ActiveCharge(self, asked, lease, trace)
-        try:
-            charge.reserve()
-        finally:
-            if family is not None:
-                always += self._headers(charge, family)
-        self._hold(charge, lease, trace)
 
-    def resume(self, request: GenerationRequest, lease: RequestLease, trace: Trace, answer: HasUsage) -> None:
+        def decided(refusal: LimitRefusal | None) -> None:
+            try:
+                charge.go(refusal)
+            finally:
+                if family is not None:
+                    always.extend(self._headers(charge, family))
+            self._hold(charge, lease, trace)
+
+        charge.prepare()
+        if self.stored is not None:
+            return self.stored.reserve(charge.claims, charge.at, decided)
+        decided(self.counters.claim(charge.claims, charge.at))
+        return None
+
+    def resume(
+        self, request: GenerationRequest, lease: RequestLease, trace: Trace, answer: HasUsage
+    ) -> "Awaitable[None] | None":
         """Reserve what an answer may take that was asked for before and is made now, in the background: as a request it is
-        counted already. Raises RateLimited where it has to wait, and QuotaExceeded."""
+        counted already. Raises RateLimited where it has to wait, and QuotaExceeded. What is returned is as that of
+        `begin_generation`."""
         lease.weight = request.size
         charge = ActiveCharge(self, _asked(request, 1), lease, trace, admitted=True)
-        charge.reserve()
-        self._hold(charge, lease, trace)
-        charge.follow(answer)
+
+        def decided(refusal: LimitRefusal | None) -> None:
+            charge.go(refusal)
+            self._hold(charge, lease, trace)
+            charge.follow(answer)
+
+        charge.prepare()
+        if self.stored is not None:
+            return self.stored.reserve(charge.claims, charge.at, decided)
+        decided(self.counters.claim(charge.claims, charge.at))
+        return None
 
     @staticmethod
     def _hold(charge: "ActiveCharge", lease: RequestLease, trace: Trace) -> None:
@@ -239,8 +278,9 @@ class Limiting:
         return kind(text, retry_after=seconds, should_retry=again)
 
     def _headers(self, charge: "ActiveCharge", family: HeaderFamily) -> list[_Header]:
-        shown = self.standing([each for each in charge.claims if each.rule.private], charge.at)
-        return limit_headers(family, shown, charge.at.wall_s, standard=self.settings.standard_headers)
+        at = charge.at if self.stored is None else self.stored.now  # a store may count by a time that is later
+        shown = self.standing([each for each in charge.claims if each.rule.private], at)
+        return limit_headers(family, shown, at.wall_s, standard=self.settings.standard_headers)
 
     # ------------------------------------------------------------------------------------------------- answers under way
 
@@ -314,12 +354,22 @@ class ActiveCharge:
 
     def reserve(self) -> None:
         """Charge what the request may take. Raises RateLimited and QuotaExceeded."""
+        self.prepare()
+        self.go(self._limiting.counters.claim(self.claims, self.at))
+
+    def go(self, refusal: LimitRefusal | None) -> None:
+        """Go on where nothing is refused. Raises RateLimited and QuotaExceeded."""
+        if refusal is not None:
+            raise self._limiting.error(refusal)
+
+    def prepare(self) -> None:
+        """Work out what the request may take. Raises QuotaExceeded where nobody knows what it costs."""
         limiting, asked, plan = self._limiting, self._asked, self._plan
         asker, estimates = plan.asker, limiting.estimates
         read = self._read or estimates.input(asker.model, self._lease.weight)
         output = estimates.output(asker.tenant, asker.model, asked.bound, asked.choices) if asked.output else 0
         self._demand = demand = self._demanded(read, output)
-        self.claims = claims = plan.claims(demand)
+        self.claims = plan.claims(demand)
         if limiting.counts_money and self._unpriced:
             self.claims = []
             raise QuotaExceeded(
@@ -327,9 +377,6 @@ class ActiveCharge:
                 detail=f"limits.unpriced is refuse, and no price is known for {asker.model!r}",
                 said=asker.model,
             )
-        refusal = limiting.counters.claim(claims, self.at)
-        if refusal is not None:
-            raise limiting.error(refusal)
 
     def _demanded(self, read: int, output: int, usage: Usage | None = None, at_once: int = 1) -> Demand:
         spent = None

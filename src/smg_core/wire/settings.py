@@ -135,6 +135,27 @@ class LimitsConfig:
     standard_headers: bool = option(
         False, "Say how much is left also in the IETF's RateLimit fields, beside the headers of the API."
     )
+    store: str | None = option(
+        None,
+        "Valkey or Redis in which several gateways count rules together: redis://HOST:PORT/DATABASE, rediss:// or unix://; null: "
+        "each gateway counts for itself. Needs the extra smg-sdk[redis].",
+        secret=True,
+    )
+    on_loss: Literal["share", "closed", "open"] = option(
+        "share",
+        "What becomes of requests while limits.store does not answer: share gives each gateway its part of every limit, closed "
+        "answers 503, open admits them.",
+    )
+    store_timeout_s: float = option(
+        0.05, "Longest time that a request waits for limits.store, in seconds.", at_least=0.001, at_most=60
+    )
+    reservation_s: float = option(
+        1200.0,
+        "Seconds after which what a gateway had reserved in limits.store and does not renew is free again; longer than any "
+        "request takes.",
+        at_least=1,
+        at_most=86400,
+    )
     counters: int = option(
         100_000,
         "Counters of rules that are kept; beyond that, the one that was used longest ago is forgotten.",

@@ -205,7 +205,7 @@ async def test_the_loss_of_the_server_means_what_is_set(
             await other.ask(claims(TEN, 0), other.now)
             store._beat_at = 0.0  # learns of the other one
             assert await admitted(store, 2) == 2
-            os.kill(server.pid, signal.SIGKILL if how == "killed" else signal.SIGSTOP)
+            os.kill(server._process.pid, signal.SIGKILL if how == "killed" else signal.SIGSTOP)
             try:
                 found = 0
                 for _ in range(40):
@@ -215,7 +215,7 @@ async def test_the_loss_of_the_server_means_what_is_set(
                 assert store.lost
             finally:
                 if how == "frozen":
-                    os.kill(server.pid, signal.SIGCONT)
+                    os.kill(server._process.pid, signal.SIGCONT)
 
 
 async def test_a_frozen_server_that_goes_on_counts_what_was_charged_meanwhile_once(tmp_path: Path) -> None:
@@ -223,9 +223,9 @@ async def test_a_frozen_server_that_goes_on_counts_what_was_charged_meanwhile_on
         url = f"redis://{server.host}:{server.port}"
         async with counting(url, "open", timeout_s=0.1) as store:
             assert await admitted(store, 2) == 2
-            os.kill(server.pid, signal.SIGSTOP)
+            os.kill(server._process.pid, signal.SIGSTOP)
             assert await admitted(store, 5) == 5
-            os.kill(server.pid, signal.SIGCONT)
+            os.kill(server._process.pid, signal.SIGCONT)
             async with asyncio.timeout(20):
                 while store.lost or store._pending:
                     await asyncio.sleep(0.01)
