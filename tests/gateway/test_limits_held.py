@@ -26,7 +26,7 @@ from smg_core.app.app import App
 from smg_core.app.inprocess import async_client
 from smg_core.auth.base import Head
 from smg_core.auth.settings import AuthConfig
-from smg_core.hooks import ExchangeEnded, RequestFinished
+from smg_core.hooks import ExchangeEnded, RequestFinished, WorkerPicked
 from smg_core.http.settings import BatchesConfig, ModelConfig, ServerConfig
 from smg_core.limits.counters import Fullness
 from smg_core.limits.decision import LimitClaim
@@ -159,6 +159,23 @@ async def test_clients_that_leave_at_any_time_give_their_places_back_and_pay_for
 
         assert taken(house, "50 at-once per=key") == 0
         assert taken(house, PLENTY) == counted(house)
+
+
+@pytest.mark.parametrize("first", [False, True])
+async def test_a_whole_answer_that_its_client_leaves_costs_what_the_engine_has_generated_by_then(first: bool) -> None:
+    quick = SimulatorConfig(seed=1, reply_tokens=200, timing=Timing(decode_rate=400))
+    async with limits(PLENTY, simulator=quick) as house:
+        if first:
+            await house.chat()
+        before = taken(house, PLENTY)
+        asking = asyncio.create_task(house.http.post(CHAT, json=body()))
+        await eventually(lambda: house.gateway.in_flight and house.observer.of(WorkerPicked)[first:], PATIENCE)
+        asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
+        await eventually(lambda: not house.gateway.in_flight)
+
+        spent = taken(house, PLENTY) - before - house.observer.of(RequestFinished)[-1].prompt_tokens
+        assert 0 <= spent < 200 if first else spent == 256  # nothing says how fast it is: what was reserved counts
 
 
 # ------------------------------------------------------------------------------------------------------------- exactly

@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from smg_core.clock import CallLater, Clock
-from smg_core.errors import QuotaExceeded, RateLimited, RequestLimitReached, SmgError, TokenLimitReached
+from smg_core.errors import ClientGone, QuotaExceeded, RateLimited, RequestLimitReached, SmgError, TokenLimitReached
 from smg_core.events import Usage
 from smg_core.hooks import EncodeDone, FellBack, Moment, Observer
 from smg_core.lease import HasUsage, RequestLease
@@ -408,7 +408,7 @@ class ActiveCharge:
 
     def go_on_with(self, model: str) -> None:
         """Another model answers instead: its limits count. Raises RateLimited and QuotaExceeded."""
-        self._settle([0] * len(self.claims))
+        self._settle([0] * len(self.claims), self._limiting.now)
         self._read, self._prompts_read = 0, 0
         self._asked = replace(self._asked, model=model)
         self._plan, self.at = self._limiting.plan(self._asked, model), self._limiting.now
@@ -452,23 +452,38 @@ class ActiveCharge:
         if self._answer is not None:
             limiting.unwatch(self)
             self._answer = None
+        now = limiting.now
         if usage is not None:
+            if isinstance(failure, ClientGone) and not usage.completion_tokens and not self._trace.stream:
+                usage = replace(usage, completion_tokens=self._unseen(now))
             read, output = used(usage, limiting.settings.cached_weight)
             demand = self._demanded(read, output, usage, at_once=0)
             if failure is None and asked.output:
-                asker = self._plan.asker
-                limiting.estimates.answered(asker.tenant, asker.model, output, asked.choices)
+                asker, estimates = self._plan.asker, limiting.estimates
+                estimates.answered(asker.tenant, asker.model, output, asked.choices)
+                if not self._trace.stream:
+                    estimates.took(asker.model, output // asked.choices, now[0] - self.at[0])
         elif self._trace.attempts:
             demand = self._demanded(self._read or self._demand.input_tokens, 0, at_once=0)
         else:
             ours = failure is not None and (failure.status >= 500 or failure.status == 429)
             demand = Demand(requests=0 if ours or self._admitted else 1)
-        self._settle([getattr(demand, claim.rule.unit) for claim in self.claims])
+        self._settle([getattr(demand, claim.rule.unit) for claim in self.claims], now)
 
-    def _settle(self, costs: list[int]) -> None:
+    def _unseen(self, now: Instant) -> int:
+        """The tokens of a whole answer whose client has left before it came: an engine tells of none, so they are reckoned by how
+        fast the model's answers came, up to what was reserved."""
+        if not self._trace.attempts or not self._asked.output:
+            return 0
+        most, choices = self._demand.output_tokens, self._asked.choices
+        return choices * self._limiting.estimates.generated(
+            self._plan.asker.model, now[0] - self.at[0], most // choices
+        )
+
+    def _settle(self, costs: list[int], now: Instant) -> None:
         claims, self.claims = self.claims, []
         if claims:
-            self._limiting.counters.settle(claims, costs, self.at, self._limiting.now)
+            self._limiting.counters.settle(claims, costs, self.at, now)
 
 
 def _asked(request: GenerationRequest, prompts: int) -> Limited:
