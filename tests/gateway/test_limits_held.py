@@ -161,6 +161,21 @@ async def test_clients_that_leave_at_any_time_give_their_places_back_and_pay_for
         assert taken(house, PLENTY) == counted(house)
 
 
+async def test_a_request_has_to_fit_into_the_budgets_of_its_team_and_of_its_tenant() -> None:
+    rules = ("5 requests/day tenant=acme", "3 requests/day tenant=acme team=search", "2 requests/day per=team")
+    teams = ("acme:search=one,two", "acme:search/ranking=ranking-*")
+    async with limits(*rules, teams=teams) as house:
+        found = []
+        for key in ("one", "two", "one", "ranking-1", "ranking-1", "alone", "alone", "alone"):
+            headers = {"authorization": f"Bearer acme:{key}"}
+            answer = await house.http.post(CHAT, json=body(), headers=headers)
+            found.append(answer.status_code)
+            if key == "one" and answer.status_code == 429:
+                assert "this team" in answer.json()["error"]["message"]
+
+    assert found == [200, 200, 429, 200, 429, 200, 200, 429]
+
+
 @pytest.mark.parametrize("first", [False, True])
 async def test_a_whole_answer_that_its_client_leaves_costs_what_the_engine_has_generated_by_then(first: bool) -> None:
     quick = SimulatorConfig(seed=1, reply_tokens=200, timing=Timing(decode_rate=400))

@@ -31,6 +31,7 @@ def _limiting(services: Services, counters: "Callable[[], Counters] | None") -> 
     from smg_core.limits.prices import PricesRefused
     from smg_core.limits.prices_file import prices_from
     from smg_core.limits.rules import RuleRefused, read_rules
+    from smg_core.limits.teams import read_teams
     from smg_core.serving.limiting import Limiting
 
     settings, limiting = services.live.config.limits, services.live.limiting
@@ -38,6 +39,10 @@ def _limiting(services: Services, counters: "Callable[[], Counters] | None") -> 
         rules = read_rules(settings.rules)
     except RuleRefused as error:
         raise ConfigError(f"limits.rules: {error}") from None
+    try:
+        teams = read_teams(settings.teams)
+    except RuleRefused as error:
+        raise ConfigError(f"limits.teams: {error}") from None
     if limiting is None:
         stored = None if settings.store is None else _stored(services, settings.store)
         held: Counters = stored or (
@@ -57,7 +62,7 @@ def _limiting(services: Services, counters: "Callable[[], Counters] | None") -> 
             prices = prices_from(settings.prices)
         except PricesRefused as error:
             raise ConfigError(f"limits.prices: {error}") from None
-    limiting.adopt(settings, rules, prices)
+    limiting.adopt(settings, rules, prices, teams)
     return limiting
 
 

@@ -124,6 +124,8 @@ def _whose(rule: LimitRule) -> str:
         whose = "this user"
     elif "key" in rule.per or rule.key:
         whose = "this key"
+    elif "team" in rule.per or rule.team:
+        whose = "this team"
     else:
         whose = "this organization"
     return f"{whose} and this model" if "model" in rule.per or rule.model else whose

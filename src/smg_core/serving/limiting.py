@@ -22,6 +22,7 @@ from smg_core.limits.demand import NO_DEMAND, Demand, Estimates, used
 from smg_core.limits.plan import LimitPlan, plan_of
 from smg_core.limits.prices import Price, Prices
 from smg_core.limits.rules import Asker, LimitRule
+from smg_core.limits.teams import NO_TEAMS, Teams
 from smg_core.limits.words import HeaderFamily, limit_headers, refusal_text
 from smg_core.observability.trace_context import Propagation
 from smg_core.observability.tracing.content import TracedContent
@@ -100,6 +101,7 @@ class Limiting:
         self.counters, self.estimates = counters, Estimates()
         self.settings = LimitsConfig()
         self.rules: tuple[LimitRule, ...] = ()
+        self.teams = NO_TEAMS
         self.prices, self.counts_money = Prices({}, ()), False
         self._clock, self._call_later = clock, call_later
         self._name_of, self._retry_after = name_of, retry_after
@@ -109,9 +111,11 @@ class Limiting:
         self._coming: dict[ActiveCharge, None] = {}
         self._looking = False
 
-    def adopt(self, settings: LimitsConfig, rules: tuple[LimitRule, ...], prices: Prices) -> None:
-        """Go by these rules and prices from the next request on."""
-        self.settings, self.rules, self.prices = settings, rules, prices
+    def adopt(
+        self, settings: LimitsConfig, rules: tuple[LimitRule, ...], prices: Prices, teams: Teams = NO_TEAMS
+    ) -> None:
+        """Go by these rules, prices and teams from the next request on."""
+        self.settings, self.rules, self.prices, self.teams = settings, rules, prices, teams
         self.counts_money = any(rule.unit == "money" for rule in rules)
         self._by_user = any(rule.user or "user" in rule.per for rule in rules)
         self._plans.clear()
@@ -207,7 +211,8 @@ class Limiting:
         else is refused for the number of them in the end."""
         if error.status >= 500 or error.status == 429 or lease.charge is not None or lease.kind == "tokens":
             return error
-        asker = Asker(lease.caller.tenant, lease.caller.principal)
+        tenant, key = lease.caller.tenant, lease.caller.principal
+        asker = Asker(tenant, key, team=self.teams.team(tenant, key))
         claims = []
         for rule in self.rules:
             unknown = rule.model or rule.user or "model" in rule.per or "user" in rule.per
@@ -222,7 +227,8 @@ class Limiting:
         served = self._name_of(model, caller)
         found = self._plans.get((caller.tenant, caller.principal, user, served, model))
         if found is None:
-            asker = Asker(caller.tenant, caller.principal, user, served, model)
+            team = self.teams.team(caller.tenant, caller.principal)
+            asker = Asker(caller.tenant, caller.principal, user, served, model, team)
             found = plan_of(self.rules, asker)
             if len(self._plans) >= _PLANS:
                 self._plans.clear()

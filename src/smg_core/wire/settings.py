@@ -115,8 +115,13 @@ class LimitsConfig:
     rules: tuple[str, ...] = option(
         (),
         "Limits of requests, tokens and money, one a line: AMOUNT requests, tokens, input-tokens, output-tokens or USD, a slash "
-        "and second, minute, hour, day, week, month or ever; or AMOUNT at-once; then per=, tenant=, key=, user=, model=, burst= "
-        "([docs](limits.md)).",
+        "and second, minute, hour, day, week, month or ever; or AMOUNT at-once; then per=, tenant=, team=, key=, user=, model=, "
+        "burst= ([docs](limits.md)).",
+    )
+    teams: tuple[str, ...] = option(
+        (),
+        "Teams of tenants for rules, one a line: TENANT:TEAM=KEY,KEY. A key may end with an asterisk; a TEAM such as search/ranking "
+        "is in search, whose rules count it too.",
     )
     zone: str = option("UTC", "The time zone in which days, weeks and months of rules begin, such as Europe/Berlin.")
     prices: str | None = option(
