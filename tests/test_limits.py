@@ -483,6 +483,7 @@ CONSTANTS: dict[str, str] = {
         "how a reservation is estimated, which the answer's usage puts right",
     ),
     "limits.memory._LOOKED_AT": PACE,
+    "limits.calendar.QUARTER_S": FORMAT,
     **dict.fromkeys((f"limits.store_script.{name}" for name in ("_EXACT", "_DAY_MS")), FORMAT),
     "limits.store_script._WINDOW_ENDS": SIGN,
     **dict.fromkeys((f"limits.store.{name}" for name in ("_TOGETHER", "_HEARTBEAT_S", "_ALIVE_S")), PACE),

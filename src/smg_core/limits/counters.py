@@ -86,9 +86,10 @@ def added(rule: LimitRule, state: Counter, cost: int, at: Instant) -> Counter:
 def fullness(rule: LimitRule, state: Counter, at: Instant) -> Fullness:
     """How full the counter is."""
     if rule.width_us:
-        used = _used(state, rule, at[0])
+        ahead, parts, amount = state[0] - at[0], state[1], rule.amount
+        used = ahead * amount + (parts if parts < amount else amount - 1) if ahead >= 0 else 0
         left = (rule.burst * rule.width_us - used) // rule.width_us
-        return Fullness(rule.burst, max(0, left), -(-used // rule.amount))
+        return Fullness(rule.burst, max(0, left), -(-used // amount))
     if rule.calendar:
         used = state.second if state.first == at.begins else 0
         full = None if at.ends is None else max(0, int((at.ends - at.wall_s) * 1_000_000))

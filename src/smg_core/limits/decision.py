@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import attrs
 from msgspec import Struct
 
-from smg_core.limits.calendar import window_of
+from smg_core.limits.calendar import QUARTER_S, window_at
 from smg_core.limits.counters import NEVER, Counter, Instant, added, taken
 from smg_core.limits.rules import LimitRule
 
@@ -38,7 +38,7 @@ def in_window(rule: LimitRule, at: Instant, zone: str) -> Instant:
     """The same time, with the window of the calendar that the rule counts in."""
     if not rule.calendar:
         return at
-    return tuple.__new__(Instant, (at[0], at[1], *window_of(rule.window, zone, at[1])))
+    return tuple.__new__(Instant, (at[0], at[1], *window_at(rule.window, zone, int(at[1]) // QUARTER_S)))
 
 
 def claimed(

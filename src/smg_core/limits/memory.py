@@ -34,7 +34,7 @@ class MemoryCounters:
         kept, found = self._kept, list[Counter]()
         for claim in claims:
             entry = kept.get(claim.scope)
-            found.append(_NEW if entry is None else Counter(entry[0], entry[1]))
+            found.append(_NEW if entry is None else tuple.__new__(Counter, entry[:2]))
         return found
 
     def claim(self, claims: Sequence[LimitClaim], at: Instant) -> LimitRefusal | None:
@@ -48,7 +48,7 @@ class MemoryCounters:
             elif width and entry is not None and entry[1] < amount:
                 used = (entry[0] - now) * amount + entry[1]
             else:
-                state = _NEW if entry is None else Counter(entry[0], entry[1])
+                state = _NEW if entry is None else tuple.__new__(Counter, entry[:2])
                 new, wait = taken(rule, state, claim.cost, in_window(rule, at, self._zone) if rule.calendar else at)
                 if wait:
                     break
@@ -81,9 +81,9 @@ class MemoryCounters:
                 kept[claim.scope] = (now + used // amount, used % amount, rule) if used > 0 else (now, 0, rule)
                 continue
             moment = in_window(rule, at, self._zone) if rule.calendar else at
-            if rule.calendar and in_window(rule, taken_at, self._zone)[2] != moment[2]:
-                continue  # it was charged in a window that is over
-            new = added(rule, _NEW if entry is None else Counter(entry[0], entry[1]), more, moment)
+            if rule.calendar and (taken_at[1] < moment[2] or (moment[3] is not None and taken_at[1] >= moment[3])):
+                continue  # it was charged in another window
+            new = added(rule, _NEW if entry is None else tuple.__new__(Counter, entry[:2]), more, moment)
             kept[claim.scope] = (new[0], new[1], rule)
         if len(kept) > self._most:
             self._make_room(at)

@@ -6,6 +6,7 @@ this module. Below: limits.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Protocol
 
 from msgspec import Struct
@@ -26,7 +27,7 @@ from smg_core.limits.teams import NO_TEAMS, Teams
 from smg_core.limits.words import HeaderFamily, limit_headers, refusal_text
 from smg_core.observability.trace_context import Propagation
 from smg_core.observability.tracing.content import TracedContent
-from smg_core.pipeline.answer.trace import Trace
+from smg_core.pipeline.answer.trace import NOTED, Trace
 from smg_core.request import Caller, GenerationRequest, PoolRequest
 from smg_core.wire.settings import LimitsConfig
 
@@ -165,20 +166,29 @@ class Limiting:
         self, asked: Limited, lease: RequestLease, trace: Trace, family: HeaderFamily | None, always: list[_Header]
     ) -> "Awaitable[None] | None":
         charge = ActiveCharge(self, asked, lease, trace)
-
-        def decided(refusal: LimitRefusal | None) -> None:
-            try:
-                charge.go(refusal)
-            finally:
-                if family is not None:
-                    always.extend(self._headers(charge, family))
-            self._hold(charge, lease, trace)
-
         charge.prepare()
         if self.stored is not None:
-            return self.stored.reserve(charge.claims, charge.at, decided)
-        decided(self.counters.claim(charge.claims, charge.at))
+            begun = partial(self._begun, charge, lease, trace, family, always)
+            return self.stored.reserve(charge.claims, charge.at, begun)
+        self._begun(charge, lease, trace, family, always, self.counters.claim(charge.claims, charge.at))
         return None
+
+    def _begun(
+        self,
+        charge: "ActiveCharge",
+        lease: RequestLease,
+        trace: Trace,
+        family: HeaderFamily | None,
+        always: list[_Header],
+        refusal: LimitRefusal | None,
+    ) -> None:
+        if family is not None:
+            always += self._headers(charge, family)
+        if refusal is not None:
+            raise self.error(refusal)
+        lease.charge = charge
+        if isinstance(trace, ChargedTrace):
+            trace.charge = charge
 
     def resume(
         self, request: GenerationRequest, lease: RequestLease, trace: Trace, answer: HasUsage
@@ -328,8 +338,12 @@ class ChargedTrace(Trace):
         self.charge: ActiveCharge | None = None
 
     def report(self, moment: Moment) -> None:
-        super().report(moment)
-        charge = self.charge
+        kind, charge = type(moment), self.charge  # as in `Trace`, without another call for each moment
+        self.moments.append(moment)
+        if kind in NOTED:
+            self._note(moment)
+        for report in self._reporters[kind]:
+            report(moment)
         if charge is not None:
             if isinstance(moment, EncodeDone):
                 if moment.prompt_tokens:  # another server that counts them itself leaves none
