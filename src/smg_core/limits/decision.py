@@ -20,7 +20,7 @@ class LimitClaim(Struct, frozen=True):
     """What one rule is asked for: `cost` in its unit, counted with `scope`."""
 
     rule: LimitRule
-    scope: tuple[str, ...]
+    scope: str
     cost: int
 
 

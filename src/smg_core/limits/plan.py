@@ -19,7 +19,7 @@ class LimitPlan(Struct, frozen=True):
     it gives at once."""
 
     asker: Asker
-    parts: tuple[tuple[LimitRule, tuple[str, ...], str, int], ...]
+    parts: tuple[tuple[LimitRule, str, str, int], ...]
 
     def claims(self, demand: Demand) -> list[LimitClaim]:
         """What a request claims of each rule. A reservation is never more than a rule can give at once."""

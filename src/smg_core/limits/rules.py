@@ -116,8 +116,12 @@ class LimitRule:
             words.append(f"burst={self.burst}")
         return " ".join(words)
 
-    def scope(self, asker: Asker) -> tuple[str, ...] | None:
-        """Whom it counts this request with, or None where it is not for it."""
+    def scope(self, asker: Asker) -> str | None:
+        """Whom it counts this request with, as one text, or None where it is not for it."""
+        found = self._counted_with(asker)
+        return None if found is None else repr(found)
+
+    def _counted_with(self, asker: Asker) -> tuple[str, ...] | None:
         if self.tenant and (
             self.tenant != asker.tenant
             or (self.key and self.key != asker.key)

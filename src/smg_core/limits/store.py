@@ -109,7 +109,7 @@ class StoreCounters:
         self._losses, self._closed_until = 0, 0.0
         self._members, self._beat_at = 1, 0.0
         self._share: MemoryCounters | None = None
-        self._seen: OrderedDict[tuple[str, ...], Counter] = OrderedDict()
+        self._seen: OrderedDict[str, Counter] = OrderedDict()
         self.calls = self.dropped = 0
 
     # ---------------------------------------------------------------------------------------------------- what is asked

@@ -155,9 +155,9 @@ SCRIPT = f"if redis.replicate_commands then redis.replicate_commands() end\n{_BO
 Part = list[int]
 
 
-def key_of(scope: tuple[str, ...]) -> str:
+def key_of(scope: str) -> str:
     """The key of a counter. All have one hash tag, so that a cluster has those of one request in one place; no name is in it."""
-    return "smg:{limits}:" + blake2b("\0".join(scope).encode(), digest_size=16).hexdigest()
+    return "smg:{limits}:" + blake2b(scope.encode(), digest_size=16).hexdigest()
 
 
 def claim_parts(claims: Sequence[LimitClaim], keys: dict[str, int], at: Instant, zone: str) -> list[Part]:

@@ -24,9 +24,7 @@ NOON = datetime(2026, 3, 15, 12, tzinfo=UTC).timestamp()
 
 
 def claims(rules: list[LimitRule], costs: list[int]) -> list[LimitClaim]:
-    return [
-        LimitClaim(rule, (str(number),), cost) for number, (rule, cost) in enumerate(zip(rules, costs, strict=False))
-    ]
+    return [LimitClaim(rule, str(number), cost) for number, (rule, cost) in enumerate(zip(rules, costs, strict=False))]
 
 
 def now(us: int = 0, wall_s: float = NOON) -> Instant:

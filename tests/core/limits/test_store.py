@@ -54,7 +54,7 @@ def url(valkey: ValkeyServer) -> str:
 
 
 def claims(rules: tuple[LimitRule, ...], cost: int = 1) -> list[LimitClaim]:
-    return [LimitClaim(rule, (rule.unit, rule.window), cost) for rule in rules]
+    return [LimitClaim(rule, rule.unit + rule.window, cost) for rule in rules]
 
 
 @asynccontextmanager
@@ -234,7 +234,7 @@ async def test_a_frozen_server_that_goes_on_counts_what_was_charged_meanwhile_on
 
 async def test_keys_name_nobody(url: str) -> None:
     async with counting(url) as store:
-        await store.ask([LimitClaim(TEN[0], ("acme", "secret"), 1)], store.now)
+        await store.ask([LimitClaim(TEN[0], "acme secret", 1)], store.now)
 
     keys = redis.Redis.from_url(url).keys()
     assert keys
