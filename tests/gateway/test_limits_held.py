@@ -12,6 +12,8 @@ import attrs
 import httpx
 import openai
 import pytest
+from google import genai
+from google.genai import types
 from tests.gateway.conftest import CHAT, JSON, House, body, eventually, in_process, over_http
 from tests.gateway.fleet import Member, fleet
 from tests.gateway.test_admin import table
@@ -396,6 +398,20 @@ async def test_the_official_libraries_wait_and_come_again() -> None:
 
     statuses = [each.status for each in house.observer.of(ExchangeEnded)]
     assert statuses.count(200) == 4
+    assert 429 in statuses
+
+
+async def test_googles_library_waits_and_comes_again() -> None:
+    retries = types.HttpRetryOptions(attempts=5, initial_delay=0.3)
+    async with over_http(SIMULATOR, config=limited("2 requests/second per=key burst=1")) as house:
+        options = types.HttpOptions(base_url=house.url, retry_options=retries)
+        client = genai.Client(api_key="x", http_options=options)
+        for _ in range(3):
+            await client.aio.models.generate_content(model="sim", contents="Hello")
+        await client.aio.aclose()
+
+    statuses = [each.status for each in house.observer.of(ExchangeEnded)]
+    assert statuses.count(200) == 3
     assert 429 in statuses
 
 

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,10 @@ def store_of(house: House) -> StoreCounters:
     return limiting.stored
 
 
+def sent(house: House) -> bool:
+    return not store_of(house)._pending
+
+
 async def test_several_gateways_admit_the_limit_and_count_what_was_used(valkey: ValkeyServer) -> None:
     async with (
         in_process(SIMULATOR, config=config(valkey)) as one,
@@ -63,7 +68,7 @@ async def test_several_gateways_admit_the_limit_and_count_what_was_used(valkey: 
         assert all("retry-after" in each.headers for each in answers[5:])
         used = sum(each.json()["usage"]["total_tokens"] for each in answers[:5])
         for house in (one, two):
-            await eventually(lambda house=house: not store_of(house)._pending, PATIENCE)
+            await eventually(partial(sent, house), PATIENCE)
         store, limiting = store_of(two), two.gateway.services.live.limiting
         assert limiting is not None
         asked = [LimitClaim(rule, str(rule.scope(Asker())), 0) for rule in limiting.rules[1:]]

@@ -97,6 +97,7 @@ class StoreCounters:
             max_connections=2,
             retry=None,
         )
+        self._script = self._redis.register_script(SCRIPT)
         self._clock, self._now_us = clock, now_us
         self._member = os.urandom(8).hex()
         self._ahead_us: int | None = None
@@ -336,8 +337,10 @@ class StoreCounters:
         for again in (False, True):
             try:
                 if self._function:
-                    return await self._redis.fcall(FUNCTION, len(keys), *keys, sent)  # type: ignore[misc,no-any-return]
-                return await self._redis.eval(SCRIPT, len(keys), *keys, sent)  # type: ignore[misc,no-any-return]
+                    told: bytes = await self._redis.fcall(FUNCTION, len(keys), *keys, sent)
+                else:
+                    told = await self._script(keys=keys, args=[sent])
+                return told
             except (NoScriptError, ResponseError) as error:
                 if again or "not found" not in str(error).lower():
                     raise
@@ -347,12 +350,12 @@ class StoreCounters:
     async def _prepare(self) -> None:
         """Load the function, and ask for the server's time."""
         try:
-            await self._redis.function_load(LIBRARY, replace=True)  # type: ignore[misc]
+            await self._redis.function_load(LIBRARY, replace=True)
         except ResponseError as error:
             if "unknown command" not in str(error).lower():
                 raise
             self._function = False  # older than functions
-        seconds, micros = await self._redis.time()  # type: ignore[misc]
+        seconds, micros = await self._redis.time()
         self._ahead_us = int(seconds) * 1_000_000 + int(micros) - int(self._clock.time() * 1_000_000)
         self._loaded = True
 

@@ -44,7 +44,7 @@ def test_a_refused_request_changes_no_counter_and_no_counter_passes_its_limit(
             assert refusal.wait_us == NEVER or refusal.wait_us > 0
             assert any(spent[number] + claim.cost > claim.rule.capacity for number, claim in enumerate(asked))
             continue
-        states, spent = after, [before + claim.cost for before, claim in zip(spent, asked, strict=True)]
+        states, spent = list(after), [before + claim.cost for before, claim in zip(spent, asked, strict=True)]
         assert all(total <= rule.capacity for total, rule in zip(spent, rules, strict=True))
 
 

@@ -236,7 +236,7 @@ async def test_keys_name_nobody(url: str) -> None:
     async with counting(url) as store:
         await store.ask([LimitClaim(TEN[0], "acme secret", 1)], store.now)
 
-    keys = redis.Redis.from_url(url).keys()
+    keys: list[bytes] = redis.Redis.from_url(url).keys()  # type: ignore[assignment]
     assert keys
     assert all(key.startswith(b"smg:{limits}:") and b"acme" not in key and b"secret" not in key for key in keys)
 
