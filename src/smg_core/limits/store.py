@@ -19,7 +19,7 @@ from typing import Literal
 import attrs
 import msgspec
 import redis.asyncio as client
-from redis.exceptions import NoScriptError, RedisError, ResponseError
+from redis.exceptions import RedisError, ResponseError
 
 from smg_core.clock import Clock
 from smg_core.errors import Overloaded
@@ -334,18 +334,20 @@ class StoreCounters:
         return told
 
     async def _command(self, keys: list[str], sent: bytes) -> bytes:
-        for again in (False, True):
-            try:
-                if self._function:
-                    told: bytes = await self._redis.fcall(FUNCTION, len(keys), *keys, sent)
-                else:
-                    told = await self._script(keys=keys, args=[sent])
-                return told
-            except (NoScriptError, ResponseError) as error:
-                if again or "not found" not in str(error).lower():
-                    raise
-                await self._prepare()  # the server was started again, and is empty
-        raise AssertionError
+        try:
+            return await self._sent_once(keys, sent)
+        except ResponseError as error:
+            if "not found" not in str(error).lower():
+                raise
+        await self._prepare()  # the server was started again, and is empty
+        return await self._sent_once(keys, sent)
+
+    async def _sent_once(self, keys: list[str], sent: bytes) -> bytes:
+        if self._function:
+            told: bytes = await self._redis.fcall(FUNCTION, len(keys), *keys, sent)
+        else:
+            told = await self._script(keys=keys, args=[sent])
+        return told
 
     async def _prepare(self) -> None:
         """Load the function, and ask for the server's time."""

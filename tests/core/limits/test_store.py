@@ -127,6 +127,8 @@ async def same(url: str, steps: list[tuple[str, int, int, int]]) -> None:
                 ends = kind == "settle"
                 (memory.settle if ends else memory.put_right)(asked, costs, then, at)
                 (store.settle if ends else store.put_right)(asked, costs, then, at)
+                while store._pending:  # it counts by the time at which it is sent
+                    await asyncio.sleep(0)
                 if not ends:
                     again = [LimitClaim(e.rule, e.scope, cost) for e, cost in zip(asked, costs, strict=True)]
                     taken.append((again, then))
