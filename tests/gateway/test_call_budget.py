@@ -32,6 +32,13 @@ pytestmark = pytest.mark.anyio
 
 ROUNDS, REQUESTS = 3, 12
 SAID = "Most of what a port does is waiting for water. " * 8
+RULES = (
+    "1_000_000 requests/minute per=key",
+    "1_000_000_000 tokens/minute per=tenant,model",
+    "1_000_000_000 tokens/day per=tenant",
+)
+LIMITS_BUDGET = 60
+"""Calls that three rules cost a request."""
 FURTHER = 8
 """Tokens more, of which each comes in a read of its own."""
 FURTHER_BUDGET = 19.0
@@ -120,9 +127,10 @@ class Counting:
 
 
 @asynccontextmanager
-async def counting(folder: Path, config: SimulatorConfig) -> AsyncIterator[Counting]:
+async def counting(folder: Path, config: SimulatorConfig, *rules: str) -> AsyncIterator[Counting]:
     file = folder / "calls.json"
     serve = ["serve", "--port", "0", "--policy", "round_robin", "--history", "memory:"]
+    serve += [argument for rule in rules for argument in ("--limits-rules", rule)]
     async with SimulatedEngine(config) as engine:
         command = [sys.executable, "-m", "tests.gateway.counting_gateway", str(file), *serve, "--worker", engine.target]
         process = await asyncio.create_subprocess_exec(*command, stderr=asyncio.subprocess.PIPE, env=ENVIRONMENT)
@@ -165,6 +173,20 @@ async def test_a_request_that_uses_nothing_more_costs_no_more_calls_than_its_bud
     sums = {each: calls.total() for each, calls in found.items()}
     over = [each for each in found if sums[each] > getattr(BUDGETS[each[0]], each[1])]
     assert not over, "\n".join(f"{each}: {sums[each]} calls\n{told(found[each])}" for each in over)
+
+
+async def test_limits_cost_no_more_calls_than_their_budget(tmp_path: Path) -> None:
+    budget = BUDGETS["chat"]
+    body = {"model": "sim", **budget.body}
+    (tmp_path / "limited").mkdir()
+    async with (
+        counting(tmp_path, SimulatorConfig()) as plain,
+        counting(tmp_path / "limited", SimulatorConfig(), *RULES) as limited,
+    ):
+        before, after = await plain.calls(budget.path, body), await limited.calls(budget.path, body)
+
+    more = after.total() - before.total()
+    assert more <= LIMITS_BUDGET, f"{more} calls more\n{told(after - before)}"
 
 
 async def test_each_further_token_costs_no_more_calls_than_its_budget(tmp_path: Path) -> None:

@@ -158,7 +158,9 @@ class BackgroundRun(Generic[D]):
         failure: SmgError | None = None
         try:
             if services.live.limiting is not None:
-                services.live.limiting.resume(generation, self._lease, trace, answer)
+                waiting = services.live.limiting.resume(generation, self._lease, trace, answer)
+                if waiting is not None:
+                    await waiting
             terms = Terms(
                 answer,
                 services.live.config.routing,

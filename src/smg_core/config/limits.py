@@ -15,6 +15,7 @@ def limit_problems(limits: LimitsConfig, processes: int) -> Iterator[str]:
     from zoneinfo import ZoneInfo
 
     from smg_core.limits.rules import RuleRefused, read_rules
+    from smg_core.limits.teams import read_teams
 
     if processes != 1 and sys.platform == "win32":
         yield "limits.rules: they are counted in one process on Windows; server.processes must be 1"
@@ -22,6 +23,10 @@ def limit_problems(limits: LimitsConfig, processes: int) -> Iterator[str]:
         read_rules(limits.rules)
     except RuleRefused as error:
         yield f"limits.rules: {error}"
+    try:
+        read_teams(limits.teams)
+    except RuleRefused as error:
+        yield f"limits.teams: {error}"
     try:
         ZoneInfo(limits.zone)
     except (ValueError, OSError, KeyError):

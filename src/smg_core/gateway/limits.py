@@ -12,6 +12,7 @@ from smg_core.serving.services import Services
 from smg_core.settings import ConfigError
 
 if TYPE_CHECKING:
+    from smg_core.limits.store import StoreCounters
     from smg_core.serving.limiting import Counters, Limiting
 
 __all__ = ["adopt_limits", "counters_block", "forget_process", "shared_counters"]
@@ -30,6 +31,7 @@ def _limiting(services: Services, counters: "Callable[[], Counters] | None") -> 
     from smg_core.limits.prices import PricesRefused
     from smg_core.limits.prices_file import prices_from
     from smg_core.limits.rules import RuleRefused, read_rules
+    from smg_core.limits.teams import read_teams
     from smg_core.serving.limiting import Limiting
 
     settings, limiting = services.live.config.limits, services.live.limiting
@@ -37,22 +39,47 @@ def _limiting(services: Services, counters: "Callable[[], Counters] | None") -> 
         rules = read_rules(settings.rules)
     except RuleRefused as error:
         raise ConfigError(f"limits.rules: {error}") from None
+    try:
+        teams = read_teams(settings.teams)
+    except RuleRefused as error:
+        raise ConfigError(f"limits.teams: {error}") from None
     if limiting is None:
+        stored = None if settings.store is None else _stored(services, settings.store)
+        held: Counters = stored or (
+            MemoryCounters(settings.counters, settings.zone) if counters is None else counters()
+        )
         limiting = Limiting(
-            MemoryCounters(settings.counters, settings.zone) if counters is None else counters(),
+            held,
             services.clock,
             services.call_later,
             services.lookup.served_name,
             lambda: services.admission.retry_after,
         )
+        limiting.stored = stored
     prices = limiting.prices
     if not prices.exact and any(rule.unit == "money" for rule in rules):
         try:
             prices = prices_from(settings.prices)
         except PricesRefused as error:
             raise ConfigError(f"limits.prices: {error}") from None
-    limiting.adopt(settings, rules, prices)
+    limiting.adopt(settings, rules, prices, teams)
     return limiting
+
+
+def _stored(services: Services, url: str) -> "StoreCounters":
+    """The counters in the store at `url`, which are kept up while the gateway runs. Raises ConfigError where the library for it
+    is missing."""
+    try:
+        from smg_core.limits.store import StoreCounters, StoreTerms
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"limits.store needs the extra smg-sdk[redis]: {error.name} is missing") from None
+
+    settings = services.live.config.limits
+    terms = StoreTerms(settings.on_loss, settings.store_timeout_s, settings.reservation_s, settings.zone)
+    try:
+        return services.side_tasks.one_of(StoreCounters, lambda: StoreCounters(url, services.clock, terms))
+    except ValueError as error:
+        raise ConfigError(f"limits.store: {error}") from None
 
 
 def shared_counters(block: SharedBlock, number: int, processes: int, zone: str) -> "Counters":

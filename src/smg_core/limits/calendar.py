@@ -9,21 +9,23 @@ from zoneinfo import ZoneInfo
 
 from smg_core.limits.rules import Window
 
-__all__ = ["window_of"]
+__all__ = ["QUARTER_S", "window_at", "window_of"]
+
+QUARTER_S = 900
 
 
 def window_of(window: Window, zone: str, wall_s: float) -> tuple[int, int | None]:
     """The beginning and the end of the window that a moment is in, in seconds since the epoch; no end where it has none."""
-    if window == "ever":
-        return 0, None
-    begins, ends = _window(window, zone, int(wall_s) // 900)  # no zone sets its clocks between the quarters of an hour
-    return begins, ends
+    return window_at(window, zone, int(wall_s) // QUARTER_S)
 
 
 @lru_cache(maxsize=64)
-def _window(window: Window, zone: str, quarter: int) -> tuple[int, int]:
+def window_at(window: Window, zone: str, quarter: int) -> tuple[int, int | None]:
+    """The same of a quarter of an hour: no zone sets its clocks within one."""
+    if window == "ever":
+        return 0, None
     there = ZoneInfo(zone)
-    moment = datetime.fromtimestamp(quarter * 900, there)
+    moment = datetime.fromtimestamp(quarter * QUARTER_S, there)
     begins = moment.replace(hour=0, minute=0, second=0, microsecond=0, tzinfo=None)
     if window == "week":
         begins -= timedelta(days=begins.weekday())

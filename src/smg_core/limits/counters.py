@@ -62,9 +62,9 @@ def taken(rule: LimitRule, state: Counter, cost: int, at: Instant) -> tuple[Coun
         whole, rest = divmod(total, rule.amount)
         return tuple.__new__(Counter, (at[0] + whole, rest)), 0
     if rule.calendar:
-        after = added(rule, state, cost, at)
-        if after.second <= rule.amount:
-            return after, 0
+        used = (state[1] if state[0] == at[2] else 0) + cost
+        if used <= rule.amount:
+            return tuple.__new__(Counter, (at[2], used)), 0
         wait = NEVER if at.ends is None else max(1, int((at.ends - at.wall_s) * 1_000_000))
         return state, wait
     return (Counter(state.first + cost), 0) if state.first + cost <= rule.amount else (state, NEVER)
@@ -75,20 +75,21 @@ def added(rule: LimitRule, state: Counter, cost: int, at: Instant) -> Counter:
     below what nobody has used."""
     if rule.width_us:
         total = _used(state, rule, at[0]) + cost * rule.width_us
-        whole, rest = divmod(max(0, total), rule.amount)
+        whole, rest = divmod(total, rule.amount) if total > 0 else (0, 0)
         return tuple.__new__(Counter, (at[0] + whole, rest))
     if rule.calendar:
-        before = state.second if state.first == at.begins else 0
-        return Counter(at.begins, max(0, before + cost))
+        used = (state[1] if state[0] == at[2] else 0) + cost
+        return tuple.__new__(Counter, (at[2], max(0, used)))
     return Counter(max(0, state.first + cost))
 
 
 def fullness(rule: LimitRule, state: Counter, at: Instant) -> Fullness:
     """How full the counter is."""
     if rule.width_us:
-        used = _used(state, rule, at[0])
+        ahead, parts, amount = state[0] - at[0], state[1], rule.amount
+        used = ahead * amount + (parts if parts < amount else amount - 1) if ahead >= 0 else 0
         left = (rule.burst * rule.width_us - used) // rule.width_us
-        return Fullness(rule.burst, max(0, left), -(-used // rule.amount))
+        return Fullness(rule.burst, max(0, left), -(-used // amount))
     if rule.calendar:
         used = state.second if state.first == at.begins else 0
         full = None if at.ends is None else max(0, int((at.ends - at.wall_s) * 1_000_000))

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import attrs
 from msgspec import Struct
 
-from smg_core.limits.calendar import window_of
+from smg_core.limits.calendar import QUARTER_S, window_at
 from smg_core.limits.counters import NEVER, Counter, Instant, added, taken
 from smg_core.limits.rules import LimitRule
 
@@ -20,7 +20,7 @@ class LimitClaim(Struct, frozen=True):
     """What one rule is asked for: `cost` in its unit, counted with `scope`."""
 
     rule: LimitRule
-    scope: tuple[str, ...]
+    scope: str
     cost: int
 
 
@@ -38,13 +38,12 @@ def in_window(rule: LimitRule, at: Instant, zone: str) -> Instant:
     """The same time, with the window of the calendar that the rule counts in."""
     if not rule.calendar:
         return at
-    begins, ends = window_of(rule.window, zone, at.wall_s)
-    return at._replace(begins=begins, ends=ends)
+    return tuple.__new__(Instant, (at[0], at[1], *window_at(rule.window, zone, int(at[1]) // QUARTER_S)))
 
 
 def claimed(
     claims: Sequence[LimitClaim], states: Sequence[Counter], at: Instant, zone: str = "UTC"
-) -> tuple[list[Counter], LimitRefusal | None]:
+) -> tuple[Sequence[Counter], LimitRefusal | None]:
     """The counters after all claims are charged; or as they are, and why not."""
     after: list[Counter] = []
     worst: LimitRefusal | None = None
@@ -54,7 +53,7 @@ def claimed(
         after.append(new)
         if wait and (worst is None or _longer(wait, worst.wait_us)):
             worst = LimitRefusal(claim, wait, claim.cost > rule.capacity)
-    return (list(states), worst) if worst is not None else (after, None)
+    return (states, worst) if worst is not None else (after, None)
 
 
 def _longer(wait: int, than: int) -> bool:
@@ -74,7 +73,11 @@ def put_right(
     after: list[Counter] = []
     for claim, cost, state in zip(claims, costs, states, strict=True):
         rule = claim.rule
-        more, now = cost - claim.cost, in_window(rule, at, zone) if rule.calendar else at
-        late = rule.calendar and in_window(rule, taken_at, zone).begins != now.begins
-        after.append(state if late or not more else added(rule, state, more, now))
+        more = cost - claim.cost
+        if more and rule.calendar:
+            now = in_window(rule, at, zone)
+            late = in_window(rule, taken_at, zone).begins != now.begins
+            after.append(state if late else added(rule, state, more, now))
+        else:
+            after.append(added(rule, state, more, at) if more else state)
     return after

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from smg_core.events import Usage
 
-__all__ = ["Demand", "Estimates", "used"]
+__all__ = ["NO_DEMAND", "Demand", "Estimates", "used"]
 
 _FIRST_OUTPUT = 256
 """Tokens of output that are reckoned with while nothing is known."""
@@ -36,11 +36,14 @@ class Demand(Struct, frozen=True):
     money: int = 0
 
 
+NO_DEMAND = Demand()
+
+
 def used(usage: Usage, cached_weight: float) -> tuple[int, int]:
     """The tokens of input and output that a usage counts as: those that the engine had in its cache count with their weight,
     rounded up."""
-    cached = min(usage.cached_tokens, usage.prompt_tokens)
-    free = int(cached * (1 - cached_weight))
+    cached = min(usage.cached_tokens, usage.prompt_tokens) if usage.cached_tokens else 0
+    free = int(cached * (1 - cached_weight)) if cached else 0
     return usage.prompt_tokens - free, usage.completion_tokens
 
 
@@ -61,6 +64,7 @@ class Estimates:
         self._most = most
         self._seen: OrderedDict[tuple[str, str], _Seen] = OrderedDict()
         self._ratios: OrderedDict[str, float] = OrderedDict()
+        self._rates: OrderedDict[str, float] = OrderedDict()
 
     def input(self, model: str, size: int) -> int:
         """The tokens of a prompt, of which the body has so many bytes; at least 1."""
@@ -97,3 +101,19 @@ class Estimates:
         self._ratios.move_to_end(model)
         while len(self._ratios) > self._most:
             self._ratios.popitem(last=False)
+
+    def took(self, model: str, tokens: int, us: int) -> None:
+        """A choice of a whole answer of so many tokens took so many microseconds."""
+        if tokens <= 0 or us <= 0:
+            return
+        before = self._rates.get(model)
+        found = tokens / us
+        self._rates[model] = found if before is None else before + (found - before) * _WEIGHT
+        if before is None and len(self._rates) > self._most:
+            self._rates.popitem(last=False)
+
+    def generated(self, model: str, us: int, bound: int) -> int:
+        """How many tokens a choice of a whole answer has after so many microseconds, `bound` at most; that where no answer of the
+        model has come so far."""
+        rate = self._rates.get(model)
+        return bound if rate is None else min(bound, int(rate * us))

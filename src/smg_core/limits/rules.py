@@ -26,7 +26,7 @@ Unit = Literal["requests", "tokens", "input_tokens", "output_tokens", "at_once",
 Window = Literal["second", "minute", "hour", "day", "week", "month", "ever", ""]
 """The time in which it counts: a rate for the first three, else a window of the calendar, of which "ever" does not end."""
 
-AXES = ("tenant", "key", "user", "model")
+AXES = ("tenant", "key", "user", "model", "team")
 MICRO = 1_000_000
 """Money is counted in millionths of the currency."""
 
@@ -51,20 +51,22 @@ class RuleRefused(ValueError):
 
 class Asker(Struct, frozen=True):
     """Who asks for which model. `key` is the principal within the tenant, `user` the user that a key names; `model` is the served
-    model's own name, `asked` the name that the client gave."""
+    model's own name, `asked` the name that the client gave. `team` is the team of the key, with those that it is within:
+    "search/ranking"."""
 
     tenant: str = ""
     key: str = ""
     user: str = ""
     model: str = ""
     asked: str = ""
+    team: str = ""
 
 
 @attrs.frozen
 class LimitRule:
     """At most `amount` of `unit` in each `window`, of which `burst` may come at once where that is a rate. `per` are the axes
-    along which it counts apart: "key" is a key of one tenant, "user" a user of one key. The next fields say whom it is for, ""
-    for everybody; a model may end with an asterisk.
+    along which it counts apart: "key" is a key of one tenant, "user" a user of one key, "team" a team of one tenant. The next
+    fields say whom it is for, "" for everybody; a model may end with an asterisk, and a team is for those within it too.
 
     The rest follows: `width_us` are the microseconds in which a rate gives `amount` (0: it is none), `calendar` says whether it
     counts in windows of the calendar, `capacity` is the most that can be taken at once, `private` says that one tenant alone is
@@ -80,6 +82,7 @@ class LimitRule:
     key: str = ""
     user: str = ""
     model: str = ""
+    team: str = ""
 
     width_us: int = attrs.field(init=False, eq=False, repr=False)
     calendar: bool = attrs.field(init=False, eq=False, repr=False)
@@ -90,7 +93,7 @@ class LimitRule:
     def __attrs_post_init__(self) -> None:
         """Work out once what every request asks."""
         width = _RATES.get(self.window, 0)
-        named = (self.tenant, self.key, self.user, self.model)
+        named = (self.tenant, self.key, self.user, self.model, self.team)
         for name, value in (
             ("width_us", width),
             ("calendar", bool(self.window) and not width),
@@ -113,12 +116,17 @@ class LimitRule:
             words.append(f"burst={self.burst}")
         return " ".join(words)
 
-    def scope(self, asker: Asker) -> tuple[str, ...] | None:
-        """Whom it counts this request with, or None where it is not for it."""
+    def scope(self, asker: Asker) -> str | None:
+        """Whom it counts this request with, as one text, or None where it is not for it."""
+        found = self._counted_with(asker)
+        return None if found is None else repr(found)
+
+    def _counted_with(self, asker: Asker) -> tuple[str, ...] | None:
         if self.tenant and (
             self.tenant != asker.tenant
             or (self.key and self.key != asker.key)
             or (self.user and self.user != asker.user)
+            or (self.team and self.team != asker.team and not asker.team.startswith(self.team + "/"))
         ):
             return None
         if self.model and not (_fits(self.model, asker.model) or _fits(self.model, asker.asked)):
@@ -126,12 +134,16 @@ class LimitRule:
         per = self.per
         if not per:
             return self.identity
+        if "team" in per and not asker.team:
+            return None
         if "user" in per:
             found: tuple[str, ...] = (asker.tenant, asker.key, asker.user)
         elif "key" in per:
             found = (asker.tenant, asker.key)
         else:
-            found = (asker.tenant,) if "tenant" in per else ()
+            found = (asker.tenant,) if "tenant" in per or "team" in per else ()
+        if "team" in per:
+            found = (*found, asker.team)
         return (*self.identity, *found, asker.model) if "model" in per else (*self.identity, *found)
 
 
@@ -194,13 +206,15 @@ def _fields(line: str, words: list[str]) -> dict[str, str]:
     for word in words:
         name, equals, value = word.partition("=")
         if not equals or not value or name not in ("per", "burst", *AXES):
-            raise RuleRefused(f"{line!r}: {word!r} is not one of per=, burst=, tenant=, key=, user=, model=")
+            raise RuleRefused(f"{line!r}: {word!r} is not one of per=, burst=, tenant=, team=, key=, user=, model=")
         if name in found:
             raise RuleRefused(f"{line!r} says {name} twice")
         found[name] = value
     wrong = [each for each in found.get("per", AXES[0]).split(",") if each not in AXES]
     if wrong:
         raise RuleRefused(f"{line!r} counts per {wrong[0]!r}, which is none of {', '.join(AXES)}")
+    if found.get("team") and not found.get("tenant"):
+        raise RuleRefused(f"{line!r}: a team is one of a tenant; name that too")
     if (found.get("key") and not found.get("tenant")) or (found.get("user") and not found.get("key")):
         raise RuleRefused(f"{line!r}: a key is one of a tenant, and a user one of a key; name that too")
     return found

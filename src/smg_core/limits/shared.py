@@ -11,8 +11,9 @@ from contextlib import AbstractContextManager
 from functools import lru_cache
 from hashlib import blake2b
 
+from smg_core.limits.calendar import QUARTER_S, window_at
 from smg_core.limits.counters import Counter, Instant, added
-from smg_core.limits.decision import LimitClaim, LimitRefusal, claimed, in_window
+from smg_core.limits.decision import LimitClaim, LimitRefusal, claimed
 
 __all__ = ["SharedCounters", "forget"]
 
@@ -22,9 +23,9 @@ _HEAD = 1  # numbers before the rows: whether any row is in use
 
 
 @lru_cache(maxsize=4096)
-def _hash(scope: tuple[str, ...]) -> int:
+def _hash(scope: str) -> int:
     """A number of 63 bits for a scope, the same in every process, and never 0."""
-    digest = blake2b("\0".join(scope).encode(), digest_size=8).digest()
+    digest = blake2b(scope.encode(), digest_size=8).digest()
     return (int.from_bytes(digest, "big") >> 1) or 1
 
 
@@ -45,14 +46,44 @@ class SharedCounters:
 
     def claim(self, claims: Sequence[LimitClaim], at: Instant) -> LimitRefusal | None:
         """Charge all claims, or none and say why not."""
+        cells, now, after = self._cells, at[0], list[tuple[int, int, int]]()
+        hashes = [_hash(claim.scope) for claim in claims]
         with self._lock:
-            rows = [self._row(claim.scope, at.monotonic_us) for claim in claims]
-            before = [self._read(row, claim) for row, claim in zip(rows, claims, strict=True)]
-            after, refusal = claimed(claims, before, at, self._zone)
-            if refusal is None:
-                for row, claim, counter in zip(rows, claims, after, strict=True):
-                    self._reserve(row, claim, claim.cost, counter, at)
-            return refusal
+            for claim, hashed in zip(claims, hashes, strict=True):
+                rule, amount = claim.rule, claim.rule.amount
+                row = _HEAD + hashed % self._rows * self._width
+                if cells[row] != hashed:
+                    row = self._row(claim.scope, now)
+                if width := rule.width_us:
+                    used, ahead = claim.cost * width, cells[row + _FIRST] - now
+                    if ahead >= 0:
+                        parts = cells[row + _SECOND]
+                        used += ahead * amount + (parts if parts < amount else amount - 1)
+                    if used > rule.burst * width:
+                        break
+                    after.append((row, now + used // amount, used % amount))
+                    continue
+                reserved = sum(cells[row + _CELLS : row + self._width].tolist())
+                begins = 0
+                if rule.calendar:
+                    begins = window_at(rule.window, self._zone, int(at[1]) // QUARTER_S)[0]
+                    reserved = reserved + cells[row + _SECOND] if cells[row + _FIRST] == begins else 0
+                if reserved + claim.cost > amount:
+                    break
+                after.append((row, begins, 0))
+            else:
+                for claim, (row, first, second) in zip(claims, after, strict=True):
+                    if claim.rule.width_us:
+                        cells[row + _FIRST], cells[row + _SECOND] = first, second
+                    else:
+                        if claim.rule.calendar and cells[row + _FIRST] != first:
+                            self._begin(row, first)
+                        cells[row + self._own] += claim.cost
+                    if cells[row + _USED] < now:
+                        cells[row + _USED] = now
+                return None
+            before = [self._read(self._row(claim.scope, now), claim) for claim in claims]
+        return claimed(claims, before, at, self._zone)[1]
 
     def put_right(self, claims: Sequence[LimitClaim], costs: Sequence[int], taken_at: Instant, at: Instant) -> None:
         """Put right what the claims were charged at `taken_at`, to `costs`; they stay reserved."""
@@ -65,22 +96,30 @@ class SharedCounters:
     def _change(
         self, claims: Sequence[LimitClaim], costs: Sequence[int], taken_at: Instant, at: Instant, *, ends: bool
     ) -> None:
+        cells, now = self._cells, at[0]
         with self._lock:
             for claim, cost in zip(claims, costs, strict=True):
                 rule, more = claim.rule, cost - claim.cost
-                row = self._row(claim.scope, at.monotonic_us)
-                if rule.width_us:
-                    if more:
-                        self._reserve(row, claim, more, added(rule, self._read(row, claim), more, at), at)
+                if not more and (rule.width_us or not ends):
                     continue
-                then = in_window(rule, taken_at, self._zone)
-                if rule.calendar and then.begins != in_window(rule, at, self._zone).begins:
-                    continue  # it was charged in a window that is over
-                self._reserve(row, claim, more if not ends else -claim.cost, Counter(), then)
-                if ends and rule.calendar:
-                    self._cells[row + _SECOND] += cost
-                elif ends:
-                    self._reserve(row, claim, cost, Counter(), then)
+                hashed = _hash(claim.scope)
+                row = _HEAD + hashed % self._rows * self._width
+                if cells[row] != hashed:
+                    row = self._row(claim.scope, now)
+                if rule.width_us:
+                    counter = tuple.__new__(Counter, (cells[row + _FIRST], cells[row + _SECOND]))
+                    cells[row + _FIRST], cells[row + _SECOND] = added(rule, counter, more, at)
+                    continue
+                if rule.calendar:
+                    begins = window_at(rule.window, self._zone, int(taken_at[1]) // QUARTER_S)[0]
+                    if begins != window_at(rule.window, self._zone, int(at[1]) // QUARTER_S)[0]:
+                        continue  # it was charged in a window that is over
+                    if cells[row + _FIRST] != begins:
+                        self._begin(row, begins)
+                    if ends:
+                        more = -claim.cost
+                        cells[row + _SECOND] += cost
+                cells[row + self._own] = max(0, cells[row + self._own] + more)
 
     def _read(self, row: int, claim: LimitClaim) -> Counter:
         cells = self._cells
@@ -91,20 +130,13 @@ class SharedCounters:
             return Counter(cells[row + _FIRST], cells[row + _SECOND] + reserved)
         return Counter(reserved)
 
-    def _reserve(self, row: int, claim: LimitClaim, more: int, counter: Counter, at: Instant) -> None:
-        """Write a rate as it is now; else put `more` into the own cell, in the window of `at`."""
-        cells, rule = self._cells, claim.rule
-        if rule.width_us:
-            cells[row + _FIRST], cells[row + _SECOND] = counter
-            return
-        begins = in_window(rule, at, self._zone).begins
-        if rule.calendar and cells[row + _FIRST] != begins:
-            cells[row + _FIRST], cells[row + _SECOND] = begins, 0
-            for cell in range(row + _CELLS, row + self._width):
-                cells[cell] = 0
-        cells[row + self._own] = max(0, cells[row + self._own] + more)
+    def _begin(self, row: int, begins: int) -> None:
+        """A window of the calendar begins, in which nothing is used. Called under the lock."""
+        self._cells[row + _FIRST], self._cells[row + _SECOND] = begins, 0
+        for cell in range(row + _CELLS, row + self._width):
+            self._cells[cell] = 0
 
-    def _row(self, scope: tuple[str, ...], now_us: int) -> int:
+    def _row(self, scope: str, now_us: int) -> int:
         """Where the row of a scope begins, which is a new one if there is none. Called under the lock."""
         cells, hashed, oldest = self._cells, _hash(scope), -1
         for number in range(_NEARBY):

@@ -4,7 +4,7 @@ Pure. Only the figures of rules that count one tenant are told: those of others 
 `serving.limiting`. Below: rules, counters.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Literal
 
@@ -20,49 +20,43 @@ _Told = Iterable[tuple[LimitRule, Fullness]]
 _TOKENS = ("tokens", "input_tokens", "output_tokens")
 _NOUNS = {"requests": "requests", "tokens": "tokens", "input_tokens": "input tokens", "output_tokens": "output tokens"}
 _ROUNDED = 1000
+_FIGURES = (b"limit", b"remaining", b"reset")
+_BOTH = (("requests", ("requests",)), ("tokens", _TOKENS))
+_APART = (("input-tokens", ("input_tokens",)), ("output-tokens", ("output_tokens",)))
+_DIMENSIONS: dict[HeaderFamily, tuple[tuple[str, tuple[str, ...], tuple[bytes, ...]], ...]] = {
+    # what a family tells of, in which units that is, and the names of its figures
+    "openai": tuple(
+        (name, units, tuple(b"x-ratelimit-%b-%b" % (each, name.encode()) for each in _FIGURES)) for name, units in _BOTH
+    ),
+    "anthropic": tuple(
+        (name, units, tuple(b"anthropic-ratelimit-%b-%b" % (name.encode(), each) for each in _FIGURES))
+        for name, units in _BOTH + _APART
+    ),
+}
 _SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400, "week": 604800, "month": 2592000}
 
 
 def limit_headers(family: HeaderFamily, told: _Told, wall_s: float, *, standard: bool = False) -> list[_Header]:
     """The headers of an answer: of each dimension the rule with the smallest share left."""
-    shown = [(rule, full) for rule, full in told if rule.private and rule.window and rule.unit != "money"]
+    shown = [each for each in told if each[0].private and each[0].window and each[0].unit != "money"]
+    dimensions, binding = _DIMENSIONS[family], dict[str, tuple[float, Fullness]]()
+    for rule, full in shown:
+        share = full.remaining / full.limit
+        for name, units, _ in dimensions:
+            if rule.unit in units and (name not in binding or share < binding[name][0]):
+                binding[name] = (share, full)
     headers: list[_Header] = []
-    if family == "openai":
-        for name, units in (("requests", ("requests",)), ("tokens", _TOKENS)):
-            headers += _family(shown, units, b"x-ratelimit-%b-" + name.encode(), _duration, rounded=1)
-    else:
-        names = (("requests", ("requests",)), ("tokens", _TOKENS))
-        apart = (("input-tokens", ("input_tokens",)), ("output-tokens", ("output_tokens",)))
-        for name, units in (*names, *apart):
-            pattern = b"anthropic-ratelimit-" + name.encode() + b"-%b"
-            headers += _family(
-                shown, units, pattern, lambda us: _stamp(wall_s, us), rounded=1 if name == "requests" else _ROUNDED
-            )
+    for name, _, (limit, remaining, reset) in dimensions:
+        if name in binding:
+            full = binding[name][1]
+            left = full.remaining
+            if family == "anthropic" and name != "requests" and left >= _ROUNDED:
+                left = round(left / _ROUNDED) * _ROUNDED
+            headers += ((limit, b"%d" % full.limit), (remaining, b"%d" % left))
+            if full.full_us is not None:  # what never comes back has no such time
+                text = _duration(full.full_us) if family == "openai" else _stamp(wall_s, full.full_us)
+                headers.append((reset, text.encode()))
     return headers + (_standard(shown) if standard else [])
-
-
-def _family(
-    shown: list[tuple[LimitRule, Fullness]],
-    units: tuple[str, ...],
-    pattern: bytes,
-    reset: Callable[[int], str],
-    *,
-    rounded: int,
-) -> list[_Header]:
-    binding = _binding([full for rule, full in shown if rule.unit in units])
-    if binding is None:
-        return []
-    left = binding.remaining
-    if left >= rounded > 1:
-        left = round(left / rounded) * rounded
-    values = [("limit", str(binding.limit)), ("remaining", str(left))]
-    if binding.full_us is not None:  # what never comes back has no such time
-        values.append(("reset", reset(binding.full_us)))
-    return [(pattern % name.encode(), value.encode()) for name, value in values]
-
-
-def _binding(found: list[Fullness]) -> Fullness | None:
-    return min(found, key=lambda full: full.remaining / full.limit, default=None)
 
 
 def _duration(us: int) -> str:
@@ -124,6 +118,8 @@ def _whose(rule: LimitRule) -> str:
         whose = "this user"
     elif "key" in rule.per or rule.key:
         whose = "this key"
+    elif "team" in rule.per or rule.team:
+        whose = "this team"
     else:
         whose = "this organization"
     return f"{whose} and this model" if "model" in rule.per or rule.model else whose

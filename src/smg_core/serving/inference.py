@@ -173,7 +173,10 @@ class Inference(Generic[D]):
         api, lease, limiting = self._api, exchange.lease, self._services.live.limiting
         if lease is not None and limiting is not None:
             prompts = 1 if api.parts is None else api.parts.count(decoded)
-            limiting.begin_generation(decoded.generation, prompts, lease, trace, api.limit_headers, exchange.always)
+            kind = api.limit_headers
+            waiting = limiting.begin_generation(decoded.generation, prompts, lease, trace, kind, exchange.always)
+            if waiting is not None:
+                await waiting
         return decoded
 
     async def _remember(

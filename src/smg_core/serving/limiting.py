@@ -5,26 +5,29 @@ comes, and once at the end, whatever that is. Above: the handlers, through `Live
 this module. Below: limits.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Protocol
 
-import attrs
+from msgspec import Struct
 from msgspec.structs import replace
 
 from smg_core.clock import CallLater, Clock
-from smg_core.errors import QuotaExceeded, RateLimited, RequestLimitReached, SmgError, TokenLimitReached
+from smg_core.errors import ClientGone, QuotaExceeded, RateLimited, RequestLimitReached, SmgError, TokenLimitReached
 from smg_core.events import Usage
 from smg_core.hooks import EncodeDone, FellBack, Moment, Observer
 from smg_core.lease import HasUsage, RequestLease
 from smg_core.limits.counters import NEVER, Counter, Fullness, Instant, fullness, taken
 from smg_core.limits.decision import LimitClaim, LimitRefusal, in_window
-from smg_core.limits.demand import Demand, Estimates, used
+from smg_core.limits.demand import NO_DEMAND, Demand, Estimates, used
+from smg_core.limits.plan import LimitPlan, plan_of
 from smg_core.limits.prices import Price, Prices
 from smg_core.limits.rules import Asker, LimitRule
+from smg_core.limits.teams import NO_TEAMS, Teams
 from smg_core.limits.words import HeaderFamily, limit_headers, refusal_text
 from smg_core.observability.trace_context import Propagation
 from smg_core.observability.tracing.content import TracedContent
-from smg_core.pipeline.answer.trace import Trace
+from smg_core.pipeline.answer.trace import NOTED, Trace
 from smg_core.request import Caller, GenerationRequest, PoolRequest
 from smg_core.wire.settings import LimitsConfig
 
@@ -36,7 +39,8 @@ _STEP = 512
 """Tokens of output beyond what is reserved that are charged while an answer still comes."""
 _LOOK_S, _AT_ONCE = 0.25, 256
 """How often answers that come are looked at, and at how many at once: that takes less than a millisecond."""
-_BEFORE = Instant(0, 0.0)
+_PLANS = 4096
+"""How many plans are kept before all are worked out anew."""
 _LONGEST_WAIT_S = 60.0
 """The longest wait that clients' libraries obey; with a longer one they are told not to try again."""
 
@@ -57,8 +61,21 @@ class Counters(Protocol):
         """The same, once the request has ended: `costs` are what it used."""
 
 
-@attrs.frozen
-class Limited:
+class Stored(Counters, Protocol):
+    """What holds the counters where they are in a store, which has to be waited for. What cannot wait is decided by what was seen
+    of them last."""
+
+    @property
+    def now(self) -> Instant:
+        """The store's time."""
+
+    async def reserve(
+        self, claims: Sequence[LimitClaim], at: Instant, decided: Callable[[LimitRefusal | None], None]
+    ) -> None:
+        """Charge all claims, or none, and tell `decided` why not."""
+
+
+class Limited(Struct, frozen=True):
     """What limits look at of a request: who asks for which model, and what bounds its answer. `output` is False where there is
     none, as for vectors; `prompts` is how many prompts its body has."""
 
@@ -85,16 +102,24 @@ class Limiting:
         self.counters, self.estimates = counters, Estimates()
         self.settings = LimitsConfig()
         self.rules: tuple[LimitRule, ...] = ()
+        self.teams = NO_TEAMS
         self.prices, self.counts_money = Prices({}, ()), False
         self._clock, self._call_later = clock, call_later
         self._name_of, self._retry_after = name_of, retry_after
+        self.stored: Stored | None = None
+        self._plans: dict[tuple[str, ...], LimitPlan] = {}
+        self._by_user = False
         self._coming: dict[ActiveCharge, None] = {}
         self._looking = False
 
-    def adopt(self, settings: LimitsConfig, rules: tuple[LimitRule, ...], prices: Prices) -> None:
-        """Go by these rules and prices from the next request on."""
-        self.settings, self.rules, self.prices = settings, rules, prices
+    def adopt(
+        self, settings: LimitsConfig, rules: tuple[LimitRule, ...], prices: Prices, teams: Teams = NO_TEAMS
+    ) -> None:
+        """Go by these rules, prices and teams from the next request on."""
+        self.settings, self.rules, self.prices, self.teams = settings, rules, prices, teams
         self.counts_money = any(rule.unit == "money" for rule in rules)
+        self._by_user = any(rule.user or "user" in rule.per for rule in rules)
+        self._plans.clear()
 
     def account(
         self,
@@ -110,7 +135,9 @@ class Limiting:
     @property
     def now(self) -> Instant:
         """The time by which is counted."""
-        return Instant(int(self._clock.monotonic() * 1_000_000), self._clock.time())
+        if self.stored is not None:
+            return self.stored.now
+        return tuple.__new__(Instant, (int(self._clock.monotonic() * 1_000_000), self._clock.time(), 0, None))
 
     # --------------------------------------------------------------------------------------------------------- admission
 
@@ -120,36 +147,68 @@ class Limiting:
         prompts: int,
         lease: RequestLease,
         trace: Trace,
-        family: HeaderFamily,
+        family: HeaderFamily | None,
         always: list[_Header],
-    ) -> None:
+    ) -> "Awaitable[None] | None":
         """Reserve what a request may take, and tell its client in the headers `always` how much is left. Raises RateLimited, and
-        QuotaExceeded for a budget; nothing is charged then."""
-        self._begin(_asked(request, prompts), lease, trace, family, always)
+        QuotaExceeded for a budget; nothing is charged then. Where the counters
+        are in a store, that is so once what is returned was awaited."""
+        return self._begin(_asked(request, prompts), lease, trace, family, always)
 
-    def begin_pooled(self, request: PoolRequest, lease: RequestLease, trace: Trace, always: list[_Header]) -> None:
+    def begin_pooled(
+        self, request: PoolRequest, lease: RequestLease, trace: Trace, always: list[_Header]
+    ) -> "Awaitable[None] | None":
         """The same for a request for vectors or scores."""
         asked = Limited(request.caller, request.model, prompts=max(1, len(request.inputs)), output=False)
-        self._begin(asked, lease, trace, "openai", always)
+        return self._begin(asked, lease, trace, "openai", always)
 
     def _begin(
-        self, asked: Limited, lease: RequestLease, trace: Trace, family: HeaderFamily, always: list[_Header]
-    ) -> None:
+        self, asked: Limited, lease: RequestLease, trace: Trace, family: HeaderFamily | None, always: list[_Header]
+    ) -> "Awaitable[None] | None":
         charge = ActiveCharge(self, asked, lease, trace)
-        try:
-            charge.reserve()
-        finally:
-            always += self._headers(charge, family)
-        self._hold(charge, lease, trace)
+        charge.prepare()
+        if self.stored is not None:
+            begun = partial(self._begun, charge, lease, trace, family, always)
+            return self.stored.reserve(charge.claims, charge.at, begun)
+        self._begun(charge, lease, trace, family, always, self.counters.claim(charge.claims, charge.at))
+        return None
 
-    def resume(self, request: GenerationRequest, lease: RequestLease, trace: Trace, answer: HasUsage) -> None:
+    def _begun(
+        self,
+        charge: "ActiveCharge",
+        lease: RequestLease,
+        trace: Trace,
+        family: HeaderFamily | None,
+        always: list[_Header],
+        refusal: LimitRefusal | None,
+    ) -> None:
+        if family is not None:
+            always += self._headers(charge, family)
+        if refusal is not None:
+            raise self.error(refusal)
+        lease.charge = charge
+        if isinstance(trace, ChargedTrace):
+            trace.charge = charge
+
+    def resume(
+        self, request: GenerationRequest, lease: RequestLease, trace: Trace, answer: HasUsage
+    ) -> "Awaitable[None] | None":
         """Reserve what an answer may take that was asked for before and is made now, in the background: as a request it is
-        counted already. Raises RateLimited where it has to wait, and QuotaExceeded."""
+        counted already. Raises RateLimited where it has to wait, and QuotaExceeded. What is returned is as that of
+        `begin_generation`."""
         lease.weight = request.size
         charge = ActiveCharge(self, _asked(request, 1), lease, trace, admitted=True)
-        charge.reserve()
-        self._hold(charge, lease, trace)
-        charge.follow(answer)
+
+        def decided(refusal: LimitRefusal | None) -> None:
+            charge.go(refusal)
+            self._hold(charge, lease, trace)
+            charge.follow(answer)
+
+        charge.prepare()
+        if self.stored is not None:
+            return self.stored.reserve(charge.claims, charge.at, decided)
+        decided(self.counters.claim(charge.claims, charge.at))
+        return None
 
     @staticmethod
     def _hold(charge: "ActiveCharge", lease: RequestLease, trace: Trace) -> None:
@@ -162,7 +221,8 @@ class Limiting:
         else is refused for the number of them in the end."""
         if error.status >= 500 or error.status == 429 or lease.charge is not None or lease.kind == "tokens":
             return error
-        asker = Asker(lease.caller.tenant, lease.caller.principal)
+        tenant, key = lease.caller.tenant, lease.caller.principal
+        asker = Asker(tenant, key, team=self.teams.team(tenant, key))
         claims = []
         for rule in self.rules:
             unknown = rule.model or rule.user or "model" in rule.per or "user" in rule.per
@@ -171,19 +231,19 @@ class Limiting:
         refusal = self.counters.claim(claims, self.now)
         return error if refusal is None else self.error(refusal)
 
-    def claims(self, asker: Asker, demand: Demand) -> list[LimitClaim]:
-        """What a request claims of each rule that is for it. A reservation is never more than a rule can give at once."""
-        found: list[LimitClaim] = []
-        for rule in self.rules:
-            scope = rule.scope(asker)
-            if scope is not None:
-                found.append(LimitClaim(rule, scope, min(getattr(demand, rule.unit), rule.capacity)))
+    def plan(self, asked: Limited, model: str) -> LimitPlan:
+        """The rules that are for a request, worked out once for each who asks for each model."""
+        caller, user = asked.caller, asked.user if self._by_user else ""
+        served = self._name_of(model, caller)
+        found = self._plans.get((caller.tenant, caller.principal, user, served, model))
+        if found is None:
+            team = self.teams.team(caller.tenant, caller.principal)
+            asker = Asker(caller.tenant, caller.principal, user, served, model, team)
+            found = plan_of(self.rules, asker)
+            if len(self._plans) >= _PLANS:
+                self._plans.clear()
+            self._plans[caller.tenant, caller.principal, user, served, model] = found
         return found
-
-    def asker(self, asked: Limited, model: str) -> Asker:
-        """Who asks, with the names of the model."""
-        caller = asked.caller
-        return Asker(caller.tenant, caller.principal, asked.user, self._name_of(model, caller), model)
 
     def price(self, asker: Asker) -> Price | None:
         """What the model costs, where that is known."""
@@ -201,11 +261,12 @@ class Limiting:
         """Which rules are for this caller and model, how full they are, and the microseconds that a request of so many tokens of
         prompt would wait for each (NEVER: until something ends, or for good). Nothing is charged."""
         asked = Limited(caller, model, user)
-        asker = self.asker(asked, model)
+        plan = self.plan(asked, model)
+        asker = plan.asker
         output = self.estimates.output(asker.tenant, asker.model, None)
         price = self.price(asker) if self.counts_money else None
         money = None if price is None else price.cost(Usage(tokens, output))
-        claims = self.claims(asker, Demand(1, tokens, output, tokens + output, 1, money or 0))
+        claims = plan.claims(Demand(1, tokens, output, tokens + output, 1, money or 0))
         at, found = self.now, list[tuple[LimitRule, Fullness, int]]()
         for claim, counter in zip(claims, self.counters.look(claims), strict=True):
             rule, now = claim.rule, in_window(claim.rule, at, self.settings.zone)
@@ -233,8 +294,9 @@ class Limiting:
         return kind(text, retry_after=seconds, should_retry=again)
 
     def _headers(self, charge: "ActiveCharge", family: HeaderFamily) -> list[_Header]:
-        shown = self.standing([each for each in charge.claims if each.rule.private], charge.at)
-        return limit_headers(family, shown, charge.at.wall_s, standard=self.settings.standard_headers)
+        at = charge.at if self.stored is None else self.stored.now  # a store may count by a time that is later
+        shown = self.standing([each for each in charge.claims if each.rule.private], at)
+        return limit_headers(family, shown, at.wall_s, standard=self.settings.standard_headers)
 
     # ------------------------------------------------------------------------------------------------- answers under way
 
@@ -276,8 +338,12 @@ class ChargedTrace(Trace):
         self.charge: ActiveCharge | None = None
 
     def report(self, moment: Moment) -> None:
-        super().report(moment)
-        charge = self.charge
+        kind, charge = type(moment), self.charge  # as in `Trace`, without another call for each moment
+        self.moments.append(moment)
+        if kind in NOTED:
+            self._note(moment)
+        for report in self._reporters[kind]:
+            report(moment)
         if charge is not None:
             if isinstance(moment, EncodeDone):
                 if moment.prompt_tokens:  # another server that counts them itself leaves none
@@ -286,61 +352,64 @@ class ChargedTrace(Trace):
                 charge.go_on_with(moment.to)
 
 
-@attrs.define(eq=False)
 class ActiveCharge:
     """What one request has reserved, until it is settled. `admitted`: it was counted as a request before."""
 
-    _limiting: Limiting
-    _asked: Limited
-    _lease: RequestLease
-    _trace: Trace
-    _admitted: bool = False
-    claims: list[LimitClaim] = attrs.field(factory=list)
-    _asker: Asker = attrs.field(factory=Asker)
-    _demand: Demand = attrs.field(factory=Demand)
-    at: Instant = _BEFORE
-    _read: int = 0
-    _prompts_read: int = 0
-    _answer: HasUsage | None = None
+    __slots__ = (
+        *("_admitted", "_answer", "_asked", "_demand", "_lease", "_limiting", "_plan", "_prompts_read", "_read"),
+        *("_trace", "at", "claims"),
+    )
+
+    def __init__(
+        self, limiting: Limiting, asked: Limited, lease: RequestLease, trace: Trace, *, admitted: bool = False
+    ) -> None:
+        self._limiting, self._asked, self._lease, self._trace = limiting, asked, lease, trace
+        self._admitted = admitted
+        self._plan, self.at = limiting.plan(asked, asked.model), limiting.now
+        self._demand, self.claims = NO_DEMAND, list[LimitClaim]()
+        self._read = self._prompts_read = 0
+        self._answer: HasUsage | None = None
 
     # --------------------------------------------------------------------------------------------------------- reserving
 
     def reserve(self) -> None:
         """Charge what the request may take. Raises RateLimited and QuotaExceeded."""
-        self._prepare(self._asked.model)
-        if self._limiting.counts_money and self._unpriced:
-            self.claims = []
-            raise QuotaExceeded(
-                "What this model costs is not known here, and a budget applies.",
-                detail=f"limits.unpriced is refuse, and no price is known for {self._asker.model!r}",
-                said=self._asker.model,
-            )
-        refusal = self._limiting.counters.claim(self.claims, self.at)
+        self.prepare()
+        self.go(self._limiting.counters.claim(self.claims, self.at))
+
+    def go(self, refusal: LimitRefusal | None) -> None:
+        """Go on where nothing is refused. Raises RateLimited and QuotaExceeded."""
         if refusal is not None:
             raise self._limiting.error(refusal)
 
-    def _prepare(self, model: str) -> None:
-        limiting, asked = self._limiting, self._asked
-        self._asker = asker = limiting.asker(asked, model)
-        estimates = limiting.estimates
+    def prepare(self) -> None:
+        """Work out what the request may take. Raises QuotaExceeded where nobody knows what it costs."""
+        limiting, asked, plan = self._limiting, self._asked, self._plan
+        asker, estimates = plan.asker, limiting.estimates
         read = self._read or estimates.input(asker.model, self._lease.weight)
         output = estimates.output(asker.tenant, asker.model, asked.bound, asked.choices) if asked.output else 0
-        self._demand = self._demanded(read, output)
-        self.at = limiting.now
-        self.claims = limiting.claims(asker, self._demand)
+        self._demand = demand = self._demanded(read, output)
+        self.claims = plan.claims(demand)
+        if limiting.counts_money and self._unpriced:
+            self.claims = []
+            raise QuotaExceeded(
+                "What this model costs is not known here, and a budget applies.",
+                detail=f"limits.unpriced is refuse, and no price is known for {asker.model!r}",
+                said=asker.model,
+            )
 
-    def _demanded(self, read: int, output: int, usage: Usage | None = None) -> Demand:
+    def _demanded(self, read: int, output: int, usage: Usage | None = None, at_once: int = 1) -> Demand:
         spent = None
-        if self._limiting.counts_money and (price := self._limiting.price(self._asker)) is not None:
+        if self._limiting.counts_money and (price := self._limiting.price(self._plan.asker)) is not None:
             spent = price.cost(usage or Usage(read, output), batch=self._lease.kind == "batch")
-        return Demand(0 if self._admitted else 1, read, output, read + output, 1, spent or 0)
+        return Demand(0 if self._admitted else 1, read, output, read + output, at_once, spent or 0)
 
     @property
     def _unpriced(self) -> bool:
         """Whether a budget refuses the request, since nobody knows what it costs."""
         if self._limiting.settings.unpriced != "refuse" or not any(each.rule.unit == "money" for each in self.claims):
             return False
-        price = self._limiting.price(self._asker)
+        price = self._limiting.price(self._plan.asker)
         return price is None or price.cost(Usage(1, int(self._asked.output))) is None
 
     # -------------------------------------------------------------------------------------------------------- on the way
@@ -350,7 +419,7 @@ class ActiveCharge:
         self._read += tokens
         self._prompts_read += 1
         if self._prompts_read == 1 and self._asked.prompts == 1:
-            self._limiting.estimates.read(self._asker.model, self._lease.weight, tokens)
+            self._limiting.estimates.read(self._plan.asker.model, self._lease.weight, tokens)
         for claim in self.claims:
             if claim.rule.unit in ("tokens", "input_tokens") and self._read > claim.rule.capacity:
                 raise self._limiting.error(LimitRefusal(claim, NEVER, too_large=True))
@@ -359,9 +428,10 @@ class ActiveCharge:
 
     def go_on_with(self, model: str) -> None:
         """Another model answers instead: its limits count. Raises RateLimited and QuotaExceeded."""
-        self._settle([0] * len(self.claims))
+        self._settle([0] * len(self.claims), self._limiting.now)
         self._read, self._prompts_read = 0, 0
-        self._asked = attrs.evolve(self._asked, model=model)
+        self._asked = replace(self._asked, model=model)
+        self._plan, self.at = self._limiting.plan(self._asked, model), self._limiting.now
         try:
             self.reserve()
         except SmgError:
@@ -399,24 +469,41 @@ class ActiveCharge:
         """Charge what was used. Without usage: nothing where no engine was asked, but for the request itself where its client is
         to blame or it goes on elsewhere; else the prompt."""
         limiting, asked = self._limiting, self._asked
-        limiting.unwatch(self)
-        self._answer = None
+        if self._answer is not None:
+            limiting.unwatch(self)
+            self._answer = None
+        now = limiting.now
         if usage is not None:
+            if isinstance(failure, ClientGone) and not usage.completion_tokens and not self._trace.stream:
+                usage = replace(usage, completion_tokens=self._unseen(now))
             read, output = used(usage, limiting.settings.cached_weight)
-            demand = replace(self._demanded(read, output, usage), at_once=0)
+            demand = self._demanded(read, output, usage, at_once=0)
             if failure is None and asked.output:
-                limiting.estimates.answered(self._asker.tenant, self._asker.model, output, asked.choices)
+                asker, estimates = self._plan.asker, limiting.estimates
+                estimates.answered(asker.tenant, asker.model, output, asked.choices)
+                if not self._trace.stream:
+                    estimates.took(asker.model, output // asked.choices, now[0] - self.at[0])
         elif self._trace.attempts:
-            demand = replace(self._demanded(self._read or self._demand.input_tokens, 0), at_once=0)
+            demand = self._demanded(self._read or self._demand.input_tokens, 0, at_once=0)
         else:
             ours = failure is not None and (failure.status >= 500 or failure.status == 429)
             demand = Demand(requests=0 if ours or self._admitted else 1)
-        self._settle([getattr(demand, claim.rule.unit) for claim in self.claims])
+        self._settle([getattr(demand, claim.rule.unit) for claim in self.claims], now)
 
-    def _settle(self, costs: list[int]) -> None:
+    def _unseen(self, now: Instant) -> int:
+        """The tokens of a whole answer whose client has left before it came: an engine tells of none, so they are reckoned by how
+        fast the model's answers came, up to what was reserved."""
+        if not self._trace.attempts or not self._asked.output:
+            return 0
+        most, choices = self._demand.output_tokens, self._asked.choices
+        return choices * self._limiting.estimates.generated(
+            self._plan.asker.model, now[0] - self.at[0], most // choices
+        )
+
+    def _settle(self, costs: list[int], now: Instant) -> None:
         claims, self.claims = self.claims, []
         if claims:
-            self._limiting.counters.settle(claims, costs, self.at, self._limiting.now)
+            self._limiting.counters.settle(claims, costs, self.at, now)
 
 
 def _asked(request: GenerationRequest, prompts: int) -> Limited:

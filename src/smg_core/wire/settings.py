@@ -115,8 +115,13 @@ class LimitsConfig:
     rules: tuple[str, ...] = option(
         (),
         "Limits of requests, tokens and money, one a line: AMOUNT requests, tokens, input-tokens, output-tokens or USD, a slash "
-        "and second, minute, hour, day, week, month or ever; or AMOUNT at-once; then per=, tenant=, key=, user=, model=, burst= "
-        "([docs](limits.md)).",
+        "and second, minute, hour, day, week, month or ever; or AMOUNT at-once; then per=, tenant=, team=, key=, user=, model=, "
+        "burst= ([docs](limits.md)).",
+    )
+    teams: tuple[str, ...] = option(
+        (),
+        "Teams of tenants for rules, one a line: TENANT:TEAM=KEY,KEY. A key may end with an asterisk; a TEAM such as search/ranking "
+        "is in search, whose rules count it too.",
     )
     zone: str = option("UTC", "The time zone in which days, weeks and months of rules begin, such as Europe/Berlin.")
     prices: str | None = option(
@@ -134,6 +139,27 @@ class LimitsConfig:
     )
     standard_headers: bool = option(
         False, "Say how much is left also in the IETF's RateLimit fields, beside the headers of the API."
+    )
+    store: str | None = option(
+        None,
+        "Valkey or Redis in which several gateways count rules together: redis://HOST:PORT/DATABASE, rediss:// or unix://; null: "
+        "each gateway counts for itself. Needs the extra smg-sdk[redis].",
+        secret=True,
+    )
+    on_loss: Literal["share", "closed", "open"] = option(
+        "share",
+        "What becomes of requests while limits.store does not answer: share gives each gateway its part of every limit, closed "
+        "answers 503, open admits them.",
+    )
+    store_timeout_s: float = option(
+        0.05, "Longest time that a request waits for limits.store, in seconds.", at_least=0.001, at_most=60
+    )
+    reservation_s: float = option(
+        1200.0,
+        "Seconds after which what a gateway had reserved in limits.store and does not renew is free again; longer than any "
+        "request takes.",
+        at_least=1,
+        at_most=86400,
     )
     counters: int = option(
         100_000,

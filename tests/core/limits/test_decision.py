@@ -10,6 +10,7 @@ from hypothesis import strategies as some
 from smg_core.limits.calendar import window_of
 from smg_core.limits.counters import NEVER, Counter, Instant
 from smg_core.limits.decision import LimitClaim, claimed, put_right
+from smg_core.limits.memory import MemoryCounters
 from smg_core.limits.rules import LimitRule
 
 RULES = some.one_of(
@@ -23,9 +24,7 @@ NOON = datetime(2026, 3, 15, 12, tzinfo=UTC).timestamp()
 
 
 def claims(rules: list[LimitRule], costs: list[int]) -> list[LimitClaim]:
-    return [
-        LimitClaim(rule, (str(number),), cost) for number, (rule, cost) in enumerate(zip(rules, costs, strict=False))
-    ]
+    return [LimitClaim(rule, str(number), cost) for number, (rule, cost) in enumerate(zip(rules, costs, strict=False))]
 
 
 def now(us: int = 0, wall_s: float = NOON) -> Instant:
@@ -45,7 +44,7 @@ def test_a_refused_request_changes_no_counter_and_no_counter_passes_its_limit(
             assert refusal.wait_us == NEVER or refusal.wait_us > 0
             assert any(spent[number] + claim.cost > claim.rule.capacity for number, claim in enumerate(asked))
             continue
-        states, spent = after, [before + claim.cost for before, claim in zip(spent, asked, strict=True)]
+        states, spent = list(after), [before + claim.cost for before, claim in zip(spent, asked, strict=True)]
         assert all(total <= rule.capacity for total, rule in zip(spent, rules, strict=True))
 
 
@@ -119,3 +118,29 @@ def test_every_moment_is_in_its_window_and_windows_follow_one_another(window: st
     assert begins <= moment < ends
     assert window_of(window, zone, ends)[0] == ends  # type: ignore[arg-type]
     assert ZoneInfo(zone) is not None
+
+
+STATES = some.lists(
+    some.tuples(
+        some.lists(some.integers(1, 60), min_size=4, max_size=4), some.integers(0, 30_000_000), some.integers(0, 60)
+    ),
+    max_size=25,
+)
+
+
+@given(some.lists(RULES, min_size=1, max_size=4), STATES)
+def test_the_memory_counts_as_the_decision_says(
+    rules: list[LimitRule], steps: list[tuple[list[int], int, int]]
+) -> None:
+    memory, states, us = MemoryCounters(1000, "UTC"), [Counter()] * len(rules), 0
+    for costs, later, settled in steps:
+        us += later
+        asked, moment = claims(rules, costs), now(us, NOON + us * 1000)
+        after, refusal = claimed(asked, states, moment)
+        assert memory.claim(asked, moment) == refusal
+        states = list(after)
+        if refusal is None:
+            final = [settled] * len(asked)
+            states = put_right(asked, final, states, moment, now(us + 5, NOON + us * 1000))
+            memory.settle(asked, final, moment, now(us + 5, NOON + us * 1000))
+        assert memory.look(asked) == states

@@ -5,9 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from smg_core.limits.rules import AXES, Asker, LimitRule, RuleRefused, read_rule, read_rules
+from smg_core.limits.teams import read_teams
 
 NAMES = some.sampled_from(["", "a", "b"])
-ASKERS = some.builds(Asker, NAMES, NAMES, NAMES, NAMES)
+ASKERS = some.builds(Asker, NAMES, NAMES, NAMES, NAMES, team=some.sampled_from(["a", "a/b", "c"]))
 
 
 def test_a_line_says_a_rule() -> None:
@@ -74,7 +75,7 @@ def test_two_are_counted_together_where_the_axes_of_the_rule_are_equal(
     wanted = set(axes)
     if "user" in wanted:
         wanted |= {"key"}
-    if "key" in wanted:
+    if wanted & {"key", "team"}:
         wanted |= {"tenant"}
     same = all(getattr(one, axis) == getattr(other, axis) for axis in wanted)
 
@@ -88,3 +89,34 @@ def test_what_counts_several_tenants_is_private_to_none() -> None:
         True,
         True,
     ]
+
+
+def test_a_team_is_within_its_tenant_and_within_another_team() -> None:
+    teams = read_teams(["acme:search=one,two", "acme:search/ranking=ranking-*", "acme:search/deep=ranking-deep*"])
+    asker = Asker("acme", "ranking-1", team=teams.team("acme", "ranking-1"))
+
+    assert [teams.team("acme", key) for key in ("two", "ranking-1", "ranking-deep", "three")] == [
+        *("search", "search/ranking", "search/deep", ""),
+    ]
+    assert teams.team("other", "one") == ""
+    rules = ["5 USD/day tenant=acme", "3 USD/day tenant=acme team=search", "1 USD/day tenant=acme team=search/ranking"]
+    assert all(read_rule(each).scope(asker) is not None for each in rules)
+    assert read_rule("1 USD/day tenant=acme team=search/rank").scope(asker) is None
+    assert read_rule("1 USD/day tenant=other team=search").scope(asker) is None
+    per = read_rule("5 requests/day per=team")
+    assert per.scope(asker) == per.scope(Asker("acme", "ranking-2", team="search/ranking"))
+    assert per.scope(asker) != per.scope(Asker("other", "ranking-2", team="search/ranking"))
+    assert per.scope(Asker("acme", "three")) is None
+    assert per.private
+    assert read_rule(read_rule(rules[2]).text) == read_rule(rules[2])
+
+
+@pytest.mark.parametrize("line", ["acme=one", "acme:=one", "acme:a/=one", "acme:a", "acme:a*=one", "x y:a=b"])
+def test_a_line_that_is_no_team_is_refused(line: str) -> None:
+    with pytest.raises(RuleRefused, match="is no team"):
+        read_teams([line])
+
+
+def test_a_key_is_in_one_team() -> None:
+    with pytest.raises(RuleRefused, match="already"):
+        read_teams(["acme:a=one", "acme:b=one"])

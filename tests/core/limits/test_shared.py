@@ -33,7 +33,7 @@ def counters(block: SharedBlock, number: int, processes: int = PROCESSES) -> Sha
 
 
 def claims(cost: int = 1, scope: str = "a") -> list[LimitClaim]:
-    return [LimitClaim(rule, (str(number), scope), cost) for number, rule in enumerate(RULES)]
+    return [LimitClaim(rule, f"{number} {scope}", cost) for number, rule in enumerate(RULES)]
 
 
 def at(us: int = 0, wall_s: float = NOON) -> Instant:
@@ -135,9 +135,9 @@ def test_a_full_block_forgets_what_was_used_longest_ago() -> None:
     mine = counters(block, 0, 1)
     rule = LimitRule(5, "tokens", "day")
     for number in range(6):
-        mine.claim([LimitClaim(rule, (str(number),), 1)], at(number))
+        mine.claim([LimitClaim(rule, str(number), 1)], at(number))
 
-    counts = [mine.look([LimitClaim(rule, (str(number),), 0)])[0].second for number in range(5, 2, -1)]
+    counts = [mine.look([LimitClaim(rule, str(number), 0)])[0].second for number in range(5, 2, -1)]
     assert counts[0] == 1
 
 
@@ -152,9 +152,9 @@ def test_the_memory_keeps_no_more_counters_than_it_may() -> None:
     memory = MemoryCounters(10, "UTC")
     rule = LimitRule(5, "tokens", "day")
     for number in range(50):
-        memory.claim([LimitClaim(rule, (str(number),), 1)], at(number))
+        memory.claim([LimitClaim(rule, str(number), 1)], at(number))
 
     assert len(memory) == 10
-    assert memory.look([LimitClaim(rule, ("49",), 0)])[0].second == 1
+    assert memory.look([LimitClaim(rule, "49", 0)])[0].second == 1
     with pytest.raises(ValueError, match="shorter"):
-        memory.put_right([LimitClaim(rule, ("49",), 0)], [], at(), at())
+        memory.put_right([LimitClaim(rule, "49", 0)], [], at(), at())

@@ -62,7 +62,9 @@ class PoolInference(Generic[D]):
             decoded = self._with_model(await self._admit(exchange), exchange)
             if services.live.limiting is not None and exchange.lease is not None:
                 limiting, lease = services.live.limiting, exchange.lease
-                limiting.begin_pooled(decoded.request, lease, trace, exchange.always)
+                waiting = limiting.begin_pooled(decoded.request, lease, trace, exchange.always)
+                if waiting is not None:
+                    await waiting
             pooled, failure = await self._answer(exchange, decoded, trace)
             over = failure is None
         except SmgError as error:

@@ -29,7 +29,7 @@ from smg_core.observability.tracing.content import TracedContent
 from smg_core.pipeline.prompt.documents import DocumentTexts
 from smg_core.pipeline.prompt.prompted import Prompted
 
-__all__ = ["Trace"]
+__all__ = ["NOTED", "Trace"]
 
 M = TypeVar("M")
 
@@ -51,7 +51,7 @@ _WHOLE = "generate"
 
 _LAST = frozenset({"first_token", _WHOLE})
 
-_NOTED = frozenset({RequestStarted, FirstToken, AttemptEnded, FormatViolation})
+NOTED = frozenset({RequestStarted, FirstToken, AttemptEnded, FormatViolation})
 """The moments that are needed for every request, and are noted when they are reported."""
 
 
@@ -115,7 +115,7 @@ class Trace:
     def report(self, moment: Moment) -> None:
         kind = type(moment)
         self.moments.append(moment)
-        if kind in _NOTED:
+        if kind in NOTED:
             self._note(moment)
         for report in self._reporters[kind]:
             report(moment)
