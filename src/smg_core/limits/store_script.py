@@ -152,7 +152,7 @@ LIBRARY = f"#!lua name={FUNCTION}\n{_BODY}\nredis.register_function('{FUNCTION}'
 SCRIPT = f"if redis.replicate_commands then redis.replicate_commands() end\n{_BODY}\nreturn count(KEYS, ARGV)\n"
 """The same for a server that has no functions."""
 
-Part = list[int]
+ScriptPart = list[int]
 
 
 def key_of(scope: str) -> str:
@@ -160,9 +160,9 @@ def key_of(scope: str) -> str:
     return "smg:{limits}:" + blake2b(scope.encode(), digest_size=16).hexdigest()
 
 
-def claim_parts(claims: Sequence[LimitClaim], keys: dict[str, int], at: Instant, zone: str) -> list[Part]:
+def claim_parts(claims: Sequence[LimitClaim], keys: dict[str, int], at: Instant, zone: str) -> list[ScriptPart]:
     """What the function is asked to charge; `keys` are those of the call, with their places."""
-    found: list[Part] = []
+    found: list[ScriptPart] = []
     for claim in claims:
         rule, place = claim.rule, _place(claim, keys)
         if rule.width_us:
@@ -186,9 +186,9 @@ def put_right_parts(
     zone: str,
     *,
     ends: bool,
-) -> list[Part]:
+) -> list[ScriptPart]:
     """What the function is asked to put right of what was charged at `taken_at`. In a window that is over nothing changes."""
-    found: list[Part] = []
+    found: list[ScriptPart] = []
     for claim, cost in zip(claims, costs, strict=True):
         rule, more = claim.rule, cost - claim.cost
         if rule.width_us:

@@ -61,7 +61,7 @@ class Counters(Protocol):
         """The same, once the request has ended: `costs` are what it used."""
 
 
-class Stored(Counters, Protocol):
+class StoredCounters(Counters, Protocol):
     """What holds the counters where they are in a store, which has to be waited for. What cannot wait is decided by what was seen
     of them last."""
 
@@ -106,7 +106,7 @@ class Limiting:
         self.prices, self.counts_money = Prices({}, ()), False
         self._clock, self._call_later = clock, call_later
         self._name_of, self._retry_after = name_of, retry_after
-        self.stored: Stored | None = None
+        self.stored: StoredCounters | None = None
         self._plans: dict[tuple[str, ...], LimitPlan] = {}
         self._by_user = False
         self._coming: dict[ActiveCharge, None] = {}

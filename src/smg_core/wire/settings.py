@@ -120,8 +120,8 @@ class LimitsConfig:
     )
     teams: tuple[str, ...] = option(
         (),
-        "Teams of tenants for rules, one a line: TENANT:TEAM=KEY,KEY. A key may end with an asterisk; a TEAM such as search/ranking "
-        "is in search, whose rules count it too.",
+        "Teams of tenants for rules, one a line: TENANT:TEAM=KEY,KEY. A key may end with an asterisk. A TEAM such as "
+        "search/ranking is in search, whose rules count it too.",
     )
     zone: str = option("UTC", "The time zone in which days, weeks and months of rules begin, such as Europe/Berlin.")
     prices: str | None = option(
