@@ -323,7 +323,8 @@ async def test_a_decode_engine_that_always_fails_is_left_alone_and_no_prefill_en
         await idle(house)
         breakers = house.gateway.registry.breakers
 
-        assert {each.status_code for each in answers} == {200}
+        states = {each.name: each.state for each in house.gateway.registry}
+        assert {each.status_code for each in answers} == {200}, (states, calls(house))
         assert {name: breakers.state(name) for name in (*prefill, "d0", "d1")} == {
             **dict.fromkeys((*prefill, "d1"), "closed"),
             "d0": "open",

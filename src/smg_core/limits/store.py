@@ -3,7 +3,7 @@
 One call is under way at a time; what is asked meanwhile goes with the next. What is put right need not be waited for: it is sent
 until the server has it, and counted once however often it is sent. A server that does not answer in time is lost: requests are
 then decided as `on_loss` says, and no more calls are made for a second after three losses. What was charged meanwhile is
-counted when the server is back. A call that the server reads too late changes nothing. Above: `serving.stored_limits`. Below: the
+counted when the server is back. A call that the server reads too late changes nothing. Above: `serving.limiting`. Below: the
 function, redis-py.
 """
 
@@ -39,7 +39,7 @@ from smg_core.limits.store_script import (
 __all__ = ["OnLoss", "StoreCounters", "StoreTerms"]
 
 OnLoss = Literal["share", "closed", "open"]
-_log = logging.getLogger("smg_core.limits")
+_log = logging.getLogger("smg.limits")
 
 _TOGETHER = 64
 """How many claims, and how many of what is put right, go with one call."""

@@ -151,8 +151,8 @@ class Limiting:
         always: list[_Header],
     ) -> "Awaitable[None] | None":
         """Reserve what a request may take, and tell its client in the headers `always` how much is left. Raises RateLimited, and
-        QuotaExceeded for a budget; nothing is charged then. Where the counters
-        are in a store, that is so once what is returned was awaited."""
+        QuotaExceeded for a budget; nothing is charged then. Where the counters are in a store, that is so once what is returned
+        was awaited."""
         return self._begin(_asked(request, prompts), lease, trace, family, always)
 
     def begin_pooled(
