@@ -344,6 +344,17 @@ async def test_an_answer_that_is_given_again_takes_nothing_of_a_limit() -> None:
     assert "x-ratelimit-limit-requests" not in again.headers
 
 
+@pytest.mark.parametrize("kept_s", [0, 60])
+async def test_the_described_routes_that_take_a_key_are_those_that_do(kept_s: int) -> None:
+    async with in_process(config=settings(kept_s=kept_s)) as house:
+        paths = (await house.http.get("/openapi.json")).json()["paths"]
+
+    for path, methods in paths.items():
+        for method, about in methods.items():
+            named = [each["name"] for each in about.get("parameters", [])]
+            assert ("Idempotency-Key" in named) is (kept_s > 0 and method == "post"), (method, path)
+
+
 # ------------------------------------------------------------------------------------------------------ official SDKs
 
 

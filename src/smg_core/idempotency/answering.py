@@ -242,7 +242,7 @@ def _went_well(exchange: Exchange) -> bool:
 
 async def _send_again(kept: KeptAnswer, exchange: Exchange) -> None:
     large = len(kept.body or "") > _LARGE
-    body = (await asyncio.to_thread(kept.bytes) if large else kept.bytes()) or b""
+    body = (await asyncio.to_thread(kept.content) if large else kept.content()) or b""
     headers = kept.headers_again()
     if not _is_stream(kept):
         await exchange.respond(kept.status, body, headers)

@@ -105,7 +105,7 @@ class KeptAnswer(msgspec.Struct, frozen=True):
         """What is kept: a JSON text."""
         return msgspec.json.encode(self)
 
-    def bytes(self) -> bytes | None:
+    def content(self) -> bytes | None:
         """The body, as it was sent."""
         return None if self.body is None else b64decode(self.body)
 

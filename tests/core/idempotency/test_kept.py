@@ -62,7 +62,7 @@ def test_an_answer_is_read_as_it_was_kept(body: bytes | None, value: bytes) -> N
     again = KeptAnswer.read(kept.text())
 
     assert again == kept
-    assert again.bytes() == body
+    assert again.content() == body
     assert again.headers_again() == [(b"x-a", value), (b"idempotent-replayed", b"true")]
 
 
