@@ -177,11 +177,15 @@ async def test_a_stream_is_given_again_as_it_was(path: str, more: Mapping[str, A
 async def test_another_body_is_refused_in_the_words_of_its_api(path: str, read: Any) -> None:
     async with in_process() as house:
         asked = body_of("generateContent" if "Content" in path else path)
-        await house.http.post(path, json=asked, headers=KEY)
-        refused = await house.http.post(path, json=asked | {"temperature": 0.1}, headers=KEY)
+        text = json.dumps(asked)
+        await house.http.post(path, content=text, headers=KEY)
+        others = (json.dumps(asked | {"temperature": 0.1}), text.replace("Hello", "Howdy"), text.replace("Hello", ""))
+        answers = [await house.http.post(path, content=each, headers=KEY) for each in others]
+        by_query = await house.http.post(f"{path}?a=b", content=text, headers=KEY)
 
-    assert refused.status_code == 422
-    assert read(refused.json()) in ("idempotency_key_reused", "invalid_request_error", "INVALID_ARGUMENT")
+    assert [each.status_code for each in (*answers, by_query)] == [422] * 4
+    for refused in answers:
+        assert read(refused.json()) in ("idempotency_key_reused", "invalid_request_error", "INVALID_ARGUMENT")
 
 
 async def test_a_file_is_uploaded_once_though_its_form_has_a_new_boundary() -> None:
