@@ -58,7 +58,7 @@ TIERS: tuple[str, ...] = (
     "fleet pipeline",
     "serving",
     "apis.chat apis.gemini apis.messages apis.parse apis.pooling apis.transcriptions stored",
-    "apis.completions apis.conversations apis.sglang apis.status apis.tokenize background batches",
+    "apis.completions apis.conversations apis.sglang apis.status apis.tokenize background batches idempotency",
     "apis.interactions apis.responses app operation",
     "admin.metrics apis",
     "admin gateway smg_simulator.conform",
@@ -76,6 +76,7 @@ LAZY_TABLES = frozenset(
     {
         *(
             "apis",
+            "app.app",
             "batches.work",
             "engines.kinds.grpc",
             "engines.kinds.http",

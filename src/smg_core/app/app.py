@@ -10,6 +10,7 @@ stopped.
 import asyncio
 import logging
 from functools import partial
+from typing import TYPE_CHECKING
 
 from smg_core.app.public_routes import public_table
 from smg_core.errors import (
@@ -36,6 +37,9 @@ from smg_core.serving.inference import internal_error, take_back_cancellation
 from smg_core.serving.lifecycle import Lifecycle
 from smg_core.wire.base import ErrorEncoder
 from smg_core.wire.errors import anthropic_error, anthropic_status, error_headers, openai_error, responses_error
+
+if TYPE_CHECKING:
+    from smg_core.idempotency.answering import Idempotency
 
 __all__ = ["App"]
 
@@ -86,6 +90,8 @@ class App:
         self._plugging: Plugging | None = None
         if table is None:  # none at the admin door
             self._plugging = Plugging(services.plugins, self._told, self._error, self._headers_of_every_answer)
+        self._is_public = table is None
+        self._idempotency: Idempotency | None = None
         table = public_table(services, gateway.apis) if table is None else table
         self._origins, self._hosts = table.origins or (), table.hosts
         self._may_ask = table.origins
@@ -206,7 +212,10 @@ class App:
             exchange.caller = ANYBODY
         else:
             await self._permit(exchange, endpoint.needs, plugging)
-        await endpoint.answer(exchange)
+        if "idempotency-key" in exchange.headers:
+            await self._answered_once(exchange, endpoint)
+        else:
+            await endpoint.answer(exchange)
         return exchange.outcome if isinstance(exchange, WebSocket) else "ok"
 
     def _check_form(self, exchange: Exchange, endpoint: Endpoint) -> None:
@@ -225,7 +234,7 @@ class App:
         """Find the caller and answer, each behind the ASGI middleware of its time. Raises SmgError."""
 
         async def answered(exchange: Exchange) -> str:
-            await endpoint.answer(exchange)
+            await self._answered_once(exchange, endpoint)
             return exchange.outcome if isinstance(exchange, WebSocket) else "ok"
 
         async def permitted_and_answered(exchange: Exchange) -> str:
@@ -236,6 +245,18 @@ class App:
         if not exchange.identified and self._asks_everybody:
             exchange.discard(self._stranger_bytes)
         return outcome
+
+    async def _answered_once(self, exchange: Exchange, endpoint: Endpoint) -> None:
+        """Answer a request that may have an Idempotency-Key: one that is sent again gets the answer of the first."""
+        has_key = exchange.method == "POST" and "idempotency-key" in exchange.headers and not endpoint.public
+        if not has_key or not self._is_public or not self._services.live.config.idempotency.kept_s:
+            await endpoint.answer(exchange)
+            return
+        if self._idempotency is None:
+            from smg_core.idempotency.answering import Idempotency
+
+            self._idempotency = Idempotency(self._services)
+        await self._idempotency.answer(exchange, endpoint.answer)
 
     def _headers_of_every_answer(self, exchange: Exchange) -> list[Header]:
         if not exchange.request_id:

@@ -49,8 +49,14 @@ def describing_routes(
         Route("GET", f"{prefix}/openapi.json", Endpoint(describing.openapi, needs, about=OPENAPI_OPERATION)),
         Route("GET", f"{prefix}/docs", Endpoint(describing.docs, needs, about=DOCS_OPERATION)),
     )
+    keyed = not prefix and services.live.config.idempotency.kept_s > 0  # the admin door takes no keys
     describing.routes = [
-        Described(route.method, route.pattern, route.target.about)
+        Described(
+            route.method,
+            route.pattern,
+            route.target.about,
+            takes_key=keyed and route.method == "POST" and not route.target.public,
+        )
         for route in (*described, *own)
         if route.target.about is not None
     ]

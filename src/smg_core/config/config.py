@@ -33,6 +33,7 @@ from smg_core.http.settings import (
     ResponsesConfig,
     ServerConfig,
 )
+from smg_core.idempotency.settings import IdempotencyConfig
 from smg_core.middleware.settings import MiddlewareConfig
 from smg_core.observability.settings import AuditConfig, MetricsConfig, ObservabilityConfig, TracesConfig
 from smg_core.pipeline.settings import DisaggregationConfig, McpConfig, PoolingConfig, StructuredConfig, TimeoutsConfig
@@ -100,6 +101,7 @@ class Config:
     documents: DocumentsConfig = attrs.field(factory=DocumentsConfig)
     model: ModelConfig = attrs.field(factory=ModelConfig)
     history: HistoryConfig = attrs.field(factory=HistoryConfig)
+    idempotency: IdempotencyConfig = attrs.field(factory=IdempotencyConfig)
     structured: StructuredConfig = attrs.field(factory=StructuredConfig)
     sealing: SealingConfig = attrs.field(factory=SealingConfig)
     messages: MessagesConfig = attrs.field(factory=MessagesConfig)

@@ -1,8 +1,8 @@
-"""The locks of conversations in which this process makes responses (edge).
+"""The locks of conversations in which this process makes responses, and of other things that one request works on (edge).
 
 A lock is a lease of the history: it ends by itself when the process dies, and is renewed while the response is made. It is lost
 where it could not be renewed in time and somebody else has taken the conversation since; what is then written under it is
-refused. Above: `remembering`. Below: the history.
+refused. Above: `remembering`, `idempotency`. Below: the history.
 """
 
 import asyncio
@@ -36,15 +36,16 @@ class _Held:
 
 
 class ConversationLocks:
-    """The locks by the request that holds each. `history` is asked for at each use, since a gateway opens it when it starts."""
+    """The locks by the request that holds each, of things of one `kind`. `history` is asked for at each use, since a gateway
+    opens it when it starts."""
 
-    def __init__(self, history: Callable[[], Store], call_later: CallLater) -> None:
-        self._history, self._call_later = history, call_later
+    def __init__(self, history: Callable[[], Store], call_later: CallLater, kind: str = "conversation") -> None:
+        self._history, self._call_later, self._kind = history, call_later, kind
         self._held: dict[str, _Held] = {}
 
     async def take(self, request: str, tenant: str, conversation: str, seconds: float) -> bool:
-        """Lock the conversation for this request; False while another has it."""
-        lease = await self._history().acquire(tenant, "conversation", conversation, request, seconds)
+        """Lock the conversation, or whatever has this id, for this request; False while another has it."""
+        lease = await self._history().acquire(tenant, self._kind, conversation, request, seconds)
         if lease is None:
             return False
         held = self._held[request] = _Held(tenant, lease, seconds)

@@ -17,15 +17,23 @@ __all__ = ["Described", "document"]
 
 _VALUE = re.compile(r"\{([a-z_]+)(?::path)?\}")
 _REFERENCES = "#/components/schemas/{name}"
+_KEY: JsonObject = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "required": False,
+    "description": "A request that is sent again with the same key gets the answer of the first; another one with it gets 422.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": 255},
+}
 
 
 @attrs.frozen
 class Described:
-    """One route: its method, its pattern in the route table, and its description."""
+    """One route: its method, its pattern in the route table, its description, and whether it takes an Idempotency-Key."""
 
     method: str
     pattern: str
     about: Operation
+    takes_key: bool = False
 
 
 def document(routes: Iterable[Described], *, version: str, error: object) -> JsonObject:
@@ -65,11 +73,14 @@ def _operation(route: Described, schemas: Mapping[int, JsonObject], error: objec
         "tags": [about.tag],
         "responses": {**responses, "default": _response([refusal], schemas)},
     }
-    names = _VALUE.findall(route.pattern)
-    if names:
-        made["parameters"] = [
-            {"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in names
-        ]
+    parameters: list[JsonObject] = [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+        for name in _VALUE.findall(route.pattern)
+    ]
+    if route.takes_key:
+        parameters.append(_KEY)
+    if parameters:
+        made["parameters"] = parameters
     if about.body is not None:
         content: JsonObject = {"schema": schemas[id(about.body)]}
         if about.examples:

@@ -1,0 +1,183 @@
+"""What is kept of a request with an Idempotency-Key, and how another request is found to be the same.
+
+Pure. A request is the same when its path, its query and its body are; the boundary between the parts of a form counts for
+nothing, since clients draw a new one for each try. Above: `answering`. Below: errors.
+"""
+
+import hashlib
+from base64 import b64decode, b64encode
+from collections.abc import Iterable
+
+import msgspec
+
+from smg_core.errors import Conflict, InvalidRequest
+
+__all__ = [
+    "LONGEST_KEY",
+    "AnswerNotKept",
+    "BodyDigest",
+    "IdempotencyKeyInUse",
+    "IdempotencyKeyReused",
+    "KeptAnswer",
+    "checked_key",
+    "of_first_answer",
+    "place_of",
+    "target_of",
+]
+
+LONGEST_KEY = 255
+"""The most characters of a key."""
+
+_REPLAYED = (b"idempotent-replayed", b"true")
+_OF_ONE_ANSWER = frozenset(
+    b"connection content-length date keep-alive openai-processing-ms openai-version retry-after server transfer-encoding "
+    b"vary".split()
+)
+"""Headers that an answer has anew each time that it is sent."""
+_OF_ONE_MOMENT = (b"access-control-", b"x-ratelimit-", b"anthropic-ratelimit-", b"ratelimit")
+"""How the names of others begin."""
+
+
+class IdempotencyKeyReused(InvalidRequest):
+    """The key belongs to a request with another body."""
+
+    status = 422
+    openai_code = "idempotency_key_reused"
+
+    def __init__(self) -> None:
+        super().__init__("This Idempotency-Key was used for another request; each request needs a key of its own.")
+
+
+class IdempotencyKeyInUse(Conflict):
+    """The first request with the key is still under way."""
+
+    openai_code = "idempotency_key_in_use"
+
+    def __init__(self, retry_after: float) -> None:
+        super().__init__(
+            "The first request with this Idempotency-Key is still being answered.", retry_after=retry_after
+        )
+
+
+class AnswerNotKept(Conflict):
+    """The request was answered, and its answer was too large to be kept."""
+
+    openai_code = "idempotency_answer_not_kept"
+    should_retry = False
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The request with this Idempotency-Key was answered before; its answer was too large to be kept."
+        )
+
+
+class KeptAnswer(msgspec.Struct, frozen=True):
+    """The answer to the first request. `target` is where that went, `digest` and `size` are of its body, "" and 0 where nothing
+    of it was read. `headers` are pairs of texts; `body` is base64, None where the answer was too large."""
+
+    target: str
+    digest: str
+    size: int
+    status: int
+    headers: tuple[tuple[str, str], ...]
+    body: str | None
+
+    @classmethod
+    def of(
+        cls,
+        target: str,
+        digest: str,
+        size: int,
+        status: int,
+        headers: Iterable[tuple[bytes, bytes]],
+        body: bytes | None,
+    ) -> "KeptAnswer":
+        """The answer of these bytes."""
+        found = tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in headers)
+        return cls(target, digest, size, status, found, None if body is None else b64encode(body).decode())
+
+    @classmethod
+    def read(cls, text: bytes) -> "KeptAnswer":
+        """The answer of a kept text."""
+        return msgspec.json.decode(text, type=cls)
+
+    def text(self) -> bytes:
+        """What is kept: a JSON text."""
+        return msgspec.json.encode(self)
+
+    def content(self) -> bytes | None:
+        """The body, as it was sent."""
+        return None if self.body is None else b64decode(self.body)
+
+    def headers_again(self) -> list[tuple[bytes, bytes]]:
+        """The headers with which the answer is sent once more."""
+        found = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in self.headers]
+        return [*found, _REPLAYED]
+
+
+def of_first_answer(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """The headers that belong to an answer however often it is sent."""
+    return [
+        (name, value)
+        for name, value in headers
+        if name.lower() not in _OF_ONE_ANSWER and not name.lower().startswith(_OF_ONE_MOMENT)
+    ]
+
+
+def checked_key(text: str) -> str:
+    """The key of a header. Raises InvalidRequest."""
+    if not 0 < len(text) <= LONGEST_KEY or not text.isprintable():
+        raise InvalidRequest(f"Idempotency-Key has from 1 to {LONGEST_KEY} printable characters.")
+    return text
+
+
+def place_of(principal: str, route: str, key: str) -> str:
+    """The id under which the answer is kept, of a tenant's: every key of it, and every route, has keys of its own."""
+    return hashlib.sha256("\0".join((principal, route, key)).encode()).hexdigest()
+
+
+def target_of(path: str, query: bytes) -> str:
+    """Where a request goes, in short: two that go elsewhere are not the same."""
+    return hashlib.sha256(path.encode() + b"\0" + query).hexdigest()
+
+
+class BodyDigest:
+    """The digest of a body that comes in pieces. `content_type` says the boundary of a form."""
+
+    def __init__(self, content_type: str) -> None:
+        self.size = 0
+        self._hash = hashlib.sha256()
+        self._boundary, self._tail = _boundary(content_type), b""
+
+    def feed(self, piece: bytes) -> None:
+        """The next piece of the body."""
+        self.size += len(piece)
+        if not self._boundary:
+            self._hash.update(piece)
+            return
+        *before, rest = (self._tail + piece).split(self._boundary)
+        for part in before:
+            self._hash.update(part)
+            self._hash.update(b"\0--boundary--\0")
+        held = min(len(self._boundary) - 1, len(rest))  # a boundary may go on in the next piece
+        self._hash.update(rest[: len(rest) - held])
+        self._tail = rest[len(rest) - held :]
+
+    def text(self) -> str:
+        """The digest of the whole body; "" of one of which nothing was read."""
+        if not self.size:
+            return ""
+        whole = self._hash.copy()
+        whole.update(self._tail)
+        return whole.hexdigest()
+
+
+def _boundary(content_type: str) -> bytes:
+    kind, *parameters = content_type.split(";")
+    if not kind.strip().lower().startswith("multipart/"):
+        return b""
+    for each in parameters:
+        name, _, value = each.partition("=")
+        if name.strip().lower() == "boundary":
+            return value.strip().strip('"').encode("latin-1", "replace")
+    return b""
