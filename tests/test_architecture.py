@@ -19,6 +19,8 @@ import attrs
 import pytest
 from tests.source import parsed
 
+pytestmark = pytest.mark.rules
+
 SRC = Path(__file__).parent.parent / "src"
 
 TIERS: tuple[str, ...] = (

@@ -11,7 +11,10 @@ import importlib
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 from tests.source import parsed
+
+pytestmark = pytest.mark.rules
 
 SRC = Path(__file__).parent.parent / "src"
 CORE = "smg_core."

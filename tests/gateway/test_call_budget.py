@@ -99,8 +99,8 @@ class Counting:
     file: Path
 
     async def calls(self, path: str, body: Mapping[str, Any]) -> Counter[str]:
-        """The calls that every such request makes, by function. What some of them make is left out: what the process does beside
-        its requests, and what an answer costs that comes in more reads than it takes. Of several rounds the one with the fewest."""
+        """The calls that every such request makes, by function; of several rounds the one with the fewest. What only some make
+        is left out: what the process does beside its requests, and what an answer costs that comes in more reads than need be."""
         await self._ask(path, body, 10)
         return min([await self._counted(path, body) for _ in range(ROUNDS)], key=Counter.total)
 

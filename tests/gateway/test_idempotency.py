@@ -98,6 +98,7 @@ async def made(house: House) -> dict[str, str]:
     return {"conversation": conversation, "file": (await house.http.send(sent)).json()["id"]}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "simulator", [SimulatorConfig(seed=1, reply_tokens=5), MODEL, CLASSIFIER], ids=["generates", "pools", "classifies"]
 )
@@ -338,6 +339,7 @@ async def test_two_gateways_with_one_history_run_a_request_once(tmp_path: Any) -
         assert one.engine.counters["finished"] + other.engine.counters["finished"] == 1
 
 
+@pytest.mark.full
 async def test_an_answer_that_is_given_again_takes_nothing_of_a_limit() -> None:
     config = Config(limits=LimitsConfig(rules=("1 requests/day per=tenant",)))
     async with in_process(config=config) as house:
@@ -421,6 +423,7 @@ print(*(name for name in sys.modules if name.startswith("smg_core.idempotency.")
 """
 
 
+@pytest.mark.full
 def test_a_gateway_whose_requests_have_no_key_loads_nothing_for_them() -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
 

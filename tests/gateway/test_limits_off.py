@@ -30,6 +30,7 @@ print(*(name for name in sys.modules if name.startswith("smg_core.limits") or na
 """
 
 
+@pytest.mark.full
 def test_no_module_of_limits_is_loaded() -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
 
