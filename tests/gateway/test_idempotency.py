@@ -1,6 +1,7 @@
 """Idempotency-Key: a request that is sent again gets the first one's answer, on every route that makes something."""
 
 import asyncio
+import gzip
 import json
 import subprocess
 import sys
@@ -198,6 +199,49 @@ async def test_a_file_is_uploaded_once_though_its_form_has_a_new_boundary() -> N
     assert first.request.headers["content-type"] != again.request.headers["content-type"]
     assert same(first, again)
     assert [each["id"] for each in listed] == [first.json()["id"]]
+
+
+@pytest.mark.parametrize(("first", "again"), [("abc", "abcdefghijk"), ("abcdefghijk", "abc")])
+async def test_a_form_is_the_same_with_a_boundary_of_another_length(first: str, again: str) -> None:
+    async with in_process() as house:
+        answers = []
+        for boundary in (first, again):
+            parts = (
+                'content-disposition: form-data; name="purpose"\r\n\r\nuser_data',
+                'content-disposition: form-data; name="file"; filename="a"\r\n\r\nxyz',
+            )
+            content = "".join(f"--{boundary}\r\n{part}\r\n" for part in parts) + f"--{boundary}--\r\n"
+            headers = {**KEY, "content-type": f"multipart/form-data; boundary={boundary}"}
+            answers.append(await house.http.post("/v1/files", content=content.encode(), headers=headers))
+
+    assert same(*answers), answers[1].text
+
+
+async def test_an_empty_body_is_not_the_same_as_another() -> None:
+    async with in_process() as house:
+        first, again = [await house.http.post("/v1/conversations", content=b"", headers=KEY) for _ in range(2)]
+        other = await house.http.post("/v1/conversations", json={"metadata": {"a": "b"}}, headers=KEY)
+
+    assert same(first, again)
+    assert other.status_code == 422
+
+
+async def test_a_body_that_is_compressed_anew_is_the_same() -> None:
+    async with in_process() as house:
+        headers, text = {**KEY, "content-encoding": "gzip"}, json.dumps(body()).encode()
+        compressed = [gzip.compress(text, mtime=at) for at in (1, 2)]
+        answers = [await house.http.post(CHAT, content=each, headers=headers) for each in compressed]
+
+    assert same(*answers)
+
+
+async def test_a_request_with_two_keys_is_refused() -> None:
+    async with in_process() as house:
+        two = [("idempotency-key", "one"), ("idempotency-key", "other")]
+        refused = await house.http.post(CHAT, json=body(), headers=two)
+
+    assert refused.status_code == 400
+    assert "one Idempotency-Key" in refused.json()["error"]["message"]
 
 
 async def test_keys_of_tenants_of_principals_and_of_routes_are_apart() -> None:

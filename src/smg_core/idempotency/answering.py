@@ -58,7 +58,7 @@ class Idempotency:
         IdempotencyKeyReused, IdempotencyKeyInUse, AnswerNotKept and StoreFailed."""
         services, caller = self._services, exchange.caller
         owner = exchange.take_id(services.ids, id_prefix_of(handler))
-        place = place_of(caller.principal, exchange.route, checked_key(exchange.headers["idempotency-key"]))
+        place = place_of(caller.principal, exchange.route, checked_key(exchange.scope["headers"]))
         if not services.running.history.keeps(caller.tenant, caller.principal):
             await handler(exchange)
             return
@@ -149,7 +149,7 @@ class Idempotency:
         query = exchange.scope.get("query_string", b"")
         digest, headers = recording.digest, of_first_answer(recording.headers)
         kept = KeptAnswer.of(
-            target_of(exchange.path, query), digest.text(), digest.size, recording.status, headers, body
+            target_of(exchange.path, query), digest.text(), digest.whole_size, recording.status, headers, body
         )
         text = await asyncio.to_thread(kept.text) if len(body or b"") > _LARGE else kept.text()
         now, tenant = self._services.clock.time(), exchange.caller.tenant
@@ -225,7 +225,7 @@ class _Recording:
 
 
 def _digest_of(exchange: Exchange) -> BodyDigest:
-    return BodyDigest(exchange.headers.get("content-type", ""))
+    return BodyDigest(exchange.headers.get("content-type", ""), exchange.headers.get("content-encoding", ""))
 
 
 async def _feed(digest: BodyDigest, piece: bytes) -> None:
