@@ -14,6 +14,7 @@ from smg_core.errors import Conflict, InvalidRequest
 
 __all__ = [
     "LONGEST_KEY",
+    "REPLAYED",
     "AnswerNotKept",
     "BodyDigest",
     "IdempotencyKeyInUse",
@@ -28,7 +29,8 @@ __all__ = [
 LONGEST_KEY = 255
 """The most characters of a key."""
 
-_REPLAYED = (b"idempotent-replayed", b"true")
+REPLAYED = (b"idempotent-replayed", b"true")
+"""The header of an answer that is given again."""
 _OF_ONE_ANSWER = frozenset(
     b"connection content-length date keep-alive openai-processing-ms openai-version retry-after server transfer-encoding "
     b"vary".split()
@@ -77,7 +79,8 @@ class AnswerNotKept(Conflict):
 
 class KeptAnswer(msgspec.Struct, frozen=True):
     """The answer to the first request. `target` is where that went, `digest` and `size` are of its body, "" and 0 where nothing
-    of it was read. `headers` are pairs of texts; `body` is base64, None where the answer was too large."""
+    of it was read. `headers` are pairs of texts; `body` is base64, None where the answer was too large, and where it is
+    made in the background: under the id `goes_on` then."""
 
     target: str
     digest: str
@@ -85,6 +88,7 @@ class KeptAnswer(msgspec.Struct, frozen=True):
     status: int
     headers: tuple[tuple[str, str], ...]
     body: str | None
+    goes_on: str = ""
 
     @classmethod
     def of(
@@ -95,10 +99,12 @@ class KeptAnswer(msgspec.Struct, frozen=True):
         status: int,
         headers: Iterable[tuple[bytes, bytes]],
         body: bytes | None,
+        goes_on: str = "",
     ) -> "KeptAnswer":
         """The answer of these bytes."""
         found = tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in headers)
-        return cls(target, digest, size, status, found, None if body is None else b64encode(body).decode())
+        text = None if body is None else b64encode(body).decode()
+        return cls(target, digest, size, status, found, text, goes_on)
 
     @classmethod
     def read(cls, text: bytes) -> "KeptAnswer":
@@ -116,7 +122,7 @@ class KeptAnswer(msgspec.Struct, frozen=True):
     def headers_again(self) -> list[tuple[bytes, bytes]]:
         """The headers with which the answer is sent once more."""
         found = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in self.headers]
-        return [*found, _REPLAYED]
+        return [*found, REPLAYED]
 
 
 def of_first_answer(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
