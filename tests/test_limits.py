@@ -62,7 +62,7 @@ CONSTANTS: dict[str, str] = {
     "idempotency.kept.LONGEST_KEY": "what clients send is a UUID; a key of the history's tables holds it",
     "idempotency.answering._LEASE_S": "a bound of waiting for a process that has died; one that lives renews it",
     "idempotency.answering._LOOK_S": "how soon a waiting request sees what another process has kept, and how often it asks",
-    "idempotency.answering._LARGE": "what is digested or encoded within a millisecond",
+    "idempotency.recording.LARGE": "what is digested or encoded within a millisecond",
     "idempotency.answering._WRITTEN": "the size of a write, of an answer that is kept whole",
     "batches.served_elsewhere._MOST": "more processes than share a store; of one that is not read, no batch is left to it",
     **dict.fromkeys(
