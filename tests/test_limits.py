@@ -573,7 +573,7 @@ CONSTANTS: dict[str, str] = {
     "server.http_protocol.PROBE_PAUSE": PACE,
     "serving.inference.DECODED_INLINE": PACE,
     "serving.answering.LONGEST_VIOLATION": SHOWN,
-    "app.inprocess.BUFFERED": PACE,
+    "app.app_call.BUFFERED": PACE,
     "gateway.launched.LAST_LINES": SHOWN,
     "gateway.launched.LINE": SHOWN,
     "models.media_service._FILES_SHARE": COST,
