@@ -12,19 +12,30 @@ from collections.abc import Iterable
 
 
 class MarkerSet:
-    """A fixed set of markers.
+    """A fixed set of markers, laid out for the search when it is first used: of all families that are known, few are read.
 
     `firsts` are the characters a marker can begin with: text without any of them is plain text.
     """
 
-    __slots__ = ("_lengths", "_markers", "_prefixes", "firsts")
+    __slots__ = ("_lengths", "_markers", "_prefixes", "_said", "firsts")
+
+    firsts: str
+    _markers: frozenset[str]
+    _lengths: tuple[int, ...]
+    _prefixes: frozenset[str]
 
     def __init__(self, markers: Iterable[str]) -> None:
-        unique = frozenset(markers)
-        self._markers = unique
+        self._said = tuple(markers)
+
+    def __getattr__(self, name: str) -> object:
+        """What is not laid out yet."""
+        if name == "_said" or name not in self.__slots__:
+            raise AttributeError(name)
+        self._markers = unique = frozenset(self._said)
         self._lengths = tuple(sorted({len(marker) for marker in unique}, reverse=True))
         self._prefixes = frozenset(marker[:end] for marker in unique for end in range(1, len(marker)))
         self.firsts = "".join(sorted({marker[0] for marker in unique}))
+        return getattr(self, name)
 
     def find(self, buf: str, pos: int, final: bool, places: dict[str, int]) -> tuple[int, str]:
         """The first marker from `pos` on: its position and its text.
