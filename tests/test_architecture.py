@@ -44,7 +44,7 @@ TIERS: tuple[str, ...] = (
     """,
     """
         apis.google apis.responses.wire engines.grpc.h2 engines.kv_zmq engines.openai history
-        history.sql.migrations.versions http pipeline.prompt smg_mcp smg_simulator.answers wasm
+        history.sql.migrations.versions http ledger pipeline.prompt smg_mcp smg_simulator.answers wasm
     """,
     "engines.codecs engines.grpc engines.token_ids pipeline.answer pipeline.output smg_simulator.engine workers",
     """
@@ -82,12 +82,14 @@ LAZY_TABLES = frozenset(
             "engines.kinds.http",
             "history.opening",
             "history.sql.version",
+            "ledger.opening",
             "routing.named",
         ),
         *("identity.identity", "models.document_loading", "operation.discovery", "plugins.code", "plugins.registry"),
         *(
             "config.limits",
             "gateway.gateway",
+            "gateway.ledger",
             "gateway.limits",
             "gateway.simulated",
             "models.loading",

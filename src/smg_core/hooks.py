@@ -20,6 +20,7 @@ __all__ = [
     "FormatViolation",
     "Hedged",
     "JoinEnded",
+    "LedgerDropped",
     "MediaLoaded",
     "Migrating",
     "Moment",
@@ -390,6 +391,14 @@ class TracesDropped(Struct, frozen=True):
     why: str
 
 
+class LedgerDropped(Struct, frozen=True):
+    """What so many `requests` took is in no account of the ledger, with these tokens: its store failed for too long."""
+
+    requests: int
+    prompt_tokens: int
+    completion_tokens: int
+
+
 class BreakerChanged(Struct, frozen=True):
     """The breaker of a worker, or of one `rank` of its engine, changed its `state` to "open" (it gets no requests), "half_open"
     (a few), or "closed"."""
@@ -488,6 +497,7 @@ Moment = (
     | SourceChanged
     | SourceSampled
     | TracesDropped
+    | LedgerDropped
 )
 
 

@@ -3,12 +3,12 @@
 Pure. Above: `table`. Below: `metric`, hooks.
 """
 
-from smg_core.hooks import TracesDropped
+from smg_core.hooks import LedgerDropped, TracesDropped
 from smg_core.observability.metrics.metric import Metric, from_fields
 
-__all__ = ["TRACES"]
+__all__ = ["LOST"]
 
-TRACES = (
+LOST = (
     Metric(
         "smg_process_traces_dropped",
         "counter",
@@ -17,6 +17,14 @@ TRACES = (
         TracesDropped,
         ("reason",),
         labels_of=lambda dropped: (dropped.why,),
+        amount=from_fields("requests"),
+    ),
+    Metric(
+        "smg_process_ledger_dropped",
+        "counter",
+        "Requests that are in no account of the ledger, since its store failed for too long.",
+        "process",
+        LedgerDropped,
         amount=from_fields("requests"),
     ),
 )
