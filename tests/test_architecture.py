@@ -34,7 +34,7 @@ TIERS: tuple[str, ...] = (
     "smg_multimodal.fetching",
     """
         cards clock origin grants hooks http.proxies json_types line_ends outside_words regular_files server.tls
-        smg_mcp.records smg_parsers speech tokens tool_names
+        smg_mcp.records smg_parsers speech tokens tool_names usage_report
     """,
     "errors request simulator_package smg_mcp.catalogue smg_mcp.config smg_mcp.policy smg_multimodal testing trials",
     "auth channel engines.connections events history.store observability observability.metrics smg_mcp.transport sse tokenizer",
@@ -57,7 +57,7 @@ TIERS: tuple[str, ...] = (
     "models pipeline.pooled",
     "fleet pipeline",
     "serving",
-    "apis.chat apis.gemini apis.messages apis.parse apis.pooling apis.transcriptions stored",
+    "apis.chat apis.gemini apis.messages apis.parse apis.pooling apis.transcriptions apis.usage stored",
     "apis.completions apis.conversations apis.sglang apis.status apis.tokenize background batches idempotency",
     "apis.interactions apis.responses app operation",
     "admin.metrics apis",
@@ -76,6 +76,7 @@ LAZY_TABLES = frozenset(
     {
         *(
             "apis",
+            "apis.usage.asking",
             "app.app",
             "batches.work",
             "engines.kinds.grpc",

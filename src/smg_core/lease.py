@@ -11,7 +11,7 @@ from smg_core.errors import SmgError
 from smg_core.events import Usage
 from smg_core.request import Caller
 
-__all__ = ["AdmittedKind", "Charge", "Entry", "HasUsage", "Population", "RequestLease"]
+__all__ = ["AdmittedKind", "Charge", "HasUsage", "LedgerEntry", "Population", "RequestLease"]
 
 AdmittedKind = Literal["generation", "pooled", "tokens", "parse", "file", "background", "batch", "frame"]
 """What is admitted: a request that generates or pools, one that only counts or reads tokens, a text to parse, an upload, an
@@ -43,7 +43,7 @@ class Charge(Protocol):
         """The request has used so much; None: it has ended without an answer that says so."""
 
 
-class Entry(Protocol):
+class LedgerEntry(Protocol):
     """A request's entry in the ledger. It is settled once, whatever the request's end."""
 
     def settle(self, usage: Usage | None, failure: SmgError | None = None) -> None:
@@ -61,7 +61,7 @@ class RequestLease:
         self._among: Population | None = among
         self.caller, self.kind, self.weight = caller, kind, weight
         self.charge: Charge | None = None
-        self.entry: Entry | None = None
+        self.entry: LedgerEntry | None = None
 
     def settle(self, usage: Usage | None, failure: SmgError | None = None) -> None:
         """What the request has used, once that is known, and what it has failed with. Only the first call counts."""

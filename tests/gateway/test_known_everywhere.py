@@ -109,9 +109,9 @@ CHANGES: dict[tuple[str, str], Callable[[Door], Awaitable[httpx.Response]]] = {
 }
 """How each change of what processes know is asked for."""
 
-OTHERS = (r"/admin/keys(/.*)?", r"/admin/workers/.*(?<!drain)")
-"""Routes whose changes processes are not told of so: keys, which are in the history that all share, and what engines are asked to
-do; `DELETE /admin/plugins/{name}` needs a plugin, which is put in its own test."""
+OTHERS = (r"/admin/keys(/.*)?", "/admin/usage", r"/admin/workers/.*(?<!drain)")
+"""Routes whose changes processes are not told of so: keys and accounts, which are in stores that all share, and what engines are
+asked to do; `DELETE /admin/plugins/{name}` needs a plugin, which is put in its own test."""
 
 
 async def test_every_route_that_changes_what_processes_know_is_walked_here(tmp_path: Path) -> None:

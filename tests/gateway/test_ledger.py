@@ -5,6 +5,7 @@ import json
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +22,14 @@ from websockets.asyncio.client import connect
 from smg_core import Config
 from smg_core.app.app import App
 from smg_core.app.inprocess import async_client
+from smg_core.clock import SystemClock
 from smg_core.hooks import RequestFinished
 from smg_core.http.settings import BatchesConfig, ServerConfig
-from smg_core.ledger.queries import UsageQuery, UsageRow
+from smg_core.ledger.accounts import HOUR_S
+from smg_core.ledger.queries import UsageQuery
 from smg_core.ledger.settings import LedgerConfig
 from smg_core.routing.settings import RoutingConfig
+from smg_core.usage_report import UsageRow
 from smg_core.wire.settings import LimitsConfig
 from smg_simulator.answers.faults import Fault
 from smg_simulator.engine.engine import SimulatorConfig
@@ -203,19 +207,30 @@ async def test_users_are_hashed_and_teams_are_those_of_the_limits() -> None:
     assert "alice" not in str(rows)
 
 
+class LateClock(SystemClock):
+    """A clock that somebody sets forward."""
+
+    ahead = 0.0
+
+    def time(self) -> float:
+        return super().time() + self.ahead
+
+
 async def test_a_late_settlement_goes_to_the_hour_of_its_request() -> None:
-    async with keeping(SLOW) as house:
+    clock = LateClock()
+    async with in_process(SLOW, config=kept(), clock=clock) as house:
+        began = int(clock.time()) // HOUR_S
         asking = asyncio.create_task(house.http.post(CHAT, json=body(max_tokens=30)))
         await eventually(lambda: house.engine.active)
-        accounting = house.gateway.services.live.accounting
-        assert accounting is not None
-        began = int(house.gateway.services.clock.time()) // 3600
+        clock.ahead = 2.0 * HOUR_S
         await asking
         ledger = house.gateway.services.running.ledger
         assert ledger is not None
-        (row,) = (await ledger.read(UsageQuery((began - 1, began + 2), None))).data
+        (row,) = (await ledger.read(UsageQuery((began - 1, began + 9), None))).data
 
-    assert row.requests == 1
+    ends = datetime.fromisoformat(row.end).timestamp()
+    assert ends - HOUR_S <= clock.time() - 2 * HOUR_S
+    assert row.completion_tokens == 30
 
 
 async def test_what_waits_is_written_when_a_gateway_stops(tmp_path: Path) -> None:

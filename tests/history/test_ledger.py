@@ -11,9 +11,10 @@ from smg_core.hooks import SilentObserver
 from smg_core.ledger.accounts import HOUR_S, Account, Amounts
 from smg_core.ledger.keeping import Ledger
 from smg_core.ledger.opening import ledger_store
-from smg_core.ledger.queries import UsageQuery, UsageReport
+from smg_core.ledger.queries import UsageQuery
 from smg_core.ledger.settings import LedgerConfig
 from smg_core.testing import FakeClock
+from smg_core.usage_report import UsageReport
 
 pytestmark = pytest.mark.anyio
 

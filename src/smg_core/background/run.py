@@ -17,7 +17,7 @@ from smg_core.errors import Conflict, ModelNotFound, RateLimited, SmgError, Stor
 from smg_core.events import Usage
 from smg_core.history.store.base import LeaseLost, StaleVersion
 from smg_core.hooks import Observer, RequestFinished, RequestStarted, RunEnded
-from smg_core.lease import Entry, RequestLease
+from smg_core.lease import LedgerEntry, RequestLease
 from smg_core.pipeline.answer.answer import Answer, WholeAnswer
 from smg_core.pipeline.answer.keep_alive import StreamKeepAlive
 from smg_core.pipeline.answer.trace import Trace
@@ -52,7 +52,7 @@ class BackgroundRun(Generic[D]):
         self._finished: RequestFinished | None = None
         self._written = 0.0
         self._lease: RequestLease
-        self._entry: Entry | None = None
+        self._entry: LedgerEntry | None = None
         self._used: Usage | None = None
         self._failed: SmgError | None = None
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from smg_core.events import Usage
 
-__all__ = ["AMOUNTS", "AXES", "HOUR_S", "NOTHING", "Account", "Amounts", "Sums", "amounts_of", "in_store"]
+__all__ = ["AMOUNTS", "HOUR_S", "NOTHING", "Account", "Amounts", "Sums", "amounts_of", "in_store"]
 
 HOUR_S = 3600
 
@@ -47,7 +47,6 @@ class Amounts(NamedTuple):
     money: int = 0
 
 
-AXES = Account._fields[1:]
 AMOUNTS = Amounts._fields
 NOTHING = Amounts()
 

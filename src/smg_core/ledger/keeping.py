@@ -16,10 +16,11 @@ from operator import add
 from smg_core.clock import Clock
 from smg_core.errors import StoreFailed
 from smg_core.hooks import LedgerDropped, Observer
-from smg_core.ledger.accounts import HOUR_S, NOTHING, Account, Amounts, Sums
-from smg_core.ledger.queries import UsageQuery, UsageReport, report_of
+from smg_core.ledger.accounts import HOUR_S, NOTHING, Account, Amounts, Sums, in_store
+from smg_core.ledger.queries import UsageQuery, report_of
 from smg_core.ledger.settings import LedgerConfig
 from smg_core.ledger.store import LedgerStore, SumsBatch
+from smg_core.usage_report import UsageReport
 
 __all__ = ["Ledger"]
 
@@ -88,7 +89,7 @@ class Ledger:
     async def forget(self, tenant: str, user: str | None) -> None:
         """Forget a tenant, or one of its users, as the store does. Raises StoreFailed."""
         await self.flush()
-        await self._store.forget(tenant, None if user is None else self.user(tenant, user))
+        await self._store.forget(in_store(tenant), None if user is None else self.user(tenant, user))
 
     async def flush(self) -> None:
         """Write all that waits. Raises StoreFailed; then it waits still."""

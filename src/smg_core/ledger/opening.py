@@ -10,7 +10,7 @@ from smg_core.history.settings import HistoryConfig
 from smg_core.history.sql.names import Names
 from smg_core.history.sql.sqlite_file import file_of
 from smg_core.ledger.settings import LedgerConfig
-from smg_core.ledger.statements import Statements
+from smg_core.ledger.statements import LedgerStatements
 from smg_core.ledger.store import LedgerStore
 from smg_core.settings import ConfigError
 
@@ -37,10 +37,10 @@ def ledger_store(settings: LedgerConfig, history: HistoryConfig) -> LedgerStore:
         except ModuleNotFoundError as error:
             raise ConfigError(f"ledger.url needs the extra smg-sdk[postgres]: {error.name} is missing") from None
         modes = re.sub(r"([?&])ssl=", r"\1sslmode=", url)  # as the history's driver calls it
-        return PostgresLedger(modes, Statements(names.prefix, names.schema), settings.timeout_s)
+        return PostgresLedger(modes, LedgerStatements(names.prefix, names.schema), settings.timeout_s)
     from smg_core.ledger.sqlite import SqliteLedger
 
     path = file_of(url)
     if path is None and url != _MEMORY:
         raise ConfigError("ledger.url: expected sqlite:///FILE, postgresql://HOST/DATABASE or memory:")
-    return SqliteLedger(path, Statements(names.prefix), settings.timeout_s)
+    return SqliteLedger(path, LedgerStatements(names.prefix), settings.timeout_s)

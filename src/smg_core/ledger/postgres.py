@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 import asyncpg
 
 from smg_core.ledger.queries import UsageQuery
-from smg_core.ledger.statements import Statements
+from smg_core.ledger.statements import LedgerStatements
 from smg_core.ledger.store import LedgerFailed, SumsBatch
 
 __all__ = ["PostgresLedger"]
@@ -23,7 +23,7 @@ _CONNECTIONS = 2
 class PostgresLedger:
     """A `LedgerStore` at `url`. `seconds` is how long connecting, and each statement, may take."""
 
-    def __init__(self, url: str, statements: Statements, seconds: float) -> None:
+    def __init__(self, url: str, statements: LedgerStatements, seconds: float) -> None:
         self._url, self._of, self._seconds = url, statements, seconds
         self._pool: asyncpg.Pool | None = None
 

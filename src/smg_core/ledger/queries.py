@@ -7,14 +7,15 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import cast
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import Struct
 
 from smg_core.errors import InvalidRequest
 from smg_core.ledger.accounts import HOUR_S, Amounts
 from smg_core.limits.calendar import window_of
 from smg_core.limits.rules import Window
+from smg_core.usage_report import UsageReport, UsageRow
 
-__all__ = ["EVERY", "Period", "UsageQuery", "UsageReport", "UsageRow", "read_query", "report_of"]
+__all__ = ["EVERY", "Period", "UsageQuery", "read_query", "report_of"]
 
 EVERY = ("hour", "day", "week", "month", "all")
 _MOST_STEPS, _MOST_ROWS, _ROWS, _DIGITS = 1000, 1000, 100, 12
@@ -37,44 +38,6 @@ class UsageQuery(Struct, frozen=True):
     only: tuple[tuple[str, str], ...] = ()
     limit: int = _ROWS
     after: int = 0
-
-
-class UsageRow(Struct, omit_defaults=True):
-    """What was taken from `start` to `end` (RFC 3339) by whom the other names say. Tokens are those of the answers' usage:
-    `cached_tokens` and `cache_write_tokens` and those of media are part of the prompt's, `reasoning_tokens` of the completion's.
-    `cost_usd` is a decimal; what the `unpriced_requests` cost is not known and not in it."""
-
-    start: str
-    end: str
-    requests: int
-    failed_requests: int
-    prompt_tokens: int
-    completion_tokens: int
-    cached_tokens: int
-    cache_write_tokens: int
-    reasoning_tokens: int
-    audio_tokens: int
-    image_tokens: int
-    video_tokens: int
-    cost_usd: str
-    unpriced_requests: int
-    tenant: str | UnsetType = UNSET
-    team: str | UnsetType = UNSET
-    key: str | UnsetType = UNSET
-    user: str | UnsetType = UNSET
-    model: str | UnsetType = UNSET
-    api: str | UnsetType = UNSET
-    worker: str | UnsetType = UNSET
-    provider: str | UnsetType = UNSET
-
-
-class UsageReport(Struct):
-    """The rows that were asked for. `has_more`: there are further ones, from `after` = `next_after` on."""
-
-    object: str
-    data: list[UsageRow]
-    has_more: bool
-    next_after: int | None
 
 
 def read_query(

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from smg_core.history.sql.sqlite_file import prepare_file
 from smg_core.ledger.queries import UsageQuery
-from smg_core.ledger.statements import Statements
+from smg_core.ledger.statements import LedgerStatements
 from smg_core.ledger.store import LedgerFailed, SumsBatch
 
 __all__ = ["SqliteLedger"]
@@ -29,7 +29,7 @@ T = TypeVar("T")
 class SqliteLedger:
     """A `LedgerStore` in the file `path`; None: in memory. `seconds` is how long it waits for others that write."""
 
-    def __init__(self, path: str | None, statements: Statements, seconds: float) -> None:
+    def __init__(self, path: str | None, statements: LedgerStatements, seconds: float) -> None:
         self._path, self._of, self._seconds = path or _MEMORY, statements, seconds
         self._writing, self._reading = threading.Lock(), threading.Lock()
         self._writer: sqlite3.Connection | None = None

@@ -5,18 +5,19 @@ Pure. Parameters are $1, $2 and so on. Above: the stores. Below: `accounts`, `qu
 
 from collections.abc import Iterable
 
-from smg_core.ledger.accounts import AMOUNTS, AXES, Account, Amounts
+from smg_core.ledger.accounts import AMOUNTS, Account, Amounts
 from smg_core.ledger.queries import UsageQuery
+from smg_core.usage_report import USAGE_AXES
 
-__all__ = ["Parameters", "Statement", "Statements"]
+__all__ = ["LedgerStatement", "LedgerStatements"]
 
-Parameters = tuple[object, ...]
-Statement = tuple[str, Parameters]
+_Parameters = tuple[object, ...]
+LedgerStatement = tuple[str, _Parameters]
 
-_KEY = ("hour", *AXES)
+_KEY = Account._fields
 
 
-class Statements:
+class LedgerStatements:
     """The statements for tables whose names begin with `prefix`, in a `schema` where there is one. `tables` make those that are
     missing."""
 
@@ -27,7 +28,7 @@ class Statements:
         )
         accounts, writers, values = self._accounts, self._writers, self._values
         hour, tenant, user, key = (_quoted("hour"), _quoted("tenant"), _quoted("user"), _listed(_KEY))
-        columns = [f"{hour} BIGINT NOT NULL", *(f"{_quoted(each)} TEXT NOT NULL" for each in AXES)]
+        columns = [f"{hour} BIGINT NOT NULL", *(f"{_quoted(each)} TEXT NOT NULL" for each in USAGE_AXES)]
         columns += [*(f"{_quoted(each)} BIGINT NOT NULL" for each in AMOUNTS), f"PRIMARY KEY ({key})"]
         index = _quoted(f"{prefix}ledger_tenant")
         self.tables = (
@@ -66,11 +67,11 @@ class Statements:
         self.forget_tenant = _sql("DELETE FROM", accounts, "WHERE", tenant, "= $1")
 
     @staticmethod
-    def row(account: Account, amounts: Amounts) -> Parameters:
+    def row(account: Account, amounts: Amounts) -> _Parameters:
         """The parameters of `add`."""
         return (*account, *amounts)
 
-    def read(self, query: UsageQuery) -> Statement:
+    def read(self, query: UsageQuery) -> LedgerStatement:
         """What answers a question: the step, the axes, the sums; one row more than is wanted, where there are so many."""
         parameters: list[object] = [*query.period]
         where = f"{_quoted('hour')} >= $1 AND {_quoted('hour')} < $2"

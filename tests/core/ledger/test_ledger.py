@@ -18,11 +18,12 @@ from smg_core.hooks import LedgerDropped, Moment
 from smg_core.ledger.accounts import HOUR_S, NOTHING, Account, Amounts, Sums, amounts_of, in_store
 from smg_core.ledger.keeping import Ledger
 from smg_core.ledger.opening import ledger_store, ledger_url
-from smg_core.ledger.queries import UsageQuery, UsageReport, read_query
+from smg_core.ledger.queries import UsageQuery, read_query
 from smg_core.ledger.settings import LedgerConfig
 from smg_core.ledger.store import LedgerFailed, LedgerStore, SumsBatch
 from smg_core.settings import ConfigError
 from smg_core.testing import FakeClock
+from smg_core.usage_report import UsageReport
 
 pytestmark = pytest.mark.anyio
 
