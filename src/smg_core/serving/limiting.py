@@ -474,11 +474,10 @@ class ActiveCharge:
             self._answer = None
         now = limiting.now
         if usage is not None:
-            if isinstance(failure, ClientGone) and not usage.completion_tokens and not self._trace.stream:
-                usage = replace(usage, completion_tokens=self._unseen(now))
+            told, usage = usage.prompt_tokens > 0, self._reckoned(usage, failure, now)
             read, output = used(usage, limiting.settings.cached_weight)
             demand = self._demanded(read, output, usage, at_once=0)
-            if failure is None and asked.output:
+            if failure is None and asked.output and told:
                 asker, estimates = self._plan.asker, limiting.estimates
                 estimates.answered(asker.tenant, asker.model, output, asked.choices)
                 if not self._trace.stream:
@@ -489,6 +488,18 @@ class ActiveCharge:
             ours = failure is not None and (failure.status >= 500 or failure.status == 429)
             demand = Demand(requests=0 if ours or self._admitted else 1)
         self._settle([getattr(demand, claim.rule.unit) for claim in self.claims], now)
+
+    def _reckoned(self, usage: Usage, failure: SmgError | None, now: Instant) -> Usage:
+        """A usage with what the engine has told nothing of: one that is asked over HTTP says it at the end, or never. No prompt
+        is without a token; an answer is then what was reserved for it, and of one that its client has left what had come."""
+        left = isinstance(failure, ClientGone)
+        if usage.prompt_tokens or not self._trace.attempts:
+            whole = left and not usage.completion_tokens and not self._trace.stream
+            return replace(usage, completion_tokens=self._unseen(now)) if whole else usage
+        output = usage.completion_tokens
+        if not output and self._asked.output and (left or failure is None):
+            output = self._unseen(now) if left else self._demand.output_tokens
+        return replace(usage, prompt_tokens=self._read or self._demand.input_tokens, completion_tokens=output)
 
     def _unseen(self, now: Instant) -> int:
         """The tokens of a whole answer whose client has left before it came: an engine tells of none, so they are reckoned by how
