@@ -38,6 +38,7 @@ __all__ = [
     "RequestStarted",
     "Retrying",
     "RunEnded",
+    "SettlementsDropped",
     "Shadowed",
     "SilentObserver",
     "SourceAnswered",
@@ -391,6 +392,12 @@ class TracesDropped(Struct, frozen=True):
     why: str
 
 
+class SettlementsDropped(Struct, frozen=True):
+    """What so many requests took is not counted by the limits: their store was away for too long."""
+
+    requests: int
+
+
 class LedgerDropped(Struct, frozen=True):
     """What so many `requests` took is in no account of the ledger, with these tokens: its store failed for too long."""
 
@@ -498,6 +505,7 @@ Moment = (
     | SourceSampled
     | TracesDropped
     | LedgerDropped
+    | SettlementsDropped
 )
 
 

@@ -3,7 +3,7 @@
 Pure. Above: `table`. Below: `metric`, hooks.
 """
 
-from smg_core.hooks import LedgerDropped, TracesDropped
+from smg_core.hooks import LedgerDropped, SettlementsDropped, TracesDropped
 from smg_core.observability.metrics.metric import Metric, from_fields
 
 __all__ = ["LOST"]
@@ -25,6 +25,14 @@ LOST = (
         "Requests that are in no account of the ledger, since its store failed for too long.",
         "process",
         LedgerDropped,
+        amount=from_fields("requests"),
+    ),
+    Metric(
+        "smg_process_limits_dropped",
+        "counter",
+        "Requests whose use the limits do not count, since their store was away for too long.",
+        "process",
+        SettlementsDropped,
         amount=from_fields("requests"),
     ),
 )
