@@ -199,7 +199,7 @@ async def lost_engines() -> list[Moment]:
 
 
 async def lost_stores(folder: Path) -> list[Moment]:
-    """The moments of a request that the ledger drops, since its file is gone, and of one that a store of limits is never told of."""
+    """The moments of a request that the ledger drops, since its file is gone, and of one that no store of limits is told of."""
     accounts = folder / "accounts.db"
     ledger = LedgerConfig(enabled=True, url=f"sqlite:///{accounts}", write_s=3600.0)
     async with in_process(config=Config(ledger=ledger)) as house:
