@@ -90,7 +90,8 @@ class AccountEntry:
         model = asked if ended is None or not ended.model else ended.model
         money = None
         if usage is not None:
-            price = accounting.prices.find(*filter(None, (model, self._model if model == asked else "")))
+            prices = accounting.prices
+            price = prices.find(model, self._model) if model and model == asked else prices.find(model or self._model)
             money = None if price is None else price.cost(usage, batch=self._batch)
         account = Account(
             int(self._at) // HOUR_S,

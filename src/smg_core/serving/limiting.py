@@ -474,7 +474,9 @@ class ActiveCharge:
             self._answer = None
         now = limiting.now
         if usage is not None:
-            told, usage = usage.prompt_tokens > 0, self._reckoned(usage, failure, now)
+            told = usage.prompt_tokens > 0
+            if not told or isinstance(failure, ClientGone):
+                usage = self._reckoned(usage, failure, now)
             read, output = used(usage, limiting.settings.cached_weight)
             demand = self._demanded(read, output, usage, at_once=0)
             if failure is None and asked.output and told:
