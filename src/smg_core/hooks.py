@@ -13,6 +13,7 @@ from msgspec import Struct
 __all__ = [
     "AttemptEnded",
     "BreakerChanged",
+    "BudgetLow",
     "EncodeDone",
     "ExchangeEnded",
     "FellBack",
@@ -392,6 +393,13 @@ class TracesDropped(Struct, frozen=True):
     why: str
 
 
+class BudgetLow(Struct, frozen=True):
+    """So large a share of a budget (`limits.warn_at`) is spent as was not before in its window. `rule` is its line."""
+
+    rule: str
+    tenant: str
+
+
 class SettlementsDropped(Struct, frozen=True):
     """What so many requests took is not counted by the limits: their store was away for too long."""
 
@@ -506,6 +514,7 @@ Moment = (
     | TracesDropped
     | LedgerDropped
     | SettlementsDropped
+    | BudgetLow
 )
 
 

@@ -1,5 +1,7 @@
 """Limits where those of other gateways are known to fail: empty requests, two bounds, new budgets, resets, words of refusals."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -11,6 +13,7 @@ from tests.gateway.test_limits_held import ACME, SIMULATOR, by_bearer, fullness,
 
 from smg_core.app.app import App
 from smg_core.app.inprocess import async_client
+from smg_core.hooks import BudgetLow
 from smg_core.limits.counters import Instant
 from smg_core.limits.decision import LimitClaim
 from smg_core.limits.memory import MemoryCounters
@@ -144,3 +147,25 @@ async def test_a_refusal_for_a_limit_has_retry_after_whoever_refuses(limited_her
 
     assert answer.status_code in (429, 503)
     assert int(answer.headers["retry-after"]) >= 1
+
+
+async def test_a_budget_that_is_nearly_spent_is_told_once_in_its_window(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    prices, clock = tmp_path / "prices.json", LateClock()
+    prices.write_text(json.dumps({"models": {"sim": {"input": "0", "output": "1000000"}}}))  # a dollar a token
+    rules = ("100 USD/day per=tenant", "1_000_000 tokens/day")
+    async with in_process(SIMULATOR, config=limited(*rules, prices=str(prices)), clock=clock) as house:
+
+        async def told_after(requests: int) -> int:
+            for _ in range(requests):
+                assert (await house.http.post(CHAT, json=body(max_tokens=10, ignore_eos=True))).status_code == 200
+            return len(house.observer.of(BudgetLow))
+
+        found = [await told_after(7), await told_after(1), await told_after(2)]
+        clock.ahead = 86400.0
+        found += [await told_after(7), await told_after(3)]
+
+    assert found == [0, 1, 1, 1, 2]
+    assert [each.rule for each in house.observer.of(BudgetLow)] == [rules[0]] * 2
+    assert caplog.text.count("80 % of a budget is spent: 100 USD/day per=tenant") == 2

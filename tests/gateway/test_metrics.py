@@ -199,10 +199,14 @@ async def lost_engines() -> list[Moment]:
 
 
 async def lost_stores(folder: Path) -> list[Moment]:
-    """The moments of a request that the ledger drops, since its file is gone, and of one that no store of limits is told of."""
+    """The moments of a request that spends a budget and that the ledger drops, since its file is gone, and of one that no store
+    of limits is told of."""
     accounts = folder / "accounts.db"
     ledger = LedgerConfig(enabled=True, url=f"sqlite:///{accounts}", write_s=3600.0)
-    async with in_process(config=Config(ledger=ledger)) as house:
+    prices = folder / "prices.json"
+    prices.write_text('{"models": {"sim": {"input": 1000000, "output": 0}}}')
+    budget = LimitsConfig(rules=("1 USD/day",), prices=str(prices))
+    async with in_process(config=Config(ledger=ledger, limits=budget)) as house:
         await house.chat()
         accounts.unlink()
         moments = house.observer.moments

@@ -66,7 +66,10 @@ LIVE: Mapping[str, str] = {
     },
     **{f"pooling.{name}": REQUESTS for name in ("inputs", "tokens", "prefixes", "calls_at_once", "tokens_at_once")},
     "limits.concurrent_requests": REQUESTS,
-    **{f"limits.{name}": REQUESTS for name in ("rules", "teams", "cached_weight", "unpriced", "standard_headers")},
+    **{
+        f"limits.{name}": REQUESTS
+        for name in ("rules", "teams", "cached_weight", "unpriced", "standard_headers", "warn_at")
+    },
     "limits.retry_after_s": REQUESTS,
     **{
         f"limits.{name}": REQUESTS

@@ -15,11 +15,12 @@ from msgspec.structs import replace
 from smg_core.clock import CallLater, Clock
 from smg_core.errors import ClientGone, QuotaExceeded, RateLimited, RequestLimitReached, SmgError, TokenLimitReached
 from smg_core.events import Usage
-from smg_core.hooks import EncodeDone, FellBack, Moment, Observer
+from smg_core.hooks import BudgetLow, EncodeDone, FellBack, Moment, Observer
 from smg_core.lease import HasUsage, RequestLease
 from smg_core.limits.counters import NEVER, Counter, Fullness, Instant, fullness, taken
 from smg_core.limits.decision import LimitClaim, LimitRefusal, in_window
 from smg_core.limits.demand import NO_DEMAND, Demand, Estimates, used
+from smg_core.limits.low_budgets import LowBudgets
 from smg_core.limits.plan import LimitPlan, plan_of
 from smg_core.limits.prices import Price, Prices
 from smg_core.limits.rules import Asker, LimitRule
@@ -111,6 +112,7 @@ class Limiting:
         self._by_user = False
         self._coming: dict[ActiveCharge, None] = {}
         self._looking = False
+        self._low = LowBudgets()
 
     def adopt(
         self, settings: LimitsConfig, rules: tuple[LimitRule, ...], prices: Prices, teams: Teams = NO_TEAMS
@@ -292,6 +294,14 @@ class Limiting:
             return QuotaExceeded(text, retry_after=seconds)
         kind = RequestLimitReached if rule.unit == "requests" else TokenLimitReached
         return kind(text, retry_after=seconds, should_retry=again)
+
+    def warn(self, claims: Sequence[LimitClaim], trace: Trace, tenant: str, at: Instant) -> None:
+        """Say of each budget among these claims that most of it is spent, once in its window."""
+        zone, share = self.settings.zone, self.settings.warn_at
+        budgets = [each for each in claims if each.rule.unit == "money"]
+        for claim, state in zip(budgets, self.counters.look(budgets), strict=True):
+            if self._low.look(claim, state, in_window(claim.rule, at, zone), share, tenant):
+                trace.report(BudgetLow(claim.rule.text, tenant))
 
     def _headers(self, charge: "ActiveCharge", family: HeaderFamily) -> list[_Header]:
         at = charge.at if self.stored is None else self.stored.now  # a store may count by a time that is later
@@ -489,7 +499,10 @@ class ActiveCharge:
         else:
             ours = failure is not None and (failure.status >= 500 or failure.status == 429)
             demand = Demand(requests=0 if ours or self._admitted else 1)
-        self._settle([getattr(demand, claim.rule.unit) for claim in self.claims], now)
+        claims = self.claims
+        self._settle([getattr(demand, claim.rule.unit) for claim in claims], now)
+        if limiting.counts_money:
+            limiting.warn(claims, self._trace, self._plan.asker.tenant, now)
 
     def _reckoned(self, usage: Usage, failure: SmgError | None, now: Instant) -> Usage:
         """A usage with what the engine has told nothing of: one that is asked over HTTP says it at the end, or never. No prompt

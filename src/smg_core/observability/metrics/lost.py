@@ -3,7 +3,7 @@
 Pure. Above: `table`. Below: `metric`, hooks.
 """
 
-from smg_core.hooks import LedgerDropped, SettlementsDropped, TracesDropped
+from smg_core.hooks import BudgetLow, LedgerDropped, SettlementsDropped, TracesDropped
 from smg_core.observability.metrics.metric import Metric, from_fields
 
 __all__ = ["LOST"]
@@ -18,6 +18,15 @@ LOST = (
         ("reason",),
         labels_of=lambda dropped: (dropped.why,),
         amount=from_fields("requests"),
+    ),
+    Metric(
+        "smg_process_budgets_low",
+        "counter",
+        "Budgets of which a share of limits.warn_at was spent, by the line of their rule.",
+        "process",
+        BudgetLow,
+        ("rule",),
+        labels_of=lambda low: (low.rule,),
     ),
     Metric(
         "smg_process_ledger_dropped",
