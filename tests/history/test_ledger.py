@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from smg_core.channel.local import LocalChannel
 from smg_core.history.settings import HistoryConfig
 from smg_core.hooks import SilentObserver
 from smg_core.ledger.accounts import HOUR_S, Account, Amounts
@@ -37,7 +38,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 async def ledger(url: str) -> AsyncIterator[Ledger]:
     settings = LedgerConfig(url=url, write_s=3600.0, users="plain")
     store = ledger_store(settings, HistoryConfig(prefix=f"t{next(NUMBERS)}_"))
-    ledger = Ledger(store, settings, FakeClock(epoch=NOON * HOUR_S), SilentObserver())
+    ledger = Ledger(store, settings, FakeClock(epoch=NOON * HOUR_S), SilentObserver(), LocalChannel())
     async with ledger.opened():
         yield ledger
 

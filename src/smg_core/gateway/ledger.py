@@ -24,7 +24,8 @@ async def kept_ledger(services: Services) -> AsyncIterator[None]:
     from smg_core.ledger.opening import ledger_store
     from smg_core.serving.accounting import Accounting
 
-    ledger = Ledger(ledger_store(config.ledger, config.history), config.ledger, services.clock, services.observer)
+    store = ledger_store(config.ledger, config.history)
+    ledger = Ledger(store, config.ledger, services.clock, services.observer, services.channel)
     accounting = Accounting(ledger, services.clock, services.lookup.served_name)
     running.ledger, live.accounting = ledger, accounting
     try:

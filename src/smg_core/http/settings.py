@@ -534,6 +534,13 @@ class BatchesConfig:
     open: int = option(
         100, "Batches of a tenant that may be under way or wait; a further one gets 429.", at_least=1, at_most=100_000
     )
+    enqueued_tokens: int | None = option(
+        None,
+        "Most tokens of prompts in a tenant's batches that are under way or wait, reckoned as 3.5 bytes of their requests each; "
+        "a further batch gets 429. null: no bound.",
+        at_least=1,
+        at_most=1 << 50,
+    )
     at_once: int = option(
         16, "Batches that a process works on at once, over all tenants; more wait.", at_least=1, at_most=10_000
     )

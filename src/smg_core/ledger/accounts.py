@@ -109,6 +109,14 @@ class Sums:
             self._sums[account] = Amounts(*map(add, before, amounts))
         return True
 
+    def forget(self, tenant: str, user: str | None) -> None:
+        """Forget a tenant; or one of its users, whose amounts go to those of no user."""
+        found = [each for each in self._sums if each.tenant == tenant and user in (None, each.user)]
+        for account in found:
+            amounts = self._sums.pop(account)
+            if user is not None:
+                self.add(account._replace(user=""), amounts)
+
     def take(self, most: int) -> list[tuple[Account, Amounts]]:
         """Take out so many accounts at most, those that were added to first, in the order in which stores lock them."""
         found = [(each, self._sums[each]) for each, _ in zip(self._sums, range(most), strict=False)]

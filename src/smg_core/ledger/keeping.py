@@ -13,6 +13,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from operator import add
 
+import msgspec
+
+from smg_core.channel.base import Channel, Notice
+from smg_core.channel.settling import known_everywhere
 from smg_core.clock import Clock
 from smg_core.errors import StoreFailed
 from smg_core.hooks import LedgerDropped, Observer
@@ -28,6 +32,8 @@ log = logging.getLogger("smg.ledger")
 
 _AT_ONCE = 500
 """Accounts of one batch."""
+_FORGET = "ledger.forget"
+"""The kind of messages by which processes tell each other whom to forget."""
 _SECRET_BYTES, _HASH_BYTES = 32, 16
 _SWEEP_S = 3600.0
 _LONGEST_NAME = 200
@@ -37,8 +43,11 @@ _LONGEST_NAME = 200
 class Ledger:
     """The accounts of this process, written to `store`."""
 
-    def __init__(self, store: LedgerStore, settings: LedgerConfig, clock: Clock, observer: Observer) -> None:
+    def __init__(
+        self, store: LedgerStore, settings: LedgerConfig, clock: Clock, observer: Observer, channel: Channel
+    ) -> None:
         self._store, self._settings, self._clock, self._observer = store, settings, clock, observer
+        self._channel, self._late = channel, list[tuple[str, str | None]]()
         self._writer = secrets.token_hex(_HASH_BYTES)
         self._sums, self._number = Sums(settings.waiting), 0
         self._batch: SumsBatch | None = None  # what was sent to the store, which has not said that it has it
@@ -54,6 +63,7 @@ class Ledger:
         try:
             self._secret = bytes.fromhex(await self._store.open(secrets.token_hex(_SECRET_BYTES)))
             self._open = True
+            self._channel.subscribe(_FORGET, self._heard)
             task = asyncio.create_task(self._run(), name="smg-ledger")
             try:
                 yield
@@ -87,9 +97,19 @@ class Ledger:
         return await asyncio.to_thread(report_of, query, rows)
 
     async def forget(self, tenant: str, user: str | None) -> None:
-        """Forget a tenant, or one of its users, as the store does. Raises StoreFailed."""
-        await self.flush()
-        await self._store.forget(in_store(tenant), None if user is None else self.user(tenant, user))
+        """Forget a tenant, or one of its users, as the store does, in all processes. Raises StoreFailed, and Overloaded where it
+        is not known whether all have heard of it."""
+        who = in_store(tenant), None if user is None else self.user(tenant, user)
+        number = await self._channel.publish(_FORGET, msgspec.json.encode(who))
+        await known_everywhere(self._channel, number, self._settings.timeout_s)
+        await self._store.forget(*who)
+
+    def _heard(self, notice: Notice) -> None:
+        """Some process forgets somebody: what waits here to be written is forgotten too."""
+        tenant, user = msgspec.json.decode(notice.body, type=tuple[str, str | None])
+        self._sums.forget(tenant, user)
+        if self._batch is not None:
+            self._late.append((tenant, user))
 
     async def flush(self) -> None:
         """Write all that waits. Raises StoreFailed; then it waits still."""
@@ -106,6 +126,9 @@ class Ledger:
                 self._batch = SumsBatch(self._writer, self._number, self._sums.take(_AT_ONCE))
             await self._store.write(self._batch, int(self._clock.time()))
             self._batch = None
+            while self._late:  # who was forgotten while the store was written to may be in what was written
+                await self._store.forget(*self._late[0])
+                del self._late[0]
 
     async def _run(self) -> None:
         while True:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from smg_core.channel.local import LocalChannel
 from smg_core.errors import InvalidRequest, StoreFailed
 from smg_core.events import Usage
 from smg_core.history.settings import HistoryConfig
@@ -67,8 +68,10 @@ def store_at(url: str) -> LedgerStore:
 
 
 @asynccontextmanager
-async def ledger_in(store: LedgerStore, settings: LedgerConfig = LAZY) -> AsyncIterator[Ledger]:
-    ledger = Ledger(store, settings, FakeClock(epoch=NOON * HOUR_S), Heard())
+async def ledger_in(
+    store: LedgerStore, settings: LedgerConfig = LAZY, channel: LocalChannel | None = None
+) -> AsyncIterator[Ledger]:
+    ledger = Ledger(store, settings, FakeClock(epoch=NOON * HOUR_S), Heard(), channel or LocalChannel())
     async with ledger.opened():
         yield ledger
 
@@ -99,7 +102,7 @@ def test_every_sum_is_written_once_however_the_store_fails(does: list[str]) -> N
 
 async def test_a_store_that_fails_to_the_end_loses_what_waits_and_says_how_much() -> None:
     store, heard = Faulty(store_at("memory:")), Heard()
-    ledger = Ledger(store, LedgerConfig(write_s=3600.0, waiting=1), FakeClock(), heard)
+    ledger = Ledger(store, LedgerConfig(write_s=3600.0, waiting=1), FakeClock(), heard, LocalChannel())
     async with ledger.opened():
         ledger.add(ALICE, ONE)
         ledger.add(BOB, ONE)  # for whom there is no room
@@ -122,6 +125,26 @@ async def test_two_processes_with_one_file_add_up_and_hash_users_alike(tmp_path:
     assert (tmp_path / "accounts.db").stat().st_mode & 0o077 == 0
 
 
+@pytest.mark.parametrize("fault", ["", "before", "after"])
+async def test_who_is_forgotten_is_so_in_what_other_processes_have_not_written(tmp_path: Path, fault: str) -> None:
+    url, channel = f"sqlite:///{tmp_path}/accounts.db", LocalChannel()
+    plain = LedgerConfig(write_s=3600.0, users="plain")
+    store = Faulty(store_at(url))
+    async with ledger_in(store_at(url), plain, channel) as one, ledger_in(store, plain, channel) as other:
+        for ledger in (one, other):
+            ledger.add(ALICE, ONE)
+            ledger.add(BOB, ONE)
+        if fault:
+            store.faults.append(fault)
+            with pytest.raises(StoreFailed):
+                await other.flush()
+        await one.forget("acme", "alice")
+        await other.flush()
+        report = await one.read(UsageQuery((0, 10**6), by=("user",)))
+
+    assert [(row.user, row.requests) for row in report.data] == [("", 2), ("bob", 2)]
+
+
 async def test_a_file_that_is_replaced_is_not_written_to_as_if_it_were_there(tmp_path: Path) -> None:
     path = tmp_path / "accounts.db"
     async with ledger_in(store_at(f"sqlite:///{path}")) as ledger:
@@ -134,7 +157,7 @@ async def test_a_file_that_is_replaced_is_not_written_to_as_if_it_were_there(tmp
 
 async def test_accounts_of_long_ago_are_deleted(tmp_path: Path) -> None:
     store, clock = store_at("memory:"), FakeClock(epoch=NOON * HOUR_S)
-    ledger = Ledger(store, LedgerConfig(write_s=0.01, kept_s=3600.0), clock, Heard())
+    ledger = Ledger(store, LedgerConfig(write_s=0.01, kept_s=3600.0), clock, Heard(), LocalChannel())
     async with ledger.opened(), asyncio.timeout(30):
         ledger.add(ALICE._replace(hour=NOON - 2), ONE)
         ledger.add(ALICE, ONE)
