@@ -88,6 +88,7 @@ LAZY_TABLES = frozenset(
         ),
         *("identity.identity", "models.document_loading", "operation.discovery", "plugins.code", "plugins.registry"),
         *(
+            "config.ledger",
             "config.limits",
             "gateway.gateway",
             "gateway.ledger",

@@ -4,7 +4,7 @@ import asyncio
 import json
 import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -12,19 +12,24 @@ from typing import Any
 import httpx
 import openai
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.core.ledger.test_ledger import Faulty
 from tests.gateway.conftest import CHAT, JSON, House, body, eventually, in_process, over_http
 from tests.gateway.fleet import Member, fleet
 from tests.gateway.test_embeddings import MODEL
 from tests.gateway.test_limits_held import ACME, EACH, HELLO, OTHER, SIMULATOR, SLOW, by_bearer
 from tests.gateway.test_model_choice import member
+from tests.shared import PATIENCE
 from websockets.asyncio.client import connect
 
 from smg_core import Config
 from smg_core.app.app import App
 from smg_core.app.inprocess import async_client
 from smg_core.clock import SystemClock
+from smg_core.errors import StoreFailed
 from smg_core.hooks import RequestFinished
-from smg_core.http.settings import BatchesConfig, ServerConfig
+from smg_core.http.settings import BatchesConfig, ResponsesConfig, ServerConfig
 from smg_core.ledger.accounts import HOUR_S
 from smg_core.ledger.queries import UsageQuery
 from smg_core.ledger.settings import LedgerConfig
@@ -32,9 +37,13 @@ from smg_core.routing.settings import RoutingConfig
 from smg_core.usage_report import UsageRow
 from smg_core.wire.settings import LimitsConfig
 from smg_simulator.answers.faults import Fault
+from smg_simulator.engine.clockwork import Timing
 from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
+
+QUICKLY = ResponsesConfig(poll_s=0.02, lease_s=0.4, batch_s=0.01)
+PACED = SimulatorConfig(seed=1, reply_tokens=12, timing=Timing(decode_rate=2000))
 
 
 def kept(*, url: str | None = "memory:", users: Any = "hashed", **settings: Any) -> Config:
@@ -191,6 +200,45 @@ async def test_an_answer_in_the_background_and_frames_of_a_websocket_are_request
         await agrees(house, 3)
 
 
+ENDS = st.sampled_from(["", "", "leave", "refuse", "error", "cut", "store before", "store after"])
+ASKS = st.tuples(st.sampled_from(sorted(set(EACH) - {"/v1/embeddings"})), st.booleans(), ENDS)
+
+
+@settings(max_examples=6, deadline=None)
+@given(st.lists(ASKS, min_size=8, max_size=16))
+def test_the_accounts_are_the_sum_of_what_was_told_whatever_fails(asks: list[tuple[str, bool, str]]) -> None:
+    async def one(house: House, path: str, stream: bool, end: str) -> None:
+        asked = {**EACH[path], **({"stream": True} if stream and not path.startswith("/v1beta") else {})}
+        if end in ("refuse", "error", "cut"):
+            house.engine.inject(Fault(end, after=3) if end == "cut" else Fault(end))
+        asking = asyncio.create_task(house.http.post(path, json=asked))
+        if end == "leave":
+            await eventually(lambda: house.engine.active or asking.done())
+            asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
+        await eventually(lambda: not house.gateway.in_flight)
+
+    async def played() -> None:
+        async with keeping(PACED) as house:
+            ledger = house.gateway.services.running.ledger
+            assert ledger is not None
+            ledger._store = store = Faulty(ledger._store)
+            for path, stream, end in asks:
+                await one(house, path, stream, end)
+                if end.startswith("store"):
+                    store.faults.append(end.split()[1])
+                with suppress(StoreFailed):
+                    await ledger.flush()
+            store.faults.clear()
+            told = [each for each in house.observer.of(RequestFinished) if each.model]
+            row = await agrees(house, len([each for each in told if each.attempts or each.status < 500]))
+            assert row.failed_requests == sum(
+                each.outcome != "ok" for each in told if each.attempts or each.status < 500
+            )
+
+    asyncio.run(played())
+
+
 async def test_users_are_hashed_and_teams_are_those_of_the_limits() -> None:
     async with keeping(limits=LimitsConfig(teams=("acme:search=one",))) as house:
         for user in ("alice", "bob", "alice"):
@@ -205,6 +253,25 @@ async def test_users_are_hashed_and_teams_are_those_of_the_limits() -> None:
     ]
     assert len({row.user for row in rows}) == 3
     assert "alice" not in str(rows)
+
+
+async def test_answers_in_the_background_that_wait_for_a_limit_are_requests_once_each() -> None:
+    config = kept(limits=LimitsConfig(rules=("1 at-once",)), responses=QUICKLY)
+    async with over_http(PACED, config=config) as house:
+        async with openai.AsyncOpenAI(api_key="x", base_url=f"{house.url}/v1", max_retries=0) as client:
+            asked = [client.responses.create(model="sim", input="Hello", background=True) for _ in range(4)]
+            found = await asyncio.gather(*asked, return_exceptions=True)
+            made = [each for each in found if not isinstance(each, BaseException)]
+            async with asyncio.timeout(PATIENCE):
+                for at, each in enumerate(made):
+                    while made[at].status not in ("completed", "failed"):
+                        made[at] = await client.responses.retrieve(each.id)
+        await eventually(lambda: not house.gateway.in_flight)
+        (row,) = await accounts(house)
+
+    assert made
+    assert (row.requests, row.failed_requests) == (len(made), 0)
+    assert row.prompt_tokens + row.completion_tokens == sum(each.usage.total_tokens for each in made if each.usage)
 
 
 class LateClock(SystemClock):

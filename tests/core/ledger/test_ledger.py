@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smg_core.channel.local import LocalChannel
+from smg_core.config.ledger import ledger_problems
 from smg_core.errors import InvalidRequest, StoreFailed
 from smg_core.events import Usage
 from smg_core.history.settings import HistoryConfig
@@ -235,3 +236,26 @@ async def test_what_cannot_be_written_as_it_is_has_escapes() -> None:
             ledger.add(ALICE._replace(user=ledger.user("acme", text), key=in_store(text)), ONE)
         assert (await ledger.read(ALL)).data[0].requests == 3
         assert ledger.user("acme", "alice") == "alice"
+
+
+@pytest.mark.parametrize(
+    ("url", "history", "processes", "wrong"),
+    [
+        (None, None, 4, False),  # `serve` has a file for both
+        (None, "sqlite:///a.db", 4, False),
+        ("memory:", None, 1, False),
+        ("memory:", None, 4, True),
+        (None, "redis://h", 4, True),
+        ("redis://h", None, 1, True),
+        ("redis://h", None, 4, True),
+    ],
+)
+def test_a_place_that_cannot_have_the_ledger_is_told_at_the_start(
+    url: str | None, history: str | None, processes: int, wrong: bool
+) -> None:
+    off, on = LedgerConfig(url=url), LedgerConfig(url=url, enabled=True)
+
+    assert list(ledger_problems(off, HistoryConfig(url=history), processes)) == []
+    found = list(ledger_problems(on, HistoryConfig(url=history), processes))
+    assert [each.startswith("ledger.url: ") for each in found] == [True] * len(found)
+    assert bool(found) == wrong
