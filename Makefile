@@ -38,6 +38,7 @@ BIN = $(VENV)/bin
 # tests/tiers.py says which tests each of these targets runs
 PYTEST = $(BIN)/python -m pytest -q
 SPREAD = $(PYTEST) -n $(JOBS) --maxprocesses 8 --dist worksteal
+RULES = $(addprefix tests/test_,architecture.py public_api.py names.py limits.py waiting.py)
 GENERATED = $(BIN)/python tools/config_docs.py
 
 .PHONY: help demo security test test-rest test-all test-slow test-services test-interop test-clients test-real check lint types architecture format bench bench-frontends chaos proto proto-check docs docs-check matrix-check mutate clean server-env dev-env engines-env test-engines demo-real clients-env
@@ -106,7 +107,7 @@ types: dev-env
 	@$(BIN)/mypy
 
 architecture: dev-env
-	@$(PYTEST) -p no:xdist --tier architecture tests/test_architecture.py tests/test_public_api.py tests/test_names.py
+	@$(PYTEST) -p no:xdist --tier architecture $(RULES)
 
 format: dev-env
 	@$(BIN)/ruff check --fix-only -q .

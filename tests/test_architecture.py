@@ -19,6 +19,8 @@ import attrs
 import pytest
 from tests.source import parsed
 
+pytestmark = pytest.mark.rules
+
 SRC = Path(__file__).parent.parent / "src"
 
 TIERS: tuple[str, ...] = (
@@ -58,7 +60,8 @@ TIERS: tuple[str, ...] = (
     "fleet pipeline",
     "serving",
     "apis.chat apis.gemini apis.messages apis.parse apis.pooling apis.transcriptions apis.usage stored",
-    "apis.completions apis.conversations apis.sglang apis.status apis.tokenize background batches idempotency",
+    "apis.completions apis.conversations apis.sglang apis.status apis.tokenize background batches",
+    "idempotency",
     "apis.interactions apis.responses app operation",
     "admin.metrics apis",
     "admin gateway smg_simulator.conform",

@@ -55,16 +55,19 @@ def test_the_gateway_answers_whole_and_streamed() -> None:
     assert streamed.strip()
 
 
+@pytest.mark.full
 def test_a_token_of_the_issuer_opens_what_is_its_tenants() -> None:
     assert run("oidc.py").splitlines() == ["ada 200", "eve 404", "nobody 401"]
 
 
+@pytest.mark.full
 def test_a_users_requests_stay_on_one_worker() -> None:
     lines = run("custom_policy.py").splitlines()
 
     assert lines == ["ada [4]", "grace [4]", "edsger [4]"]
 
 
+@pytest.mark.full
 def test_a_tools_turn_and_the_answer_are_one_response() -> None:
     body = json.loads(run("two_turns.py"))
     (choice,) = body["choices"]
@@ -100,6 +103,7 @@ def test_the_notebook_shows_the_prompt_and_what_the_engine_got() -> None:
     assert values[3].input_ids
 
 
+@pytest.mark.full
 def test_the_notebook_of_tools_shows_what_is_offered_called_found_and_noted() -> None:
     _, offered, converted, failed, found, noted, _ = asyncio.run(_run_cells(code_of("mcp_tools.ipynb")))
 

@@ -69,6 +69,7 @@ def test_a_room_that_decides_loads_no_engine_and_no_server(room: str) -> None:
     assert loaded & {"grpc", "google", "numpy", "PIL", "uvicorn", "httpx", "httpx2", "tokenizers"} == set()
 
 
+@pytest.mark.full
 def test_the_gateway_is_loaded_when_it_is_first_asked_for() -> None:
     loaded = loaded_by("import smg_core; smg_core.Gateway")
 
@@ -86,6 +87,7 @@ def test_a_command_that_serves_nothing_loads_what_it_needs(arguments: list[str])
     assert loaded & (HEAVY | {"cryptography", "email", *STORES}) == set()
 
 
+@pytest.mark.full
 def test_the_server_loads_no_client_and_no_store_before_one_is_used() -> None:
     loaded = {name.partition(".")[0] for name in loaded_by("import smg_core.processes.serve")}
 
@@ -101,6 +103,7 @@ asyncio.run(open_history(HistoryConfig(url={url!r}), SystemClock()))
 """
 
 
+@pytest.mark.full
 def test_tables_of_the_newest_version_are_opened_without_the_library_that_changes_tables(tmp_path: Path) -> None:
     opened = OPENED.format(url=f"sqlite:///{tmp_path}/history.db")
 

@@ -11,7 +11,10 @@ import importlib
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 from tests.source import parsed
+
+pytestmark = pytest.mark.rules
 
 SRC = Path(__file__).parent.parent / "src"
 CORE = "smg_core."
@@ -56,6 +59,11 @@ CONSTANTS: dict[str, str] = {
     "auth.tokens._PARTS": FORMAT,
     "auth.names.LONGEST_NAME": "a name, not a text: of a tenant or a principal, which the history's tables hold too",
     "config.check._LONGEST_NAME": "three bytes for a character: a folder of 255 bytes holds its name",
+    "idempotency.kept.LONGEST_KEY": "what clients send is a UUID; a key of the history's tables holds it",
+    "idempotency.answering._LEASE_S": "a bound of waiting for a process that has died; one that lives renews it",
+    "idempotency.answering._LOOK_S": "how soon a waiting request sees what another process has kept, and how often it asks",
+    "idempotency.recording.LARGE": "what is digested or encoded within a millisecond",
+    "idempotency.answering._WRITTEN": "the size of a write, of an answer that is kept whole",
     "batches.served_elsewhere._MOST": "more processes than share a store; of one that is not read, no batch is left to it",
     **dict.fromkeys(
         ("history.sql.postgres._OLDEST", "history.redis.server._OLDEST"), "the first version that has what is used"
@@ -565,7 +573,7 @@ CONSTANTS: dict[str, str] = {
     "server.http_protocol.PROBE_PAUSE": PACE,
     "serving.inference.DECODED_INLINE": PACE,
     "serving.answering.LONGEST_VIOLATION": SHOWN,
-    "app.inprocess.BUFFERED": PACE,
+    "app.app_call.BUFFERED": PACE,
     "gateway.launched.LAST_LINES": SHOWN,
     "gateway.launched.LINE": SHOWN,
     "models.media_service._FILES_SHARE": COST,

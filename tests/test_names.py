@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 from tests.source import parsed
 
+pytestmark = pytest.mark.rules
+
 SRC = Path(__file__).parent.parent / "src"
 
 REPEATED: dict[str, tuple[str, frozenset[str]]] = {

@@ -13,6 +13,8 @@ import smg_multimodal
 import smg_parsers
 import smg_simulator
 
+pytestmark = pytest.mark.rules
+
 PACKAGES = [smg_core, smg_egress, smg_mcp, smg_multimodal, smg_parsers, smg_simulator]
 MODULES = [package.__name__ for package in PACKAGES] + sorted(
     found.name

@@ -34,6 +34,7 @@ def security() -> ModuleType:
             sys.modules.pop(name, None)
 
 
+@pytest.mark.full
 def test_the_page_has_the_rows_of_the_program(security: ModuleType) -> None:
     rows = security.rows_of(security.PAGE.read_text())
 

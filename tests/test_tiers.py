@@ -11,7 +11,7 @@ from tests.tiers import OTHERS, ROOT, TIERS, command, read, remember
 
 pytest_plugins = ["pytester"]
 
-PARTS = ["test", "test-rest", *(f"test-{each}" for each in OTHERS)]
+PARTS = ["test", "test-rest", "architecture", *(f"test-{each}" for each in OTHERS if each != "rules")]
 # Without faulthandler: a run within this process would put its handlers of signals before wasmtime's, and the next component that
 # traps in this process would end it.
 SETTINGS = (
@@ -64,6 +64,7 @@ def test_each_test_is_in_one_tier_and_all_that_need_no_program_in_test_all(house
     )
 
 
+@pytest.mark.full
 def test_a_tier_is_chosen_in_each_of_several_processes(house: pytest.Pytester) -> None:
     house.makepyfile("import pytest\n\ndef test_plain(): pass\n\n@pytest.mark.full\ndef test_full(): pass\n")
     for tier, name in (("test", "test_plain"), ("test-rest", "test_full")):
@@ -133,6 +134,7 @@ def test_how_many(): assert len(asked) {expected}
 """
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("tier", "expected"), [("test", "== 100"), ("test-all", "== 500")])
 def test_a_property_test_has_few_examples_in_make_test_and_all_in_make_test_all(
     house: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, tier: str, expected: str

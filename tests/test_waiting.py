@@ -8,8 +8,11 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 from tests.shared import PATIENCE
 from tests.source import parsed
+
+pytestmark = pytest.mark.rules
 
 TESTS = Path(__file__).parent
 SHORT = 10.0

@@ -23,7 +23,7 @@ from hypothesis import is_hypothesis_test, settings
 
 ROOT = Path(__file__).parent.parent
 TIMES = Path(__file__).parent / "times.json"
-OTHERS = ("slow", "real", "services", "clients", "engines")
+OTHERS = ("rules", "slow", "real", "services", "clients", "engines")
 FEW = 20
 """Examples of a property test in `make test`; the rest of `make test-all` has all that it asks for."""
 SHOWN = 20
@@ -54,7 +54,7 @@ TIERS = {
     "test-clients": Tier("clients", "clients from npm and PyPI against a gateway"),
     "test-real": Tier("real", "the client tests against a real engine"),
     "test-engines": Tier("engines", "real engines on the CPU, asked through the gateway"),
-    "architecture": Tier("", "the rules of rooms, public names and sizes"),
+    "architecture": Tier("rules", "the rules of rooms, public names, sizes, bounds and waiting"),
 }
 
 

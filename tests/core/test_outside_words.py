@@ -315,6 +315,7 @@ def _all(kind: type[SmgError]) -> Iterator[type[SmgError]]:
 KINDS = {each.__name__ for each in _all(SmgError)} | {"kind"}
 
 
+@pytest.mark.full
 def test_whatever_an_error_repeats_from_outside_is_named_as_said() -> None:
     found = {f"{file.relative_to(SRC)}: {each}" for file in SRC.rglob("*.py") for each in details(file.read_text())}
     known = [each for group in OURS.values() for each in group]
@@ -341,6 +342,7 @@ def test_the_walk_finds_what_is_not_named(line: str) -> None:
     assert list(details(f"def f(text, error, late):\n    {line}")) == PLANTED[line]
 
 
+@pytest.mark.full
 def test_no_log_line_is_given_what_was_said_as_it_was_said() -> None:
     found = []
     for file in SRC.rglob("*.py"):
@@ -355,6 +357,7 @@ def test_no_log_line_is_given_what_was_said_as_it_was_said() -> None:
 LEVELS = ("debug", "info", "warning", "error", "critical", "exception")
 
 
+@pytest.mark.full
 def test_a_moment_that_tells_why_names_what_was_said() -> None:
     made = [
         (file.name, {each.arg for each in node.keywords})

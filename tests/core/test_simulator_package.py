@@ -37,6 +37,7 @@ def told() -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", WITHOUT + names + ASKED], capture_output=True, text=True, check=False)
 
 
+@pytest.mark.full
 def test_every_module_of_the_core_loads_without_the_simulator(told: subprocess.CompletedProcess[str]) -> None:
     assert told.returncode == 0, told.stderr
 

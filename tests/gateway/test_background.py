@@ -276,6 +276,7 @@ async def test_what_was_taken_under_the_least_bounds_is_made_under_them() -> Non
         assert (await polled(client, made.id)).output_text == "Yes."
 
 
+@pytest.mark.full
 async def test_a_request_that_is_over_a_bound_since_the_gateway_came_back_fails_once(tmp_path: Path) -> None:
     kept = HistoryConfig(url=f"sqlite:///{tmp_path}/history.db")
     turns: Any = [{"role": "user", "content": f"Turn {number}."} for number in range(5)]

@@ -379,6 +379,7 @@ CHOICES = st.sampled_from(
 )
 
 
+@pytest.mark.full
 @settings(max_examples=examples(150), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(tools=TOOLS, choice=CHOICES, schema=SCHEMAS, form=st.booleans(), stream=st.booleans())
 async def test_no_schema_at_all_makes_the_gateway_fail(

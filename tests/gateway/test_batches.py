@@ -431,6 +431,7 @@ async def test_a_batch_whose_window_is_over_expires_while_others_take_all_the_ro
     assert other.status == "in_progress"
 
 
+@pytest.mark.full
 async def test_a_batch_whose_input_is_deleted_fails_and_keeps_what_has_ended() -> None:
     async with houses(ENDLESS, in_flight=1, in_flight_tenant=1) as (_, client):
         wide = b"{" + b" " * 200_000
@@ -464,6 +465,7 @@ async def test_batches_give_way_to_clients_and_go_on_when_they_are_done() -> Non
         assert (await over(client, made.id)).status == "completed"
 
 
+@pytest.mark.full
 async def test_the_bounds_of_a_process_and_of_a_tenant_are_held() -> None:
     async with houses(ENDLESS, in_flight=3, in_flight_tenant=2, open=2) as (house, client):
         content = b"".join(line(f"r{number}", max_completion_tokens=20) for number in range(12))
@@ -628,6 +630,7 @@ async def test_a_body_that_is_no_message_batch_is_refused(house: House, body: by
 # ---------------------------------------------------------------------------------------------------- restarts and tenants
 
 
+@pytest.mark.full
 async def test_a_gateway_that_stops_gives_its_batch_up_and_the_next_goes_on(tmp_path: Any) -> None:
     history = HistoryConfig(url=f"sqlite:///{tmp_path}/history.db")
     content = b"".join(line(f"r{number}", max_completion_tokens=20) for number in range(60))
@@ -647,6 +650,7 @@ async def test_a_gateway_that_stops_gives_its_batch_up_and_the_next_goes_on(tmp_
         assert words[False] > 0
 
 
+@pytest.mark.full
 async def test_a_process_that_another_succeeds_gives_its_batch_up_while_it_still_has_a_stream(tmp_path: Any) -> None:
     history = HistoryConfig(url=f"sqlite:///{tmp_path}/history.db")
     content = b"".join(line(f"r{number}", max_completion_tokens=5) for number in range(60))
@@ -744,6 +748,7 @@ async def test_a_batch_goes_on_once_a_full_history_has_room_again(tmp_path: Any)
     assert {each["response"]["status_code"] for each in found.values()} == {200}
 
 
+@pytest.mark.full
 async def test_two_processes_share_a_history_and_either_cancels_what_the_other_runs(tmp_path: Any) -> None:
     history = HistoryConfig(url=f"sqlite:///{tmp_path}/history.db")
     content = b"".join(line(f"r{number}", max_completion_tokens=20) for number in range(300))

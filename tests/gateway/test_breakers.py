@@ -70,6 +70,7 @@ async def test_the_only_worker_is_asked_though_it_keeps_failing() -> None:
     assert calls_of(house, "a") == 8
 
 
+@pytest.mark.full
 async def test_with_half_of_all_calls_failing_the_load_is_bounded_by_the_budget_of_retries() -> None:
     routing = RoutingConfig(retry_s=0.0, retry_share=0.2, retry_reserve=10)
     config = Config(workers=CALM, breaker=BreakerConfig(failures=0), routing=routing)

@@ -157,7 +157,7 @@ async def fail(house: House, sinks: Sinks) -> None:
     await ask(house.http, sinks, "POST", "/v1/files", data=form, files={"file": ("a", FILE.encode(), "text/plain")})
 
 
-@pytest.mark.sampled
+@pytest.mark.full
 @pytest.mark.timeout(600)  # some hundred requests, and a debug log
 @pytest.mark.usefixtures("logging_as_before")
 @pytest.mark.parametrize("form", ["text", "json"])

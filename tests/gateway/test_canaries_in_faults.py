@@ -179,6 +179,7 @@ async def lose_the_engine(house: House) -> list[int]:
     ]
 
 
+@pytest.mark.full
 @pytest.mark.timeout(300)
 @pytest.mark.usefixtures("logging_as_before")
 async def test_no_content_is_in_a_sink_whatever_fails_or_leaves(

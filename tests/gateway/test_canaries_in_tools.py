@@ -238,6 +238,7 @@ async def use(house: House, name: str) -> list[str]:
     return told
 
 
+@pytest.mark.full
 @pytest.mark.timeout(300)
 @pytest.mark.usefixtures("logging_as_before")
 async def test_no_secret_of_a_server_of_tools_or_of_a_proxy_is_in_a_sink_or_an_answer(

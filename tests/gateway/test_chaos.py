@@ -106,7 +106,7 @@ async def ask(house: House, number: int, *, stream: bool, pieces: int) -> str:
     return "stream" if done else "failed in band"
 
 
-@pytest.mark.sampled
+@pytest.mark.full
 @pytest.mark.parametrize("way", [in_process, over_http])
 @pytest.mark.parametrize("seed", [1, 2])
 async def test_nothing_hangs_and_nothing_is_left_of_hundreds_of_requests_that_go_wrong(way: Any, seed: int) -> None:

@@ -132,6 +132,7 @@ async def test_a_clients_own_function_goes_to_the_client_while_hosted_calls_ran(
     assert "MINE-1" in prompt(house)
 
 
+@pytest.mark.full
 async def test_more_calls_than_the_bound_end_the_answer_as_cut_off(
     client: openai.AsyncOpenAI, tools: ToolServer, tmp_path: Path
 ) -> None:

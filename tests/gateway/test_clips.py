@@ -81,7 +81,7 @@ async def test_a_compressed_recording_arrives_as_features(hearer: str, kind: str
         assert tokens(1.0) <= length <= tokens(1.06)  # some codecs add silence
 
 
-@pytest.mark.sampled
+@pytest.mark.full
 @pytest.mark.parametrize("form", ["bare", "wrapped", "url-safe", "data url"])
 async def test_base64_is_taken_as_people_send_it(seer: str, hearer: str, form: str) -> None:
     def written(data: bytes, media_type: str) -> str:

@@ -91,6 +91,7 @@ def where(gateway: Served) -> str:
 # ------------------------------------------------------------------------------------------------------------- processes
 
 
+@pytest.mark.full
 async def test_two_gateways_share_nothing_and_each_has_its_own_again_after_a_restart(
     state: Path, ports: tuple[int, int]
 ) -> None:

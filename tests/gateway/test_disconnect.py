@@ -257,6 +257,7 @@ async def test_a_client_that_leaves_while_the_gateway_waits_for_it_to_read_abort
         await dropped(house)
 
 
+@pytest.mark.full
 async def test_a_client_that_leaves_while_the_gateway_waits_for_it_to_read_aborts_in_process() -> None:
     async with in_process(ENDLESS, config=TIGHT) as house:
         async with house.http.stream("POST", CHAT, json=body(stream=True, max_tokens=TOKENS)):
@@ -276,6 +277,7 @@ async def test_a_client_with_more_requests_behind_its_stream_is_seen_to_leave() 
         await aborted(house)
 
 
+@pytest.mark.full
 async def test_a_client_that_sent_a_long_body_in_pieces_is_seen_to_leave() -> None:
     """The last piece is more than the server reads ahead, after which it would not look at the socket again."""
     patient = attrs.evolve(PACED, context_length=1_000_000, faults=(Fault("stall"),))
@@ -378,6 +380,7 @@ async def test_the_engine_waits_for_a_slow_reader_who_then_gets_everything_over_
     assert outcomes(house) == ["ok"]
 
 
+@pytest.mark.full
 async def test_the_engine_waits_for_a_slow_reader_who_then_gets_everything_in_process() -> None:
     asked = body(stream=True, max_tokens=TOKENS, stream_options={"include_usage": True})
     async with in_process(ENDLESS, config=TIGHT) as house:
@@ -391,6 +394,7 @@ async def test_the_engine_waits_for_a_slow_reader_who_then_gets_everything_in_pr
     assert said.endswith(b"data: [DONE]\n\n")
 
 
+@pytest.mark.full
 async def test_one_slow_reader_holds_up_nobody_else() -> None:
     async with over_http(ENDLESS, config=TIGHT) as house, raw(house, stream=True, max_tokens=TOKENS):
         await held_back(house)

@@ -248,6 +248,7 @@ async def test_an_engine_that_stalls_is_left_after_its_time() -> None:
     assert ("a", "EngineStalled") in {(each.worker, each.outcome) for each in house.observer.of(AttemptEnded)}
 
 
+@pytest.mark.full
 async def test_calls_of_a_worker_that_is_left_go_on_elsewhere() -> None:
     stalls = attrs.evolve(MODEL, faults=(Fault("stall"),) * 200)
     async with fleet(Member("a", engine=stalls), Member("b", engine=MODEL)) as house:

@@ -68,7 +68,7 @@ def tell_failures_as_outputs(worker: Worker) -> None:
     reached.generate = told
 
 
-@pytest.mark.sampled(keep=8)
+@pytest.mark.full
 @pytest.mark.parametrize("at_once", [1, 6])
 @pytest.mark.parametrize(("how", "setup"), CASES)
 async def test_whichever_engine_of_a_pair_is_broken_is_left_alone_and_no_other(
@@ -147,7 +147,7 @@ async def test_a_stream_that_moves_is_gone_on_with_by_one_that_had_failed_before
         assert [each[0] for each in calls(house) if each[1] == "decode"] == ["d0", "d1", "d0"]
 
 
-@pytest.mark.sampled
+@pytest.mark.full
 @pytest.mark.parametrize("bound", ["transfer", "first token"])
 async def test_a_prefill_engine_whose_caches_never_come_is_left_alone_whatever_bounds_the_wait(bound: str) -> None:
     config = settings(transfer_s=3.0)

@@ -75,6 +75,7 @@ async def test_a_history_that_is_gone_costs_no_answer_and_nothing_else(
     assert "could not be kept" in caplog.text
 
 
+@pytest.mark.full
 async def test_a_history_that_cannot_be_opened_stops_the_start_with_one_line(tmp_path: Path) -> None:
     (tmp_path / "text.db").write_text("this is no database" * 500)
 

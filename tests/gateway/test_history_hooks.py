@@ -99,6 +99,7 @@ async def test_a_run_whose_response_a_hook_lets_nobody_read_is_counted_no_more_a
 # ------------------------------------------------------------------------------------------------- the queues and their guards
 
 
+@pytest.mark.full
 async def test_a_hook_that_lets_nothing_of_one_tenant_be_run_holds_up_no_other() -> None:
     async def before(call: StoreCall) -> None:
         if call.method == "acquire" and call.tenant == "a":

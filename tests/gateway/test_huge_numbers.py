@@ -55,6 +55,7 @@ def texts(asked: Any) -> Iterator[str]:
         yield json.dumps(asked).replace(f'"{PLACE}"', number)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("api", APIS, ids=lambda api: api.path)
 async def test_a_huge_number_anywhere_in_a_body_is_answered_or_refused(api: Fuzzed) -> None:
     kind = types.type_info(api.body)

@@ -1,10 +1,11 @@
 """Idempotency-Key: a request that is sent again gets the first one's answer, on every route that makes something."""
 
 import asyncio
+import gzip
 import json
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -93,11 +94,12 @@ def same(one: httpx.Response, other: httpx.Response) -> bool:
 async def made(house: House) -> dict[str, str]:
     """Things that routes are about."""
     conversation = (await house.http.post("/v1/conversations", json={})).json()["id"]
-    file = {"files": {"file": ("a.jsonl", json.dumps(LINE).encode())}, "data": {"purpose": "batch"}}
+    file: dict[str, Any] = {"files": {"file": ("a.jsonl", json.dumps(LINE).encode())}, "data": {"purpose": "batch"}}
     sent = httpx.Request("POST", f"{house.http.base_url}/v1/files", **file)
     return {"conversation": conversation, "file": (await house.http.send(sent)).json()["id"]}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "simulator", [SimulatorConfig(seed=1, reply_tokens=5), MODEL, CLASSIFIER], ids=["generates", "pools", "classifies"]
 )
@@ -152,7 +154,7 @@ async def test_every_route_gives_the_answer_of_the_first_and_frees_the_key_of_on
         ("/v1beta/models/sim:streamGenerateContent?alt=sse", {}),
     ],
 )
-async def test_a_stream_is_given_again_as_it_was(path: str, more: Mapping[str, Any]) -> None:
+async def test_a_stream_is_given_again_as_it_was(path: str, more: dict[str, Any]) -> None:
     pattern = "streamGenerateContent" if "Generate" in path else path.replace("/v1beta/", "")
     async with over_http(SimulatorConfig(seed=1, reply_tokens=5)) as house:
         asked = body_of(pattern) | more
@@ -198,6 +200,49 @@ async def test_a_file_is_uploaded_once_though_its_form_has_a_new_boundary() -> N
     assert first.request.headers["content-type"] != again.request.headers["content-type"]
     assert same(first, again)
     assert [each["id"] for each in listed] == [first.json()["id"]]
+
+
+@pytest.mark.parametrize(("first", "again"), [("abc", "abcdefghijk"), ("abcdefghijk", "abc")])
+async def test_a_form_is_the_same_with_a_boundary_of_another_length(first: str, again: str) -> None:
+    async with in_process() as house:
+        answers = []
+        for boundary in (first, again):
+            parts = (
+                'content-disposition: form-data; name="purpose"\r\n\r\nuser_data',
+                'content-disposition: form-data; name="file"; filename="a"\r\n\r\nxyz',
+            )
+            content = "".join(f"--{boundary}\r\n{part}\r\n" for part in parts) + f"--{boundary}--\r\n"
+            headers = {**KEY, "content-type": f"multipart/form-data; boundary={boundary}"}
+            answers.append(await house.http.post("/v1/files", content=content.encode(), headers=headers))
+
+    assert same(*answers), answers[1].text
+
+
+async def test_an_empty_body_is_not_the_same_as_another() -> None:
+    async with in_process() as house:
+        first, again = [await house.http.post("/v1/conversations", content=b"", headers=KEY) for _ in range(2)]
+        other = await house.http.post("/v1/conversations", json={"metadata": {"a": "b"}}, headers=KEY)
+
+    assert same(first, again)
+    assert other.status_code == 422
+
+
+async def test_a_body_that_is_compressed_anew_is_the_same() -> None:
+    async with in_process() as house:
+        headers, text = {**KEY, "content-encoding": "gzip"}, json.dumps(body()).encode()
+        compressed = [gzip.compress(text, mtime=at) for at in (1, 2)]
+        answers = [await house.http.post(CHAT, content=each, headers=headers) for each in compressed]
+
+    assert same(*answers)
+
+
+async def test_a_request_with_two_keys_is_refused() -> None:
+    async with in_process() as house:
+        two = [("idempotency-key", "one"), ("idempotency-key", "other")]
+        refused = await house.http.post(CHAT, json=body(), headers=two)
+
+    assert refused.status_code == 400
+    assert "one Idempotency-Key" in refused.json()["error"]["message"]
 
 
 async def test_keys_of_tenants_of_principals_and_of_routes_are_apart() -> None:
@@ -246,14 +291,76 @@ async def test_who_would_wait_too_long_is_told_that_the_key_is_in_use() -> None:
     assert int(refused.headers["retry-after"]) >= 1
 
 
-async def test_a_client_that_leaves_before_its_answer_frees_the_key() -> None:
-    async with over_http(SLOW) as house:
+async def test_a_client_that_leaves_frees_the_key_at_once_where_its_answer_is_not_waited_for() -> None:
+    async with over_http(SLOW, config=settings(left_s=0)) as house:
         async with under_way(house):
             pass
         again = await house.http.post(CHAT, json=body(max_tokens=3), headers=KEY)
 
     assert again.status_code == 200
     assert "idempotent-replayed" not in again.headers
+
+
+@pytest.mark.parametrize(
+    ("path", "more"),
+    [
+        (CHAT, {}),
+        (CHAT, {"stream": True}),
+        ("/v1/messages", {"stream": True}),
+        ("/v1/responses", {"stream": True}),
+        ("/v1/responses", {"stream": True, "background": True}),
+        ("/v1beta/interactions", {"stream": True, "background": True}),
+    ],
+)
+async def test_a_client_that_leaves_gets_the_answer_of_that_try_by_its_next_one(
+    path: str, more: dict[str, Any]
+) -> None:
+    asked = body_of(path.replace("/v1beta/", "")) | more
+    async with over_http(SimulatorConfig(seed=1, reply_tokens=40, timing=Timing(decode_rate=100))) as house:
+        first = asyncio.create_task(house.http.post(path, json=asked, headers=KEY))
+        await eventually(lambda: house.engine.counters["tokens"])
+        first.cancel()
+        await asyncio.gather(first, return_exceptions=True)
+        answers = await asyncio.gather(*(house.http.post(path, json=asked, headers=KEY) for _ in range(2)))
+
+        assert all("idempotent-replayed" in each.headers for each in answers), answers[0].text
+        assert answers[0].status_code == 200
+        assert answers[0].content == answers[1].content
+        await settled(house)
+        assert house.engine.counters["finished"] == house.engine.counters["requests"] == 1
+
+
+async def test_nobody_waits_longer_than_was_said_for_the_next_try_of_a_client_that_left() -> None:
+    async with over_http(SLOW, config=settings(left_s=0.01)) as house:
+        async with under_way(house):
+            pass
+        await eventually(lambda: house.engine.counters["cancelled"])
+        await settled(house)
+        again = await house.http.post(CHAT, json=body(max_tokens=3), headers=KEY)
+
+    assert again.status_code == 200
+    assert "idempotent-replayed" not in again.headers
+
+
+async def test_a_stream_of_the_background_that_a_stop_has_cut_is_given_whole_and_is_run_once(tmp_path: Any) -> None:
+    config = Config(history=HistoryConfig(url=f"sqlite:///{tmp_path}/history.db"))
+    asked = {"model": "sim", "input": "Hello", "stream": True, "background": True}
+    async with over_http(SimulatorConfig(seed=1, timing=Timing(decode_rate=100)), config=config) as house:
+        first = asyncio.create_task(house.http.post("/v1/responses", json=asked, headers=KEY))
+        await eventually(lambda: house.engine.counters["tokens"])
+        house.gateway.drain()
+        cut = await first
+    async with over_http(SimulatorConfig(seed=1, reply_tokens=5), config=config) as house:
+        again, third = [await house.http.post("/v1/responses", json=asked, headers=KEY) for _ in range(2)]
+        await settled(house)
+        assert house.engine.counters["finished"] == 1
+
+    assert "response.completed" not in cut.text
+    assert "response.completed" in again.text
+    assert again.content.startswith(cut.content.rpartition(b"\n\nevent")[0])
+    assert "idempotent-replayed" in again.headers
+    assert again.headers["x-request-id"] == cut.headers["x-request-id"]
+    assert again.content == third.content
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -338,6 +445,7 @@ async def test_two_gateways_with_one_history_run_a_request_once(tmp_path: Any) -
         assert one.engine.counters["finished"] + other.engine.counters["finished"] == 1
 
 
+@pytest.mark.full
 async def test_an_answer_that_is_given_again_takes_nothing_of_a_limit() -> None:
     config = Config(limits=LimitsConfig(rules=("1 requests/day per=tenant",)))
     async with in_process(config=config) as house:
@@ -421,6 +529,7 @@ print(*(name for name in sys.modules if name.startswith("smg_core.idempotency.")
 """
 
 
+@pytest.mark.full
 def test_a_gateway_whose_requests_have_no_key_loads_nothing_for_them() -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
 

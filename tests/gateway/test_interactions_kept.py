@@ -93,6 +93,7 @@ async def test_a_client_that_leaves_does_not_end_it_and_goes_on_behind_any_event
     assert kept["status"] == "completed"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("path", "delta"), [(STEPS, "step.delta"), (LEGACY, "content.delta")])
 async def test_a_gateway_that_stops_gives_up_its_interactions_and_the_next_goes_on(
     tmp_path: Any, path: str, delta: str

@@ -77,6 +77,7 @@ def expected(core: EngineCore, prompt: list[int]) -> list[int]:
     return list(plan.choices[0].ids)
 
 
+@pytest.mark.full
 async def test_streams_of_an_engine_whose_process_is_killed_end_with_exactly_its_ids(tmp_path: Path) -> None:
     core = EngineCore(SimulatorConfig(chained=LENGTH), read_vocabulary(Path(MODEL_FOLDER)))
     observer = MemoryObserver()

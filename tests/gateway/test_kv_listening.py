@@ -136,6 +136,7 @@ async def test_a_gap_is_found_and_what_is_known_afterwards_is_right(dialect: str
             assert {"approximate"} == set((await asked(house, "x" + LONG)).bases)
 
 
+@pytest.mark.full
 async def test_what_an_engine_told_is_forgotten_when_its_worker_leaves() -> None:
     async with listening() as (house, heard):
         await asked_elsewhere(house, 1, "vllm")

@@ -18,6 +18,7 @@ pytestmark = pytest.mark.anyio
 SIMULATE = ("{python}", "-m", "smg_core", "simulate", "--listen", "127.0.0.1:{port}")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("command", ["simulator", SIMULATE], ids=["by name", "by its words"])
 async def test_the_engine_comes_up_answers_and_is_gone_afterwards(command: str | tuple[str, ...]) -> None:
     progress = io.StringIO()

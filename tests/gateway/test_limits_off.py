@@ -31,6 +31,7 @@ print(*(name for name in sys.modules if name.startswith(rooms) and name != "smg_
 """
 
 
+@pytest.mark.full
 def test_no_module_of_limits_and_of_the_ledger_is_loaded() -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
 

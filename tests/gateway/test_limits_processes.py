@@ -31,6 +31,7 @@ async def statuses(served: Served, times: int) -> Counter[int]:
     return Counter(await asyncio.gather(*[one() for _ in range(times)]))
 
 
+@pytest.mark.full
 async def test_several_processes_admit_the_limit_and_not_one_more() -> None:
     async with serving(QUICK, "--processes", "2", "--limits-rules", "15 requests/hour") as served:
         found = await statuses(served, 60)

@@ -97,6 +97,7 @@ async def test_a_store_that_is_killed_leaves_requests_to_the_setting(
     assert found == [status] * 3
 
 
+@pytest.mark.full
 def test_the_library_of_the_store_is_not_loaded_where_there_is_none() -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
 

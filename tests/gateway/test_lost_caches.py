@@ -71,6 +71,7 @@ def state(gateway: Gateway) -> str:
     return next(iter(gateway.registry)).state
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kv_events", [True, False])
 async def test_nothing_is_expected_in_the_cache_of_an_engine_that_was_killed_and_came_back_empty(
     tmp_path: Path, kv_events: bool
@@ -92,6 +93,7 @@ async def test_nothing_is_expected_in_the_cache_of_an_engine_that_was_killed_and
     assert sent.stat().st_size > 0
 
 
+@pytest.mark.full
 async def test_an_engine_that_was_slow_for_so_long_that_it_got_no_requests_has_lost_nothing(tmp_path: Path) -> None:
     url = f"unix://{tmp_path}/engine.sock"
     impatient = attrs.evolve(PROBING, probe_timeout_s=0.5)

@@ -121,6 +121,7 @@ async def house(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[House
         yield made
 
 
+@pytest.mark.full
 @settings(deadline=None, max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(body=requests())
 async def test_a_request_is_charged_what_it_is_counted(house: House, body: Body) -> None:

@@ -249,6 +249,7 @@ async def workers_of_a_file(folder: Path) -> list[Moment]:
     return list(observer.moments)
 
 
+@pytest.mark.full
 @BOTH_NAMES
 async def test_every_declared_metric_is_recorded_by_some_request(everything: list[Moment], names: Any) -> None:
     meter = meter_of(MetricsConfig(port=0, names=names))
@@ -408,6 +409,7 @@ async def test_what_requests_count_is_in_the_text_of_its_process_at_once_and_of_
     assert await started(other) == 3
 
 
+@pytest.mark.full
 async def test_no_count_is_lost_when_a_process_is_replaced() -> None:
     async with serving(QUICK, "--processes", "2", "--metrics-port", "0", "--server-restart-s", "0") as served:
         url = next(line for line in served.log if "metrics are at" in line).split("at ")[1]

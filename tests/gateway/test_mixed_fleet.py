@@ -348,6 +348,7 @@ async def test_a_request_that_only_the_lost_worker_could_take_fails_with_why_it_
     assert asked == [1, 0]
 
 
+@pytest.mark.full
 async def test_a_held_answer_is_held_by_the_constraint_of_the_engine_that_takes_over() -> None:
     kinds: dict[str, SimulatorConfig] = {"neutral": SimulatorConfig(constraints=("json_schema", "regex", "grammar"))}
     for lost in CHOSEN:

@@ -125,6 +125,7 @@ async def test_a_model_that_no_worker_serves_any_more_is_stood_in_for() -> None:
         assert answer.status_code == 404
 
 
+@pytest.mark.full
 async def test_every_route_that_takes_a_model_gets_the_one_that_stands_in() -> None:
     config = attrs.evolve(routed(fallbacks=("one=two",)), server=ServerConfig(parse_routes=True))
     config = attrs.evolve(config, model=ModelConfig(aliases=("gpt-*=one",)))

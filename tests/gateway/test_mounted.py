@@ -138,6 +138,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.full
 async def test_a_gateway_that_a_request_started_and_nobody_keeps_ends_without_a_word() -> None:
     command = [sys.executable, "-X", "faulthandler", "-W", "error::RuntimeWarning", "-c", DROPPED]
     ran = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=PATIENCE)
@@ -163,6 +164,7 @@ for _ in range(int(sys.argv[1])):
 """
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("times", [1, 20])
 async def test_the_gateway_stops_without_a_word_when_the_event_loop_ends(times: int) -> None:
     command = [sys.executable, "-X", "faulthandler", "-W", "error", "-c", WITHOUT_STOP, str(times)]

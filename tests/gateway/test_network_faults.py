@@ -30,6 +30,7 @@ QUICK = Config(
 )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("mode", ["delay", "stop", "cut", "drip", "corrupt"])
 async def test_no_stream_is_lost_or_wrong_when_the_network_to_one_engine_fails(mode: Mode, tmp_path: Path) -> None:
     core = EngineCore(ENGINE, read_vocabulary(Path(MODEL_FOLDER)))

@@ -102,6 +102,7 @@ async def test_every_field_that_the_decoder_takes_is_in_the_document_and_no_othe
     assert set(document["components"]["schemas"]["ChatBody"]["properties"]) == fields
 
 
+@pytest.mark.full
 async def test_its_examples_fit_and_are_answered_by_what_it_says(house: House, document: dict[str, Any]) -> None:
     ran = 0
     async with in_process(SimulatorConfig(generation_model=False)) as embeds:
@@ -149,6 +150,7 @@ def answered_as_described(document: dict[str, Any], operation: dict[str, Any], a
         fits(document, schema, answer.json())
 
 
+@pytest.mark.full
 async def test_get_routes_answer_as_described(house: House, document: dict[str, Any]) -> None:
     for method, path, operation in operations(document).values():
         if method == "GET" and "{id}" not in path:

@@ -295,6 +295,7 @@ HURRIED = Config(server=ServerConfig(drain_s=0.2), limits=LimitsConfig(response_
 HEAD = b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
 
 
+@pytest.mark.full
 async def test_a_stream_that_a_shutdown_cut_before_a_client_that_does_not_read_is_not_counted_as_well(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

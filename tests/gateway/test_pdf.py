@@ -372,6 +372,7 @@ async def test_an_address_of_this_machine_is_not_asked(authority: trustme.CA) ->
         assert not pages.asked
 
 
+@pytest.mark.full
 async def test_a_request_that_is_prepared_again_and_again_reads_its_document_once(
     authority: trustme.CA, tmp_path: Path
 ) -> None:

@@ -23,6 +23,7 @@ async def both_ready(door: httpx.AsyncClient) -> list[int]:
     return [pid for pid, _ in found]
 
 
+@pytest.mark.full
 async def test_every_process_has_the_same_plugins_whenever_it_was_started(tmp_path: Path) -> None:
     place = str(tmp_path / "admin.sock")
     entry = component(GUESTS / "attacks.wasm", "refuse")
@@ -52,6 +53,7 @@ async def test_every_process_has_the_same_plugins_whenever_it_was_started(tmp_pa
     assert (free, guarded, guarded_afterwards, free_again) == ({200}, {403}, {403}, {200})
 
 
+@pytest.mark.full
 async def test_a_process_starts_without_the_file_of_a_plugin_that_was_put_and_refuses_what_that_was_to_see(
     tmp_path: Path,
 ) -> None:

@@ -296,6 +296,7 @@ async def open_streams(http: httpx.AsyncClient, count: int) -> list[asyncio.Task
     return [asyncio.create_task(streamed(http)) for _ in range(count)]
 
 
+@pytest.mark.full
 async def test_two_versions_are_swapped_under_streams_and_no_stream_is_hurt(tmp_path: Path) -> None:
     """Each stream keeps the version that it began with: digits are masked in all of it."""
     file = tmp_path / "mine.wasm"
@@ -369,6 +370,7 @@ def told(name: str, **said: Any) -> Notice:
     return Notice("plugins", name, json.dumps({"name": name, "entry": json.dumps(entry)}).encode(), 1)
 
 
+@pytest.mark.full
 async def test_a_request_that_comes_while_a_plugin_is_loaded_does_not_go_by_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another process has answered that the plugin is there."""
     loading = asyncio.Event()

@@ -417,6 +417,7 @@ async def test_an_engine_that_cannot_share_its_cache_does_not_join_in_such_a_rol
         await eventually(lambda: "cannot share its cache" in worker.reason)
 
 
+@pytest.mark.full
 async def test_a_prefill_engine_that_hangs_is_to_blame_and_the_only_decode_engine_is_asked_again(way: Way) -> None:
     timeouts = TimeoutsConfig(first_token_s=3.0)  # a busy machine answers in that time
     async with pools(way, ("p0", "p1"), config=attrs.evolve(settings(), timeouts=timeouts)) as house:

@@ -524,6 +524,7 @@ async def test_a_client_that_answers_pings_keeps_its_connection_and_one_that_doe
     assert answered["type"] == "response.incomplete"
 
 
+@pytest.mark.full
 async def test_a_client_that_does_not_read_holds_its_engine_back_and_is_left_in_the_end() -> None:
     timeouts = TimeoutsConfig(write_s=0.2)
     long = SimulatorConfig(seed=1, replies=(Reply("word " * 20_000),))

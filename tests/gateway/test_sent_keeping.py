@@ -84,6 +84,7 @@ async def test_a_place_that_cannot_be_written_costs_a_warning_and_no_request(
     assert "cannot be written" in caplog.text
 
 
+@pytest.mark.full
 async def test_no_more_is_kept_than_was_said_and_the_latest_stays(tmp_path: Path) -> None:
     path = tmp_path / "sent"
     texts = [f"{number} {LONG}" for number in range(12)]

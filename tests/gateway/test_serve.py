@@ -596,7 +596,7 @@ def complaint(lines: list[str], word: str) -> None:
     assert len(lines) <= 3, lines
 
 
-@pytest.mark.sampled
+@pytest.mark.full
 @pytest.mark.parametrize("processes", ["1", "2"])
 async def test_a_port_in_use_is_one_clear_line_and_a_failure(processes: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -619,7 +619,7 @@ async def test_a_folder_without_a_tokenizer_is_one_clear_line_and_a_failure(tmp_
         complaint([line], str(tmp_path))
 
 
-@pytest.mark.sampled
+@pytest.mark.full
 @pytest.mark.parametrize("url", ["http//gpu:50051", "gpu-0:50051", "grpc://", "ftp://gpu:1", "grpc://user:word@gpu:1"])
 async def test_a_url_that_is_none_is_one_clear_line_and_a_failure(url: str) -> None:
     status, said = await failed("--worker", url, "--port", "0")

@@ -90,6 +90,7 @@ async def test_large_tensors_go_through_shared_memory_and_the_rest_inline(qwen: 
     assert list(memory.iterdir()) == []
 
 
+@pytest.mark.full
 async def test_it_is_off_unless_asked_for_and_an_engine_elsewhere_gets_everything_inline(
     qwen: str, memory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -402,6 +402,7 @@ async def test_a_client_that_leaves_at_any_event_leaves_nothing_behind(api: Api,
     assert len(asked) == 12
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "api",
     [

@@ -158,6 +158,7 @@ async def test_a_stream_may_take_as_long_as_it_brings_tokens_and_a_whole_answer_
 # ------------------------------------------------------------------------------------------------------------- the client
 
 
+@pytest.mark.full
 async def test_a_client_that_reads_nothing_for_longer_than_its_header_says_is_sent_away() -> None:
     endless = SimulatorConfig(reply_tokens=1_000_000, context_length=2_000_000)
     async with over_http(endless) as house:

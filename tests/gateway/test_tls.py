@@ -212,6 +212,7 @@ async def test_a_handshake_that_never_ends_is_ended(tls: TlsConfig, authority: A
         assert not house.server.server_state.connections
 
 
+@pytest.mark.full
 async def test_a_thousand_half_open_handshakes_keep_nobody_out(tls: TlsConfig, authority: Authority) -> None:
     few = TlsConfig(cert=tls.cert, key=tls.key, handshake_s=600, handshakes=32)
     async with behind_tls(few, authority) as house, AsyncExitStack() as opened:

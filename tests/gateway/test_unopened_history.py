@@ -81,6 +81,7 @@ STATELESS: tuple[tuple[str, dict[str, Any]], ...] = (
 )
 
 
+@pytest.mark.full
 async def test_a_serve_that_keeps_nothing_loads_nothing_that_keeps(tmp_path: Path) -> None:
     assert loaded(await modules_of(tmp_path / "one", *STATELESS)) == []
     keeping = await modules_of(tmp_path / "two", ("/v1/responses", {"input": "Hello"}))

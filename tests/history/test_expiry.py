@@ -236,6 +236,7 @@ async def check(store: Backend, clock: FakeClock, steps: list[Any]) -> None:
     assert await store.erase(tenant) == await reference.erase(tenant)
 
 
+@pytest.mark.full
 @given(STEPS)
 @example(EXAMPLES[0])
 @example(EXAMPLES[1])

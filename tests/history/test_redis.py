@@ -92,6 +92,7 @@ async def test_a_list_that_changes_while_a_page_is_read_loses_and_doubles_nothin
         assert [each.id for each in page.data] == ["r_4", first[-1]]
 
 
+@pytest.mark.full
 async def test_what_waits_is_found_while_others_end(valkey: str, schema: str, clock: FakeClock) -> None:
     async with opens_redis(valkey, f"{schema}:", clock)() as store, opens_redis(valkey, f"{schema}:", clock)() as other:
         many = [f"r_{number:04}" for number in range(1100)]  # of more than one read

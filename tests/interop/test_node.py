@@ -137,6 +137,7 @@ async def test_what_a_node_server_answers_is_understood(transport: Transport) ->
         await transport.unary("/interop.Engine/Nothing", b"")
 
 
+@pytest.mark.full
 async def test_cancellation_and_deadlines_reach_a_node_server(transport: Transport) -> None:
     ear = Ear()
     call = await transport.start(SERVE, order(count=1, hang=True), ear)

@@ -17,6 +17,7 @@ def config(tmp_path: Path) -> str:
     return str(path)
 
 
+@pytest.mark.full
 def test_the_tools_of_a_file_are_listed_and_called(config: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["mcp", "ls", "--config", config]) == 0
     assert "time.get_current_time" in capsys.readouterr().out
@@ -72,7 +73,7 @@ def test_everything_that_a_server_offers_is_listed(tmp_path: Path, capsys: pytes
         assert line in shown
 
 
-@pytest.mark.sampled
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("more", "why"),
     [

@@ -71,6 +71,7 @@ async def test_a_tool_of_the_configuration_may_be_called_idempotent_where_its_se
     assert faulty.sent.count('"die"') == 2
 
 
+@pytest.mark.full
 async def test_a_server_that_floods_notifications_is_cut_off(faulty: Faulty) -> None:
     async with faulty.tools(limits={"notifications_per_s": 1, "notifications_burst": 50}) as tools:
         with pytest.raises(McpBadAnswer, match="more than 1 notifications a second"):

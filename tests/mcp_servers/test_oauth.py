@@ -354,6 +354,7 @@ async def test_a_session_uses_what_a_new_login_has_written_and_tries_no_refused_
     assert made.grants.count("authorization_code") == 2
 
 
+@pytest.mark.full
 async def test_all_who_share_a_file_spend_a_refresh_token_once(tmp_path: Path) -> None:
     store = tmp_path / "tokens.json"
     async with authority(rotates=True) as made:

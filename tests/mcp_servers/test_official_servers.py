@@ -18,6 +18,7 @@ def server(name: str, *args: str, **more: Any) -> dict[str, Any]:
     return {"name": name, "protocol": "stdio", **command, **more}
 
 
+@pytest.mark.full
 async def test_the_time_is_told_and_its_tools_say_that_they_only_read() -> None:
     async with McpTools.from_config({"servers": [server("time", required=True)]}) as tools:
         outcome = await tools.call("time.get_current_time", {"timezone": "Asia/Tokyo"})

@@ -24,6 +24,7 @@ def run(code: str, *arguments: str) -> str:
     return out.stdout
 
 
+@pytest.mark.full
 def test_the_vision_example_prints_where_its_picture_lies() -> None:
     out = run((ROOT / "examples" / "vision.py").read_text())
     assert "the picture has Span(offset=6, length=" in out

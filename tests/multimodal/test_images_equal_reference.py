@@ -88,6 +88,7 @@ def assert_row(expected: dict[str, Any], ours: ImageProcessor, item: ItemFeature
         assert expected["num_img_tokens"]["values"] == [item.tokens]
 
 
+@pytest.mark.full
 def test_the_written_references_are_of_these_pictures() -> None:
     """The files this Pillow encodes are those the references were made from, and all are there."""
     written = written_references()
@@ -118,7 +119,7 @@ def test_tensors_are_those_of_the_pil_backend(family: Family) -> None:
     assert_equal_to_transformers(family, quick(family, PIL_FAMILIES))
 
 
-@pytest.mark.sampled(keep=2)
+@pytest.mark.full
 @pytest.mark.parametrize("family", TORCH_FAMILIES, ids=lambda family: family.name)
 def test_tensors_are_those_written_down(family: Family) -> None:
     assert_equal_to_written(family, quick(family, TORCH_FAMILIES))

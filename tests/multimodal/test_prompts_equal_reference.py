@@ -363,7 +363,7 @@ def bound(module: str, name: str, facts: dict[str, Any], family: Family) -> Any:
     return processor
 
 
-@pytest.mark.sampled(keep=8)
+@pytest.mark.full
 @pytest.mark.parametrize("name", PROCESSORS)
 def test_the_tokens_of_a_picture_are_those_the_reference_writes(name: str) -> None:
     family = FAMILIES[name]
@@ -462,6 +462,7 @@ def test_hunyuans_two_tokens_at_the_edges_are_left_out_where_its_configuration_s
     assert counts == [16 * 17 + 2, 16 * 17]
 
 
+@pytest.mark.full
 def test_step3s_windows_are_written_as_the_reference_writes_them() -> None:
     family = FAMILIES["step3-vl"]
     files = ModelFiles(family.model)

@@ -86,6 +86,7 @@ def anyio_backend():
 """
 
 
+@pytest.mark.full
 def test_the_plugin_gives_engines_to_tests_of_both_kinds(tmp_path) -> None:
     (tmp_path / "test_plugged_in.py").write_text(PLUGGED_IN)
 

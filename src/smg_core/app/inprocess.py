@@ -13,9 +13,10 @@ from collections.abc import AsyncIterator, Container, ItemsView, Iterator, Seque
 from types import ModuleType
 from typing import Any, Protocol
 
+from smg_core.app.app_call import AppCall
 from smg_core.errors import InvalidRequest
 from smg_core.http.envelopes import Envelopes
-from smg_core.http.scope import DISCONNECT, AsgiApp, AsgiMessage, Disconnect, Receive, Scope, Send
+from smg_core.http.scope import DISCONNECT, AsgiApp, Disconnect, Scope
 
 __all__ = ["async_client", "sync_client"]
 
@@ -24,7 +25,6 @@ OWN_THREAD = (
     "use an async client: `http_client=gateway.http_client()` and `await`; or call this one by `await asyncio.to_thread(...)`."
 )
 NO_LOOP = "The event loop on which the gateway was started does not run any more, so nothing can answer this request."
-BUFFERED = 64  # messages the app may be ahead of its reader before `send` waits
 
 
 class _Url(Protocol):
@@ -98,7 +98,7 @@ def _async_transport(module: ModuleType, app: AsgiApp) -> object:
     """An async transport of `module` (httpx or httpx2) whose requests `app` answers."""
 
     class Body(module.AsyncByteStream):  # type: ignore[name-defined, misc]
-        def __init__(self, call: "_Call") -> None:
+        def __init__(self, call: AppCall) -> None:
             self._call = call
 
         async def __aiter__(self) -> AsyncIterator[bytes]:
@@ -110,7 +110,7 @@ def _async_transport(module: ModuleType, app: AsgiApp) -> object:
 
     class InProcessTransport(module.AsyncBaseTransport):  # type: ignore[name-defined, misc]
         async def handle_async_request(self, request: _AsyncRequest) -> object:
-            call = _Call(app, _scope(request), await request.aread())
+            call = AppCall(app, _scope(request), await request.aread())
             status, headers = await call.head()
             return module.Response(status, headers=headers, stream=Body(call), request=request)
 
@@ -121,7 +121,7 @@ def _sync_transport(module: ModuleType, app: AsgiApp, loop: asyncio.AbstractEven
     """A synchronous transport; each wait is run on `loop`."""
 
     class Body(module.SyncByteStream):  # type: ignore[name-defined, misc]
-        def __init__(self, call: "_Call") -> None:
+        def __init__(self, call: AppCall) -> None:
             self._call = call
 
         def __iter__(self) -> Iterator[bytes]:
@@ -137,8 +137,8 @@ def _sync_transport(module: ModuleType, app: AsgiApp, loop: asyncio.AbstractEven
             elif loop.is_running():
                 asyncio.run_coroutine_threadsafe(self._call.close(), loop).result()
 
-    async def begin(request: _Request, body: bytes) -> tuple["_Call", int, list[tuple[bytes, bytes]]]:
-        call = _Call(app, _scope(request), body)
+    async def begin(request: _Request, body: bytes) -> tuple[AppCall, int, list[tuple[bytes, bytes]]]:
+        call = AppCall(app, _scope(request), body)
         return call, *await call.head()
 
     class InProcessTransport(module.BaseTransport):  # type: ignore[name-defined, misc]
@@ -187,75 +187,3 @@ def _scope(request: _Request) -> Scope:
         "client": None,
         DISCONNECT: Disconnect(),
     }
-
-
-class _Call:
-    """One request to the app, running as a task."""
-
-    def __init__(self, app: AsgiApp, scope: Scope, body: bytes) -> None:
-        self._scope = scope
-        self._body: bytes | None = body
-        self._pieces: asyncio.Queue[bytes | None] = asyncio.Queue(BUFFERED)
-        self._head: asyncio.Future[tuple[int, list[tuple[bytes, bytes]]]] = asyncio.get_running_loop().create_future()
-        self._over = asyncio.Event()
-        receive: Receive = self._receive
-        send: Send = self._send
-        self._task = asyncio.ensure_future(app(scope, receive, send))
-        self._task.add_done_callback(self._finished)
-
-    async def head(self) -> tuple[int, list[tuple[bytes, bytes]]]:
-        try:
-            return await self._head
-        except asyncio.CancelledError:
-            await self.close()
-            raise
-
-    async def read(self) -> bytes | None:
-        """The next piece of the body, None at its end. Raises what the app raised."""
-        if self._task.done() and self._pieces.empty():
-            self._task.result()
-            return None
-        piece = await self._pieces.get()
-        if piece is None and self._task.done():
-            self._task.result()
-        return piece
-
-    async def close(self) -> None:
-        """Stop listening, and wait until the app has noticed."""
-        if not self._over.is_set():
-            self.leave()
-            await asyncio.wait([self._task])
-
-    def leave(self) -> None:
-        """Stop listening; the app is told as if a socket had closed. Called on the loop's thread."""
-        if self._over.is_set():
-            return
-        self._over.set()
-        while not self._pieces.empty():
-            self._pieces.get_nowait()
-        self._scope[DISCONNECT].happened()
-
-    async def _receive(self) -> AsgiMessage:
-        if self._body is not None:
-            body, self._body = self._body, None
-            return {"type": "http.request", "body": body, "more_body": False}
-        await self._over.wait()
-        return {"type": "http.disconnect"}
-
-    async def _send(self, message: AsgiMessage) -> None:
-        if self._over.is_set() or self._head.cancelled():  # cancelled: its client left while it waited for the head
-            return
-        if message["type"] == "http.response.start":
-            self._head.set_result((message["status"], list(message["headers"])))
-            return
-        if message.get("body"):
-            await self._pieces.put(message["body"])
-        if not message.get("more_body", False):
-            await self._pieces.put(None)
-
-    def _finished(self, task: "asyncio.Task[None]") -> None:
-        failure = task.exception() if not task.cancelled() else None
-        if not self._head.done():
-            self._head.set_exception(failure or RuntimeError("the app ended without an answer"))
-        if not self._pieces.full():
-            self._pieces.put_nowait(None)

@@ -19,7 +19,7 @@ from smg_core.background.run import BackgroundRun
 from smg_core.background.states import REQUEST, KeptAsker, closed, kept_bytes, next_status, unmarks
 from smg_core.background.store import PendingResponse, kept_until, read_log
 from smg_core.background.stream import follow
-from smg_core.errors import Conflict, InvalidRequest, SmgError, StoreFailed
+from smg_core.errors import Conflict, InvalidRequest, NotFound, SmgError, StoreFailed
 from smg_core.history.store.base import (
     AppendEvents,
     DeleteResponse,
@@ -33,6 +33,7 @@ from smg_core.history.store.base import (
 )
 from smg_core.hooks import RunEnded
 from smg_core.http.exchange import Exchange
+from smg_core.http.scope import Header
 from smg_core.serving.answering import not_offered_header
 from smg_core.serving.offload import worked
 from smg_core.serving.request_traces import observer_of
@@ -167,6 +168,8 @@ class Background:
         if left_out := getattr(decoded, "not_offered", ()):
             exchange.always.append(not_offered_header(left_out))
         if decoded.generation.stream:
+            if exchange.keeper is not None:
+                await exchange.keeper.goes_on_as(decoded.generation.id)
             await self._follow(api, exchange, decoded.generation.id, -1)
             return
         head = [(b"content-type", b"application/json"), self._services.request_ids.header(exchange.name)]
@@ -174,13 +177,27 @@ class Background:
 
     async def resume(self, api: BackgroundApi[D], exchange: Exchange, id: str, after: int) -> None:
         """Answer with the events of an answer behind the number `after`, to its end."""
-        if await self._services.running.history.last_event(exchange.caller.tenant, id) < 0:
-            raise InvalidRequest(f"The events of this {api.words.noun} are not kept.", param="stream")
+        await self._check_events(api, exchange, id)
         exchange.take_id(self._services.ids, "req_")
         await self._follow(api, exchange, id, after)
 
     async def _follow(self, api: BackgroundApi[D], exchange: Exchange, id: str, after: int) -> None:
         await follow(self._services, self._news, api.words, exchange, (exchange.caller.tenant, id), after)
+
+    async def answer_again(self, exchange: Exchange, id: str, told: Header) -> None:
+        """Answer a request that has begun the answer `id` before: with its events, from the first, and a header that says so.
+        Raises InvalidRequest and NotFound."""
+        api = self._api(id)
+        if api is None:
+            raise NotFound("What this request has begun is not known here.")
+        await self._check_events(api, exchange, id)
+        exchange.request_id = id
+        exchange.always.append(told)
+        await self._follow(api, exchange, id, -1)
+
+    async def _check_events(self, api: BackgroundApi[D], exchange: Exchange, id: str) -> None:
+        if await self._services.running.history.last_event(exchange.caller.tenant, id) < 0:
+            raise InvalidRequest(f"The events of this {api.words.noun} are not kept.", param="stream")
 
     async def cancel(self, api: BackgroundApi[D], key: Key, found: StoredResponse) -> StoredResponse:
         """The answer, cancelled; as it is where it has ended. Whoever runs it finds it ended and stops."""

@@ -28,7 +28,8 @@ async def follow(services: Services, news: News, words: StoredWords, exchange: E
     exchange.watch(services.live.config.timeouts.write_s)
     try:
         await exchange.start(200, [*head, services.request_ids.header(exchange.name)])
-        await _send(services, news, words, exchange, key, after)
+        if not await _send(services, news, words, exchange, key, after) and exchange.keeper is not None:
+            exchange.keeper.cut_off()
         await exchange.write(b"", True)
     except asyncio.CancelledError:
         if not exchange.gone:
@@ -38,7 +39,8 @@ async def follow(services: Services, news: News, words: StoredWords, exchange: E
         exchange.unwatch()
 
 
-async def _send(services: Services, news: News, words: StoredWords, exchange: Exchange, key: Key, after: int) -> None:
+async def _send(services: Services, news: News, words: StoredWords, exchange: Exchange, key: Key, after: int) -> bool:
+    """Send the events as they are kept; False where their end is not among them."""
     (tenant, id), clock = key, services.clock
     poll, silence = services.live.config.responses.poll_s, services.live.config.timeouts.silence_s
     spoke, over = clock.monotonic(), False
@@ -50,19 +52,19 @@ async def _send(services: Services, news: News, words: StoredWords, exchange: Ex
             frames = [words.frame(event.data) for event in events]
             await exchange.write(b"".join([*frames, words.closing] if ends else frames), False)
             if ends:
-                return
+                return True
             after, spoke = events[-1].number, clock.monotonic()
             continue
         if over:
             if await _is_gone(services, words, key, after):
                 error = NotFound(f"This {words.noun} is not there any more: it was deleted meanwhile, or has expired.")
                 await exchange.write(words.frame(words.gone(error, id, after + 1)) + words.closing, False)
-            return
+            return False
         over = await services.running.history.record(tenant, RUNNING, id) is None
         if over:
             continue  # what was kept before that may have come since the last look
         if services.admission.draining or not services.life.started:
-            return  # the client goes on from the same number at another process
+            return False  # the client goes on from the same number at another process
         if silence and clock.monotonic() - spoke > silence:
             await exchange.write(COMMENT, False)
             spoke = clock.monotonic()

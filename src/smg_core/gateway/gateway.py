@@ -4,7 +4,8 @@ The same object runs in a notebook, in a test, inside another application and un
 manager, as an ASGI app, or as an HTTP client that calls that app in process. Decides nothing; `gateway.assembly` wires.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from functools import cached_property
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -12,6 +13,7 @@ import msgspec
 
 from smg_core.apis.chat.api import CHAT
 from smg_core.app.app import App
+from smg_core.app.direct import DirectCalls
 from smg_core.app.inprocess import async_client, sync_client
 from smg_core.cards import card
 from smg_core.gateway.assembly import Assembly, GatewayArguments
@@ -86,6 +88,31 @@ class Gateway(Assembly):
         return sync_client(
             self.asgi(), self.services.running.loop, sdk, envelopes=self.services.apis.envelopes, **arguments
         )
+
+    async def chat(
+        self, body: Mapping[str, object] | msgspec.Struct, *, headers: Mapping[str, str] | None = None
+    ) -> dict[str, Any]:
+        """The whole answer to a Chat Completions request, without an HTTP client. `headers` are those of the request, such as
+        `{"authorization": "Bearer ..."}` where the gateway asks for a key. Raises RequestRefused. Other APIs are asked by
+        `smg_core.app.direct.DirectCalls`."""
+        return await DirectCalls(self._own_app, headers).answer("/v1/chat/completions", body)
+
+    def stream(
+        self, body: Mapping[str, object] | msgspec.Struct, *, headers: Mapping[str, str] | None = None
+    ) -> AsyncGenerator[dict[str, Any], None]:
+        """The chunks of a Chat Completions answer as they come; who leaves the loop stops the request. Raises RequestRefused."""
+        fields = body if isinstance(body, Mapping) else msgspec.to_builtins(body)
+        return DirectCalls(self._own_app, headers).events("/v1/chat/completions", {**fields, "stream": True})
+
+    async def embed(
+        self, body: Mapping[str, object] | msgspec.Struct, *, headers: Mapping[str, str] | None = None
+    ) -> dict[str, Any]:
+        """The answer to a request for embeddings. Raises RequestRefused."""
+        return await DirectCalls(self._own_app, headers).answer("/v1/embeddings", body)
+
+    @cached_property
+    def _own_app(self) -> App:
+        return self.asgi()
 
     def __repr__(self) -> str:
         workers = list(self.registry)

@@ -10,6 +10,7 @@ import re
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import BytesIO
+from typing import Protocol
 from urllib.parse import quote, unquote, unquote_plus
 
 from smg_core.auth.certificates import Certificate
@@ -38,7 +39,7 @@ from smg_core.observability.trace_context import settle, trace_id_of
 from smg_core.observability.tracing.requests import TracedRequest
 from smg_core.request import Caller, GenerationRequest
 
-__all__ = ["Exchange", "hide_key"]
+__all__ = ["Exchange", "Keeper", "hide_key"]
 
 
 OPENAI_VERSION: Header = (b"openai-version", b"2020-10-01")
@@ -56,6 +57,19 @@ _KEY_IN_QUERY = re.compile(rb"((?:^|&)(?:k|%6b)(?:e|%65)(?:y|%79)=)([^&]*)", re.
 
 _NO_VALUES: Mapping[str, str] = {}
 _NOBODY = Caller()
+
+
+class Keeper(Protocol):
+    """Who keeps the answer of an exchange, for a client that sends its request again."""
+
+    def client_left(self) -> bool:
+        """Called when the client leaves; returns whether the answer is made all the same."""
+
+    async def goes_on_as(self, id: str) -> None:
+        """Called once an answer of this id is made elsewhere, of which this exchange sends what comes."""
+
+    def cut_off(self) -> None:
+        """Called where the answer ends before all of it is sent, though nothing has failed."""
 
 
 def _as_sent(path: str, root: str, raw_path: bytes) -> bytes:
@@ -97,7 +111,7 @@ class Exchange:
     `subject` (what is changed) and `audited` (that its audit log knows of the request) at the admin door. `traced` is its trace,
     where the gateway makes spans. `began` is when it came; by the clock `timed` an answer of OpenAI's APIs says how long it took.
     `lease` is set once the request is admitted; `kind` is what it is admitted as, where that is not for its handler to say: a
-    line of a batch, a frame of a WebSocket.
+    line of a batch, a frame of a WebSocket. `keeper` is there where the answer is kept for another try of the client.
     """
 
     __slots__ = (
@@ -118,6 +132,7 @@ class Exchange:
         "finished",
         "gone",
         "headers",
+        "keeper",
         "kind",
         "lease",
         "method",
@@ -161,6 +176,7 @@ class Exchange:
         self.traced: TracedRequest | None = None
         self.lease: RequestLease | None = None
         self.kind: AdmittedKind | None = None
+        self.keeper: Keeper | None = None
         self.started = self.audited = self.gone = self._asked = False
         self.began = 0.0
         self.timed: Callable[[], float] | None = None
@@ -486,6 +502,11 @@ class Exchange:
         self._leave()
 
     def _leave(self) -> None:
+        if self._task is not None and not self.gone and (self.keeper is None or not self.keeper.client_left()):
+            self.give_up()
+
+    def give_up(self) -> None:
+        """Cancel the task of this exchange, whose client has left."""
         if self._task is not None and not self.gone:
             self.gone = True
             self._task.cancel()

@@ -1,7 +1,7 @@
 """What is kept of a request with an Idempotency-Key, and how another request is found to be the same.
 
-Pure. A request is the same when its path, its query and its body are; the boundary between the parts of a form counts for
-nothing, since clients draw a new one for each try. Above: `answering`. Below: errors.
+Pure. A request is the same when its path, its query and its body are. The boundary between the parts of a form counts for
+nothing, and neither does the time in a gzip body, since clients make new ones for each try. Above: `answering`. Below: errors.
 """
 
 import hashlib
@@ -14,6 +14,7 @@ from smg_core.errors import Conflict, InvalidRequest
 
 __all__ = [
     "LONGEST_KEY",
+    "REPLAYED",
     "AnswerNotKept",
     "BodyDigest",
     "IdempotencyKeyInUse",
@@ -28,7 +29,8 @@ __all__ = [
 LONGEST_KEY = 255
 """The most characters of a key."""
 
-_REPLAYED = (b"idempotent-replayed", b"true")
+REPLAYED = (b"idempotent-replayed", b"true")
+"""The header of an answer that is given again."""
 _OF_ONE_ANSWER = frozenset(
     b"connection content-length date keep-alive openai-processing-ms openai-version retry-after server transfer-encoding "
     b"vary".split()
@@ -36,6 +38,10 @@ _OF_ONE_ANSWER = frozenset(
 """Headers that an answer has anew each time that it is sent."""
 _OF_ONE_MOMENT = (b"access-control-", b"x-ratelimit-", b"anthropic-ratelimit-", b"ratelimit")
 """How the names of others begin."""
+
+_GZIP = frozenset({"gzip", "x-gzip"})
+_TIME = slice(4, 8)
+"""Where a gzip body says when it was made (RFC 1952, 2.3)."""
 
 
 class IdempotencyKeyReused(InvalidRequest):
@@ -73,7 +79,8 @@ class AnswerNotKept(Conflict):
 
 class KeptAnswer(msgspec.Struct, frozen=True):
     """The answer to the first request. `target` is where that went, `digest` and `size` are of its body, "" and 0 where nothing
-    of it was read. `headers` are pairs of texts; `body` is base64, None where the answer was too large."""
+    of it was read. `headers` are pairs of texts; `body` is base64, None where the answer was too large, and where it is
+    made in the background: under the id `goes_on` then."""
 
     target: str
     digest: str
@@ -81,6 +88,7 @@ class KeptAnswer(msgspec.Struct, frozen=True):
     status: int
     headers: tuple[tuple[str, str], ...]
     body: str | None
+    goes_on: str = ""
 
     @classmethod
     def of(
@@ -91,10 +99,12 @@ class KeptAnswer(msgspec.Struct, frozen=True):
         status: int,
         headers: Iterable[tuple[bytes, bytes]],
         body: bytes | None,
+        goes_on: str = "",
     ) -> "KeptAnswer":
         """The answer of these bytes."""
         found = tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in headers)
-        return cls(target, digest, size, status, found, None if body is None else b64encode(body).decode())
+        text = None if body is None else b64encode(body).decode()
+        return cls(target, digest, size, status, found, text, goes_on)
 
     @classmethod
     def read(cls, text: bytes) -> "KeptAnswer":
@@ -112,7 +122,7 @@ class KeptAnswer(msgspec.Struct, frozen=True):
     def headers_again(self) -> list[tuple[bytes, bytes]]:
         """The headers with which the answer is sent once more."""
         found = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in self.headers]
-        return [*found, _REPLAYED]
+        return [*found, REPLAYED]
 
 
 def of_first_answer(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
@@ -124,8 +134,11 @@ def of_first_answer(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes,
     ]
 
 
-def checked_key(text: str) -> str:
-    """The key of a header. Raises InvalidRequest."""
+def checked_key(headers: Iterable[tuple[bytes, bytes]]) -> str:
+    """The key that a request's headers bring. Raises InvalidRequest, also where they bring two."""
+    text, *others = [value.decode("latin-1") for name, value in headers if name.lower() == b"idempotency-key"]
+    if any(each != text for each in others):
+        raise InvalidRequest("A request has one Idempotency-Key.")
     if not 0 < len(text) <= LONGEST_KEY or not text.isprintable():
         raise InvalidRequest(f"Idempotency-Key has from 1 to {LONGEST_KEY} printable characters.")
     return text
@@ -142,34 +155,55 @@ def target_of(path: str, query: bytes) -> str:
 
 
 class BodyDigest:
-    """The digest of a body that comes in pieces. `content_type` says the boundary of a form."""
+    """The digest of a body that comes in pieces. `content_type` says the boundary of a form, `coding` whether it is compressed.
+    `size` is of what is digested for good: the boundaries of a form are not counted."""
 
-    def __init__(self, content_type: str) -> None:
+    def __init__(self, content_type: str, coding: str = "") -> None:
         self.size = 0
         self._hash = hashlib.sha256()
         self._boundary, self._tail = _boundary(content_type), b""
+        self._is_fed = False
+        self._time_at = 0 if coding.strip().lower() in _GZIP else _TIME.stop
+
+    @property
+    def whole_size(self) -> int:
+        """The size, once there is nothing more to feed."""
+        return self.size + len(self._tail)
 
     def feed(self, piece: bytes) -> None:
         """The next piece of the body."""
-        self.size += len(piece)
+        self._is_fed = True
+        if self._time_at < _TIME.stop:
+            piece = self._timeless(piece)
         if not self._boundary:
-            self._hash.update(piece)
+            self._take(piece)
             return
         *before, rest = (self._tail + piece).split(self._boundary)
         for part in before:
-            self._hash.update(part)
+            self._take(part)
             self._hash.update(b"\0--boundary--\0")
         held = min(len(self._boundary) - 1, len(rest))  # a boundary may go on in the next piece
-        self._hash.update(rest[: len(rest) - held])
+        self._take(rest[: len(rest) - held])
         self._tail = rest[len(rest) - held :]
 
     def text(self) -> str:
-        """The digest of the whole body; "" of one of which nothing was read."""
-        if not self.size:
+        """The digest of the whole body; "" of one of which nothing was read, not even that it is empty."""
+        if not self._is_fed:
             return ""
         whole = self._hash.copy()
         whole.update(self._tail)
         return whole.hexdigest()
+
+    def _take(self, part: bytes) -> None:
+        self._hash.update(part)
+        self.size += len(part)
+
+    def _timeless(self, piece: bytes) -> bytes:
+        """A piece from the beginning of a gzip body, as if that were made at time 0."""
+        at = self._time_at
+        self._time_at += len(piece)
+        first, last = max(_TIME.start - at, 0), max(_TIME.stop - at, 0)
+        return piece[:first] + bytes(len(piece[first:last])) + piece[last:]
 
 
 def _boundary(content_type: str) -> bytes:

@@ -28,6 +28,13 @@ class IdempotencyConfig:
         at_least=0,
         at_most=3600,
     )
+    left_s: float = option(
+        600.0,
+        "Seconds that a request with an Idempotency-Key is still answered after its client has left, so that the next try gets "
+        "that answer; 0 ends it at once, and the next try runs it again.",
+        at_least=0,
+        at_most=3600,
+    )
     answer_bytes: int = option(
         4 * MIB,
         "Largest answer that is kept for its Idempotency-Key, in bytes; who asks again for a larger one gets 409.",

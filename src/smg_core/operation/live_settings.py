@@ -107,6 +107,7 @@ NEEDS_RESTART: Mapping[str, str] = {
     "workers": "clients of engines, and the memory that processes share, are made with it",
     "engines": "clients of engines are made with it",
     "history": "the store was opened with it",
+    "idempotency": "what keeps the answers of this process was made with it",
     "ledger": "the store was opened with it",
     "tokenizer": "models were loaded with it",
     "model": "models were loaded with it",

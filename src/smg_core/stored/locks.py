@@ -6,6 +6,7 @@ refused. Above: `remembering`, `idempotency`. Below: the history.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 
 import attrs
@@ -42,10 +43,19 @@ class ConversationLocks:
     def __init__(self, history: Callable[[], Store], call_later: CallLater, kind: str = "conversation") -> None:
         self._history, self._call_later, self._kind = history, call_later, kind
         self._held: dict[str, _Held] = {}
+        self._unwanted: set[asyncio.Task[None]] = set()  # an event loop itself keeps no task alive
 
     async def take(self, request: str, tenant: str, conversation: str, seconds: float) -> bool:
-        """Lock the conversation, or whatever has this id, for this request; False while another has it."""
-        lease = await self._history().acquire(tenant, self._kind, conversation, request, seconds)
+        """Lock the conversation, or whatever has this id, for this request; False while another has it. One that is
+        cancelled meanwhile gives back what it gets."""
+        taking = asyncio.ensure_future(self._history().acquire(tenant, self._kind, conversation, request, seconds))
+        try:
+            lease = await asyncio.shield(taking)
+        except asyncio.CancelledError:  # the store may have given it all the same
+            task = asyncio.get_running_loop().create_task(self._give_back(taking, tenant))
+            self._unwanted.add(task)
+            task.add_done_callback(self._unwanted.discard)
+            raise
         if lease is None:
             return False
         held = self._held[request] = _Held(tenant, lease, seconds)
@@ -72,6 +82,12 @@ class ConversationLocks:
         if held.renewing is not None:
             await asyncio.gather(held.renewing, return_exceptions=True)
         await self._history().release(held.tenant, held.lease)
+
+    async def _give_back(self, taking: "asyncio.Future[Lease | None]", tenant: str) -> None:
+        """Give a lock back, once there is one, of a request that was given up while it took it."""
+        with contextlib.suppress(SmgError):  # then it ends by itself
+            if (lease := await taking) is not None:
+                await self._history().release(tenant, lease)
 
     def _schedule(self, request: str, held: _Held) -> None:
         held.due = self._call_later(held.seconds / _RENEWED, lambda: self._begin(request, held))

@@ -8,7 +8,8 @@ import httpx
 import httpx2
 import pytest
 
-from smg_core.app.inprocess import BUFFERED, async_client, sync_client
+from smg_core.app.app_call import BUFFERED
+from smg_core.app.inprocess import async_client, sync_client
 from smg_core.http.scope import DISCONNECT
 
 pytestmark = pytest.mark.anyio

@@ -333,6 +333,7 @@ configs = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.full
 @given(configs)
 def test_what_is_printed_loads_to_the_same_configuration(overrides: dict[str, object]) -> None:
     config = load_config({path: list(v) if isinstance(v, tuple) else v for path, v in overrides.items()})

@@ -1,5 +1,7 @@
 """What is kept for an Idempotency-Key, and when two requests are the same."""
 
+import gzip
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,8 +23,8 @@ def form(boundary: str, content: bytes) -> bytes:
     )
 
 
-def digest(body: bytes, content_type: str, cuts: list[int]) -> str:
-    found, at = BodyDigest(content_type), 0
+def digest(body: bytes, content_type: str, cuts: list[int], coding: str = "") -> str:
+    found, at = BodyDigest(content_type, coding), 0
     for cut in sorted(min(each, len(body)) for each in cuts):
         found.feed(body[at:cut])
         at = cut
@@ -47,6 +49,44 @@ def test_a_form_is_the_same_whatever_boundary_its_client_has_drawn(
     again = digest(form("99bbe2cc07", content), "multipart/form-data; boundary=99bbe2cc07", other)
 
     assert (first == again) is (b"4a1f09" not in content and b"99bbe2cc07" not in content)
+
+
+@given(st.binary(max_size=60).filter(lambda content: b"--" not in content), CUTS)
+def test_the_size_of_a_form_is_the_same_whatever_boundary_its_client_has_drawn_and_never_more_on_the_way(
+    content: bytes, cuts: list[int]
+) -> None:
+    sizes = list[int]()
+    for boundary in ("--a", "--a--longer--one"):
+        body, found, at = form(boundary, content), BodyDigest(f"multipart/form-data; boundary={boundary}"), 0
+        on_the_way = [0]
+        for cut in [*sorted(min(each, len(body)) for each in cuts), len(body)]:
+            found.feed(body[at:cut])
+            at = cut
+            on_the_way.append(found.size)
+        sizes.append(found.whole_size)
+        assert on_the_way == sorted(on_the_way)
+        assert on_the_way[-1] <= found.whole_size
+
+    assert sizes[0] == sizes[1]
+
+
+@given(st.binary(max_size=60), CUTS, CUTS, st.sampled_from(["gzip", " X-GZIP "]))
+def test_a_compressed_body_is_the_same_whenever_it_was_compressed(
+    content: bytes, one: list[int], other: list[int], coding: str
+) -> None:
+    first, again = [gzip.compress(content, mtime=at) for at in (1, 2**32 - 1)]
+    content_type = "application/json"
+
+    assert digest(first, content_type, one, coding) == digest(again, content_type, other, coding)
+    assert digest(first, content_type, one) != digest(again, content_type, other)
+    assert digest(first, content_type, one, coding) != digest(
+        gzip.compress(content + b"a"), content_type, other, coding
+    )
+
+
+def test_an_empty_body_that_was_read_is_told_from_one_that_was_not() -> None:
+    assert BodyDigest("").text() == ""
+    assert digest(b"", "", []) not in ("", digest(b"{}", "", []))
 
 
 @given(st.binary(min_size=1, max_size=60), st.binary(min_size=1, max_size=60))
@@ -92,4 +132,12 @@ def test_a_key_is_apart_by_principal_and_route_and_a_request_by_where_it_goes() 
 @pytest.mark.parametrize("text", ["", "x" * 256, "a\x00b", "a\nb"])
 def test_what_is_no_key_is_refused(text: str) -> None:
     with pytest.raises(InvalidRequest, match="Idempotency-Key"):
-        checked_key(text)
+        checked_key([(b"idempotency-key", text.encode())])
+
+
+def test_a_request_has_one_key_however_often_it_says_so() -> None:
+    one, other, another = (b"Idempotency-Key", b"a"), (b"idempotency-key", b"a"), (b"idempotency-key", b"b")
+
+    assert checked_key([(b"host", b"b"), one, other]) == "a"
+    with pytest.raises(InvalidRequest, match="one Idempotency-Key"):
+        checked_key([one, another])

@@ -217,6 +217,7 @@ async def test_a_wrong_secret_of_a_key_in_use_is_refused_and_does_not_end_the_ke
         assert await world.is_good(made.text)
 
 
+@pytest.mark.full
 async def test_ten_thousand_revocations_are_known_and_take_no_memory(world: World) -> None:
     made = [await world.here.create(tenant="acme") for _ in range(10_000)]
     for each in made:

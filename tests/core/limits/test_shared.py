@@ -56,6 +56,7 @@ def hold(block: SharedBlock, told: Any) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+@pytest.mark.full
 def test_a_thousand_callers_of_four_processes_are_admitted_up_to_the_limit_and_not_one_more() -> None:
     context = multiprocessing.get_context("spawn")
     block, told, barrier = SharedBlock.made(1 << 16), context.Queue(), context.Barrier(PROCESSES)

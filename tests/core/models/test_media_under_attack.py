@@ -71,6 +71,7 @@ async def test_a_bomb_of_scans_is_refused_at_once_and_nobody_else_is(folder: Pat
         await model.load([item(picture(56, 56))], pixels=Pixels())
 
 
+@pytest.mark.full
 async def test_what_takes_long_holds_up_nothing_short_and_who_waits_is_not_blamed(folder: Path) -> None:
     """The bound on scans is lifted, so that the bombs are decoded until their time is up."""
     bomb, other = scan_bomb(2000, 3500), scan_bomb(2000, 3400)
@@ -108,6 +109,7 @@ async def test_a_clip_that_waits_for_a_process_is_not_blamed_and_holds_up_no_pic
         await model.load([moving(second)], pixels=Pixels(), tenant="quiet")
 
 
+@pytest.mark.full
 async def test_tokens_and_tensors_of_a_clip_are_counted_before_a_frame_is_decoded(folder: Path) -> None:
     data = coded_clip("mp4", 120, size=(320, 240))
     async with serving(folder) as (media, model):

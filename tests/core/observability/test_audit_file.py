@@ -230,6 +230,7 @@ print("after:", audit_fault(AuditConfig(file=sys.argv[1])))
 """
 
 
+@pytest.mark.full
 def test_a_disk_without_room_for_a_line_is_noticed_before_a_gateway_starts(path) -> None:
     told = subprocess.run(
         [sys.executable, "-c", ON_A_FULL_DISK, str(path)], capture_output=True, text=True, check=True

@@ -75,6 +75,7 @@ def _writes_tracebacks(node: ast.AST) -> bool:
     ) or any(each.arg == "exc_info" for each in node.keywords)
 
 
+@pytest.mark.full
 def test_no_module_writes_a_traceback_but_by_the_log_of_faults() -> None:
     found = {
         str(path.relative_to(SOURCE))

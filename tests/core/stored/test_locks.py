@@ -108,3 +108,39 @@ async def test_who_has_lost_the_lock_knows_it_and_writes_nothing_under_it(store:
     await ours.release("resp_1")
     assert theirs is not None
     await store.renew("acme", theirs, SECONDS)  # theirs is not touched
+
+
+class SlowStore(Store):
+    """A store that gives a lock, and says so once it may."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        super().__init__(clock, most_bytes=1 << 20, most_links=10, most_link_bytes=1 << 20, most_page_bytes=1 << 20)
+        self.given, self.says_so = asyncio.Event(), asyncio.Event()
+
+    async def acquire(self, tenant: str, kind: str, id: str, owner: str, seconds: float) -> Lease | None:
+        lease = await super().acquire(tenant, kind, id, owner, seconds)
+        self.given.set()
+        await self.says_so.wait()
+        return lease
+
+
+@pytest.mark.parametrize("says_so_first", [False, True])
+async def test_a_lock_that_a_request_took_while_it_was_given_up_is_free_again(
+    clock: FakeClock, *, says_so_first: bool
+) -> None:
+    store = SlowStore(clock)
+    ours = locks(store, clock)
+    taking = asyncio.create_task(ours.take("resp_1", "acme", "conv_1", SECONDS))
+    await store.given.wait()
+    if says_so_first:
+        store.says_so.set()
+    taking.cancel()
+    await asyncio.gather(taking, return_exceptions=True)
+    store.says_so.set()
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+    assert taking.cancelled()
+    assert ours.lease("resp_1") is None
+    assert await taken_by_another(store) is not None
+    assert clock.next_alarm is None

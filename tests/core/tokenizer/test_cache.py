@@ -107,7 +107,7 @@ def check_conversations(tokenizer: HuggingFaceTokenizer | TiktokenTokenizer, num
     return cached
 
 
-@pytest.mark.sampled(keep=2)
+@pytest.mark.full
 @pytest.mark.parametrize("seed", range(2))
 def test_random_conversations_get_the_ids_they_get_without_a_cache(tokenizer: HuggingFaceTokenizer, seed: int) -> None:
     cached = check_conversations(tokenizer, 300, seed)

@@ -387,6 +387,7 @@ async def test_short_pieces_of_an_exchange_that_has_its_instance_are_shown_on_th
     assert not plugin.busy
 
 
+@pytest.mark.full
 async def test_guests_that_spin_in_all_threads_make_no_other_component_wait(house: House) -> None:
     evil = await house.load("spin", deadline_ms=5000)
     good = await house.load("count bytes", deadline_ms=2000)
@@ -728,6 +729,7 @@ async def test_a_file_that_cannot_be_used_is_refused_in_words(house: House, what
         await house.load(None, source=str(file))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("said", "why"),
     [

@@ -63,6 +63,7 @@ def test_nesting_is_that_of_the_parsed_value(value: Any, piece: int) -> None:
         json_bounds._PIECE = size
 
 
+@pytest.mark.full
 @given(st.dictionaries(st.text(alphabet='a,"\\[}'), VALUES), st.binary(max_size=20), st.integers(1, 40), st.booleans())
 def test_an_object_ends_where_a_parser_ends_whatever_stands_behind_and_however_it_is_cut(
     value: Any, behind: bytes, step: int, ascii_only: bool
@@ -76,6 +77,7 @@ def test_an_object_ends_where_a_parser_ends_whatever_stands_behind_and_however_i
     assert not scan.over
 
 
+@pytest.mark.full
 @given(st.dictionaries(st.text(alphabet='a,"\\[}'), VALUES), st.integers(1, 40))
 def test_an_object_within_the_bound_is_never_over_it_before_it_ends(value: Any, step: int) -> None:
     data = json.dumps(value).encode()

@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,6 +30,7 @@ def test_no_text_can_break_a_line(value):
     assert json.loads(encoded) == without_surrogates(value)
 
 
+@pytest.mark.full
 @given(values)
 def test_objects_survive_lone_surrogates_anywhere(value):
     def clean(inner):

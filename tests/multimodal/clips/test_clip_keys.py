@@ -53,7 +53,7 @@ def assert_named(refusal: UnsupportedModel, change: dict[str, Any]) -> None:
     assert any(re.search(rf"\b{name}\b", str(refusal)) for name in change), (change, str(refusal))
 
 
-@pytest.mark.sampled(keep=2)
+@pytest.mark.full
 @pytest.mark.parametrize("filmed", FILMED, ids=lambda each: each.name)
 def test_every_key_of_a_video_processor_is_honoured_or_refused_by_name(filmed: Filmed) -> None:
     usual, *varied = written_references()["clip_keys"][filmed.name]

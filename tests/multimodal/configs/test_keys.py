@@ -61,7 +61,7 @@ def assert_named(refusal: UnsupportedModel, change: Change) -> None:
     assert any(re.search(rf"\b{name}\b", str(refusal)) for name in change), (change, str(refusal))
 
 
-@pytest.mark.sampled(keep=5)
+@pytest.mark.full
 @pytest.mark.parametrize("family", OF_EACH_CLASS, ids=lambda family: family.name)
 def test_every_key_of_a_class_is_honoured_or_refused_by_name(family: Family) -> None:
     assert_honoured_or_refused(family)

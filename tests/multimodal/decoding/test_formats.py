@@ -211,7 +211,7 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024, read
 """
 
 
-@pytest.mark.sampled(keep=2)
+@pytest.mark.full
 @pytest.mark.parametrize("name", MEASURED)
 def test_decoding_takes_no_more_memory_than_the_header_lets_one_expect(name: str, tmp_path: Path) -> None:
     container, options = WRITTEN[name]

@@ -104,6 +104,7 @@ async def test_one_that_nobody_waits_for_any_more_is_not_begun(reader: DocumentR
     assert not reader._places.allotment.used
 
 
+@pytest.mark.full
 @given(st.lists(st.tuples(st.integers(0, 8), st.integers(0, 12))), st.integers(0, 30))
 def test_the_memory_keeps_the_newest_within_its_bound(puts: list[tuple[int, int]], most: int) -> None:
     memory = TextMemory(most)

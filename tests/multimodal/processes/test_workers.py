@@ -90,6 +90,7 @@ def test_what_takes_longer_than_it_may_is_stopped_and_the_next_gets_a_new_proces
         processes.close()
 
 
+@pytest.mark.full
 def test_a_process_that_dies_fails_its_picture_and_no_other(apart: DecoderProcesses) -> None:
     small = saved(picture(30, 30), "PNG")
     apart.picture(small, ImageLimits())

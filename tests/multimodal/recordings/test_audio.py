@@ -145,6 +145,7 @@ def test_settings_of_gemmas_features_that_are_not_done_are_refused_by_name(setti
         gemma3n_audio({}, settings)
 
 
+@pytest.mark.full
 def test_phi_4_features_are_those_written_down() -> None:
     rows = json.loads(gzip.decompress(REFERENCES.read_bytes()))["audio"]
     assert len(rows) == len(RECORDINGS)

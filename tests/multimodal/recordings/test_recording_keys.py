@@ -123,7 +123,7 @@ def assert_named(refusal: UnsupportedModel, change: Change) -> None:
     assert any(re.search(rf"\b{name}\b", str(refusal)) for name in change), (change, str(refusal))
 
 
-@pytest.mark.sampled(keep=1)
+@pytest.mark.full
 @pytest.mark.parametrize("recorded", BESIDE, ids=lambda each: each.name)
 def test_every_key_of_a_feature_extractor_is_honoured_or_refused_by_name(recorded: Recorded) -> None:
     honoured = 0

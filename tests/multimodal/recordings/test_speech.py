@@ -46,7 +46,7 @@ def written(name: str) -> list[dict[str, Any]]:
     return rows
 
 
-@pytest.mark.sampled
+@pytest.mark.full
 @pytest.mark.parametrize("name", MODELS)
 def test_features_and_tokens_of_recordings_are_those_written_down(name: str) -> None:
     rows, processor = written(name), MAKERS[name](MODELS[name], {})

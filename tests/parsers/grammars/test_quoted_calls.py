@@ -234,6 +234,7 @@ def test_what_may_be_the_end_is_held_back_up_to_a_bound_and_then_the_value_goes_
         assert not any(isinstance(piece, CallEnd) for piece in [*pieces, *parser.finish()])
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", ["half a call", "call", "end tag"])
 def test_a_value_full_of_quoted_calls_costs_no_more_than_its_length(kind: str) -> None:
     form = WRITERS["qwen3_coder"]

@@ -32,6 +32,7 @@ def qwen() -> Parser:
     return Parser.for_family("qwen3", tools=[WEATHER], in_reasoning=False)
 
 
+@pytest.mark.full
 def test_a_good_parser_passes_every_law() -> None:
     report = examine("qwen3", qwen, [f"Hi {EXAMPLES['qwen3'][1]} bye"], family=FAMILIES["qwen3"])
     assert report.passed, str(report)
@@ -220,6 +221,7 @@ def test_a_row_of_ones_own_gets_transcripts_with_json_calls() -> None:
     assert [piece.name for piece in pieces if isinstance(piece, CallStart)] == ["get_weather"] * 2
 
 
+@pytest.mark.full
 def test_the_page_of_the_lab_command_steps_through_the_calls_of_every_family(tmp_path: Path) -> None:
     page = tmp_path / "lab.html"
     assert main(["lab", "qwen3", "deepseek_v32", "plain", "--no-linearity", "--page", str(page)]) == 0

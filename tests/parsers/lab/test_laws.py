@@ -138,6 +138,7 @@ def linear(name: str, inputs: int) -> None:
     assert not breaches, "\n".join(map(str, breaches))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", EVERY_GRAMMAR)
 def test_no_stretch_of_text_costs_more_than_the_one_before(name: str) -> None:
     linear(name, 6)

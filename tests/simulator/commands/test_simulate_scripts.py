@@ -103,6 +103,7 @@ def test_a_script_that_cannot_be_read_ends_the_command(tmp_path: Path, capsys: p
     assert f"--script: {tmp_path}/none.toml cannot be read" in capsys.readouterr().err
 
 
+@pytest.mark.full
 @pytest.mark.anyio
 async def test_the_command_plays_a_script(tmp_path: Path) -> None:
     (tmp_path / "script.json").write_text(
@@ -130,6 +131,7 @@ async def test_the_command_plays_a_script(tmp_path: Path) -> None:
     assert second["choices"][0]["message"]["content"] == "two"
 
 
+@pytest.mark.full
 @pytest.mark.anyio
 @pytest.mark.parametrize(
     ("flags", "path", "body"),

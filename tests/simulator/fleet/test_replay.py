@@ -240,6 +240,7 @@ def test_the_same_trace_settings_and_seed_make_the_same_run(name: str) -> None:
     assert once() == once()
 
 
+@pytest.mark.full
 def test_one_engine_that_takes_one_request_at_a_time_waits_as_the_formula_of_queues_says() -> None:
     service, rate = 0.01, 70.0
     rng, at, requests = random.Random(1), 0.0, list[FleetRequest]()

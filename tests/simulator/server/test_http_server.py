@@ -33,7 +33,7 @@ def exchange() -> tuple[KvExchange, Callable[[], int]]:
     return made, lambda: made.port
 
 
-@pytest.mark.sampled(per=("make",))
+@pytest.mark.full
 @pytest.mark.parametrize("rounds", range(8))
 @pytest.mark.parametrize("make", [doors, exchange])
 async def test_a_connection_that_comes_while_it_stops_listening_is_not_left_open(

@@ -84,6 +84,7 @@ def test_arbitrary_bytes_are_refused_in_good_order(body):
     assert check(body) is None
 
 
+@pytest.mark.full
 @given(values)
 def test_arbitrary_json_is_refused_in_good_order(value):
     assert check(json.dumps(value).encode("utf-8", "surrogatepass")) is None

@@ -167,6 +167,7 @@ async def test_a_call_after_a_broken_connection_makes_a_new_one_at_once(
     assert transport.connections == 3
 
 
+@pytest.mark.full
 async def test_a_peer_that_asks_and_never_reads_the_answers_is_left(
     server: RawServer, connect: Callable[..., H2Transport]
 ) -> None:
