@@ -20,9 +20,12 @@ __all__ = ["usage_flags"]
 
 _EVERY = ("hour", "day", "week", "month", "all")
 _PAGE = 1000
-_SHOWN = ("requests", "failed_requests", "prompt_tokens", "cached_tokens", "completion_tokens", "cost_usd")
+_SHOWN = (
+    *("requests", "failed_requests", "prompt_tokens", "cached_tokens", "completion_tokens"),
+    *("cost_usd", "unpriced_requests"),
+)
 """The amounts of a table; CSV and JSON lines have all."""
-_PLOTTED = (*_SHOWN, "reasoning_tokens", "unpriced_requests")
+_PLOTTED = (*_SHOWN, "reasoning_tokens")
 _BAR = 40
 """Characters of the longest bar of a plot."""
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
