@@ -36,7 +36,7 @@ TIERS: tuple[str, ...] = (
     "smg_multimodal.fetching",
     """
         cards clock origin grants hooks http.proxies json_types line_ends outside_words regular_files server.tls
-        smg_mcp.records smg_parsers speech tokens tool_names
+        smg_mcp.records smg_parsers speech tokens tool_names usage_report
     """,
     "errors request simulator_package smg_mcp.catalogue smg_mcp.config smg_mcp.policy smg_multimodal testing trials",
     "auth channel engines.connections events history.store observability observability.metrics smg_mcp.transport sse tokenizer",
@@ -46,7 +46,7 @@ TIERS: tuple[str, ...] = (
     """,
     """
         apis.google apis.responses.wire engines.grpc.h2 engines.kv_zmq engines.openai history
-        history.sql.migrations.versions http pipeline.prompt smg_mcp smg_simulator.answers wasm
+        history.sql.migrations.versions http ledger pipeline.prompt smg_mcp smg_simulator.answers wasm
     """,
     "engines.codecs engines.grpc engines.token_ids pipeline.answer pipeline.output smg_simulator.engine workers",
     """
@@ -59,7 +59,7 @@ TIERS: tuple[str, ...] = (
     "models pipeline.pooled",
     "fleet pipeline",
     "serving",
-    "apis.chat apis.gemini apis.messages apis.parse apis.pooling apis.transcriptions stored",
+    "apis.chat apis.gemini apis.messages apis.parse apis.pooling apis.transcriptions apis.usage stored",
     "apis.completions apis.conversations apis.sglang apis.status apis.tokenize background batches",
     "idempotency",
     "apis.interactions apis.responses app operation",
@@ -79,18 +79,22 @@ LAZY_TABLES = frozenset(
     {
         *(
             "apis",
+            "apis.usage.asking",
             "app.app",
             "batches.work",
             "engines.kinds.grpc",
             "engines.kinds.http",
             "history.opening",
             "history.sql.version",
+            "ledger.opening",
             "routing.named",
         ),
         *("identity.identity", "models.document_loading", "operation.discovery", "plugins.code", "plugins.registry"),
         *(
+            "config.ledger",
             "config.limits",
             "gateway.gateway",
+            "gateway.ledger",
             "gateway.limits",
             "gateway.simulated",
             "models.loading",

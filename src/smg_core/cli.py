@@ -223,7 +223,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
         title="commands",
         required=True,
         metavar="serve | simulate | simulate-fleet | faults | demo | config | setup | conform | mcp | audit | audit-log | "
-        "plugin | health | keys | limits | workers | models | settings | reload | drain | undrain | log-level | top",
+        "plugin | health | keys | limits | usage | workers | models | settings | reload | drain | undrain | log-level | top",
     )
     usage = "smg-gateway serve --worker URL [--worker URL ...] [--config FILE] [settings as below]"
     _serve_flags(commands.add_parser("serve", help="run a gateway", usage=usage, allow_abbrev=False))
@@ -338,12 +338,14 @@ def _audit_log_flags(parser: argparse.ArgumentParser) -> None:
 def _admin_commands(commands: "argparse._SubParsersAction[_Parser]") -> None:
     """The commands that ask the admin door."""
     from smg_core.commands import admin as client
+    from smg_core.commands.usage import usage_flags
     from smg_core.top.command import top_flags
 
     for name, flags, text in (
         ("health", client.health_flags, "print how a gateway and its processes are"),
         ("keys", client.keys_flags, "make, rotate, revoke and list virtual keys"),
         ("limits", client.limits_flags, "say which limits apply to a key and a model, and how full they are"),
+        ("usage", usage_flags, "print who used how much, and what it cost"),
         ("workers", client.workers_flags, "add, change, drain and remove workers; engines' loads, caches and profiles"),
         ("models", client.models_flags, "print the models that a gateway serves"),
         ("settings", client.settings_flags, "print the settings that a gateway uses"),

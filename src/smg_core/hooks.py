@@ -13,6 +13,7 @@ from msgspec import Struct
 __all__ = [
     "AttemptEnded",
     "BreakerChanged",
+    "BudgetLow",
     "EncodeDone",
     "ExchangeEnded",
     "FellBack",
@@ -20,6 +21,7 @@ __all__ = [
     "FormatViolation",
     "Hedged",
     "JoinEnded",
+    "LedgerDropped",
     "MediaLoaded",
     "Migrating",
     "Moment",
@@ -37,6 +39,7 @@ __all__ = [
     "RequestStarted",
     "Retrying",
     "RunEnded",
+    "SettlementsDropped",
     "Shadowed",
     "SilentObserver",
     "SourceAnswered",
@@ -390,6 +393,27 @@ class TracesDropped(Struct, frozen=True):
     why: str
 
 
+class BudgetLow(Struct, frozen=True):
+    """So large a share of a budget (`limits.warn_at`) is spent as was not before in its window. `rule` is its line."""
+
+    rule: str
+    tenant: str
+
+
+class SettlementsDropped(Struct, frozen=True):
+    """What so many requests took is not counted by the limits: their store was away for too long."""
+
+    requests: int
+
+
+class LedgerDropped(Struct, frozen=True):
+    """What so many `requests` took is in no account of the ledger, with these tokens: its store failed for too long."""
+
+    requests: int
+    prompt_tokens: int
+    completion_tokens: int
+
+
 class BreakerChanged(Struct, frozen=True):
     """The breaker of a worker, or of one `rank` of its engine, changed its `state` to "open" (it gets no requests), "half_open"
     (a few), or "closed"."""
@@ -488,6 +512,9 @@ Moment = (
     | SourceChanged
     | SourceSampled
     | TracesDropped
+    | LedgerDropped
+    | SettlementsDropped
+    | BudgetLow
 )
 
 

@@ -11,7 +11,7 @@ from smg_core.errors import SmgError
 from smg_core.events import Usage
 from smg_core.request import Caller
 
-__all__ = ["AdmittedKind", "Charge", "HasUsage", "Population", "RequestLease"]
+__all__ = ["AdmittedKind", "Charge", "HasUsage", "LedgerEntry", "Population", "RequestLease"]
 
 AdmittedKind = Literal["generation", "pooled", "tokens", "parse", "file", "background", "batch", "frame"]
 """What is admitted: a request that generates or pools, one that only counts or reads tokens, a text to parse, an upload, an
@@ -43,23 +43,33 @@ class Charge(Protocol):
         """The request has used so much; None: it has ended without an answer that says so."""
 
 
+class LedgerEntry(Protocol):
+    """A request's entry in the ledger. It is settled once, whatever the request's end."""
+
+    def settle(self, usage: Usage | None, failure: SmgError | None = None) -> None:
+        """The request has used so much; None: it has ended without an answer that says so."""
+
+
 class RequestLease:
     """One admitted request: it counts as in flight until `release`. `weight` is the bytes of its body. `charge` is what it was
-    charged, where there are limits."""
+    charged, where there are limits; `entry` is that in the ledger, where there is one."""
 
-    __slots__ = ("_among", "caller", "charge", "kind", "weight")
+    __slots__ = ("_among", "caller", "charge", "entry", "kind", "weight")
 
     def __init__(self, among: Population, caller: Caller, kind: AdmittedKind, weight: int) -> None:
         among.requests += 1
         self._among: Population | None = among
         self.caller, self.kind, self.weight = caller, kind, weight
         self.charge: Charge | None = None
+        self.entry: LedgerEntry | None = None
 
     def settle(self, usage: Usage | None, failure: SmgError | None = None) -> None:
         """What the request has used, once that is known, and what it has failed with. Only the first call counts."""
-        charge, self.charge = self.charge, None
+        charge, self.charge, entry, self.entry = self.charge, None, self.entry, None
         if charge is not None:
             charge.settle(usage, failure)
+        if entry is not None:
+            entry.settle(usage, failure)
 
     def release(self) -> None:
         """The request has ended, or goes on as something that is admitted for itself. What is not settled is so without usage.
@@ -67,5 +77,5 @@ class RequestLease:
         among, self._among = self._among, None
         if among is not None:
             among.requests -= 1
-            if self.charge is not None:
+            if self.charge is not None or self.entry is not None:
                 self.settle(None)

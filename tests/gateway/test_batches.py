@@ -479,6 +479,29 @@ async def test_the_bounds_of_a_process_and_of_a_tenant_are_held() -> None:
         assert most == 2
 
 
+async def test_more_tokens_than_may_be_enqueued_are_refused_until_a_batch_has_ended() -> None:
+    content = b"".join(line(f"r{number}") for number in range(3))
+    most = int(len(content) * 1.5 / 3.5)  # a batch, and not two
+    async with houses(ENDLESS, enqueued_tokens=most) as (house, client):
+        first = await batch_of(client, content)
+        with pytest.raises(openai.RateLimitError) as refused:
+            await batch_of(client, content)
+        with pytest.raises(openai.RateLimitError) as too_large:
+            await batch_of(client, content * 2)
+        messages = [asked(f"m{number}", messages=[{"role": "user", "content": "x" * 500}]) for number in range(2)]
+        other = await house.http.post("/v1/messages/batches", json={"requests": messages})
+        await client.batches.cancel(first.id)
+        async with asyncio.timeout(PATIENCE):
+            while (await client.batches.retrieve(first.id)).status not in ENDED:
+                await asyncio.sleep(0.01)
+        assert (await batch_of(client, content)).id
+
+    assert refused.value.code == too_large.value.code == "token_limit_exceeded"
+    assert "retry-after" in refused.value.response.headers
+    assert "retry-after" not in too_large.value.response.headers
+    assert other.status_code == 429
+
+
 # --------------------------------------------------------------------------------------------------------------- messages
 
 

@@ -11,7 +11,7 @@ import re
 import signal
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,9 @@ RULES = (
 )
 LIMITS_BUDGET = 60
 """Calls that three rules cost a request."""
+LIMITS = ("smg_core/limits", "smg_core/serving/limiting")
+LEDGER_BUDGET = 38
+"""Calls that the ledger costs a request."""
 FURTHER = 8
 """Tokens more, of which each comes in a read of its own."""
 FURTHER_BUDGET = 19.0
@@ -128,10 +131,12 @@ class Counting:
 
 
 @asynccontextmanager
-async def counting(folder: Path, config: SimulatorConfig, *rules: str) -> AsyncIterator[Counting]:
+async def counting(
+    folder: Path, config: SimulatorConfig, *rules: str, flags: Sequence[str] = ()
+) -> AsyncIterator[Counting]:
     file = folder / "calls.json"
     serve = ["serve", "--port", "0", "--policy", "round_robin", "--history", "memory:"]
-    serve += [argument for rule in rules for argument in ("--limits-rules", rule)]
+    serve += [*flags, *(argument for rule in rules for argument in ("--limits-rules", rule))]
     async with SimulatedEngine(config) as engine:
         command = [sys.executable, "-m", "tests.gateway.counting_gateway", str(file), *serve, "--worker", engine.target]
         process = await asyncio.create_subprocess_exec(*command, stderr=asyncio.subprocess.PIPE, env=ENVIRONMENT)
@@ -188,6 +193,31 @@ async def test_limits_cost_no_more_calls_than_their_budget(tmp_path: Path) -> No
 
     more = after.total() - before.total()
     assert more <= LIMITS_BUDGET, f"{more} calls more\n{told(after - before)}"
+
+
+async def test_limits_cost_a_stream_no_more_calls_of_their_own_than_their_budget(tmp_path: Path) -> None:
+    """Of their own: in how many reads a stream comes is chance, on a busy machine, and each read has calls."""
+    body = {"model": "sim", **BUDGETS["chat"].body}
+    async with counting(tmp_path, SimulatorConfig(), *RULES) as limited:
+        whole, streamed = await limited.calls(CHAT, body), await limited.calls(CHAT, {**body, "stream": True})
+
+    own = [sum(count for name, count in calls.items() if name.startswith(LIMITS)) for calls in (whole, streamed)]
+    assert 0 < max(own) <= LIMITS_BUDGET, told(streamed)
+
+
+async def test_the_ledger_costs_no_more_calls_than_its_budget(tmp_path: Path) -> None:
+    budget = BUDGETS["chat"]
+    body = {"model": "sim", **budget.body}
+    (tmp_path / "kept").mkdir()
+    flags = ("--ledger", "--ledger-write-s", "3600")
+    async with (
+        counting(tmp_path, SimulatorConfig()) as plain,
+        counting(tmp_path / "kept", SimulatorConfig(), flags=flags) as kept,
+    ):
+        before, after = await plain.calls(budget.path, body), await kept.calls(budget.path, body)
+
+    more = after.total() - before.total()
+    assert 0 < more <= LEDGER_BUDGET, f"{more} calls more\n{told(after - before)}"
 
 
 async def test_each_further_token_costs_no_more_calls_than_its_budget(tmp_path: Path) -> None:

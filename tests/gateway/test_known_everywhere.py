@@ -27,6 +27,7 @@ from smg_simulator.server.grpc_server import SimulatedEngine
 pytestmark = pytest.mark.anyio
 
 GUEST = Path(__file__).parents[2] / "examples/plugins/redaction/redact_numbers.wasm"
+LEDGER = "ledger: {enabled: true, url: 'memory:'}\n"
 UNKNOWN = "It is not known whether every process has this change."
 
 
@@ -61,7 +62,7 @@ class Door:
 @asynccontextmanager
 async def opened(folder: Path) -> AsyncIterator[Door]:
     file = folder / "smg.yaml"
-    file.write_text("limits: {n: 2}\n")
+    file.write_text(f"limits: {{n: 2}}\n{LEDGER}")
     source = ConfigSource({}, {}, str(file))
     channel = Others()
     async with (
@@ -80,7 +81,7 @@ async def add(door: Door, name: str) -> httpx.Response:
 
 async def reload(door: Door) -> httpx.Response:
     """Of a setting and of a worker: each is told of for itself."""
-    (door.folder / "smg.yaml").write_text(f"limits: {{n: 3}}\nworkers: {{urls: ['{door.engine.target}']}}\n")
+    (door.folder / "smg.yaml").write_text(f"limits: {{n: 3}}\nworkers: {{urls: ['{door.engine.target}']}}\n{LEDGER}")
     return await door.http.post("/admin/reload", json={})
 
 
@@ -106,6 +107,7 @@ CHANGES: dict[tuple[str, str], Callable[[Door], Awaitable[httpx.Response]]] = {
     ("POST", "/admin/undrain"): asks("POST", "/admin/undrain", {}),
     ("PUT", "/admin/log-level"): asks("PUT", "/admin/log-level", {"level": "info"}),
     ("PUT", "/admin/plugins/{name}"): put_plugin,
+    ("DELETE", "/admin/usage"): asks("DELETE", "/admin/usage?tenant=acme"),
 }
 """How each change of what processes know is asked for."""
 

@@ -1,4 +1,4 @@
-"""A gateway without limits loads nothing of them, and its requests make no call for them."""
+"""A gateway without limits or a ledger loads nothing of them, and its requests make no call for them."""
 
 import subprocess
 import sys
@@ -26,12 +26,13 @@ async def main():
             print(answer.status_code)
 
 asyncio.run(main())
-print(*(name for name in sys.modules if name.startswith("smg_core.limits") or name == "smg_core.serving.limiting"))
+rooms = ("smg_core.limits", "smg_core.ledger.", "smg_core.serving.limiting", "smg_core.serving.accounting")
+print(*(name for name in sys.modules if name.startswith(rooms) and name != "smg_core.ledger.settings"))
 """
 
 
 @pytest.mark.full
-def test_no_module_of_limits_is_loaded() -> None:
+def test_no_module_of_limits_and_of_the_ledger_is_loaded() -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
 
     assert done.stdout.split() == ["200"]

@@ -51,6 +51,8 @@ from smg_core.hooks import (
     SourceChanged,
     SourceSampled,
 )
+from smg_core.ledger.settings import LedgerConfig
+from smg_core.limits.store import StoreCounters
 from smg_core.machine.loop_watch import LoopHealth
 from smg_core.middleware.entries import parse_entries
 from smg_core.observability.logs import AccessLog
@@ -116,7 +118,7 @@ async def everything(tmp_path_factory: pytest.TempPathFactory) -> list[Moment]:
             await client.responses.create(model="sim", input="2 + 3?", tools=[NOTES])
         moments += house.observer.moments
     moments += [*await faults(), *await another_model(), *await workers_of_a_file(folder), *await two_for_one()]
-    moments += [*await plugins_that_act(folder), *await lost_engines()]
+    moments += [*await plugins_that_act(folder), *await lost_engines(), *await lost_stores(folder)]
     gone = TracesConfig(endpoint="http://127.0.0.1:1", queue=1, delay_s=300.0, stop_s=0.0)
     async with in_process(config=Config(traces=gone)) as house:
         for _ in range(2):  # the spans of the second find no room
@@ -194,6 +196,25 @@ async def lost_engines() -> list[Moment]:
         for _ in range(3):
             await house.chat()
         return [*moments, *house.observer.moments]
+
+
+async def lost_stores(folder: Path) -> list[Moment]:
+    """The moments of a request that spends a budget and that the ledger drops, since its file is gone, and of one that no store
+    of limits is told of."""
+    accounts = folder / "accounts.db"
+    ledger = LedgerConfig(enabled=True, url=f"sqlite:///{accounts}", write_s=3600.0)
+    prices = folder / "prices.json"
+    prices.write_text('{"models": {"sim": {"input": 1000000, "output": 0}}}')
+    budget = LimitsConfig(rules=("1 USD/day",), prices=str(prices))
+    async with in_process(config=Config(ledger=ledger, limits=budget)) as house:
+        await house.chat()
+        accounts.unlink()
+        moments = house.observer.moments
+    observer = MemoryObserver()
+    store = StoreCounters("redis://127.0.0.1:1", SystemClock(), observer=observer)
+    while not store.dropped:
+        store.settle((), (), store.now, store.now)
+    return [*moments, *observer.moments]
 
 
 async def plugins_that_act(folder: Path) -> list[Moment]:

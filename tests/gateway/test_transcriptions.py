@@ -7,9 +7,12 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import attrs
+import httpx
 import openai
 import pytest
-from tests.gateway.conftest import House, in_process, over_http
+from tests.gateway.conftest import House, in_process, over_http, settled
+from tests.gateway.test_ledger import accounts
+from tests.gateway.test_limits_held import taken
 from tests.gateway.test_vision import sdk, seeing, seen
 from tests.gateway.vision_models import qwen2_audio, sound
 from tests.peers import listening
@@ -17,6 +20,7 @@ from tests.peers import listening
 from smg_core import Config, Gateway
 from smg_core.auth.settings import AuthConfig
 from smg_core.hooks import AttemptEnded, RequestFinished
+from smg_core.ledger.settings import LedgerConfig
 from smg_core.testing import MemoryObserver
 from smg_core.wire.settings import LimitsConfig
 from smg_core.workers.settings import WorkersConfig
@@ -169,6 +173,73 @@ async def test_a_caller_needs_the_permission_audio(qwen: str) -> None:
         assert (await client.audio.transcriptions.create(model="sim", file=WAV)).text
         with pytest.raises(openai.PermissionDeniedError):
             await client.with_options(api_key=chats).audio.transcriptions.create(model="sim", file=WAV)
+
+
+# -------------------------------------------------------------------------------------------------- once, and counted
+
+
+@pytest.mark.parametrize(
+    ("route", "stream"), [("transcriptions", False), ("transcriptions", True), ("translations", False)]
+)
+async def test_a_recording_that_is_sent_again_with_its_key_is_read_once(qwen: str, route: str, stream: bool) -> None:
+    """Though the library draws a new boundary for each form."""
+    key, form = {"idempotency-key": "k"}, {"model": "sim", **({"stream": "true"} if stream else {})}
+    async with seeing(qwen) as house:
+        del house.http.headers["content-type"]
+
+        async def ask(sent: tuple[str, bytes, str] = WAV, **fields: str) -> httpx.Response:
+            return await house.http.post(
+                f"/v1/audio/{route}", files={"file": sent}, data={**form, **fields}, headers=key
+            )
+
+        first, again = await ask(), await ask()
+        others = [await ask(temperature="0.5"), await ask((WAV[0], sound(0.6), WAV[2])), await ask(("b.wav", *WAV[1:]))]
+        asked = len(house.engine.requests)
+
+    assert first.status_code == 200, first.text
+    assert first.request.headers["content-type"] != again.request.headers["content-type"]
+    assert (again.content, again.headers["content-type"]) == (first.content, first.headers["content-type"])
+    assert again.headers["idempotent-replayed"] == "true"
+    assert [each.status_code for each in others] == [422] * 3
+    assert asked == 1
+
+
+async def test_a_recording_that_was_refused_frees_its_key_and_two_at_once_are_one(qwen: str) -> None:
+    key = {"idempotency-key": "k"}
+    async with seeing(qwen) as house, sdk(house) as client:
+        create = client.audio.transcriptions.create
+        error = await refused(create(model="sim", file=("a.wav", b"no sound", "audio/wav"), extra_headers=key))
+        both = await asyncio.gather(*[create(model="sim", file=WAV, extra_headers=key) for _ in range(2)])
+        asked = len(house.engine.requests)
+
+    assert error.param == "file"
+    assert both[0].text == both[1].text
+    assert asked == 1
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_limits_and_the_ledger_count_a_recording_and_its_seconds_of_sound_have_tokens(
+    qwen: str, stream: bool
+) -> None:
+    config = Config(
+        workers=WorkersConfig(dialect="vllm"),
+        limits=LimitsConfig(rules=("1_000_000 tokens/day", "9 requests/day")),
+        ledger=LedgerConfig(enabled=True, url="memory:", write_s=3600.0),
+    )
+    async with in_process(SimulatorConfig(model_folder=qwen), config=config) as house, sdk(house) as client:
+        answer: Any = await client.audio.transcriptions.create(model="sim", file=WAV, stream=stream)
+        used = [each async for each in answer][-1].usage if stream else answer.usage
+        await settled(house)
+        (row,) = await accounts(house, "api")
+        charged = taken(house, "1_000_000 tokens/day"), taken(house, "9 requests/day")
+
+    assert charged == (used.total_tokens, 1)
+    assert (row.api, row.prompt_tokens, row.completion_tokens) == (
+        "transcriptions",
+        used.input_tokens,
+        used.output_tokens,
+    )
+    assert row.audio_tokens > 0
 
 
 # ---------------------------------------------------------------------------------------- servers that have the routes

@@ -14,6 +14,7 @@ from smg_core.admin.limits import limit_routes
 from smg_core.admin.metrics.meter import Meter
 from smg_core.admin.metrics.serving import metrics_route
 from smg_core.admin.roster import roster_routes
+from smg_core.admin.usage import usage_routes
 from smg_core.app.app import App
 from smg_core.app.openapi_routes import describing_routes
 from smg_core.auth.base import Head
@@ -41,6 +42,7 @@ def admin_table(
         *health_routes(services, processes),
         *roster_routes(services),
         *limit_routes(services),
+        *usage_routes(services),
         *control_routes(services, control or Control(gateway, processes)),
     ]
     if meter is not None and services.live.config.metrics.admin:

@@ -16,6 +16,7 @@ from smg_core.apis.sglang import api as sglang
 from smg_core.apis.status import routes as status
 from smg_core.apis.tokenize import routes as tokenize
 from smg_core.apis.transcriptions import routes as transcriptions
+from smg_core.apis.usage import routes as usage
 from smg_core.batches import routes as batches
 from smg_core.serving.spec import ApiSpec, table_of, trials_of
 
@@ -37,6 +38,7 @@ ALL: tuple[ApiSpec, ...] = tuple(
         messages,
         parse,
         status,
+        usage,
         batches,
     )
 )

@@ -42,6 +42,7 @@ GENERAL_PERMISSIONS: Mapping[str, str] = {
     "admin.logging": "The level of the log",
     "admin.metrics": "Metrics at the admin door",
     "admin.keys": "Virtual keys: create, rotate, revoke and list",
+    "admin.usage": "What every tenant used and what it cost: reading it, and having a tenant or a user forgotten",
 }
 """The permissions that are no API's, and what each permits. Those of an API stand in its row (`serving.spec`)."""
 

@@ -14,14 +14,16 @@ from smg_core.background.api import BackgroundApi, StoredStream, StoredWhole
 from smg_core.background.plugins import RunPlugins
 from smg_core.background.store import PendingResponse
 from smg_core.errors import Conflict, ModelNotFound, RateLimited, SmgError, StoreFailed
+from smg_core.events import Usage
 from smg_core.history.store.base import LeaseLost, StaleVersion
 from smg_core.hooks import Observer, RequestFinished, RequestStarted, RunEnded
-from smg_core.lease import RequestLease
+from smg_core.lease import LedgerEntry, RequestLease
 from smg_core.pipeline.answer.answer import Answer, WholeAnswer
 from smg_core.pipeline.answer.keep_alive import StreamKeepAlive
+from smg_core.pipeline.answer.trace import Trace
 from smg_core.pipeline.flow.driver import Run
 from smg_core.pipeline.flow.flow import Terms
-from smg_core.request import Caller
+from smg_core.request import Caller, GenerationRequest
 from smg_core.serving.request_traces import account_of_run, how_it_ended
 from smg_core.serving.services import Services
 from smg_core.serving.timeouts import CurrentTimeouts
@@ -50,6 +52,9 @@ class BackgroundRun(Generic[D]):
         self._finished: RequestFinished | None = None
         self._written = 0.0
         self._lease: RequestLease
+        self._entry: LedgerEntry | None = None
+        self._used: Usage | None = None
+        self._failed: SmgError | None = None
 
     async def work(self) -> bool:
         """Run it. True: it is over. False: it cannot be run now, or is somebody else's; it is looked at again after a while."""
@@ -77,7 +82,9 @@ class BackgroundRun(Generic[D]):
                 await self._let_go(guarding)
             finally:  # also where that fails, or is cancelled: a drain waits for what is counted
                 lease.release()
-                if pending.ended:
+                if pending.ended:  # what a run has used that another one makes anew is in no answer, and in no account
+                    if self._entry is not None:
+                        self._entry.settle(self._used, self._failed)
                     self._tell()
 
     async def _let_go(self, guarding: asyncio.Task[None]) -> None:
@@ -156,6 +163,7 @@ class BackgroundRun(Generic[D]):
         answer = self._answer(decoded, plugins)
         run = Run(answer, trace, self._timeouts.of(generation, generation.headers))
         failure: SmgError | None = None
+        self._enter(generation, trace)
         try:
             if services.live.limiting is not None:
                 waiting = services.live.limiting.resume(generation, self._lease, trace, answer)
@@ -181,7 +189,8 @@ class BackgroundRun(Generic[D]):
                 return False
             await self._fail(decoded, answer, error)
         finally:
-            self._lease.settle(answer.usage, failure or answer.failure)
+            self._used, self._failed = answer.usage, failure or answer.failure
+            self._lease.settle(self._used, self._failed)
             self._finished = how_it_ended(
                 generation.id,
                 name,
@@ -201,6 +210,13 @@ class BackgroundRun(Generic[D]):
             if services.tracing is not None and traced is not None:
                 services.tracing.tracer.end(traced)
         return True
+
+    def _enter(self, request: GenerationRequest, trace: Trace) -> None:
+        """Make the entry of the response in the ledger, where there is one: of the time at which it was asked for."""
+        accounting, name, at = self._services.live.accounting, self._api.api.name, self._pending.found.created_at
+        if accounting is not None:
+            model, user = request.model, request.user or ""
+            self._entry = accounting.entry(self._lease, trace, name, model, request.caller, user, at)
 
     async def _fail(self, decoded: D, answer: Answer, error: SmgError) -> None:
         """The response ends with an error."""

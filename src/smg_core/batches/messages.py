@@ -54,7 +54,7 @@ class MessageBatchHandlers(StoredHandlers):
             try:
                 await received(exchange, settings.body_bytes, body.write)
                 count = await self._to_lines(exchange, body, lines)
-                await self._queue.check_room(caller.tenant)
+                await self._queue.check_room(caller.tenant, lines.size)
                 now, id = services.clock.time(), services.ids("msgbatch_")
                 batch = KeptBatch(
                     id=id,
@@ -65,7 +65,11 @@ class MessageBatchHandlers(StoredHandlers):
                     total=count,
                     times={"in_progress": now},
                 )
-                job = BatchJob(True, caller.principal, _kept_headers(exchange), input_log(id), 0, grants=caller.grants)
+                job = BatchJob(
+                    *(True, caller.principal, _kept_headers(exchange), input_log(id), 0),
+                    grants=caller.grants,
+                    input_bytes=lines.size,
+                )
                 until = batch.expires_at + settings.kept_s
                 await self._files.keep(
                     caller,

@@ -43,7 +43,7 @@ class BatchHandlers(StoredHandlers):
             raise NotFound(error.message, param="input_file_id") from None
         if file.purpose != "batch":
             raise InvalidRequest("The input file has another purpose than 'batch'.", param="input_file_id")
-        await self._queue.check_room(tenant)
+        await self._queue.check_room(tenant, file.bytes)
         now = services.clock.time()
         expiry = wire.output_expires_after
         batch = KeptBatch(
@@ -57,7 +57,10 @@ class BatchHandlers(StoredHandlers):
             files_s=None if expiry is None else float(expiry.seconds),
         )
         kept = {name: value for name, value in incoming.headers.items() if name.startswith(_OWN_HEADERS)}
-        job = BatchJob(False, incoming.caller.principal, kept, file.log, file.pieces, grants=incoming.caller.grants)
+        caller = incoming.caller
+        job = BatchJob(
+            *(False, caller.principal, kept, file.log, file.pieces), grants=caller.grants, input_bytes=file.bytes
+        )
         operations = self._queue.operations(batch, job)
         await services.running.history.write(tenant, operations, principal=incoming.caller.principal)
         self._queue.added()

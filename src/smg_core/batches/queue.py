@@ -7,7 +7,7 @@ a restart. Nothing but the history is shared. Above: the handlers of both APIs. 
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 from msgspec.structs import replace
@@ -22,7 +22,15 @@ from smg_core.batches.states import JOB, NEXT, BatchJob, batch_record, cancellab
 from smg_core.batches.store import PendingBatch, output_log
 from smg_core.batches.types import KeptBatch, read_kept_batch
 from smg_core.errors import Conflict, NotFound, Overloaded, RateLimited, SmgError, StoreFailed
-from smg_core.history.store.base import DeleteEvents, DeleteRecord, NotKept, Owned, StaleVersion, StoreOperation
+from smg_core.history.store.base import (
+    DeleteEvents,
+    DeleteRecord,
+    NotKept,
+    Owned,
+    StaleVersion,
+    StoredRecord,
+    StoreOperation,
+)
 from smg_core.request import Caller
 from smg_core.serving.services import Services
 from smg_core.stored.bells import Key, rung
@@ -35,6 +43,16 @@ log = logging.getLogger("smg.server")
 
 _TRIES = 50
 """How often a cancellation is tried against a process that writes the batch meanwhile."""
+
+
+_BYTES_A_TOKEN = 3.5
+"""Bytes of a request for each token of its prompt, before it is read."""
+
+
+class _Enqueued(msgspec.Struct):
+    """Of a job, how large its input is."""
+
+    input_bytes: int = 0
 
 
 class BatchQueue:
@@ -193,17 +211,32 @@ class BatchQueue:
 
     # ---------------------------------------------------------------------------------------------- as its routes ask for
 
-    async def check_room(self, tenant: str) -> None:
-        """Raise RateLimited where a tenant has as many batches as may be under way or wait, and Overloaded where as many wait as
-        may."""
+    async def check_room(self, tenant: str, size: int) -> None:
+        """Raise RateLimited where a tenant has as many batches as may be under way or wait, or so many tokens in them that one of
+        so many bytes is too much, and Overloaded where as many wait as may."""
         most, queue = self._settings.open, self._settings.queue
         page = await self._services.running.history.records(tenant, JOB, limit=most)
         if len(page.data) >= most:
             retry_after = self._services.admission.retry_after
             raise RateLimited(f"As many batches as may ({most:,}) are under way.", retry_after=retry_after)
+        if (bound := self._settings.enqueued_tokens) is not None:
+            self._check_tokens(page.data, size, bound)
         if len(await self._services.running.history.abandoned(JOB, queue)) >= queue:
             retry_after = self._services.admission.retry_after
             raise Overloaded("As many batches wait as may.", retry_after=retry_after)
+
+    def _check_tokens(self, jobs: Iterable[StoredRecord], size: int, most: int) -> None:
+        """Raise RateLimited where batches of so many bytes together have more tokens than may be enqueued."""
+        before = sum(msgspec.json.decode(each.body, type=_Enqueued).input_bytes for each in jobs)
+        tokens = int((before + size) / _BYTES_A_TOKEN)
+        if tokens > most:
+            alone = int(size / _BYTES_A_TOKEN) > most
+            raise RateLimited(
+                f"Enqueued token limit reached: with this batch {tokens:,} tokens would wait, and {most:,} may.",
+                code="token_limit_exceeded",
+                retry_after=None if alone else self._services.admission.retry_after,
+                should_retry=False,
+            )
 
     def operations(self, batch: KeptBatch, job: BatchJob) -> Sequence[StoreOperation]:
         """What keeps a new batch."""

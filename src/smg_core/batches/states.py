@@ -69,8 +69,8 @@ class Tail(Struct, omit_defaults=True):
 
 
 class BatchJob(Struct, omit_defaults=True):
-    """The work on a batch. Its input is the `pieces` events of the log `log`; `done` has a bit for each request that has
-    ended."""
+    """The work on a batch. Its input is the `pieces` events of the log `log`; of so many bytes; `done` has a bit for each
+    request that has ended."""
 
     messages: bool
     principal: str
@@ -83,6 +83,7 @@ class BatchJob(Struct, omit_defaults=True):
     output: Tail = field(default_factory=Tail)
     errors: Tail = field(default_factory=Tail)
     grants: Grants = Grants()
+    input_bytes: int = 0
 
     @property
     def kind(self) -> str:

@@ -12,6 +12,7 @@ from smg_core.auth.keys import StaticKeys, keys_in_lines
 from smg_core.auth.roles import Roles
 from smg_core.auth.settings import AuthConfig
 from smg_core.config.config import Config
+from smg_core.config.ledger import ledger_problems
 from smg_core.config.limits import limit_problems
 from smg_core.discovery.names import dns_name, server_address
 from smg_core.discovery.pods import model_reader
@@ -40,6 +41,7 @@ def check(config: Config, permissions: Mapping[str, str]) -> None:
     problems += [*_history(config.history), *_auth(config.auth, permissions)]
     problems += [*_clients(config.tls), *_proxies(config.proxies), *_discovery(config.discovery)]
     problems += limit_problems(config.limits, config.server.processes)
+    problems += ledger_problems(config.ledger, config.history, config.server.processes)
     if problems:
         raise ConfigError(*problems)
 

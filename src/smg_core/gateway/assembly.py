@@ -29,6 +29,7 @@ from smg_core.fleet.health_broadcast import hear_others, telling_others
 from smg_core.fleet.leader import Leading
 from smg_core.fleet.roster import PROGRAM, Roster, first_source, registry_of
 from smg_core.fleet.routing_journal import keeping_sent
+from smg_core.gateway.ledger import adopt_ledger, kept_ledger
 from smg_core.gateway.limits import adopt_limits
 from smg_core.history.guard import Backend, GuardedStore
 from smg_core.history.hooks import Hook
@@ -293,6 +294,7 @@ class Assembly:
         running.executor = executor_of(live.config)
         self._stack.callback(running.executor.close)
         await self._stack.enter_async_context(services.plugins.opened())
+        await self._stack.enter_async_context(kept_ledger(services))
         services.policies.on_fault = PolicyFailures(services.clock, services.observer, live.config.observability).note
         running.history = await self._stack.enter_async_context(await self._kept_history())
         running.identify, running.virtual_keys = await open_identity(
@@ -545,6 +547,7 @@ class Assembly:
         before = services.live.config
         services.live.adopt(config)
         adopt_limits(services, self.limit_counters)
+        adopt_ledger(services)
         services.admission.adopt(config.limits.concurrent_requests, config.limits.retry_after_s)
         services.registry.adopt(config.workers, config.breaker, config.limits.retry_after_s)
         running.monitor.adopt(config.workers)

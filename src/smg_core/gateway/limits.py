@@ -77,7 +77,9 @@ def _stored(services: Services, url: str) -> "StoreCounters":
     settings = services.live.config.limits
     terms = StoreTerms(settings.on_loss, settings.store_timeout_s, settings.reservation_s, settings.zone)
     try:
-        return services.side_tasks.one_of(StoreCounters, lambda: StoreCounters(url, services.clock, terms))
+        return services.side_tasks.one_of(
+            StoreCounters, lambda: StoreCounters(url, services.clock, terms, observer=services.observer)
+        )
     except ValueError as error:
         raise ConfigError(f"limits.store: {error}") from None
 

@@ -499,10 +499,7 @@ class BatchesConfig:
         at_most=1_000_000,
     )
     file_s: float = option(
-        30 * 86400.0,
-        "Seconds that a file is kept whose upload brings no time of its own.",
-        at_least=60,
-        at_most=36_500 * 86400,
+        30 * 86400.0, "Seconds that a file is kept that has no time of its own.", at_least=60, at_most=36_500 * 86400
     )
     uploads: int = option(
         4,
@@ -533,6 +530,9 @@ class BatchesConfig:
     )
     open: int = option(
         100, "Batches of a tenant that may be under way or wait; a further one gets 429.", at_least=1, at_most=100_000
+    )
+    enqueued_tokens: int | None = option(
+        None, "Most tokens (3.5 bytes each) in a tenant's batches that wait; more get 429.", at_least=1, at_most=1 << 50
     )
     at_once: int = option(
         16, "Batches that a process works on at once, over all tenants; more wait.", at_least=1, at_most=10_000

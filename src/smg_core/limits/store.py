@@ -23,6 +23,7 @@ from redis.exceptions import RedisError, ResponseError
 
 from smg_core.clock import Clock
 from smg_core.errors import Overloaded
+from smg_core.hooks import Observer, SettlementsDropped, SilentObserver
 from smg_core.limits.counters import Counter, Instant
 from smg_core.limits.decision import LimitClaim, LimitRefusal, claimed
 from smg_core.limits.memory import MemoryCounters
@@ -86,10 +87,17 @@ class StoreCounters:
     """The counters of the server at `url`. `clock` is used until the server has told its own time."""
 
     def __init__(
-        self, url: str, clock: Clock, terms: StoreTerms | None = None, *, now_us: Callable[[], int] | None = None
+        self,
+        url: str,
+        clock: Clock,
+        terms: StoreTerms | None = None,
+        *,
+        now_us: Callable[[], int] | None = None,
+        observer: Observer | None = None,
     ) -> None:
-        """`now_us` is the time by which the server counts, in tests; else it is its own."""
+        """`now_us` is the time by which the server counts, in tests; else it is its own. `observer` is told what is dropped."""
         self.terms = terms or StoreTerms()
+        self._observer = observer or SilentObserver()
         self._redis = client.Redis.from_url(
             url.replace("valkey", "redis", 1) if url.startswith("valkey") else url,
             socket_connect_timeout=_CONNECT_S,
@@ -183,6 +191,7 @@ class StoreCounters:
             if not self.dropped:
                 _log.warning("more waits for limits.store than is kept (%d): the oldest is not counted", _WAITING)
             self.dropped += 1
+            self._observer.report(SettlementsDropped(1))
         self._wake.set()
 
     def _charge(self, claims: Sequence[LimitClaim], at: Instant) -> None:
@@ -217,7 +226,7 @@ class StoreCounters:
     # ----------------------------------------------------------------------------------------------------------- the calls
 
     async def run(self) -> None:
-        """Work until it is cancelled; then what has to be put right is sent once more."""
+        """Work until it is cancelled; then all that has to be put right is sent once more."""
         self._closed_until = 0.0
         try:
             while True:
@@ -230,7 +239,7 @@ class StoreCounters:
             for each in self._asked:
                 each.answer.cancel()
             self._asked.clear()
-            if self._pending and not self._losses:
+            while self._pending and not self._losses:
                 await self._once()
             await self._redis.aclose()
 

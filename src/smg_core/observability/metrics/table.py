@@ -28,7 +28,7 @@ from smg_core.hooks import (
 )
 from smg_core.observability.metrics.choices import CHOICES
 from smg_core.observability.metrics.joining import DISCOVERY
-from smg_core.observability.metrics.lost import TRACES
+from smg_core.observability.metrics.lost import LOST
 from smg_core.observability.metrics.metric import DURATIONS, OTHER, Metric, Readings, from_fields, label, method_label
 from smg_core.observability.metrics.plugins import PLUGINS
 from smg_core.observability.metrics.second_calls import SECOND_CALLS
@@ -527,7 +527,7 @@ METRICS = (
     *LIMITS,
     *MCP,
     *PLUGINS,
-    *TRACES,
+    *LOST,
     *PROCESS,
 )
 """All of them, in the order in which they are written out."""

@@ -1,0 +1,107 @@
+"""Accounts at the lease: what a request took goes to the ledger, once, whatever its end.
+
+Pure: the clock and the ledger are arguments. A request that was refused before an engine was asked, for no fault of its client's,
+is in no account. Above: the handlers, through `Live.accounting`; a gateway without a ledger never loads this module. Below: the
+ledger, prices, teams.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from smg_core.clock import Clock
+from smg_core.errors import SmgError
+from smg_core.events import Usage
+from smg_core.lease import RequestLease
+from smg_core.ledger.accounts import HOUR_S, Account, Amounts, amounts_of, in_store
+from smg_core.limits.prices import Prices
+from smg_core.limits.teams import NO_TEAMS, Teams
+from smg_core.pipeline.answer.trace import Trace
+from smg_core.request import Caller
+
+__all__ = ["AccountEntry", "Accounting", "AccountsAmounts"]
+
+
+class AccountsAmounts(Protocol):
+    """What takes down amounts: the ledger of this process."""
+
+    def user(self, tenant: str, name: str) -> str:
+        """How a user of a tenant is written down."""
+
+    def add(self, account: Account, amounts: Amounts) -> None:
+        """Add what a request took."""
+
+
+class Accounting:
+    """Makes the entries of requests. `name_of` finds the served model's own name."""
+
+    def __init__(self, ledger: AccountsAmounts, clock: Clock, name_of: Callable[[str, Caller], str]) -> None:
+        self.ledger, self._clock, self._name_of = ledger, clock, name_of
+        self.prices, self.teams = Prices({}, ()), NO_TEAMS
+
+    def adopt(self, prices: Prices, teams: Teams) -> None:
+        """Go by these prices and teams from now on."""
+        self.prices, self.teams = prices, teams
+
+    def entry(
+        self,
+        lease: RequestLease,
+        trace: Trace,
+        api: str,
+        model: str,
+        caller: Caller,
+        user: str = "",
+        at: float | None = None,
+    ) -> "AccountEntry":
+        """The entry of a request for `model` that began now, or `at` seconds since the epoch."""
+        return AccountEntry(self, lease.kind == "batch", trace, api, model, caller, user, at or self._clock.time())
+
+    def served(self, model: str, caller: Caller) -> str:
+        """The own name of the model that a name stands for, "" where there is none."""
+        return self._name_of(model, caller)
+
+
+class AccountEntry:
+    """One request, until it is known what it took."""
+
+    __slots__ = ("_accounting", "_api", "_at", "_batch", "_caller", "_model", "_trace", "_user")
+
+    def __init__(
+        self,
+        accounting: Accounting,
+        batch: bool,
+        trace: Trace,
+        api: str,
+        model: str,
+        caller: Caller,
+        user: str,
+        at: float,
+    ) -> None:
+        self._accounting, self._batch, self._trace, self._api = accounting, batch, trace, api
+        self._model, self._caller, self._user, self._at = model, caller, user, at
+
+    def settle(self, usage: Usage | None, failure: SmgError | None = None) -> None:
+        """The request has ended and used so much; without `usage` it has no answer that says so."""
+        ended = self._trace.ended
+        ours = failure is not None and (failure.status >= 500 or failure.status == 429)
+        if usage is None and ours and not self._trace.attempts:
+            return
+        accounting, caller = self._accounting, self._caller
+        asked = accounting.served(self._model, caller)
+        model = asked if ended is None or not ended.model else ended.model
+        money = None
+        if usage is not None:
+            prices = accounting.prices
+            price = prices.find(model, self._model) if model and model == asked else prices.find(model or self._model)
+            money = None if price is None else price.cost(usage, batch=self._batch)
+        account = Account(
+            int(self._at) // HOUR_S,
+            in_store(caller.tenant),
+            in_store(accounting.teams.team(caller.tenant, caller.principal)),
+            in_store(caller.principal),
+            accounting.ledger.user(caller.tenant, self._user),
+            in_store(model),
+            self._api,
+            "" if ended is None else in_store(ended.worker),
+            "" if ended is None else in_store(ended.dialect),
+        )
+        accounting.ledger.add(account, amounts_of(usage, money, failed=failure is not None or usage is None))
