@@ -51,6 +51,8 @@ VALUES: Mapping[str, tuple[Change, ...]] = {
     "min_image_tokens": ({"min_image_tokens": 200}, {"min_image_tokens": 1}),
     "max_image_tokens": ({"max_image_tokens": 30}, {"max_image_tokens": 2}),
     "max_video_frame_tokens": ({"max_video_frame_tokens": 5},),
+    "total_pixels": ({"total_pixels": 9_000},),
+    "vision_segment_max_frames": ({"vision_segment_max_frames": 1}, {"vision_segment_max_frames": None}),
     "frame_timestamp_format": ({"frame_timestamp_format": "at {timestamp:.2f}"},),
 }
 """Under each key what is changed in a configuration, one change at a time; some need another key beside theirs."""
@@ -122,6 +124,14 @@ FILMED = (
         "cosmos3_edge",
         "Cosmos3EdgeVideoProcessor",
         of={"num_frames": ({"num_frames": 7}, {"num_frames": 8, "fps": 3})},
+    ),
+    Filmed(
+        "minimax_m3_vl",
+        "minimax_m3_vl",
+        "MiniMaxM3VLVideoProcessor",
+        {"vision_segment_max_frames": 2, "fps": 3},
+        tensors=("pixel_values_videos", "video_grid_thw", "num_chunks_per_video"),
+        of={"num_frames": ({"num_frames": 7}, {"num_frames": 7, "fps": None}, {"num_frames": 8, "fps": 3})},
     ),
     Filmed("dots3_note", "qwen3_vl", "Qwen3VLVideoProcessor"),
     *(

@@ -10,7 +10,7 @@ from smg_multimodal.families.filmed import COMPASS_VIDEO, GEMMA4_VIDEO
 from smg_multimodal.families.granite import GRANITE_SPEECH_AUDIO
 from smg_multimodal.families.media_family import GRID, PATCHES, TILES, MediaFamily, token_rule
 from smg_multimodal.families.modalities import GLM_ASR_AUDIO
-from smg_multimodal.families.newer_clips import COSMOS_VIDEO, GLM5_VIDEO, MUSE_VIDEO
+from smg_multimodal.families.newer_clips import COSMOS_VIDEO, GLM5_VIDEO, MINIMAX_VIDEO, MUSE_VIDEO
 from smg_multimodal.families.pipelines import Pictures
 from smg_multimodal.families.raw_sounds import GEMMA4_UNIFIED_AUDIO, MUSE_SPARK_AUDIO
 from smg_multimodal.families.usm import GEMMA3N_AUDIO, GEMMA4_AUDIO
@@ -128,6 +128,7 @@ ROWS_OF_2026: tuple[MediaFamily, ...] = (
         _marked("]<]start of image[>[", "]<]image[>[", "]<]end of image[>["),
         PATCHES,
         on_host=GRID,
+        others={Modality.VIDEO: MINIMAX_VIDEO},
     ),
     MediaFamily(
         "muse-glimmer",

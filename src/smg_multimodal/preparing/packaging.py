@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from smg_multimodal.families.newer_clips import unsegmented
 from smg_multimodal.patches.minicpm import views_apart
 from smg_multimodal.pixels.collate import joined
 from smg_multimodal.preparing.engine_names import SGLANG, VLLM, named_for_engine
@@ -34,8 +35,27 @@ __all__ = [
     "wire_tensor",
 ]
 
-_ARRANGED: Mapping[str, Callable[[ItemFeatures], Mapping[str, Array]]] = {"minicpm-v": views_apart}
-"""Families whose class in vLLM takes an item's tensors laid out otherwise; all of them are batched then."""
+
+@dataclass(frozen=True, slots=True)
+class _Arrangement:
+    """How a family's class in vLLM takes an item's tensors that it takes laid out otherwise.
+
+    `make` gives them, by transformers' names; all are batched but those in `flat`, which have the name of their sizes there."""
+
+    make: Callable[[ItemFeatures], Mapping[str, Array]]
+    flat: Mapping[str, str] = field(default_factory=dict)
+
+    def joined(self, items: Sequence[ReadyItem]) -> dict[str, Array]:
+        """The tensors of several items, and the sizes that flat ones are split by."""
+        apart = [self.make(item.features) for item in items]
+        tensors = {name: joined([each[name] for each in apart]) for name in apart[0]}
+        return {**tensors, **{rows: _lengths([each[name] for each in apart]) for name, rows in self.flat.items()}}
+
+
+_ARRANGED: Mapping[tuple[str, Modality], _Arrangement] = {
+    ("minicpm-v", Modality.IMAGE): _Arrangement(views_apart),
+    ("minimax-m3", Modality.VIDEO): _Arrangement(unsegmented, {"pixel_values_videos": "patches_per_video"}),
+}
 _OF_ONE_SIZE = frozenset({"lighton-ocr", "pixtral"})
 """Families whose class in vLLM is not told how much of a picture is padding, so that several must be of one size."""
 _NOT_FOR_VLLM: Mapping[tuple[str, Modality], str] = {
@@ -207,8 +227,8 @@ def _feature_ids(prepared: Prepared) -> dict[Modality, int]:
     return {rule.modality: rule.feature for rule in prepared.rules}
 
 
-def _sizes(items: Sequence[ReadyItem], key: str) -> Array:
-    return np.array([len(item.features.tensors[key]) for item in items], np.int64)
+def _lengths(arrays: Sequence[Array]) -> Array:
+    return np.array([len(array) for array in arrays], np.int64)
 
 
 def _joined_tensors(prepared: Prepared, pairs: Sequence[tuple[Placeholder, ReadyItem]]) -> dict[str, Array]:
@@ -218,7 +238,7 @@ def _joined_tensors(prepared: Prepared, pairs: Sequence[tuple[Placeholder, Ready
     collated = prepared.collated([item.features for item in items])
     for name, layout in layouts.items():
         if isinstance(layout, Flat) and layout.sizes not in collated:
-            collated[layout.sizes] = _sizes(items, name)
+            collated[layout.sizes] = _lengths([item.features.tensors[name] for item in items])
         if name not in collated and name != primary:
             collated[name] = joined([item.features.tensors[name] for item in items])
     return collated
@@ -247,15 +267,14 @@ def _vllm_batch(prepared: Prepared, modality: Modality, dtype: str, *, raw: bool
     if (why := _NOT_FOR_VLLM.get((prepared.family.name, modality))) is not None:
         raise UnsupportedModel(f"{prepared.family.name} takes no {modality} on vLLM: {why}")
     whose = f"{prepared.family.name} takes one {modality} per request on vLLM"
-    arranged = _ARRANGED.get(prepared.family.name)
+    arranged = _ARRANGED.get((prepared.family.name, modality))
     try:
         if arranged is None:
             tensors = _joined_tensors(prepared, pairs)
             for name in _COUNTED_ON.get(prepared.family.name, ()):
                 tensors[name] = joined([item.features.tensors[name] for _, item in pairs])
         else:
-            flat, apart = {}, [arranged(item.features) for _, item in pairs]
-            tensors = {name: joined([each[name] for each in apart]) for name in layouts}
+            flat, tensors = dict(arranged.flat), arranged.joined([item for _, item in pairs])
     except ValueError as error:  # numpy's, of arrays that do not lie end to end
         raise UnsupportedModel(f"{whose}, or several of the same length") from error
     for name, array in tensors.items():

@@ -54,7 +54,7 @@ TAKEN: Mapping[str, Mapping[str, RequiredAndOptional]] = {
         key: {"image": _names("pixel_values", "images_crop", "images_spatial_crop")}
         for key in ("deepseek_vl_v2", "deepseek_ocr", "deepseek_ocr2")
     },
-    **{key: {"image": _names("pixel_values", "image_grid_thw")} for key in ("dots_ocr", "hy_v4_vl", "minimax_m3_vl")},
+    **{key: {"image": _names("pixel_values", "image_grid_thw")} for key in ("dots_ocr", "hy_v4_vl")},
     **{key: {"image": _names("pixel_values", "num_patches")} for key in ("cohere2_vision", "inkling_mm_model")},
     **{
         key: {"audio": _names("input_features", "audio_embed_sizes")}
@@ -101,7 +101,7 @@ TAKEN: Mapping[str, Mapping[str, RequiredAndOptional]] = {
         }
         for key in ("internvl", "interns1")
     },
-    **dict.fromkeys(("cohere_compass", "cosmos3_edge", "glm5_next", "muse_glimmer"), _QWEN),
+    **dict.fromkeys(("cohere_compass", "cosmos3_edge", "glm5_next", "minimax_m3_vl", "muse_glimmer"), _QWEN),
     "internvl_chat": {"image": _names("pixel_values_flat", "image_num_patches")},
     **{key: {"image": _names("pixel_values", "tgt_sizes")} for key in ("minicpmv4_6", "minicpmv4_7")},
     "voxtral": {"audio": _names("audio_arrays")},

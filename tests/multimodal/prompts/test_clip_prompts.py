@@ -59,6 +59,16 @@ PROCESSORS: dict[str, tuple[str, str, dict[str, Any], dict[str, Any]]] = {
         {"num_frames": 7},
     ),
     "glm5_next": ("glm5_next", "Glm5NextProcessor", _TOKENS, {}),
+    "minimax_m3_vl": (
+        "minimax_m3_vl",
+        "MiniMaxM3VLProcessor",
+        {
+            "VIDEO_TOKEN": "]<]video[>[",
+            "VISION_START_TOKEN": "]<]start of image[>[",
+            "VISION_END_TOKEN": "]<]end of image[>[",
+        },
+        {"fps": 3},
+    ),
     "muse_glimmer": ("muse_glimmer", "MuseGlimmerProcessor", _MUSE, {}),
     "muse_spark": ("muse_spark", "MuseSparkProcessor", _MUSE, {"num_frames": 5}),
     "smolvlm": (
@@ -116,6 +126,7 @@ def test_the_tokens_of_a_clip_are_those_the_reference_writes(name: str, monkeypa
     inputs = {
         **tensors,
         "video_grid_thw": item.tensors.get("video_grid_thw"),
+        "num_chunks_per_video": item.tensors.get("num_chunks_per_video"),
         "video_metadata": [told],
         "num_soft_tokens_per_video": [item.tokens // len(places)],
     }
