@@ -496,10 +496,11 @@ def video_references() -> dict[str, Any]:
     return made
 
 
-def of_clip(name: str, value: Any) -> dict[str, Any]:
+def of_clip(name: str, value: Any, floats: bool) -> dict[str, Any]:
     """What is kept of one tensor of a clip."""
     array = torch.as_tensor(value)
-    return noted(name, array.float() if name.startswith("pixel_values") else array.numpy().astype(np.int64), clip=True)
+    kept = array.float() if name.startswith("pixel_values") else array.numpy().astype(np.int64)
+    return noted(name, kept, floats, clip=True)
 
 
 def filmed_rows(filmed: Filmed, change: Change) -> list[dict[str, Any]] | None:
@@ -524,7 +525,8 @@ def filmed_rows(filmed: Filmed, change: Change) -> list[dict[str, Any]] | None:
             (seen,) = out["video_metadata"]
             row: dict[str, Any] = {"frames": [int(index) for index in seen.frames_indices], "rate": seen.sampled_fps}
             row["tensors"] = {
-                name: of_clip(name, out[name][0] if filmed.in_one_row else out[name]) for name in filmed.tensors
+                name: of_clip(name, out[name][0] if filmed.in_one_row else out[name], filmed.floats)
+                for name in filmed.tensors
             }
             rows.append(row)
     except (ValueError, TypeError, RuntimeError, ZeroDivisionError, AttributeError, KeyError) as error:
@@ -567,6 +569,13 @@ def recorded_row(recorded: Recorded, extractor: Any, samples: Any) -> dict[str, 
     elif recorded.name == "granite_speech":
         out = extractor(samples)
         name, tokens = "input_features", int(out["audio_embed_sizes"][0])
+    elif recorded.name == "nemotron_h_omni":
+        from transformers.models.nemotron_h_omni.processing_nemotron_h_omni import NemotronH_Omni_Reasoning_V3Processor
+
+        counted = types.SimpleNamespace(audio_hop_length=160, audio_subsampling_factor=8)
+        out = extractor(samples, sampling_rate=extractor.sampling_rate, return_tensors="pt")
+        count = NemotronH_Omni_Reasoning_V3Processor._estimate_audio_num_embeddings(counted, len(samples))
+        name, tokens = "input_features", max(1, count)
     else:
         out = extractor(samples, sampling_rate=extractor.sampling_rate, return_tensors="pt")
         name, tokens = "audio_input_features", int(out["audio_embed_sizes"][0])

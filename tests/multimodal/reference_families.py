@@ -787,6 +787,14 @@ FAMILIES = {
             call=IN_COLOUR,
         ),
         Family(
+            "nemotron-omni",
+            {"patch_size": 16, "downsample_ratio": 0.5, "min_num_patches": 256, "max_num_patches": 3328, **CLIP},
+            {"model_type": "nemotron_h_omni"},
+            torch="nemotron_h_omni",
+            tensors=("pixel_values", "image_grid_hw"),
+            floats=True,
+        ),
+        Family(
             "inkling",
             {"size": {"height": 40, "width": 40}, **CLIP},
             {"model_type": "inkling_mm_model"},

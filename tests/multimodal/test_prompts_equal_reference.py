@@ -292,6 +292,11 @@ OF_TORCH = {
         "Step3p7Processor",
         {"patch_feature_placeholder": "<im_patch>" * 81, "image_feature_placeholder": "<im_patch>" * 169},
     ),
+    "nemotron-omni": (
+        "nemotron_h_omni",
+        "NemotronH_Omni_Reasoning_V3Processor",
+        {"image_token": "<image>", "image_start_token": "<img>", "image_end_token": "</img>"},
+    ),
     "inkling": ("inkling", "InklingProcessor", {"image_token": "<|unused_200054|>"}),
 }
 """Families whose processor of pictures needs torch: what the text is written from are our tensors, which are compared
@@ -304,6 +309,8 @@ def as_written_from(item: ItemFeatures, ours: Any) -> dict[str, Any]:
     made |= {"num_soft_tokens_per_image": [item.tokens]}
     if "image_grid_thw" in made:
         made["image_grid_thw"] = item.tensors["image_grid_thw"]
+    if "image_grid_hw" in made:
+        made["image_grid_hw"] = item.tensors["image_grid_hw"]
     if "patch_newline_masks" in made:
         made["patch_newline_masks"] = [made["patch_newline_masks"]]
     if hasattr(ours, "whole"):
@@ -316,7 +323,14 @@ def test_the_tokens_of_a_picture_are_those_a_reference_with_torch_writes(name: s
     family = FAMILIES[name]
     module, kind, facts = OF_TORCH[name]
     reference = getattr(importlib.import_module(f"transformers.models.{module}.processing_{module}"), kind)
-    sizes = {"merge_size": 2, "tile_size": 512, "downsample_factor": 2, "encoder_patch_size": 16, "use_thumbnail": True}
+    sizes = {
+        "downsample_ratio": 0.5,
+        "merge_size": 2,
+        "tile_size": 512,
+        "downsample_factor": 2,
+        "encoder_patch_size": 16,
+        "use_thumbnail": True,
+    }
     processor, rule = SimpleNamespace(**facts, image_processor=SimpleNamespace(**sizes)), rule_of(family)
     for method in dir(reference):
         if method.startswith(("replace_", "_get_", "_build_", "_compute_")) and callable(getattr(reference, method)):

@@ -10,6 +10,7 @@ from smg_multimodal.families.filmed import COMPASS_VIDEO, GEMMA4_VIDEO
 from smg_multimodal.families.granite import GRANITE_SPEECH_AUDIO
 from smg_multimodal.families.media_family import GRID, PATCHES, TILES, MediaFamily, token_rule
 from smg_multimodal.families.modalities import GLM_ASR_AUDIO
+from smg_multimodal.families.nemotron import NEMOTRON_AUDIO, NEMOTRON_VIDEO, nemotron_image_rule
 from smg_multimodal.families.newer_clips import COSMOS_VIDEO, GLM5_VIDEO, MINIMAX_VIDEO, MUSE_VIDEO
 from smg_multimodal.families.pipelines import Pictures
 from smg_multimodal.families.raw_sounds import GEMMA4_UNIFIED_AUDIO, MUSE_SPARK_AUDIO
@@ -212,6 +213,15 @@ ROWS_OF_2026: tuple[MediaFamily, ...] = (
         Pictures(("DeepseekVLHybridImageProcessor",)),
         token_rule("<image_placeholder>", "image_token_id"),
         {"pixel_values": Batched(), "high_res_pixel_values": Batched()},
+    ),
+    MediaFamily(
+        "nemotron-omni",
+        frozenset({"nemotron_h_omni"}),
+        Pictures(("NemotronH_Omni_Reasoning_V3ImageProcessor",)),
+        nemotron_image_rule,
+        {"pixel_values": Flat("patches_per_image"), "image_grid_hw": Batched()},
+        on_host=frozenset({"image_grid_hw"}),
+        others={Modality.VIDEO: NEMOTRON_VIDEO, Modality.AUDIO: NEMOTRON_AUDIO},
     ),
     MediaFamily(
         "inkling",

@@ -50,6 +50,7 @@ VLLM: TensorNames = {
     ("glm-asr", _AUDIO): {"input_features_mask": "feature_attention_mask", "num_pieces": "chunk_counts"},
     ("gemma-4-unified", _IMAGE): {"image_position_ids": "pixel_position_ids"},
     ("lfm2-vl", _IMAGE): {"pixel_attention_mask": None},
+    ("nemotron-omni", _VIDEO): {"pixel_values_videos": "pixel_values_flat_video", "num_frames": "video_num_patches"},
     ("step-3.7", _IMAGE): {
         "pixel_values_local": "patch_pixel_values",
         "num_local_patches": "num_patches",

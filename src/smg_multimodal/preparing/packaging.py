@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from smg_multimodal.families.nemotron import frames_apart
 from smg_multimodal.families.newer_clips import unsegmented
 from smg_multimodal.patches.minicpm import views_apart
 from smg_multimodal.pixels.collate import joined
@@ -54,6 +55,7 @@ class _Arrangement:
 
 _ARRANGED: Mapping[tuple[str, Modality], _Arrangement] = {
     ("minicpm-v", Modality.IMAGE): _Arrangement(views_apart),
+    ("nemotron-omni", Modality.VIDEO): _Arrangement(frames_apart, {"pixel_values_videos": "num_frames"}),
     ("minimax-m3", Modality.VIDEO): _Arrangement(unsegmented, {"pixel_values_videos": "patches_per_video"}),
 }
 _OF_ONE_SIZE = frozenset({"lighton-ocr", "pixtral"})
@@ -64,10 +66,16 @@ _NOT_FOR_VLLM: Mapping[tuple[str, Modality], str] = {
     ("muse-spark", Modality.VIDEO): "its model takes clips without a grid, laid out otherwise",
     ("muse-spark", Modality.AUDIO): "its model takes features of another encoder's",
     ("muse-spark", Modality.IMAGE): "its model takes pictures without a grid, laid out otherwise",
+    ("nemotron-omni", Modality.IMAGE): "its model takes the sizes of pictures as a list, which no tensor is",
+    ("nemotron-omni", Modality.AUDIO): "its model takes recordings in pieces, whose tokens it counts otherwise",
     ("qwen2.5-omni", Modality.AUDIO): "its model takes recordings joined along their second axis",
     ("qwen3-omni", Modality.AUDIO): "its model takes recordings joined along their second axis",
 }
 """What vLLM's servicer cannot pass on, since it splits tensors along their first axis and makes no lists; and why."""
+_NOT_FOR_SGLANG: Mapping[str, str] = {
+    "nemotron-omni": "its model is told the tokens of a picture beside its tensors",
+}
+"""Families whose pictures SGLang's model does not take as tensors alone; and why."""
 _COUNTED_ON: Mapping[str, frozenset[str]] = {"molmo-2": frozenset({"image_token_pooling"})}
 """Indices that transformers counts through all pictures of a call. vLLM does so when it has joined them."""
 _DTYPES = {
@@ -329,6 +337,8 @@ def for_items(prepared: Prepared, dtype: str = "float32") -> tuple[ItemInputs, .
 def for_sglang(prepared: Prepared) -> SglangInputs:
     """Pictures for SGLang, as float32 (it maps float32 and int64 only)."""
     pairs = _only(prepared, "SGLang", frozenset({Modality.IMAGE}))
+    if (why := _NOT_FOR_SGLANG.get(prepared.family.name)) is not None:
+        raise UnsupportedModel(f"{prepared.family.name} takes no image on SGLang: {why}")
     tensors = _joined_tensors(prepared, pairs)
     return SglangInputs(
         pixel_values=wire_tensor(tensors.pop(prepared.family.primary)),

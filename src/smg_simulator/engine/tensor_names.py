@@ -65,6 +65,9 @@ TAKEN: Mapping[str, Mapping[str, RequiredAndOptional]] = {
     "step3p7": {"image": _names("pixel_values", "patch_pixel_values", "num_patches", may=("patch_newline_mask",))},
     "deepseek_vl": _PIXELS,
     "muse_spark": {},
+    "nemotron_h_omni": {
+        "video": _names("pixel_values_flat_video", "video_num_patches", "frames_indices", "frame_duration_ms")
+    },
     "deepseek_vl_hybrid": {"image": _names("pixel_values", "high_res_pixel_values")},
     "ovis2": _PIXELS,
     "step3_vl": {"image": _names("pixel_values", "patch_pixel_values", "num_patches", may=("patch_newline_mask",))},

@@ -69,7 +69,9 @@ def test_every_family_prepares_several_pictures(name: str) -> None:
 
 
 @pytest.mark.sampled(keep=20)
-@pytest.mark.parametrize("name", [name for name in FAMILIES if name not in (*NOT_FOR_VLLM, "muse-spark")])
+@pytest.mark.parametrize(
+    "name", [name for name in FAMILIES if name not in (*NOT_FOR_VLLM, "muse-spark", "nemotron-omni")]
+)
 def test_every_family_is_packed_for_vllm_so_that_it_can_be_taken_apart(name: str) -> None:
     """Flat tensors split by their sizes, batched ones by item, give back every item's own tensors."""
     alone = {
