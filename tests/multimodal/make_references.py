@@ -346,7 +346,7 @@ def row_of(family: Family, processor: Any, image: Image.Image) -> dict[str, Any]
     """The row of one picture; `{"refused": reason}` where the reference raises an error."""
     try:
         out = processor(images=[image], return_tensors="pt", **family.call)
-    except (ValueError, TypeError, ZeroDivisionError, RuntimeError) as error:
+    except (ValueError, TypeError, ZeroDivisionError, RuntimeError, ImportError) as error:  # it may need OpenCV
         return {"refused": type(error).__name__}
     row: dict[str, Any] = {"tokens": [int(count) for count in out["tokens"]]} if "tokens" in out else {}
     row |= {"text": out["text"]} if "text" in out else {}

@@ -787,6 +787,20 @@ FAMILIES = {
             call=IN_COLOUR,
         ),
         Family(
+            "unlimited-ocr",
+            {"size": {"height": 640, "width": 640}, "tile_size": 320, "max_patches": 9, **HALF},
+            {"model_type": "unlimited_ocr"},
+            torch="unlimited_ocr",
+            tensors=("pixel_values", "pixel_values_local", "num_local_patches", "patches_grid"),
+        ),
+        Family(
+            "minicpm-ocr",
+            {"max_slice_nums": 9, "scale_resolution": 448, "patch_size": 14, "downsample_mode": "4x", **HALF},
+            {"model_type": "minicpm_ocr"},
+            torch="minicpm_ocr",
+            tensors=("pixel_values", "target_sizes"),
+        ),
+        Family(
             "nemotron-omni",
             {"patch_size": 16, "downsample_ratio": 0.5, "min_num_patches": 256, "max_num_patches": 3328, **CLIP},
             {"model_type": "nemotron_h_omni"},

@@ -292,6 +292,18 @@ OF_TORCH = {
         "Step3p7Processor",
         {"patch_feature_placeholder": "<im_patch>" * 81, "image_feature_placeholder": "<im_patch>" * 169},
     ),
+    "unlimited-ocr": (
+        "unlimited_ocr",
+        "UnlimitedOcrProcessor",
+        {"image_token": "<image>", "patch_size": 16, "downsample_ratio": 4},
+    ),
+    "minicpm-ocr": (
+        "minicpm_ocr",
+        "MiniCPMOcrProcessor",
+        {"slice_mode": True, "image_token": "<|image_pad|>", "image_start_token": "<image>"}
+        | {"image_end_token": "</image>", "slice_start_token": "<slice>", "slice_end_token": "</slice>"}
+        | {"image_id_start_token": "<image_id>", "image_id_end_token": "</image_id>"},
+    ),
     "nemotron-omni": (
         "nemotron_h_omni",
         "NemotronH_Omni_Reasoning_V3Processor",
@@ -311,6 +323,9 @@ def as_written_from(item: ItemFeatures, ours: Any) -> dict[str, Any]:
         made["image_grid_thw"] = item.tensors["image_grid_thw"]
     if "image_grid_hw" in made:
         made["image_grid_hw"] = item.tensors["image_grid_hw"]
+    if "target_sizes" in made:
+        made |= {"grids": [item.grid], "num_patches_per_image": [len(made["target_sizes"])]}
+        made["target_sizes"] = item.tensors["target_sizes"]
     if "patch_newline_masks" in made:
         made["patch_newline_masks"] = [made["patch_newline_masks"]]
     if hasattr(ours, "whole"):
@@ -330,17 +345,21 @@ def test_the_tokens_of_a_picture_are_those_a_reference_with_torch_writes(name: s
         "downsample_factor": 2,
         "encoder_patch_size": 16,
         "use_thumbnail": True,
+        **family.preprocessor,
     }
     processor, rule = SimpleNamespace(**facts, image_processor=SimpleNamespace(**sizes)), rule_of(family)
     for method in dir(reference):
         if method.startswith(("replace_", "_get_", "_build_", "_compute_")) and callable(getattr(reference, method)):
             setattr(processor, method, getattr(reference, method).__get__(processor))
     ours = family_of(ModelFiles(family.model)).image(ModelFiles(family.model, family.preprocessor))
-    asked = {"use_image_special_tokens": True} if name == "lfm2-vl" else {}
+    asked: dict[str, Any] = {"lfm2-vl": {"use_image_special_tokens": True}, "minicpm-ocr": {"image_token_divisor": 4}}
+    asked = asked.get(name, {})
     large = [Image.new("RGB", size) for size in ((1500, 900), (400, 2000), (3000, 100))]
     for picture in [*large, *(decode_image(encoded(each), EVERY_FORMAT) for each in CHOSEN)]:
         item = ours.item(picture)
         text = processor.replace_image_token(as_written_from(item, ours), 0, **asked)
+        if name == "minicpm-ocr":
+            (text,) = reference._prepend_local_ids(processor, ["<|image_pad|>"], [text], "<|image_pad|>")
         made = rule.replace(item, 0)
         assert list(made.ids) == list(WORDS.encode(text)), picture.size
         assert made.tokens == item.tokens == text.count(token_text(rule)), picture.size

@@ -34,6 +34,9 @@ DOCUMENT_PIPELINES: Mapping[str, Pipeline] = {
     "Ovis2ImageProcessor": whatever_the_model(_ovis2),
     "PaddleOCRVLImageProcessor": whatever_the_model(lambda files: paddleocr.paddleocr_image(files.image)),
     "Step3p7ImageProcessor": whatever_the_model(lambda files: step37.step37_image(files.image)),
+    "UnlimitedOcrImageProcessor": whatever_the_model(
+        lambda files: deepseek.unlimited_ocr_image(files.image, files.processor)
+    ),
     "Step3VLImageProcessor": whatever_the_model(lambda files: step3.step3_image(files.model)),
 }
 """Every class, looked up by its name. DeepSeek-OCR's and Step3-VL's are not in transformers, and no file names them."""

@@ -44,6 +44,7 @@ PATCH_PIPELINES: Mapping[str, Pipeline] = {
     "KimiVLImageProcessor": whatever_the_model(lambda files: kimi_vl.kimi_vl_image(files.image)),
     "Kimi_K25ImageProcessor": whatever_the_model(lambda files: kimi.kimi_image(files.image)),
     "MiniCPMV4_6ImageProcessor": whatever_the_model(lambda files: minicpm.minicpm_image(files.image)),
+    "MiniCPMOcrImageProcessor": whatever_the_model(lambda files: minicpm.minicpm_ocr_image(files.image)),
     "MiniCPMVImageProcessor": _STRIPS,
     "PixtralImageProcessor": _PIXTRAL,
     "Qwen2VLImageProcessor": whatever_the_model(lambda files: qwen.qwen_image(files.image)),

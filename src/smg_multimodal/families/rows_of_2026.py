@@ -24,6 +24,7 @@ from smg_multimodal.prompts.prompts import (
     PromptTokenizer,
     enclosed_rule,
     marked_rule,
+    minicpm_rule,
     step3_rule,
     token,
 )
@@ -213,6 +214,31 @@ ROWS_OF_2026: tuple[MediaFamily, ...] = (
         Pictures(("DeepseekVLHybridImageProcessor",)),
         token_rule("<image_placeholder>", "image_token_id"),
         {"pixel_values": Batched(), "high_res_pixel_values": Batched()},
+    ),
+    MediaFamily(
+        "unlimited-ocr",
+        frozenset({"unlimited_ocr"}),
+        Pictures(("UnlimitedOcrImageProcessor",)),
+        token_rule("<image>", "image_token_id"),
+        {
+            "pixel_values": Batched(),
+            "pixel_values_local": Flat("num_local_patches"),
+            "num_local_patches": Batched(),
+            "patches_grid": Batched(),
+        },
+        on_host=frozenset({"patches_grid"}),
+    ),
+    MediaFamily(
+        "minicpm-ocr",
+        frozenset({"minicpm_ocr"}),
+        Pictures(("MiniCPMOcrImageProcessor",)),
+        lambda files, vocabulary: minicpm_rule(
+            vocabulary,
+            files.model.get("image_token_id"),
+            numbered=bool(files.image.get("use_image_id", True)),
+            text="<|image_pad|>",
+        ),
+        {"pixel_values": Batched(), "target_sizes": Flat("num_patches_per_image")},
     ),
     MediaFamily(
         "nemotron-omni",

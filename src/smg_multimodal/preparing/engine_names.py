@@ -37,6 +37,7 @@ VLLM: TensorNames = {
     ("internvl", _IMAGE): {"num_patches": "image_num_patches"},
     ("internvl-chat", _IMAGE): {"pixel_values": "pixel_values_flat", "num_patches": "image_num_patches"},
     ("minicpm-v", _IMAGE): {"target_sizes": "tgt_sizes"},
+    ("minicpm-ocr", _IMAGE): {"target_sizes": "tgt_sizes"},
     ("phi-3", _IMAGE): {"num_img_tokens": None},
     ("phi-4", _IMAGE): {"image_pixel_values": "input_image_embeds"},
     ("phi-4", _AUDIO): {"audio_input_features": "input_audio_embeds", "audio_embed_sizes": None},
@@ -50,6 +51,7 @@ VLLM: TensorNames = {
     ("glm-asr", _AUDIO): {"input_features_mask": "feature_attention_mask", "num_pieces": "chunk_counts"},
     ("gemma-4-unified", _IMAGE): {"image_position_ids": "pixel_position_ids"},
     ("lfm2-vl", _IMAGE): {"pixel_attention_mask": None},
+    ("unlimited-ocr", _IMAGE): {"pixel_values_local": "images_crop", "patches_grid": "images_spatial_crop"},
     ("nemotron-omni", _VIDEO): {"pixel_values_videos": "pixel_values_flat_video", "num_frames": "video_num_patches"},
     ("step-3.7", _IMAGE): {
         "pixel_values_local": "patch_pixel_values",
@@ -70,10 +72,16 @@ SGLANG: TensorNames = {
     ("internvl", _IMAGE): {"num_patches": None},
     ("internvl-chat", _IMAGE): {"num_patches": None},
     ("minicpm-v", _IMAGE): {"target_sizes": "tgt_size"},
+    ("minicpm-ocr", _IMAGE): {"target_sizes": "tgt_size"},
     ("phi-3", _IMAGE): {"num_img_tokens": None},
     ("phi-4", _IMAGE): {"image_pixel_values": "pixel_values", "num_img_tokens": None},
     ("command-a-vision", _IMAGE): {"num_patches": None},
     ("lfm2-vl", _IMAGE): {"num_patches": None},
+    ("unlimited-ocr", _IMAGE): {
+        "pixel_values_local": "images_crop",
+        "patches_grid": "images_spatial_crop",
+        "num_local_patches": None,
+    },
     ("step-3.7", _IMAGE): {
         "pixel_values_local": "patch_pixel_values",
         "num_local_patches": "num_patches",

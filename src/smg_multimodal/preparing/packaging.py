@@ -55,6 +55,7 @@ class _Arrangement:
 
 _ARRANGED: Mapping[tuple[str, Modality], _Arrangement] = {
     ("minicpm-v", Modality.IMAGE): _Arrangement(views_apart),
+    ("minicpm-ocr", Modality.IMAGE): _Arrangement(views_apart),
     ("nemotron-omni", Modality.VIDEO): _Arrangement(frames_apart, {"pixel_values_videos": "num_frames"}),
     ("minimax-m3", Modality.VIDEO): _Arrangement(unsegmented, {"pixel_values_videos": "patches_per_video"}),
 }

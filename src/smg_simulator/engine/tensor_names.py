@@ -52,7 +52,7 @@ TAKEN: Mapping[str, Mapping[str, RequiredAndOptional]] = {
     },
     **{
         key: {"image": _names("pixel_values", "images_crop", "images_spatial_crop")}
-        for key in ("deepseek_vl_v2", "deepseek_ocr", "deepseek_ocr2")
+        for key in ("deepseek_vl_v2", "deepseek_ocr", "deepseek_ocr2", "unlimited_ocr")
     },
     **{key: {"image": _names("pixel_values", "image_grid_thw")} for key in ("dots_ocr", "hy_v4_vl")},
     **{key: {"image": _names("pixel_values", "num_patches")} for key in ("cohere2_vision", "inkling_mm_model")},
@@ -106,7 +106,7 @@ TAKEN: Mapping[str, Mapping[str, RequiredAndOptional]] = {
     },
     **dict.fromkeys(("cohere_compass", "cosmos3_edge", "glm5_next", "minimax_m3_vl", "muse_glimmer"), _QWEN),
     "internvl_chat": {"image": _names("pixel_values_flat", "image_num_patches")},
-    **{key: {"image": _names("pixel_values", "tgt_sizes")} for key in ("minicpmv4_6", "minicpmv4_7")},
+    **{key: {"image": _names("pixel_values", "tgt_sizes")} for key in ("minicpmv4_6", "minicpmv4_7", "minicpm_ocr")},
     "voxtral": {"audio": _names("audio_arrays")},
     "ultravox": {"audio": _names("audio_features", "audio_lens", "audio_token_len", "audio_num_chunks")},
     "qwen3_asr": {"audio": _names("input_audio_features", "audio_feature_lengths", "feature_attention_mask")},

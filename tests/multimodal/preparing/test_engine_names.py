@@ -37,6 +37,7 @@ ON_SGLANG = [family for family in FAMILIES.values() if family.name not in _NOT_F
 SGLANG_NAMES = {
     **{key: {"image_grid_thw"} for key in ("paddleocr-vl", "ernie-4.5-vl", "hunyuan-vl")},
     "deepseek-ocr": {"images_crop", "images_spatial_crop"},
+    "unlimited-ocr": {"images_crop", "images_spatial_crop"},
     "deepseek-ocr-2": {"images_crop", "images_spatial_crop"},
     "step3-vl": {"patch_pixel_values"},
     "molmo-2": {"image_token_pooling", "image_grids"},
@@ -52,6 +53,7 @@ SGLANG_NAMES = {
     "phi-3": {"image_sizes"},
     "phi-4": {"image_sizes", "image_attention_mask"},
     "minicpm-v": {"tgt_size"},
+    "minicpm-ocr": {"tgt_size"},
     "minicpm-v-2.6": {"tgt_size"},
     **{key: {"image_grid_thw"} for key in ("qwen2.5-omni", "qwen3-omni", "hyperclovax-vision-2", "dots-note")},
     "lighton-ocr": {"image_sizes"},

@@ -29,7 +29,7 @@ from smg_multimodal.records.types import Modality
 
 WORDS = TestVocabulary()
 NOT_FOR_VLLM = ("minicpm-v-2.6", "minicpm-v-4.5")
-ONE_AT_A_TIME = ("minicpm-v-4.6", "mllama")
+ONE_AT_A_TIME = ("minicpm-v-4.6", "minicpm-ocr", "mllama")
 """MiniCPM's views lie side by side, Llama 3.2's pictures along the second axis."""
 
 
@@ -76,7 +76,7 @@ def test_every_family_is_packed_for_vllm_so_that_it_can_be_taken_apart(name: str
     """Flat tensors split by their sizes, batched ones by item, give back every item's own tensors."""
     alone = {
         **{key: [png(60, 40, 1), png(60, 40, 2)] for key in ("pixtral", "lighton-ocr")},
-        **{key: [png(60, 40, 1)] for key in ("minicpm-v", "mllama")},
+        **{key: [png(60, 40, 1)] for key in ("minicpm-v", "minicpm-ocr", "mllama")},
     }
     made = prepared(name, *alone.get(preparer(name).family.name, [png(60, 40, 1), png(200, 90, 2)]))
     (packed,) = for_vllm(made)
