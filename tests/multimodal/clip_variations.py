@@ -59,6 +59,8 @@ VALUES: Mapping[str, tuple[Change, ...]] = {
         {"video_maintain_aspect_ratio": False},
         {"video_maintain_aspect_ratio": False, "video_target_num_patches": 110},
     ),
+    "pooling_size": ({"pooling_size": [2, 3]},),
+    "max_fps": ({"max_fps": 3}, {"max_fps": 1}),
     "total_pixels": ({"total_pixels": 9_000},),
     "vision_segment_max_frames": ({"vision_segment_max_frames": 1}, {"vision_segment_max_frames": None}),
     "frame_timestamp_format": ({"frame_timestamp_format": "at {timestamp:.2f}"},),
@@ -152,6 +154,17 @@ FILMED = (
         tensors=("pixel_values_videos", "num_frames"),
         floats=True,
         of={"num_frames": ({"num_frames": 7}, {"num_frames": 8, "fps": 3}, {"num_frames": 1})},
+    ),
+    Filmed(
+        "molmo2",
+        "molmo2",
+        "Molmo2VideoProcessor",
+        {"size": {"height": 84, "width": 84}, "do_rescale": True, "do_normalize": True},
+        tensors=("pixel_values_videos", "video_token_pooling", "video_grids"),
+        of={
+            "size": ({"size": {"height": 70, "width": 98}}, {"size": {"height": 70, "width": 70}}),
+            "resample": ({"resample": 3},),
+        },
     ),
     Filmed("dots3_note", "qwen3_vl", "Qwen3VLVideoProcessor"),
     *(

@@ -21,7 +21,8 @@ SPECIAL = (
     "]<]start of image[>[", "]<]end of image[>[", "<|IMG_LINE_BREAK|>", "<|img_thumbnail|>",
     *(f"<|img_row_{row}_col_{column}|>" for row in range(1, 7) for column in range(1, 7)),
     "<image_placeholder>", "<|unused_200054|>", "<|soft_audio_start|>", "<|soft_audio_end|>", "<|pad|>",
-    "<|vid_start|>", "<|vid_end|>", "<|vid_frame_separator|>", "<so_start>", "<so_embedding>", "<so_end>",
+    "<|vid_start|>", "<|vid_end|>", "<|vid_frame_separator|>",
+    "<frame_start>", "<frame_end>", "<so_start>", "<so_embedding>", "<so_end>",
 )  # fmt: skip
 RUNS = {"\n" * count: 500 + count for count in range(1, 5)}
 _PIECES = re.compile("|".join(map(re.escape, sorted(SPECIAL, key=len, reverse=True))) + r"|\n{1,4}|.", re.DOTALL)

@@ -28,6 +28,7 @@ from smg_multimodal.families.modalities import (
     ULTRAVOX_AUDIO,
     VOXTRAL_AUDIO,
 )
+from smg_multimodal.families.molmo_clips import MOLMO2_VIDEO
 from smg_multimodal.families.omni import omni_audio, omni_video
 from smg_multimodal.families.pipelines import Pictures
 from smg_multimodal.families.rows_of_2026 import ROWS_OF_2026
@@ -245,6 +246,7 @@ FAMILIES: tuple[MediaFamily, ...] = (
             "num_image_tokens": Batched(),
         },
         on_host=frozenset({"image_num_crops", "image_num_pooled_patches", "image_num_patches", "num_image_tokens"}),
+        others={Modality.VIDEO: MOLMO2_VIDEO},
     ),
     MediaFamily(
         "llava",

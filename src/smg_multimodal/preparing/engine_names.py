@@ -29,6 +29,7 @@ VLLM: TensorNames = {
     ("qianfan-ocr", _IMAGE): {"pixel_values": "pixel_values_flat", "num_patches": "image_num_patches"},
     ("deepseek-ocr-2", _IMAGE): {"pixel_values_local": "images_crop"},
     ("molmo-2", _IMAGE): {"image_grids": None},
+    ("molmo-2", _VIDEO): {"video_grids": None},
     ("ovis-2", _IMAGE): {"grids": None},
     ("qwen3-asr", _AUDIO): {"input_features": "input_audio_features", "input_features_mask": "feature_attention_mask"},
     ("voxtral", _AUDIO): {"input_features": None, "num_pieces": None},

@@ -77,7 +77,9 @@ _NOT_FOR_SGLANG: Mapping[str, str] = {
     "nemotron-omni": "its model is told the tokens of a picture beside its tensors",
 }
 """Families whose pictures SGLang's model does not take as tensors alone; and why."""
-_COUNTED_ON: Mapping[str, frozenset[str]] = {"molmo-2": frozenset({"image_token_pooling"})}
+_COUNTED_ON: Mapping[tuple[str, Modality], frozenset[str]] = {
+    ("molmo-2", Modality.IMAGE): frozenset({"image_token_pooling"})
+}
 """Indices that transformers counts through all pictures of a call. vLLM does so when it has joined them."""
 _DTYPES = {
     "float32": np.float32,
@@ -280,7 +282,7 @@ def _vllm_batch(prepared: Prepared, modality: Modality, dtype: str, *, raw: bool
     try:
         if arranged is None:
             tensors = _joined_tensors(prepared, pairs)
-            for name in _COUNTED_ON.get(prepared.family.name, ()):
+            for name in _COUNTED_ON.get((prepared.family.name, modality), ()):
                 tensors[name] = joined([item.features.tensors[name] for _, item in pairs])
         else:
             flat, tensors = dict(arranged.flat), arranged.joined([item for _, item in pairs])

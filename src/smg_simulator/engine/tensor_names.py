@@ -76,7 +76,12 @@ TAKEN: Mapping[str, Mapping[str, RequiredAndOptional]] = {
             *("pixel_values", "image_token_pooling", "image_num_pooled_patches", "image_num_patches"),
             *("image_tokens", "num_image_tokens"),
             may=("image_num_crops",),
-        )
+        ),
+        "video": _names(
+            *("pixel_values", "video_token_pooling", "video_num_pooled_patches", "video_num_patches"),
+            *("video_tokens", "num_video_tokens"),
+            may=("video_num_crops",),
+        ),
     },
     **dict.fromkeys(("phi4mm", "phi4_multimodal"), _PHI4),
     "llama4": {"image": _names("pixel_values", "patches_per_image", "aspect_ratios")},

@@ -75,6 +75,12 @@ PROCESSORS: dict[str, tuple[str, str, dict[str, Any], dict[str, Any]]] = {
         },
         {"fps": 3},
     ),
+    "molmo2": (
+        "molmo2",
+        "Molmo2Processor",
+        {"use_frame_special_tokens": True, "video_use_col_tokens": False},
+        {"num_frames": 5},
+    ),
     "nemotron_h_omni": (
         "nemotron_h_omni",
         "NemotronH_Omni_Reasoning_V3Processor",
@@ -134,6 +140,8 @@ def test_the_tokens_of_a_clip_are_those_the_reference_writes(name: str, monkeypa
     files, places, item = made(name, config)
     reference = getattr(module, kind)
     stand_in = SimpleNamespace(**facts, video_processor=SimpleNamespace(**_VIDEO))
+    if hasattr(reference, "get_video_string"):
+        stand_in.get_video_string = lambda *args: reference.get_video_string(stand_in, *args)
     if hasattr(reference, "replace_frame_token_id"):
         stand_in.replace_frame_token_id = lambda *args, **more: reference.replace_frame_token_id(
             stand_in, *args, **more
@@ -143,6 +151,7 @@ def test_the_tokens_of_a_clip_are_those_the_reference_writes(name: str, monkeypa
     inputs = {
         **tensors,
         "num_frames": item.tensors.get("num_frames"),
+        "video_grids": item.tensors.get("video_grids"),
         "video_grid_thw": item.tensors.get("video_grid_thw"),
         "num_chunks_per_video": item.tensors.get("num_chunks_per_video"),
         "video_metadata": [told],
