@@ -61,6 +61,7 @@ VALUES: Mapping[str, tuple[Change, ...]] = {
     ),
     "pooling_size": ({"pooling_size": [2, 3]},),
     "max_fps": ({"max_fps": 3}, {"max_fps": 1}),
+    "max_patches": ({"max_patches": 9},),
     "total_pixels": ({"total_pixels": 9_000},),
     "vision_segment_max_frames": ({"vision_segment_max_frames": 1}, {"vision_segment_max_frames": None}),
     "frame_timestamp_format": ({"frame_timestamp_format": "at {timestamp:.2f}"},),
@@ -164,6 +165,22 @@ FILMED = (
         of={
             "size": ({"size": {"height": 70, "width": 98}}, {"size": {"height": 70, "width": 70}}),
             "resample": ({"resample": 3},),
+        },
+    ),
+    Filmed(
+        "kimi_k25",
+        "kimi_k25",
+        "Kimi_K25VideoProcessor",
+        {"fps": 3},
+        tensors=("pixel_values_videos", "video_grid_thw", "num_chunks_per_video"),
+        of={
+            "size": (
+                {"size": {"max_height": 4, "max_width": 4}},
+                {"size": {"max_height": 4, "max_width": 6}},
+                {"size": 112},
+            ),
+            "num_frames": ({"num_frames": 7}, {"num_frames": 7, "fps": None}, {"num_frames": 8, "fps": 3}),
+            "max_patches": ({"max_patches": 9},),
         },
     ),
     Filmed("dots3_note", "qwen3_vl", "Qwen3VLVideoProcessor"),

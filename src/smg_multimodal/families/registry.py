@@ -19,6 +19,7 @@ from smg_multimodal.families.filmed import (
     ONEVISION_VIDEO,
     SMOLVLM_VIDEO,
 )
+from smg_multimodal.families.kimi_clips import KIMI_VIDEO
 from smg_multimodal.families.media_family import GRID, MASKED, PATCHES, SIZED, TILES, MediaFamily, token_rule
 from smg_multimodal.families.modalities import (
     PHI4_AUDIO,
@@ -306,6 +307,7 @@ FAMILIES: tuple[MediaFamily, ...] = (
         token_rule("<|media_pad|>", "media_placeholder_token_id", "image_token_id"),
         PATCHES,
         on_host=GRID,
+        others={Modality.VIDEO: KIMI_VIDEO},
     ),
     MediaFamily(
         "phi-3",

@@ -18,7 +18,7 @@ from smg_multimodal.pixels.collate import joined
 from smg_multimodal.pixels.filters import Filter
 from smg_multimodal.pixels.resample import BICUBIC, on_canvas, resample_of, resize
 from smg_multimodal.pixels.transforms import HALF, Normalizer, fused_normalizer, normalizer_of, write_patches
-from smg_multimodal.records.types import Array, ItemFeatures, Size
+from smg_multimodal.records.types import Array, Float32, ItemFeatures, Size
 
 __all__ = ["MoonVitProcessor", "kimi_image"]
 
@@ -54,14 +54,18 @@ class MoonVitProcessor:
         rows, columns = height // self.patch, width // self.patch
         return rows * columns // self.merge**2, (1, rows, columns)
 
+    def write(self, out: Float32, image: Image.Image) -> None:
+        """Write the patches of one RGB picture."""
+        fitted, canvas = self.target(Size(image.height, image.width))
+        pixels = on_canvas(resize(image, fitted, self.resample), canvas, 0, 0)
+        write_patches(out, [pixels], self.normalizer, patch=self.patch)
+
     def item(self, image: Image.Image) -> ItemFeatures:
         """The tensors of one RGB picture."""
         size = Size(image.height, image.width)
-        fitted, canvas = self.target(size)
         tokens, grid = self.measure(size)
-        pixels = on_canvas(resize(image, fitted, self.resample), canvas, 0, 0)
         out = np.empty((grid[1] * grid[2], 3, self.patch, self.patch), np.float32)
-        write_patches(out, [pixels], self.normalizer, patch=self.patch)
+        self.write(out, image)
         return ItemFeatures({"pixel_values": out, "image_grid_thw": np.array([grid], np.int64)}, size, tokens, grid)
 
     def collate(self, items: Sequence[ItemFeatures]) -> dict[str, Array]:

@@ -24,7 +24,7 @@ _BLOCK = 16
 
 
 def _triangle(x: Float32) -> Float32:
-    return np.maximum(np.float32(1) - x, np.float32(0))
+    return np.asarray(np.maximum(np.float32(1) - x, np.float32(0)), np.float32)
 
 
 def _cubic(x: Float32) -> Float32:

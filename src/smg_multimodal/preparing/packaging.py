@@ -67,6 +67,7 @@ _NOT_FOR_VLLM: Mapping[tuple[str, Modality], str] = {
     ("muse-spark", Modality.VIDEO): "its model takes clips without a grid, laid out otherwise",
     ("muse-spark", Modality.AUDIO): "its model takes features of another encoder's",
     ("muse-spark", Modality.IMAGE): "its model takes pictures without a grid, laid out otherwise",
+    ("kimi-k2.5", Modality.VIDEO): "its model takes each chunk of a clip as an item of its own",
     ("nemotron-omni", Modality.IMAGE): "its model takes the sizes of pictures as a list, which no tensor is",
     ("nemotron-omni", Modality.AUDIO): "its model takes recordings in pieces, whose tokens it counts otherwise",
     ("qwen2.5-omni", Modality.AUDIO): "its model takes recordings joined along their second axis",

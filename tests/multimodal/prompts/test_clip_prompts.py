@@ -75,6 +75,12 @@ PROCESSORS: dict[str, tuple[str, str, dict[str, Any], dict[str, Any]]] = {
         },
         {"fps": 3},
     ),
+    "kimi_k25": (
+        "kimi_k25",
+        "Kimi_K25Processor",
+        {"video_token": "<|kimi_k25_video_placeholder|>"},
+        {"fps": 5, "temporal_patch_size": 2},
+    ),
     "molmo2": (
         "molmo2",
         "Molmo2Processor",
