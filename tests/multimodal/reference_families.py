@@ -801,6 +801,14 @@ FAMILIES = {
             tensors=("pixel_values", "target_sizes"),
         ),
         Family(
+            "kimi-k3",
+            {"max_patches": 900, "patch_size": 14, "merge_size": 2, **HALF},
+            {"model_type": "kimi_k3"},
+            torch="kimi_k25",
+            tensors=("pixel_values", "image_grid_thw"),
+            kin=True,
+        ),
+        Family(
             "nemotron-omni",
             {"patch_size": 16, "downsample_ratio": 0.5, "min_num_patches": 256, "max_num_patches": 3328, **CLIP},
             {"model_type": "nemotron_h_omni"},

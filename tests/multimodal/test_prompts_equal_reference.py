@@ -25,6 +25,7 @@ from smg_multimodal.configs.files import ModelFiles
 from smg_multimodal.decoding.decode import decode_image
 from smg_multimodal.families.registry import family_of
 from smg_multimodal.prompts.prompts import PromptRule, timed_video_rule
+from smg_multimodal.records.errors import UnsupportedModel
 from smg_multimodal.records.types import ItemFeatures, Modality, Size
 
 WORDS = TestVocabulary()
@@ -541,3 +542,26 @@ def test_molmos_rows_are_written_as_the_reference_writes_them(
     made = rule.replace(item, 0)
     assert list(made.ids) == list(WORDS.encode(text)) == item.tensors["image_tokens"].tolist()
     assert made.tokens == item.tokens == text.count("<im_patch>")
+
+
+@pytest.mark.parametrize("placeholder", ["<|kimi_image_placeholder|>", "<|media_pad|>"])
+def test_kimi_k3_writes_the_size_that_a_picture_had_before_its_tokens(placeholder: str) -> None:
+    """As vLLM's and SGLang's own code for the model does; the template writes one of two tokens for a picture."""
+
+    class Words(TestVocabulary):
+        def token_id(self, token: str) -> int | None:
+            return None if token == "<|kimi_image_placeholder|>" != placeholder else super().token_id(token)
+
+    files = ModelFiles({"model_type": "kimi_k3"}, {"media_proc_cfg": {"in_patch_limit": 64}, "auto_map": {"any": "x"}})
+    row = family_of(files)
+    assert row.image is not None
+    assert row.prompt is not None
+    item, rule = row.image(files).item(Image.new("RGB", (640, 333))), row.prompt(files, Words())
+    assert (item.grid, item.tokens) == ((1, 6, 12), 18)
+    text = f"<|media_begin|>image 640x333<|media_content|>{'<|media_pad|>' * 18}<|media_end|>"
+    made = rule.replace(item, 0)
+    assert (rule.text, rule.anchor) == (placeholder, WORDS.token_id(placeholder))
+    assert list(made.ids) == list(WORDS.encode(text))
+    assert made.tokens == 18
+    with pytest.raises(UnsupportedModel, match="fixed_output_tokens"):
+        row.image(ModelFiles(files.model, {"media_proc_cfg": {"fixed_output_tokens": 64}}))

@@ -113,7 +113,7 @@ def of_recordings(
 
 
 def _timed(model: Mapping[str, Any]) -> bool:
-    return str(model.get("model_type")).startswith(("qwen3", "qwen4", "lfm3"))
+    return str(model.get("model_type")).startswith(("qwen3", "qwen4", "lfm3", "intern"))
 
 
 def _qwen_clips(files: ModelFiles) -> ClipProcessor:

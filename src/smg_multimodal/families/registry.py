@@ -131,6 +131,9 @@ FAMILIES: tuple[MediaFamily, ...] = (
                 "qwen4_exp",
                 "exaone4_5",
                 "lfm3_vl",
+                "interns1_pro",
+                "intern_s2_preview",
+                "interns2_mobius",
             }
         ),
         Pictures(("Qwen2VLImageProcessor",)),

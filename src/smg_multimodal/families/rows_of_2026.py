@@ -28,7 +28,7 @@ from smg_multimodal.prompts.prompts import (
     step3_rule,
     token,
 )
-from smg_multimodal.prompts.tile_prompts import cohere2_rule, lfm2_rule
+from smg_multimodal.prompts.tile_prompts import cohere2_rule, kimi3_rule, lfm2_rule
 from smg_multimodal.records.types import Batched, Flat, Modality
 from smg_multimodal.tiles import cohere, step37
 
@@ -227,6 +227,14 @@ ROWS_OF_2026: tuple[MediaFamily, ...] = (
             "patches_grid": Batched(),
         },
         on_host=frozenset({"patches_grid"}),
+    ),
+    MediaFamily(
+        "kimi-k3",
+        frozenset({"kimi_k3"}),
+        Pictures(("Kimi_K25ImageProcessor",), called={"KimiK3VisionProcessor": "Kimi_K25ImageProcessor"}),
+        lambda files, vocabulary: kimi3_rule(vocabulary, files.model),
+        PATCHES,
+        on_host=GRID,
     ),
     MediaFamily(
         "minicpm-ocr",

@@ -1,7 +1,7 @@
-"""Kimi K2.5 (MoonViT): pictures at their own size, shrunk only to stay within a patch budget, padded to whole blocks.
+"""Kimi K2.5 and K3 (MoonViT): pictures at their own size, shrunk only to stay within a patch budget, padded to whole blocks.
 
-Above: `families.registry`. Below: `pixels.transforms`, `pixels.resample`. Follows transformers' image_processing_kimi_k25:
-never enlarged, black padding at the right and bottom, patches in raster order.
+Above: `families.registry`. Below: `pixels.transforms`, `pixels.resample`. Follows transformers' image_processing_kimi_k25, whose
+sizes are K3's in SGLang too: never enlarged, black padding at the right and bottom, patches in raster order.
 """
 
 import math
@@ -23,6 +23,7 @@ from smg_multimodal.records.types import Array, Float32, ItemFeatures, Size
 __all__ = ["MoonVitProcessor", "kimi_image"]
 
 _CLASS = ProcessorClass(frozenset({"Kimi_K25ImageProcessor"}), {"do_resize": True}, {"do_resize": (True,)}, own=True)
+_K3 = ProcessorClass(frozenset({"KimiK3VisionProcessor"}), _CLASS.defaults, _CLASS.only, own=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,9 @@ def kimi_image(config: Mapping[str, Any]) -> MoonVitProcessor:
     original = config.get("media_proc_cfg") or {}
     if original:  # the model's own code resizes by Pillow everywhere
         config = {**config, RESIZE: None}
-    config = settled(config, _CLASS)
+    if (fixed := original.get("fixed_output_tokens")) is not None:
+        raise refused("fixed_output_tokens", fixed, "tokens are counted by the size of the picture here")
+    config = settled(config, _CLASS, _K3)
     size = config.get("size") or {}
     if size.get("max_height") != size.get("max_width") or not set(size) <= {"max_height", "max_width"}:
         raise refused("size", dict(size), "max_height and max_width are needed, and alike")

@@ -34,6 +34,7 @@ VLLM: TensorNames = {
     ("qwen3-asr", _AUDIO): {"input_features": "input_audio_features", "input_features_mask": "feature_attention_mask"},
     ("voxtral", _AUDIO): {"input_features": None, "num_pieces": None},
     ("kimi-k2.5", _IMAGE): {"image_grid_thw": "grid_thws"},
+    ("kimi-k3", _IMAGE): {"image_grid_thw": "grid_thws"},
     ("gemma-3", _IMAGE): {"num_crops": None},
     ("internvl", _IMAGE): {"num_patches": "image_num_patches"},
     ("internvl-chat", _IMAGE): {"pixel_values": "pixel_values_flat", "num_patches": "image_num_patches"},

@@ -38,7 +38,19 @@ TAKEN: Mapping[str, Mapping[str, RequiredAndOptional]] = {
     **dict.fromkeys(
         ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "qwen3_vl_text", "qwen3_5", "qwen3_5_moe"), _QWEN
     ),
-    **dict.fromkeys(("qwen4_exp", "exaone4_5", "lfm3_vl", "hyperclovax_vision_v2", "dots3_note"), _QWEN),
+    **dict.fromkeys(
+        (
+            "interns1_pro",
+            "intern_s2_preview",
+            "interns2_mobius",
+            "qwen4_exp",
+            "exaone4_5",
+            "lfm3_vl",
+            "hyperclovax_vision_v2",
+            "dots3_note",
+        ),
+        _QWEN,
+    ),
     **dict.fromkeys(("qwen2_5_omni", "qwen2_5_omni_thinker", "qwen3_omni_moe", "qwen3_omni_moe_thinker"), _OMNI),
     **dict.fromkeys(("glm4v", "glm4v_moe", "glm46v", "glm_ocr"), _QWEN),
     **dict.fromkeys(
@@ -85,7 +97,7 @@ TAKEN: Mapping[str, Mapping[str, RequiredAndOptional]] = {
     },
     **dict.fromkeys(("phi4mm", "phi4_multimodal"), _PHI4),
     "llama4": {"image": _names("pixel_values", "patches_per_image", "aspect_ratios")},
-    "kimi_k25": {"image": _names("pixel_values", "grid_thws")},
+    **{key: {"image": _names("pixel_values", "grid_thws")} for key in ("kimi_k25", "kimi_k3")},
     **{key: {"image": _names("pixel_values", "num_patches")} for key in ("gemma3", "t5gemma2")},
     "gemma3n": {**_PIXELS, "audio": _SOUND},
     **{

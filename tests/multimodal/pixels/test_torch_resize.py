@@ -36,6 +36,7 @@ BY_PILLOW = frozenset(
 BOTH = [family for family in FAMILIES.values() if family.name not in BY_PILLOW and not family.by_pillow]
 SMALLER = {
     "kimi-k2.5": {"max_patches": 60},
+    "kimi-k3": {"max_patches": 60},
     "inkling": {"rescale_image_frac": 0.7},
     "lfm2-vl": {"max_image_tokens": 20, "min_image_tokens": 9},
 }

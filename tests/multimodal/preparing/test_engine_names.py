@@ -45,6 +45,7 @@ SGLANG_NAMES = {
     "qwen2-vl": {"image_grid_thw"},
     "glm-4v": {"image_grid_thw"},
     "kimi-k2.5": {"image_grid_thw"},
+    "kimi-k3": {"image_grid_thw"},
     "llava-next": {"image_sizes"},
     "llava-next-video": {"image_sizes"},
     "llava-onevision": {"image_sizes"},
