@@ -282,6 +282,29 @@ class DeepseekOcr:
         return {"pixel_values": whole, "images_crop": tiles, "images_spatial_crop": shape, "tokens": tokens}
 
 
+class DeepseekVl2:
+    """vLLM's processor without its tokenizer: the prompt is the picture alone."""
+
+    def __init__(self, **config: Any) -> None:
+        module, told = module_of_vllm("deepseek_vl2"), FAMILIES["deepseek-vl2"].processor
+        self.processor = object.__new__(module.DeepseekVLV2Processor)
+        words = {"encode": lambda text, add_special_tokens: [], "bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 2}
+        facts = {
+            **told,
+            "image_token": "<image>",
+            "image_token_id": 9,
+            "image_size": told["candidate_resolutions"][0][0],
+        }
+        facts |= {"tokenizer": types.SimpleNamespace(**words)}
+        facts |= {"image_transform": module.ImageTransform(told["image_mean"], told["image_std"])}
+        for name, value in facts.items():
+            setattr(self.processor, name, value)
+
+    def __call__(self, images: list[Image.Image], return_tensors: str) -> dict[str, Any]:
+        _, views, _, shape, tokens = self.processor.tokenize_with_images("<image>", [as_vllm_opens(images[0])])
+        return {"pixel_values": torch.stack(views), "images_spatial_crop": shape, "tokens": tokens}
+
+
 class Step3:
     """vLLM's processor without its tokenizer: the text of the picture is counted by its marks."""
 
@@ -311,7 +334,7 @@ def step3_words(module: Any, processor: Any, words: Any) -> Any:
     return made
 
 
-VLLM_PROCESSORS = {"deepseek_ocr": DeepseekOcr, "step3_vl": Step3}
+VLLM_PROCESSORS = {"deepseek_ocr": DeepseekOcr, "deepseek_vl2": DeepseekVl2, "step3_vl": Step3}
 
 
 def processor_of(family: Family, change: Change | None = None) -> Any:

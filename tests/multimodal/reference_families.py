@@ -151,6 +151,20 @@ FAMILIES = {
             processor={"patch_size": 16, "downsample_ratio": 4, "normalize": True, **HALF},
         ),
         Family(
+            "deepseek-vl2",
+            {},
+            {"model_type": "deepseek_vl_v2", "architectures": ["DeepseekVLV2ForCausalLM"]},
+            vllm="deepseek_vl2",
+            tensors=("pixel_values", "images_spatial_crop"),
+            processor={
+                "candidate_resolutions": [[384, 384], [384, 768], [768, 384], [384, 1152], [1152, 384], [768, 768]],
+                "patch_size": 14,
+                "downsample_ratio": 2,
+                "normalize": True,
+                **HALF,
+            },
+        ),
+        Family(
             "deepseek-ocr-2",
             {
                 "size": {"height": 1024, "width": 1024},

@@ -209,6 +209,15 @@ ROWS_OF_2026: tuple[MediaFamily, ...] = (
         {"pixel_values": Batched()},
     ),
     MediaFamily(
+        "deepseek-vl2",
+        frozenset({"deepseek_vl_v2"}),
+        Pictures(("DeepseekVLV2ImageProcessor",)),
+        token_rule("<image>", "image_token_id"),
+        {**TILES, "images_spatial_crop": Batched()},
+        on_host=frozenset({"num_patches", "images_spatial_crop"}),
+        limit=2,
+    ),
+    MediaFamily(
         "deepseek-vl-hybrid",
         frozenset({"deepseek_vl_hybrid"}),
         Pictures(("DeepseekVLHybridImageProcessor",)),

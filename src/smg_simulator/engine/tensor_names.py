@@ -64,7 +64,7 @@ TAKEN: Mapping[str, Mapping[str, RequiredAndOptional]] = {
     },
     **{
         key: {"image": _names("pixel_values", "images_crop", "images_spatial_crop")}
-        for key in ("deepseek_vl_v2", "deepseek_ocr", "deepseek_ocr2", "unlimited_ocr")
+        for key in ("deepseek_ocr", "deepseek_ocr2", "unlimited_ocr")
     },
     **{key: {"image": _names("pixel_values", "image_grid_thw")} for key in ("dots_ocr", "hy_v4_vl")},
     **{key: {"image": _names("pixel_values", "num_patches")} for key in ("cohere2_vision", "inkling_mm_model")},
@@ -72,6 +72,7 @@ TAKEN: Mapping[str, Mapping[str, RequiredAndOptional]] = {
         key: {"audio": _names("input_features", "audio_embed_sizes")}
         for key in ("granite_speech", "granite_speech_plus")
     },
+    "deepseek_vl_v2": {"image": _names("pixel_values", "images_spatial_crop", may=("images_crop",))},
     "glmasr": {"audio": _names("input_features", "feature_attention_mask", "chunk_counts")},
     "lfm2_vl": {"image": _names("pixel_values", "spatial_shapes", "num_patches")},
     "step3p7": {"image": _names("pixel_values", "patch_pixel_values", "num_patches", may=("patch_newline_mask",))},

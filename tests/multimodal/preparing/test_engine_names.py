@@ -38,6 +38,7 @@ SGLANG_NAMES = {
     **{key: {"image_grid_thw"} for key in ("paddleocr-vl", "ernie-4.5-vl", "hunyuan-vl")},
     "deepseek-ocr": {"images_crop", "images_spatial_crop"},
     "unlimited-ocr": {"images_crop", "images_spatial_crop"},
+    "deepseek-vl2": {"images_spatial_crop"},
     "deepseek-ocr-2": {"images_crop", "images_spatial_crop"},
     "step3-vl": {"patch_pixel_values"},
     "molmo-2": {"image_token_pooling", "image_grids"},

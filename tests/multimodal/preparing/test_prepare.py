@@ -55,16 +55,19 @@ def prepared(name: str, *pictures: bytes) -> Prepared:
 @pytest.mark.sampled(keep=20)
 @pytest.mark.parametrize("name", FAMILIES)
 def test_every_family_prepares_several_pictures(name: str) -> None:
-    pictures = [png(60, 40, 1), png(40, 90, 2), png(60, 40, 1)]
+    """The first again at the end, where the model takes as many."""
+    pictures = [png(60, 40, 1), png(40, 90, 2), png(60, 40, 1)][: preparer(name).family.limit]
     made = prepared(name, *pictures)
     places = made.expanded.placeholders
-    assert [place.index for place in places] == [0, 1, 2]
+    assert [place.index for place in places] == list(range(len(pictures)))
     for place, item in zip(places, made.items, strict=True):
         assert sum(span.length for span in place.features) == item.features.tokens
         for span in place.features:
             assert set(made.expanded.ids[span.offset : span.stop]) == {made.rules[0].feature}
-    assert made.items[0].features is made.items[2].features
-    assert places[0].content_hash == places[2].content_hash != places[1].content_hash
+    assert places[0].content_hash != places[1].content_hash
+    if len(pictures) == 3:
+        assert made.items[0].features is made.items[2].features
+        assert places[0].content_hash == places[2].content_hash
     assert len(places[0].content_hash) == 32
 
 
