@@ -305,6 +305,43 @@ class DeepseekVl2:
         return {"pixel_values": torch.stack(views), "images_spatial_crop": shape, "tokens": tokens}
 
 
+def nano_vl_module() -> Any:
+    """vLLM's module of Nemotron Nano VL, with stand-ins for what its pictures do not need, and without compiling."""
+    package = "vllm.transformers_utils.processors"
+    names = ["einops", "vllm.platforms", "vllm.multimodal", *(f"vllm.multimodal.{name}" for name in _NEXT_TO_IT)]
+    names += ["vllm.model_executor.models.parakeet", "vllm.tokenizers.hf", package]
+    for name in names:
+        module = sys.modules.setdefault(name, types.ModuleType(name))
+        for wanted in _WANTED:
+            setattr(module, wanted, type(wanted, (), {"simple_compile_backend": "eager"}))
+    sys.modules[package].__path__ = [str(VLLM / "vllm" / "transformers_utils" / "processors")]
+    torch.compile = lambda **_: lambda function: function  # type: ignore[assignment]
+    return importlib.import_module(f"{package}.nano_nemotron_vl")
+
+
+_NEXT_TO_IT = ("image", "inputs", "processing", "processing.processor", "video_prune.evs")
+_WANTED = (
+    *("ParakeetExtractor", "AudioItem", "PromptUpdateDetails", "cached_encode", "compute_retained_tokens_count"),
+    *("current_platform", "HfTokenizer", "convert_image_mode"),
+)
+
+
+class NanoVl:
+    """vLLM's tiles of a picture, configured as the family's config.json says."""
+
+    def __init__(self) -> None:
+        self.module, self.model = nano_vl_module(), FAMILIES["nemotron-nano-vl"].model
+
+    def __call__(self, images: list[Image.Image], return_tensors: str) -> dict[str, Any]:
+        side, means = self.model["force_image_size"], ("norm_mean", "norm_std")
+        mean, std = (torch.tensor(self.model[key]).reshape(1, 3, 1, 1) for key in means)
+        tiles = self.module.dynamic_preprocess(
+            as_vllm_opens(images[0]), image_size=side, max_num_tiles=12, norm_mean=mean, norm_std=std
+        )
+        per_tile = (side // self.model["patch_size"] // 2) ** 2
+        return {"pixel_values": tiles, "num_patches": [len(tiles)], "tokens": [len(tiles) * per_tile]}
+
+
 class Step3:
     """vLLM's processor without its tokenizer: the text of the picture is counted by its marks."""
 
@@ -334,7 +371,12 @@ def step3_words(module: Any, processor: Any, words: Any) -> Any:
     return made
 
 
-VLLM_PROCESSORS = {"deepseek_ocr": DeepseekOcr, "deepseek_vl2": DeepseekVl2, "step3_vl": Step3}
+VLLM_PROCESSORS = {
+    "deepseek_ocr": DeepseekOcr,
+    "deepseek_vl2": DeepseekVl2,
+    "nano_nemotron_vl": NanoVl,
+    "step3_vl": Step3,
+}
 
 
 def processor_of(family: Family, change: Change | None = None) -> Any:

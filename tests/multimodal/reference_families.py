@@ -823,6 +823,22 @@ FAMILIES = {
             kin=True,
         ),
         Family(
+            "nemotron-nano-vl",
+            {},
+            {
+                "model_type": "NemotronH_Nano_VL_V2",
+                "force_image_size": 128,
+                "patch_size": 16,
+                "downsample_ratio": 0.5,
+                "use_thumbnail": True,
+                "norm_mean": [0.48, 0.46, 0.41],
+                "norm_std": [0.27, 0.26, 0.28],
+            },
+            vllm="nano_nemotron_vl",
+            tensors=("pixel_values", "num_patches"),
+            floats=True,
+        ),
+        Family(
             "nemotron-omni",
             {"patch_size": 16, "downsample_ratio": 0.5, "min_num_patches": 256, "max_num_patches": 3328, **CLIP},
             {"model_type": "nemotron_h_omni"},

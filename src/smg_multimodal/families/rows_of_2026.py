@@ -258,6 +258,14 @@ ROWS_OF_2026: tuple[MediaFamily, ...] = (
         {"pixel_values": Batched(), "target_sizes": Flat("num_patches_per_image")},
     ),
     MediaFamily(
+        "nemotron-nano-vl",
+        frozenset({"NemotronH_Nano_VL_V2"}),
+        Pictures(("NemotronNanoVLV2ImageProcessor",)),
+        nemotron_image_rule,
+        TILES,
+        on_host=frozenset({"num_patches"}),
+    ),
+    MediaFamily(
         "nemotron-omni",
         frozenset({"nemotron_h_omni"}),
         Pictures(("NemotronH_Omni_Reasoning_V3ImageProcessor",)),

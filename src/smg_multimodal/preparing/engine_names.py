@@ -54,6 +54,7 @@ VLLM: TensorNames = {
     ("gemma-4-unified", _IMAGE): {"image_position_ids": "pixel_position_ids"},
     ("lfm2-vl", _IMAGE): {"pixel_attention_mask": None},
     ("unlimited-ocr", _IMAGE): {"pixel_values_local": "images_crop", "patches_grid": "images_spatial_crop"},
+    ("nemotron-nano-vl", _IMAGE): {"pixel_values": "pixel_values_flat", "num_patches": "image_num_patches"},
     ("nemotron-omni", _VIDEO): {"pixel_values_videos": "pixel_values_flat_video", "num_frames": "video_num_patches"},
     ("step-3.7", _IMAGE): {
         "pixel_values_local": "patch_pixel_values",
@@ -79,6 +80,7 @@ SGLANG: TensorNames = {
     ("phi-4", _IMAGE): {"image_pixel_values": "pixel_values", "num_img_tokens": None},
     ("command-a-vision", _IMAGE): {"num_patches": None},
     ("lfm2-vl", _IMAGE): {"num_patches": None},
+    ("nemotron-nano-vl", _IMAGE): {"num_patches": None},
     ("unlimited-ocr", _IMAGE): {
         "pixel_values_local": "images_crop",
         "patches_grid": "images_spatial_crop",

@@ -112,7 +112,10 @@ TAKEN: Mapping[str, Mapping[str, RequiredAndOptional]] = {
     **{key: {"image": _TILED} for key in ("idefics3", "smolvlm")},
     "kimi_vl": {"image": _names("pixel_values", "image_grid_hws")},
     "aya_vision": {"image": _names("pixel_values", "num_patches")},
-    "qianfan_ocr": {"image": _names("pixel_values_flat", "image_num_patches")},
+    **{
+        key: {"image": _names("pixel_values_flat", "image_num_patches")}
+        for key in ("qianfan_ocr", "NemotronH_Nano_VL_V2")
+    },
     "mllama": {"image": _names("pixel_values", "aspect_ratio_ids", "aspect_ratio_mask")},
     **{key: {"image": _names("pixel_values", "tgt_sizes")} for key in ("minicpmv", "minicpmo")},
     **{
