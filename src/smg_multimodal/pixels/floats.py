@@ -5,7 +5,7 @@ at a time, so that what is in between takes little memory beside the tensors. Su
 values are its to about a millionth, not to the bit.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,9 @@ __all__ = ["FLOAT_FILTERS", "FloatNormalizer", "float_bands", "float_filter", "f
 
 _BLOCK = 16
 """Pixels along a side that are made by one product of matrices."""
+_PRODUCTS = 256 * 1024
+"""Products of numbers in one product of matrices. A library of linear algebra divides larger ones among all cores, which takes
+longer than the arithmetic and disturbs whatever else runs on them."""
 
 
 def _triangle(x: Float32) -> Float32:
@@ -48,6 +51,10 @@ def float_filter(config: Mapping[str, Any], default: Image.Resampling) -> Image.
     return found
 
 
+_Block = tuple[int, int, Float32]
+"""Some of the pixels that are made: the first and the one after the last that they are made of, and (made, pixels) weights."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Weights:
     """For each of the pixels that are made: the first that it is made of, the one after the last, and (pixels, most) weights. In
@@ -72,8 +79,13 @@ class _Weights:
         values = np.where(places < last[:, None], curve(apart), np.float32(0))
         return cls(first, last, np.asarray(values / values.sum(axis=1, keepdims=True), np.float32))
 
-    def block(self, start: int, stop: int) -> tuple[int, int, Float32]:
-        """The pixels from one to before another that some are made of, and (made, pixels) weights."""
+    def blocks(self) -> list[_Block]:
+        """All pixels that are made, some at a time."""
+        count = len(self.first)
+        return [self.block(start, min(start + _BLOCK, count)) for start in range(0, count, _BLOCK)]
+
+    def block(self, start: int, stop: int) -> _Block:
+        """Of the pixels from `start` to before `stop`."""
         low, high = int(self.first[start]), int(self.last[start:stop].max())
         most = self.values.shape[1]
         dense = np.zeros((stop - start, high - low + most), np.float32)
@@ -82,28 +94,34 @@ class _Weights:
         return low, high, dense[:, : high - low]
 
 
+def _product(weights: Float32, source: Float32) -> Float32:
+    """`weights` times `source`, some columns at a time."""
+    out = np.empty((len(weights), source.shape[1]), np.float32)
+    step = max(1, _PRODUCTS // weights.size)
+    for start in range(0, source.shape[1], step):
+        np.matmul(weights, source[:, start : start + step], out=out[:, start : start + step])
+    return out
+
+
 def float_bands(pixels: Bytes8, size: Size, resample: Image.Resampling, rows: int) -> Iterator[tuple[int, Float32]]:
     """The picture at `size`, `rows` rows at a time: the number of the first, and (rows, width, 3) floats from 0 to 255 or, where
     a filter overshoots, a little beyond."""
     height, width, _ = pixels.shape
     down = _Weights.of(height, size.height, resample)
-    across = None if width == size.width else _Weights.of(width, size.width, resample)
+    across = None if width == size.width else _Weights.of(width, size.width, resample).blocks()
     for top in range(0, size.height, rows):
         stop = min(top + rows, size.height)
         low, high, weights = down.block(top, stop)
-        band = (weights @ pixels[low:high].reshape(high - low, -1).astype(np.float32)).reshape(stop - top, width, 3)
+        source = pixels[low:high].reshape(high - low, -1).astype(np.float32)
+        band = _product(weights, source).reshape(stop - top, width, 3)
         yield top, band if across is None else _across(band, across)
 
 
-def _across(band: Float32, weights: _Weights) -> Float32:
+def _across(band: Float32, blocks: Sequence[_Block]) -> Float32:
     rows, width, _ = band.shape
     columns = np.ascontiguousarray(band.transpose(1, 0, 2)).reshape(width, -1)
-    out = np.empty((len(weights.first), columns.shape[1]), np.float32)
-    for start in range(0, len(out), _BLOCK):
-        stop = min(start + _BLOCK, len(out))
-        low, high, dense = weights.block(start, stop)
-        np.matmul(dense, columns[low:high], out=out[start:stop])
-    return out.reshape(-1, rows, 3).transpose(1, 0, 2)
+    made = [_product(weights, columns[low:high]) for low, high, weights in blocks]
+    return np.concatenate(made).reshape(-1, rows, 3).transpose(1, 0, 2)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
