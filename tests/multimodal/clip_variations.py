@@ -51,6 +51,19 @@ VALUES: Mapping[str, tuple[Change, ...]] = {
     "min_image_tokens": ({"min_image_tokens": 200}, {"min_image_tokens": 1}),
     "max_image_tokens": ({"max_image_tokens": 30}, {"max_image_tokens": 2}),
     "max_video_frame_tokens": ({"max_video_frame_tokens": 5},),
+    "norm_mean": ({"norm_mean": [0.1, 0.2, 0.7]}, {"norm_mean": None}),
+    "norm_std": ({"norm_std": [0.2, 0.3, 0.9]},),
+    "downsample_ratio": ({"downsample_ratio": 0.25}, {"downsample_ratio": 1.0}),
+    "video_target_num_patches": ({"video_target_num_patches": 100}, {"video_target_num_patches": 3}),
+    "video_maintain_aspect_ratio": (
+        {"video_maintain_aspect_ratio": False},
+        {"video_maintain_aspect_ratio": False, "video_target_num_patches": 110},
+    ),
+    "pooling_size": ({"pooling_size": [2, 3]},),
+    "max_fps": ({"max_fps": 3}, {"max_fps": 1}),
+    "max_patches": ({"max_patches": 9},),
+    "total_pixels": ({"total_pixels": 9_000},),
+    "vision_segment_max_frames": ({"vision_segment_max_frames": 1}, {"vision_segment_max_frames": None}),
     "frame_timestamp_format": ({"frame_timestamp_format": "at {timestamp:.2f}"},),
 }
 """Under each key what is changed in a configuration, one change at a time; some need another key beside theirs."""
@@ -79,6 +92,8 @@ class Filmed:
     of: Mapping[str, tuple[Change, ...]] = field(default_factory=dict)
     always: Change = field(default_factory=dict)
     """What transformers' processor of the model calls the class with, whatever its configuration says."""
+    floats: bool = False
+    """Whether the reference interpolates floats, which is compared with a tolerance."""
     in_one_row: bool = False
     """Whether the reference has an axis for the clips of a call in front, which is left out here."""
 
@@ -122,6 +137,51 @@ FILMED = (
         "cosmos3_edge",
         "Cosmos3EdgeVideoProcessor",
         of={"num_frames": ({"num_frames": 7}, {"num_frames": 8, "fps": 3})},
+    ),
+    Filmed(
+        "minimax_m3_vl",
+        "minimax_m3_vl",
+        "MiniMaxM3VLVideoProcessor",
+        {"vision_segment_max_frames": 2, "fps": 3},
+        tensors=("pixel_values_videos", "video_grid_thw", "num_chunks_per_video"),
+        of={"num_frames": ({"num_frames": 7}, {"num_frames": 7, "fps": None}, {"num_frames": 8, "fps": 3})},
+    ),
+    Filmed(
+        "nemotron_h_omni",
+        "nemotron_h_omni",
+        "NemotronH_Omni_Reasoning_V3VideoProcessor",
+        {"norm_mean": [0.48, 0.46, 0.41], "norm_std": [0.27, 0.26, 0.28], "video_target_num_patches": 64},
+        _SIX,
+        tensors=("pixel_values_videos", "num_frames"),
+        floats=True,
+        of={"num_frames": ({"num_frames": 7}, {"num_frames": 8, "fps": 3}, {"num_frames": 1})},
+    ),
+    Filmed(
+        "molmo2",
+        "molmo2",
+        "Molmo2VideoProcessor",
+        {"size": {"height": 84, "width": 84}, "do_rescale": True, "do_normalize": True},
+        tensors=("pixel_values_videos", "video_token_pooling", "video_grids"),
+        of={
+            "size": ({"size": {"height": 70, "width": 98}}, {"size": {"height": 70, "width": 70}}),
+            "resample": ({"resample": 3},),
+        },
+    ),
+    Filmed(
+        "kimi_k25",
+        "kimi_k25",
+        "Kimi_K25VideoProcessor",
+        {"fps": 3},
+        tensors=("pixel_values_videos", "video_grid_thw", "num_chunks_per_video"),
+        of={
+            "size": (
+                {"size": {"max_height": 4, "max_width": 4}},
+                {"size": {"max_height": 4, "max_width": 6}},
+                {"size": 112},
+            ),
+            "num_frames": ({"num_frames": 7}, {"num_frames": 7, "fps": None}, {"num_frames": 8, "fps": 3}),
+            "max_patches": ({"max_patches": 9},),
+        },
     ),
     Filmed("dots3_note", "qwen3_vl", "Qwen3VLVideoProcessor"),
     *(

@@ -10,6 +10,8 @@ MULTIMODAL_ENV ?= .venv-multimodal
 TORCHVISION_ENV ?= .venv-torchvision
 TINY_QWEN2_VL ?= build/tiny-qwen2-vl
 MULTIMODAL_PINS = transformers==5.24.0 pillow==13.0.0 numpy==2.4.6 'pybase64>=1.4' 'wasmtime>=36'
+# mistral-common asks for an older numpy on Python 3.12 and before, and does without.
+MISTRAL_NEEDS = 'pydantic>=2.12' 'pydantic-extra-types[pycountry]>=2.10' 'jsonschema>=4.21' 'tiktoken>=0.7' 'requests>=2.0'
 TORCHVISION_PINS = torch==2.14.1 torchvision==0.29.1
 FAST_PINS = 'isal>=1.8' 'simplejpeg>=1.9'
 VLLM_PIN = vllm==0.33.0
@@ -24,7 +26,8 @@ $(TORCHVISION_ENV)/bin/python:
 	$(MULTIMODAL_PYTHON) -m venv $(TORCHVISION_ENV)
 
 multimodal-references: $(MULTIMODAL_ENV)/bin/python
-	$(MULTIMODAL_ENV)/bin/pip install --quiet 'torch==2.13.0' 'mistral-common==1.13.1' $(MULTIMODAL_PINS)
+	$(MULTIMODAL_ENV)/bin/pip install --quiet 'torch==2.13.0' $(MULTIMODAL_PINS) $(MISTRAL_NEEDS)
+	$(MULTIMODAL_ENV)/bin/pip install --quiet --no-deps 'mistral-common==1.13.1'
 	$(MULTIMODAL_ENV)/bin/pip download --quiet --no-deps --dest build $(VLLM_PIN)
 	$(MULTIMODAL_ENV)/bin/python -m zipfile --extract build/vllm-*.whl build/vllm
 	$(MULTIMODAL_ENV)/bin/python tests/multimodal/make_references.py build/vllm

@@ -282,6 +282,66 @@ class DeepseekOcr:
         return {"pixel_values": whole, "images_crop": tiles, "images_spatial_crop": shape, "tokens": tokens}
 
 
+class DeepseekVl2:
+    """vLLM's processor without its tokenizer: the prompt is the picture alone."""
+
+    def __init__(self, **config: Any) -> None:
+        module, told = module_of_vllm("deepseek_vl2"), FAMILIES["deepseek-vl2"].processor
+        self.processor = object.__new__(module.DeepseekVLV2Processor)
+        words = {"encode": lambda text, add_special_tokens: [], "bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 2}
+        facts = {
+            **told,
+            "image_token": "<image>",
+            "image_token_id": 9,
+            "image_size": told["candidate_resolutions"][0][0],
+        }
+        facts |= {"tokenizer": types.SimpleNamespace(**words)}
+        facts |= {"image_transform": module.ImageTransform(told["image_mean"], told["image_std"])}
+        for name, value in facts.items():
+            setattr(self.processor, name, value)
+
+    def __call__(self, images: list[Image.Image], return_tensors: str) -> dict[str, Any]:
+        _, views, _, shape, tokens = self.processor.tokenize_with_images("<image>", [as_vllm_opens(images[0])])
+        return {"pixel_values": torch.stack(views), "images_spatial_crop": shape, "tokens": tokens}
+
+
+def nano_vl_module() -> Any:
+    """vLLM's module of Nemotron Nano VL, with stand-ins for what its pictures do not need, and without compiling."""
+    package = "vllm.transformers_utils.processors"
+    names = ["einops", "vllm.platforms", "vllm.multimodal", *(f"vllm.multimodal.{name}" for name in _NEXT_TO_IT)]
+    names += ["vllm.model_executor.models.parakeet", "vllm.tokenizers.hf", package]
+    for name in names:
+        module = sys.modules.setdefault(name, types.ModuleType(name))
+        for wanted in _WANTED:
+            setattr(module, wanted, type(wanted, (), {"simple_compile_backend": "eager"}))
+    sys.modules[package].__path__ = [str(VLLM / "vllm" / "transformers_utils" / "processors")]
+    torch.compile = lambda **_: lambda function: function  # type: ignore[assignment]
+    return importlib.import_module(f"{package}.nano_nemotron_vl")
+
+
+_NEXT_TO_IT = ("image", "inputs", "processing", "processing.processor", "video_prune.evs")
+_WANTED = (
+    *("ParakeetExtractor", "AudioItem", "PromptUpdateDetails", "cached_encode", "compute_retained_tokens_count"),
+    *("current_platform", "HfTokenizer", "convert_image_mode"),
+)
+
+
+class NanoVl:
+    """vLLM's tiles of a picture, configured as the family's config.json says."""
+
+    def __init__(self) -> None:
+        self.module, self.model = nano_vl_module(), FAMILIES["nemotron-nano-vl"].model
+
+    def __call__(self, images: list[Image.Image], return_tensors: str) -> dict[str, Any]:
+        side, means = self.model["force_image_size"], ("norm_mean", "norm_std")
+        mean, std = (torch.tensor(self.model[key]).reshape(1, 3, 1, 1) for key in means)
+        tiles = self.module.dynamic_preprocess(
+            as_vllm_opens(images[0]), image_size=side, max_num_tiles=12, norm_mean=mean, norm_std=std
+        )
+        per_tile = (side // self.model["patch_size"] // 2) ** 2
+        return {"pixel_values": tiles, "num_patches": [len(tiles)], "tokens": [len(tiles) * per_tile]}
+
+
 class Step3:
     """vLLM's processor without its tokenizer: the text of the picture is counted by its marks."""
 
@@ -311,7 +371,12 @@ def step3_words(module: Any, processor: Any, words: Any) -> Any:
     return made
 
 
-VLLM_PROCESSORS = {"deepseek_ocr": DeepseekOcr, "step3_vl": Step3}
+VLLM_PROCESSORS = {
+    "deepseek_ocr": DeepseekOcr,
+    "deepseek_vl2": DeepseekVl2,
+    "nano_nemotron_vl": NanoVl,
+    "step3_vl": Step3,
+}
 
 
 def processor_of(family: Family, change: Change | None = None) -> Any:
@@ -346,7 +411,7 @@ def row_of(family: Family, processor: Any, image: Image.Image) -> dict[str, Any]
     """The row of one picture; `{"refused": reason}` where the reference raises an error."""
     try:
         out = processor(images=[image], return_tensors="pt", **family.call)
-    except (ValueError, TypeError, ZeroDivisionError, RuntimeError) as error:
+    except (ValueError, TypeError, ZeroDivisionError, RuntimeError, ImportError) as error:  # it may need OpenCV
         return {"refused": type(error).__name__}
     row: dict[str, Any] = {"tokens": [int(count) for count in out["tokens"]]} if "tokens" in out else {}
     row |= {"text": out["text"]} if "text" in out else {}
@@ -496,10 +561,11 @@ def video_references() -> dict[str, Any]:
     return made
 
 
-def of_clip(name: str, value: Any) -> dict[str, Any]:
+def of_clip(name: str, value: Any, floats: bool) -> dict[str, Any]:
     """What is kept of one tensor of a clip."""
     array = torch.as_tensor(value)
-    return noted(name, array.float() if name.startswith("pixel_values") else array.numpy().astype(np.int64), clip=True)
+    kept = array.float() if name.startswith("pixel_values") else array.numpy().astype(np.int64)
+    return noted(name, kept, floats, clip=True)
 
 
 def filmed_rows(filmed: Filmed, change: Change) -> list[dict[str, Any]] | None:
@@ -524,7 +590,8 @@ def filmed_rows(filmed: Filmed, change: Change) -> list[dict[str, Any]] | None:
             (seen,) = out["video_metadata"]
             row: dict[str, Any] = {"frames": [int(index) for index in seen.frames_indices], "rate": seen.sampled_fps}
             row["tensors"] = {
-                name: of_clip(name, out[name][0] if filmed.in_one_row else out[name]) for name in filmed.tensors
+                name: of_clip(name, out[name][0] if filmed.in_one_row else out[name], filmed.floats)
+                for name in filmed.tensors
             }
             rows.append(row)
     except (ValueError, TypeError, RuntimeError, ZeroDivisionError, AttributeError, KeyError) as error:
@@ -567,6 +634,13 @@ def recorded_row(recorded: Recorded, extractor: Any, samples: Any) -> dict[str, 
     elif recorded.name == "granite_speech":
         out = extractor(samples)
         name, tokens = "input_features", int(out["audio_embed_sizes"][0])
+    elif recorded.name == "nemotron_h_omni":
+        from transformers.models.nemotron_h_omni.processing_nemotron_h_omni import NemotronH_Omni_Reasoning_V3Processor
+
+        counted = types.SimpleNamespace(audio_hop_length=160, audio_subsampling_factor=8)
+        out = extractor(samples, sampling_rate=extractor.sampling_rate, return_tensors="pt")
+        count = NemotronH_Omni_Reasoning_V3Processor._estimate_audio_num_embeddings(counted, len(samples))
+        name, tokens = "input_features", max(1, count)
     else:
         out = extractor(samples, sampling_rate=extractor.sampling_rate, return_tensors="pt")
         name, tokens = "audio_input_features", int(out["audio_embed_sizes"][0])

@@ -110,6 +110,14 @@ RECORDED = (
         torch=True,
         apart=1e-4,
     ),
+    Recorded(
+        "nemotron_h_omni",
+        "parakeet.feature_extraction_parakeet",
+        "ParakeetFeatureExtractor",
+        {"feature_size": 128},
+        torch=True,
+        apart=2e-4,
+    ),
     Recorded("qwen3_asr", "qwen3_asr.feature_extraction_qwen3_asr", "Qwen3ASRFeatureExtractor", torch=True, apart=2e-5),
 )
 SECONDS = (0.31, 2.57)

@@ -25,6 +25,7 @@ from smg_multimodal.configs.files import ModelFiles
 from smg_multimodal.decoding.decode import decode_image
 from smg_multimodal.families.registry import family_of
 from smg_multimodal.prompts.prompts import PromptRule, timed_video_rule
+from smg_multimodal.records.errors import UnsupportedModel
 from smg_multimodal.records.types import ItemFeatures, Modality, Size
 
 WORDS = TestVocabulary()
@@ -292,6 +293,23 @@ OF_TORCH = {
         "Step3p7Processor",
         {"patch_feature_placeholder": "<im_patch>" * 81, "image_feature_placeholder": "<im_patch>" * 169},
     ),
+    "unlimited-ocr": (
+        "unlimited_ocr",
+        "UnlimitedOcrProcessor",
+        {"image_token": "<image>", "patch_size": 16, "downsample_ratio": 4},
+    ),
+    "minicpm-ocr": (
+        "minicpm_ocr",
+        "MiniCPMOcrProcessor",
+        {"slice_mode": True, "image_token": "<|image_pad|>", "image_start_token": "<image>"}
+        | {"image_end_token": "</image>", "slice_start_token": "<slice>", "slice_end_token": "</slice>"}
+        | {"image_id_start_token": "<image_id>", "image_id_end_token": "</image_id>"},
+    ),
+    "nemotron-omni": (
+        "nemotron_h_omni",
+        "NemotronH_Omni_Reasoning_V3Processor",
+        {"image_token": "<image>", "image_start_token": "<img>", "image_end_token": "</img>"},
+    ),
     "inkling": ("inkling", "InklingProcessor", {"image_token": "<|unused_200054|>"}),
 }
 """Families whose processor of pictures needs torch: what the text is written from are our tensors, which are compared
@@ -304,6 +322,11 @@ def as_written_from(item: ItemFeatures, ours: Any) -> dict[str, Any]:
     made |= {"num_soft_tokens_per_image": [item.tokens]}
     if "image_grid_thw" in made:
         made["image_grid_thw"] = item.tensors["image_grid_thw"]
+    if "image_grid_hw" in made:
+        made["image_grid_hw"] = item.tensors["image_grid_hw"]
+    if "target_sizes" in made:
+        made |= {"grids": [item.grid], "num_patches_per_image": [len(made["target_sizes"])]}
+        made["target_sizes"] = item.tensors["target_sizes"]
     if "patch_newline_masks" in made:
         made["patch_newline_masks"] = [made["patch_newline_masks"]]
     if hasattr(ours, "whole"):
@@ -316,17 +339,28 @@ def test_the_tokens_of_a_picture_are_those_a_reference_with_torch_writes(name: s
     family = FAMILIES[name]
     module, kind, facts = OF_TORCH[name]
     reference = getattr(importlib.import_module(f"transformers.models.{module}.processing_{module}"), kind)
-    sizes = {"merge_size": 2, "tile_size": 512, "downsample_factor": 2, "encoder_patch_size": 16, "use_thumbnail": True}
+    sizes = {
+        "downsample_ratio": 0.5,
+        "merge_size": 2,
+        "tile_size": 512,
+        "downsample_factor": 2,
+        "encoder_patch_size": 16,
+        "use_thumbnail": True,
+        **family.preprocessor,
+    }
     processor, rule = SimpleNamespace(**facts, image_processor=SimpleNamespace(**sizes)), rule_of(family)
     for method in dir(reference):
         if method.startswith(("replace_", "_get_", "_build_", "_compute_")) and callable(getattr(reference, method)):
             setattr(processor, method, getattr(reference, method).__get__(processor))
     ours = family_of(ModelFiles(family.model)).image(ModelFiles(family.model, family.preprocessor))
-    asked = {"use_image_special_tokens": True} if name == "lfm2-vl" else {}
+    asked: dict[str, Any] = {"lfm2-vl": {"use_image_special_tokens": True}, "minicpm-ocr": {"image_token_divisor": 4}}
+    asked = asked.get(name, {})
     large = [Image.new("RGB", size) for size in ((1500, 900), (400, 2000), (3000, 100))]
     for picture in [*large, *(decode_image(encoded(each), EVERY_FORMAT) for each in CHOSEN)]:
         item = ours.item(picture)
         text = processor.replace_image_token(as_written_from(item, ours), 0, **asked)
+        if name == "minicpm-ocr":
+            (text,) = reference._prepend_local_ids(processor, ["<|image_pad|>"], [text], "<|image_pad|>")
         made = rule.replace(item, 0)
         assert list(made.ids) == list(WORDS.encode(text)), picture.size
         assert made.tokens == item.tokens == text.count(token_text(rule)), picture.size
@@ -509,3 +543,26 @@ def test_molmos_rows_are_written_as_the_reference_writes_them(
     made = rule.replace(item, 0)
     assert list(made.ids) == list(WORDS.encode(text)) == item.tensors["image_tokens"].tolist()
     assert made.tokens == item.tokens == text.count("<im_patch>")
+
+
+@pytest.mark.parametrize("placeholder", ["<|kimi_image_placeholder|>", "<|media_pad|>"])
+def test_kimi_k3_writes_the_size_that_a_picture_had_before_its_tokens(placeholder: str) -> None:
+    """As vLLM's and SGLang's own code for the model does; the template writes one of two tokens for a picture."""
+
+    class Words(TestVocabulary):
+        def token_id(self, token: str) -> int | None:
+            return None if token == "<|kimi_image_placeholder|>" != placeholder else super().token_id(token)
+
+    files = ModelFiles({"model_type": "kimi_k3"}, {"media_proc_cfg": {"in_patch_limit": 64}, "auto_map": {"any": "x"}})
+    row = family_of(files)
+    assert row.image is not None
+    assert row.prompt is not None
+    item, rule = row.image(files).item(Image.new("RGB", (640, 333))), row.prompt(files, Words())
+    assert (item.grid, item.tokens) == ((1, 6, 12), 18)
+    text = f"<|media_begin|>image 640x333<|media_content|>{'<|media_pad|>' * 18}<|media_end|>"
+    made = rule.replace(item, 0)
+    assert (rule.text, rule.anchor) == (placeholder, WORDS.token_id(placeholder))
+    assert list(made.ids) == list(WORDS.encode(text))
+    assert made.tokens == 18
+    with pytest.raises(UnsupportedModel, match="fixed_output_tokens"):
+        row.image(ModelFiles(files.model, {"media_proc_cfg": {"fixed_output_tokens": 64}}))

@@ -87,6 +87,20 @@ VALUES: Mapping[str, tuple[Change, ...]] = {
         {"rescale_image_max_upscaled_long_edge": 600, "rescale_image_frac": 2.0},
         {"rescale_image_max_upscaled_long_edge": None, "rescale_image_frac": 5.0},
     ),
+    "downsample_ratio": ({"downsample_ratio": 0.25}, {"downsample_ratio": 1.0}, {"downsample_ratio": 0.3}),
+    "min_num_patches": ({"min_num_patches": 0}, {"min_num_patches": 500}),
+    "max_num_patches": ({"max_num_patches": 100}, {"max_num_patches": 300}, {"max_num_patches": 0}),
+    "max_model_len": ({"max_model_len": 80}, {"max_model_len": 3}),
+    "maximum_pad_value": (
+        {"maximum_pad_value": 900},
+        {"crop_to_patches": False, "maximum_pad_value": 640},
+        {"crop_to_patches": False, "maximum_pad_value": 600},
+    ),
+    "small_image_upsize": (
+        {"small_image_upsize": "never"},
+        {"small_image_upsize": "never", "scale_resolution": 112},
+        {"small_image_upsize": "adaptive"},
+    ),
     "patch_expand_factor": ({"patch_expand_factor": 2},),
     "min_image_tokens": ({"min_image_tokens": 100},),
     "max_image_tokens": ({"max_image_tokens": 20}, {"max_image_tokens": 3}),
@@ -128,7 +142,7 @@ OF_A_FAMILY: Mapping[tuple[str, str], tuple[Change, ...]] = {
         (name, "resample"): tuple({"resample": code} for code in (2, 3))
         for name in (
             *("llama4", "kimi_k25", "phi4_multimodal", "minimax_m3_vl", "cohere2_vision", "gemma4_unified"),
-            *("lfm2_vl", "step3p7"),
+            *("lfm2_vl", "step3p7", "nemotron_h_omni", "unlimited_ocr", "minicpm_ocr"),
         )
     },
     # Bytes are left as they are for engines that normalise; the overview, which torch would round to bytes, is kept exact then.

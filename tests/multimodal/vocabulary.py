@@ -22,6 +22,9 @@ SPECIAL = (
     *(f"<|img_row_{row}_col_{column}|>" for row in range(1, 7) for column in range(1, 7)),
     "<image_placeholder>", "<|unused_200054|>", "<|soft_audio_start|>", "<|soft_audio_end|>", "<|pad|>",
     "<|vid_start|>", "<|vid_end|>", "<|vid_frame_separator|>",
+    "<|kimi_image_placeholder|>",
+    "<|kimi_k25_video_placeholder|>", "<|media_begin|>", "<|media_content|>", "<|media_end|>",
+    "<frame_start>", "<frame_end>", "<so_start>", "<so_embedding>", "<so_end>",
 )  # fmt: skip
 RUNS = {"\n" * count: 500 + count for count in range(1, 5)}
 _PIECES = re.compile("|".join(map(re.escape, sorted(SPECIAL, key=len, reverse=True))) + r"|\n{1,4}|.", re.DOTALL)

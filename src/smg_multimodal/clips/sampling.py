@@ -17,6 +17,7 @@ from smg_multimodal.configs.keys import positive_number
 from smg_multimodal.records.errors import BadClip
 
 __all__ = [
+    "AtMostRate",
     "ByLength",
     "BySecond",
     "EvenGroups",
@@ -119,6 +120,24 @@ class Uniform:
         count = self.count if self.count is not None else max(1, int(total / rate * (self.fps or rate)))
         count = min(count, total)
         return [index * total // count for index in range(count)]
+
+
+@dataclass(frozen=True, slots=True)
+class AtMostRate:
+    """Molmo 2: `count` frames, but not more than `most` a second, or `fps` a second, beginning with the first."""
+
+    count: int | None = 64
+    fps: float | None = None
+    most: float = 2.0
+
+    def __call__(self, total: int, rate: float) -> list[int]:
+        """See `FrameSampling`."""
+        _checked(total, rate)
+        seconds = total / rate
+        wanted = int(seconds * self.fps) if self.count is None and self.fps else self.count or total
+        if self.fps is None and rate > self.most:
+            wanted = min(wanted, int(seconds * self.most))
+        return _steps(0, total, total / max(min(wanted, total), 1))
 
 
 @dataclass(frozen=True, slots=True)

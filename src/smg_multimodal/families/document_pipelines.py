@@ -10,7 +10,7 @@ from smg_multimodal.configs.files import ModelFiles, Pipeline, whatever_the_mode
 from smg_multimodal.patches import paddleocr
 from smg_multimodal.prompts import prompts
 from smg_multimodal.prompts.prompts import PromptRule, PromptTokenizer
-from smg_multimodal.tiles import deepseek, molmo, ovis, step3, step37
+from smg_multimodal.tiles import deepseek, deepseek_vl2, molmo, ovis, step3, step37
 
 __all__ = ["DOCUMENT_PIPELINES", "DOCUMENT_RULES"]
 
@@ -25,6 +25,7 @@ def _molmo2(files: ModelFiles) -> molmo.Molmo2Processor:
 
 DOCUMENT_PIPELINES: Mapping[str, Pipeline] = {
     "DeepseekOCRImageProcessor": whatever_the_model(lambda files: deepseek.deepseek_ocr_image(files.processor)),
+    "DeepseekVLV2ImageProcessor": whatever_the_model(lambda files: deepseek_vl2.deepseek_vl2_image(files.processor)),
     "DeepseekOcr2ImageProcessor": whatever_the_model(
         lambda files: deepseek.deepseek_ocr2_image(files.image, files.processor)
     ),
@@ -34,9 +35,12 @@ DOCUMENT_PIPELINES: Mapping[str, Pipeline] = {
     "Ovis2ImageProcessor": whatever_the_model(_ovis2),
     "PaddleOCRVLImageProcessor": whatever_the_model(lambda files: paddleocr.paddleocr_image(files.image)),
     "Step3p7ImageProcessor": whatever_the_model(lambda files: step37.step37_image(files.image)),
+    "UnlimitedOcrImageProcessor": whatever_the_model(
+        lambda files: deepseek.unlimited_ocr_image(files.image, files.processor)
+    ),
     "Step3VLImageProcessor": whatever_the_model(lambda files: step3.step3_image(files.model)),
 }
-"""Every class, looked up by its name. DeepSeek-OCR's and Step3-VL's are not in transformers, and no file names them."""
+"""Every class, looked up by its name. DeepSeek-OCR's, DeepSeek-VL2's and Step3-VL's are not transformers'; no file names them."""
 
 DOCUMENT_RULES: Mapping[str, Callable[[ModelFiles, PromptTokenizer], PromptRule]] = {
     "ernie-4.5-vl": lambda files, words: prompts.ernie_rule(words, files.model),

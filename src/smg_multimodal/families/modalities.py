@@ -35,6 +35,7 @@ __all__ = [
     "VOXTRAL_AUDIO",
     "ClipProcessor",
     "Modal",
+    "NumberedClips",
     "RecordingProcessor",
     "of_recordings",
 ]
@@ -59,6 +60,15 @@ class ClipProcessor(Protocol):
     def item(self, frames: Iterable[Image.Image], seconds: Sequence[float], rate: float | None = None) -> ItemFeatures:
         """The tensors of taken RGB frames, which come one after the other, shown at `seconds`. `rate` is how many a second were
         taken; without it, as many as the processor wants."""
+        ...
+
+
+@runtime_checkable
+class NumberedClips(Protocol):
+    """What a `ClipProcessor` does besides whose prompt says a frame's time by its number."""
+
+    def numbered(self, frames: Iterable[Image.Image], places: Sequence[int], rate: float) -> ItemFeatures:
+        """The tensors of the taken RGB frames, at `places` of a clip of `rate` frames a second."""
         ...
 
 
@@ -103,7 +113,7 @@ def of_recordings(
 
 
 def _timed(model: Mapping[str, Any]) -> bool:
-    return str(model.get("model_type")).startswith(("qwen3", "qwen4", "lfm3"))
+    return str(model.get("model_type")).startswith(("qwen3", "qwen4", "lfm3", "intern"))
 
 
 def _qwen_clips(files: ModelFiles) -> ClipProcessor:

@@ -1,7 +1,7 @@
-"""Clips of GLM-5.3, Muse and Cosmos 3 Edge: the rules of their pictures, for groups of frames.
+"""Clips of GLM-5.3, Muse, Cosmos 3 Edge and MiniMax-M3: the rules of their pictures, for groups of frames.
 
 Above: `rows_of_2026` puts these into rows. Below: `clips.video`, whose clips these are but for what is said here, and the
-families' picture modules. Follows transformers' video_processing_glm5_next, _muse_glimmer and _cosmos3_edge.
+families' picture modules. Follows transformers' video_processing_glm5_next, _muse_glimmer, _cosmos3_edge and _minimax_m3_vl.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from smg_multimodal.clips.sampling import EvenGroups, EvenRounded, SpreadAtRate, count_or_rate
+from smg_multimodal.clips.sampling import EvenGroups, EvenRounded, SpreadAtRate, Uniform, count_or_rate
 from smg_multimodal.clips.video import PatchVideoProcessor
 from smg_multimodal.configs.files import ModelFiles
 from smg_multimodal.configs.key_kinds import refused
@@ -26,6 +26,7 @@ from smg_multimodal.prompts.clip_prompts import glm_clip_rule
 from smg_multimodal.prompts.prompts import PromptRule, PromptTokenizer, ReplacementWriter, timed_video_rule, token
 from smg_multimodal.records.errors import BadClip
 from smg_multimodal.records.types import (
+    Array,
     Batched,
     Bytes8,
     Flat,
@@ -37,7 +38,16 @@ from smg_multimodal.records.types import (
     Size,
 )
 
-__all__ = ["COSMOS_VIDEO", "GLM5_VIDEO", "MUSE_VIDEO", "Glm5VideoProcessor", "MuseVideoProcessor"]
+__all__ = [
+    "COSMOS_VIDEO",
+    "GLM5_VIDEO",
+    "MINIMAX_VIDEO",
+    "MUSE_VIDEO",
+    "Glm5VideoProcessor",
+    "MinimaxVideoProcessor",
+    "MuseVideoProcessor",
+    "unsegmented",
+]
 
 _PATCHED = {"do_resize": True, "patch_size": 14, "temporal_patch_size": 2, "merge_size": 2, "fps": 2}
 _GLM5 = ProcessorClass(
@@ -67,6 +77,17 @@ _COSMOS = ProcessorClass(
         "size": {"shortest_edge": 64 * 64, "longest_edge": 24 * 1024 * 1024},
     },
     {"do_resize": (True,), "temporal_patch_size": (1,)},
+)
+_MINIMAX = ProcessorClass(
+    frozenset({"MiniMaxM3VLVideoProcessor"}),
+    {
+        **_PATCHED,
+        "fps": 1,
+        "min_pixels": 4 * 28 * 28,
+        "max_pixels": 768 * 28 * 28,
+        "vision_segment_max_frames": 4,
+    },
+    {"do_resize": (True,)},
 )
 _FRAMES = (4, 768)
 """The fewest and the most frames of a clip of Cosmos 3 Edge, whatever the files say."""
@@ -132,6 +153,29 @@ class CosmosVideoProcessor(PatchVideoProcessor):
         write_pixel_by_pixel(out, frames[0], self.normalizer, self.patch, self.merge)
 
 
+@dataclass(frozen=True, slots=True)
+class MinimaxVideoProcessor(PatchVideoProcessor):
+    """Clips of MiniMax-M3, whose grid has a row for each `segment` groups of frames: groups see those of their segment alone."""
+
+    segment: int | None = 4
+
+    def item(self, frames: Iterable[Image.Image], seconds: Sequence[float], rate: float | None = None) -> ItemFeatures:
+        """As of any clip, with the grid in segments and the number of them."""
+        made = PatchVideoProcessor.item(self, frames, seconds, rate)
+        groups, rows, columns = made.grid
+        most = self.segment or groups
+        grid = [(min(most, groups - start), rows, columns) for start in range(0, groups, most)]
+        segments = {"video_grid_thw": np.array(grid, np.int64), "num_chunks_per_video": np.array([len(grid)], np.int64)}
+        return replace(made, tensors={**made.tensors, **segments})
+
+
+def unsegmented(item: ItemFeatures) -> dict[str, Array]:
+    """The tensors of a clip of MiniMax-M3 with one row in the grid, for engines that make the segments themselves."""
+    grid = item.tensors["video_grid_thw"]
+    whole = np.array([[grid[:, 0].sum(), *grid[0, 1:]]], np.int64)
+    return {"pixel_values_videos": item.tensors["pixel_values_videos"], "video_grid_thw": whole}
+
+
 def _sizes(config: Mapping[str, Any]) -> dict[str, Any]:
     keys = {"patch": "patch_size", "merge": "merge_size", "temporal": "temporal_patch_size"}
     return {name: positive_number(config, key) for name, key in keys.items()}
@@ -190,6 +234,42 @@ def _cosmos_clips(files: ModelFiles) -> CosmosVideoProcessor:
     )
 
 
+def _minimax_clips(files: ModelFiles) -> MinimaxVideoProcessor:
+    """From video_preprocessor_config.json, whose `size` counts for nothing (pictures' files say two numbers there)."""
+    config = settled({**files.clips, "size": None}, _MINIMAX, kind=VIDEO_CLASS)
+    count, fps = count_or_rate(config)
+    least, most = positive_number(config, "min_pixels"), positive_number(config, "max_pixels")
+    if least > most:
+        raise refused("min_pixels", least, f"it is above max_pixels, {most}")
+    endless = files.clips.get("vision_segment_max_frames", 4) is None
+    return MinimaxVideoProcessor(
+        least=least,
+        most=most,
+        sampling=Uniform(count, fps),
+        normalizer=normalizer_of(config, CLIP_MEAN, CLIP_STD, fused_normalizer),
+        resample=resample_of(config, BICUBIC),
+        firsts=True,
+        segment=None if endless else positive_number(config, "vision_segment_max_frames"),
+        **_sizes(config),
+    )
+
+
+def _minimax_prompt(model: Mapping[str, Any], vocabulary: PromptTokenizer) -> PromptRule:
+    """The second of each group of frames, and its tokens between the marks of a picture."""
+    start, end = token(vocabulary, "]<]start of image[>["), token(vocabulary, "]<]end of image[>[")
+    feature = token(vocabulary, "]<]video[>[", model.get("video_token_id"))
+
+    def write(item: ItemFeatures, index: int) -> Replacement:
+        del index
+        writer, moments = ReplacementWriter(), item.facts["seconds"]
+        for second in moments:
+            writer.put(*vocabulary.encode(f"]<]{second:.1f} seconds[>["), start)
+            writer.run(feature, item.tokens // len(moments)).put(end)
+        return writer.done()
+
+    return PromptRule(Modality.VIDEO, "]<]video[>[", feature, feature, write)
+
+
 def _written(config: Mapping[str, Any]) -> str:
     """How the prompt says a moment. Raises `UnsupportedModel` where it is no such text."""
     text = config["frame_timestamp_format"]
@@ -228,3 +308,14 @@ COSMOS_VIDEO = Modal(
 )
 GLM5_VIDEO = Modal(_glm5_clips, glm_clip_rule, _LAYOUTS, "pixel_values_videos", frozenset({"video_grid_thw"}))
 MUSE_VIDEO = Modal(_muse_clips, _muse_prompt, _LAYOUTS, "pixel_values_videos", frozenset({"video_grid_thw"}))
+MINIMAX_VIDEO = Modal(
+    _minimax_clips,
+    _minimax_prompt,
+    {
+        "pixel_values_videos": Flat("patches_per_video"),
+        "video_grid_thw": Flat("num_chunks_per_video"),
+        "num_chunks_per_video": Batched(),
+    },
+    "pixel_values_videos",
+    frozenset({"video_grid_thw", "num_chunks_per_video"}),
+)

@@ -19,6 +19,7 @@ from smg_multimodal.families.filmed import (
     ONEVISION_VIDEO,
     SMOLVLM_VIDEO,
 )
+from smg_multimodal.families.kimi_clips import KIMI_VIDEO
 from smg_multimodal.families.media_family import GRID, MASKED, PATCHES, SIZED, TILES, MediaFamily, token_rule
 from smg_multimodal.families.modalities import (
     PHI4_AUDIO,
@@ -28,6 +29,7 @@ from smg_multimodal.families.modalities import (
     ULTRAVOX_AUDIO,
     VOXTRAL_AUDIO,
 )
+from smg_multimodal.families.molmo_clips import MOLMO2_VIDEO
 from smg_multimodal.families.omni import omni_audio, omni_video
 from smg_multimodal.families.pipelines import Pictures
 from smg_multimodal.families.rows_of_2026 import ROWS_OF_2026
@@ -129,6 +131,9 @@ FAMILIES: tuple[MediaFamily, ...] = (
                 "qwen4_exp",
                 "exaone4_5",
                 "lfm3_vl",
+                "interns1_pro",
+                "intern_s2_preview",
+                "interns2_mobius",
             }
         ),
         Pictures(("Qwen2VLImageProcessor",)),
@@ -245,6 +250,7 @@ FAMILIES: tuple[MediaFamily, ...] = (
             "num_image_tokens": Batched(),
         },
         on_host=frozenset({"image_num_crops", "image_num_pooled_patches", "image_num_patches", "num_image_tokens"}),
+        others={Modality.VIDEO: MOLMO2_VIDEO},
     ),
     MediaFamily(
         "llava",
@@ -304,6 +310,7 @@ FAMILIES: tuple[MediaFamily, ...] = (
         token_rule("<|media_pad|>", "media_placeholder_token_id", "image_token_id"),
         PATCHES,
         on_host=GRID,
+        others={Modality.VIDEO: KIMI_VIDEO},
     ),
     MediaFamily(
         "phi-3",

@@ -10,7 +10,8 @@ from smg_multimodal.families.filmed import COMPASS_VIDEO, GEMMA4_VIDEO
 from smg_multimodal.families.granite import GRANITE_SPEECH_AUDIO
 from smg_multimodal.families.media_family import GRID, PATCHES, TILES, MediaFamily, token_rule
 from smg_multimodal.families.modalities import GLM_ASR_AUDIO
-from smg_multimodal.families.newer_clips import COSMOS_VIDEO, GLM5_VIDEO, MUSE_VIDEO
+from smg_multimodal.families.nemotron import NEMOTRON_AUDIO, NEMOTRON_VIDEO, nemotron_image_rule
+from smg_multimodal.families.newer_clips import COSMOS_VIDEO, GLM5_VIDEO, MINIMAX_VIDEO, MUSE_VIDEO
 from smg_multimodal.families.pipelines import Pictures
 from smg_multimodal.families.raw_sounds import GEMMA4_UNIFIED_AUDIO, MUSE_SPARK_AUDIO
 from smg_multimodal.families.usm import GEMMA3N_AUDIO, GEMMA4_AUDIO
@@ -23,10 +24,11 @@ from smg_multimodal.prompts.prompts import (
     PromptTokenizer,
     enclosed_rule,
     marked_rule,
+    minicpm_rule,
     step3_rule,
     token,
 )
-from smg_multimodal.prompts.tile_prompts import cohere2_rule, lfm2_rule
+from smg_multimodal.prompts.tile_prompts import cohere2_rule, kimi3_rule, lfm2_rule
 from smg_multimodal.records.types import Batched, Flat, Modality
 from smg_multimodal.tiles import cohere, step37
 
@@ -128,6 +130,7 @@ ROWS_OF_2026: tuple[MediaFamily, ...] = (
         _marked("]<]start of image[>[", "]<]image[>[", "]<]end of image[>["),
         PATCHES,
         on_host=GRID,
+        others={Modality.VIDEO: MINIMAX_VIDEO},
     ),
     MediaFamily(
         "muse-glimmer",
@@ -206,11 +209,70 @@ ROWS_OF_2026: tuple[MediaFamily, ...] = (
         {"pixel_values": Batched()},
     ),
     MediaFamily(
+        "deepseek-vl2",
+        frozenset({"deepseek_vl_v2"}),
+        Pictures(("DeepseekVLV2ImageProcessor",)),
+        token_rule("<image>", "image_token_id"),
+        {**TILES, "images_spatial_crop": Batched()},
+        on_host=frozenset({"num_patches", "images_spatial_crop"}),
+        limit=2,
+    ),
+    MediaFamily(
         "deepseek-vl-hybrid",
         frozenset({"deepseek_vl_hybrid"}),
         Pictures(("DeepseekVLHybridImageProcessor",)),
         token_rule("<image_placeholder>", "image_token_id"),
         {"pixel_values": Batched(), "high_res_pixel_values": Batched()},
+    ),
+    MediaFamily(
+        "unlimited-ocr",
+        frozenset({"unlimited_ocr"}),
+        Pictures(("UnlimitedOcrImageProcessor",)),
+        token_rule("<image>", "image_token_id"),
+        {
+            "pixel_values": Batched(),
+            "pixel_values_local": Flat("num_local_patches"),
+            "num_local_patches": Batched(),
+            "patches_grid": Batched(),
+        },
+        on_host=frozenset({"patches_grid"}),
+    ),
+    MediaFamily(
+        "kimi-k3",
+        frozenset({"kimi_k3"}),
+        Pictures(("Kimi_K25ImageProcessor",), called={"KimiK3VisionProcessor": "Kimi_K25ImageProcessor"}),
+        lambda files, vocabulary: kimi3_rule(vocabulary, files.model),
+        PATCHES,
+        on_host=GRID,
+    ),
+    MediaFamily(
+        "minicpm-ocr",
+        frozenset({"minicpm_ocr"}),
+        Pictures(("MiniCPMOcrImageProcessor",)),
+        lambda files, vocabulary: minicpm_rule(
+            vocabulary,
+            files.model.get("image_token_id"),
+            numbered=bool(files.image.get("use_image_id", True)),
+            text="<|image_pad|>",
+        ),
+        {"pixel_values": Batched(), "target_sizes": Flat("num_patches_per_image")},
+    ),
+    MediaFamily(
+        "nemotron-nano-vl",
+        frozenset({"NemotronH_Nano_VL_V2"}),
+        Pictures(("NemotronNanoVLV2ImageProcessor",)),
+        nemotron_image_rule,
+        TILES,
+        on_host=frozenset({"num_patches"}),
+    ),
+    MediaFamily(
+        "nemotron-omni",
+        frozenset({"nemotron_h_omni"}),
+        Pictures(("NemotronH_Omni_Reasoning_V3ImageProcessor",)),
+        nemotron_image_rule,
+        {"pixel_values": Flat("patches_per_image"), "image_grid_hw": Batched()},
+        on_host=frozenset({"image_grid_hw"}),
+        others={Modality.VIDEO: NEMOTRON_VIDEO, Modality.AUDIO: NEMOTRON_AUDIO},
     ),
     MediaFamily(
         "inkling",

@@ -10,7 +10,18 @@ from smg_multimodal.configs.files import CountTokens, ModelFiles, Pipeline, what
 from smg_multimodal.patches import qwen
 from smg_multimodal.records.errors import UnsupportedModel
 from smg_multimodal.records.types import ImageProcessor
-from smg_multimodal.tiles import cohere, deepseek_vl, gemma, idefics, internvl, llama4, llava, mllama, phi
+from smg_multimodal.tiles import (
+    cohere,
+    deepseek_vl,
+    gemma,
+    idefics,
+    internvl,
+    llama4,
+    llava,
+    mllama,
+    nemotron_nano,
+    phi,
+)
 
 __all__ = ["TILE_PIPELINES"]
 
@@ -54,6 +65,7 @@ TILE_PIPELINES: Mapping[str, Pipeline] = {
         lambda files: llava.onevision_image(files.image, files.model, files.processor)
     ),
     "MllamaImageProcessor": whatever_the_model(lambda files: mllama.mllama_image(files.image)),
+    "NemotronNanoVLV2ImageProcessor": whatever_the_model(lambda files: nemotron_nano.nemotron_nano_image(files.model)),
     "Phi3VImageProcessor": whatever_the_model(lambda files: phi.phi3_image(files.image)),
     "Phi4MultimodalImageProcessor": whatever_the_model(lambda files: phi.phi4_image(files.image)),
     "QwenVLImageProcessor": whatever_the_model(lambda files: qwen.first_qwen_image(files.image, files.model)),

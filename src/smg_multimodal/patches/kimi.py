@@ -1,7 +1,7 @@
-"""Kimi K2.5 (MoonViT): pictures at their own size, shrunk only to stay within a patch budget, padded to whole blocks.
+"""Kimi K2.5 and K3 (MoonViT): pictures at their own size, shrunk only to stay within a patch budget, padded to whole blocks.
 
-Above: `families.registry`. Below: `pixels.transforms`, `pixels.resample`. Follows transformers' image_processing_kimi_k25:
-never enlarged, black padding at the right and bottom, patches in raster order.
+Above: `families.registry`. Below: `pixels.transforms`, `pixels.resample`. Follows transformers' image_processing_kimi_k25, whose
+sizes are K3's in SGLang too: never enlarged, black padding at the right and bottom, patches in raster order.
 """
 
 import math
@@ -18,11 +18,12 @@ from smg_multimodal.pixels.collate import joined
 from smg_multimodal.pixels.filters import Filter
 from smg_multimodal.pixels.resample import BICUBIC, on_canvas, resample_of, resize
 from smg_multimodal.pixels.transforms import HALF, Normalizer, fused_normalizer, normalizer_of, write_patches
-from smg_multimodal.records.types import Array, ItemFeatures, Size
+from smg_multimodal.records.types import Array, Float32, ItemFeatures, Size
 
 __all__ = ["MoonVitProcessor", "kimi_image"]
 
 _CLASS = ProcessorClass(frozenset({"Kimi_K25ImageProcessor"}), {"do_resize": True}, {"do_resize": (True,)}, own=True)
+_K3 = ProcessorClass(frozenset({"KimiK3VisionProcessor"}), _CLASS.defaults, _CLASS.only, own=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +55,18 @@ class MoonVitProcessor:
         rows, columns = height // self.patch, width // self.patch
         return rows * columns // self.merge**2, (1, rows, columns)
 
+    def write(self, out: Float32, image: Image.Image) -> None:
+        """Write the patches of one RGB picture."""
+        fitted, canvas = self.target(Size(image.height, image.width))
+        pixels = on_canvas(resize(image, fitted, self.resample), canvas, 0, 0)
+        write_patches(out, [pixels], self.normalizer, patch=self.patch)
+
     def item(self, image: Image.Image) -> ItemFeatures:
         """The tensors of one RGB picture."""
         size = Size(image.height, image.width)
-        fitted, canvas = self.target(size)
         tokens, grid = self.measure(size)
-        pixels = on_canvas(resize(image, fitted, self.resample), canvas, 0, 0)
         out = np.empty((grid[1] * grid[2], 3, self.patch, self.patch), np.float32)
-        write_patches(out, [pixels], self.normalizer, patch=self.patch)
+        self.write(out, image)
         return ItemFeatures({"pixel_values": out, "image_grid_thw": np.array([grid], np.int64)}, size, tokens, grid)
 
     def collate(self, items: Sequence[ItemFeatures]) -> dict[str, Array]:
@@ -74,7 +79,9 @@ def kimi_image(config: Mapping[str, Any]) -> MoonVitProcessor:
     original = config.get("media_proc_cfg") or {}
     if original:  # the model's own code resizes by Pillow everywhere
         config = {**config, RESIZE: None}
-    config = settled(config, _CLASS)
+    if (fixed := original.get("fixed_output_tokens")) is not None:
+        raise refused("fixed_output_tokens", fixed, "tokens are counted by the size of the picture here")
+    config = settled(config, _CLASS, _K3)
     size = config.get("size") or {}
     if size.get("max_height") != size.get("max_width") or not set(size) <= {"max_height", "max_width"}:
         raise refused("size", dict(size), "max_height and max_width are needed, and alike")

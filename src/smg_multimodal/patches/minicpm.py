@@ -7,7 +7,7 @@ follows the processor published with the models, whose views are strips of their
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,13 +17,25 @@ from smg_multimodal.configs.keys import ProcessorClass, settled
 from smg_multimodal.pixels.collate import joined, padded
 from smg_multimodal.pixels.filters import Filter
 from smg_multimodal.pixels.resample import BICUBIC, resample_of, resize
-from smg_multimodal.pixels.transforms import HALF, Normalizer, normalizer_of, write_columns
+from smg_multimodal.pixels.transforms import HALF, Normalizer, fused_normalizer, normalizer_of, write_columns
 from smg_multimodal.records.errors import UnsupportedModel
 from smg_multimodal.records.types import Array, Bytes8, ItemFeatures, Size
 
-__all__ = ["MiniCpmProcessor", "StripsProcessor", "minicpm_image", "minicpm_strips_image", "views_apart"]
+__all__ = [
+    "MiniCpmProcessor",
+    "StripsProcessor",
+    "minicpm_image",
+    "minicpm_ocr_image",
+    "minicpm_strips_image",
+    "views_apart",
+]
 
 _CLASS = ProcessorClass(frozenset({"MiniCPMV4_6ImageProcessor"}), {"do_resize": True}, {"do_resize": (True,)})
+_OCR = ProcessorClass(
+    frozenset({"MiniCPMOcrImageProcessor"}),
+    {"do_resize": True, "downsample_mode": "4x", "small_image_upsize": "always"},
+    {"do_resize": (True,), "small_image_upsize": ("always", "never"), "downsample_mode": ("4x", "16x")},
+)
 _STRIPS_CLASS = ProcessorClass(
     frozenset({"MiniCPMVImageProcessor"}),
     {"norm_mean": HALF, "norm_std": HALF, "slice_mode": True, "use_image_id": False},
@@ -39,7 +51,8 @@ def _multiple(length: float, divisor: int) -> int:
 class MiniCpmProcessor:
     """Pictures to (1, 3, patch, patches * patch) floats and (views, 2) int32 rows of (rows, columns) of patches.
 
-    `block` patches a side are merged into one token (2 or 4). `most` bounds the slices; 1 turns slicing off.
+    `block` patches a side are merged into one token (2 or 4). `most` bounds the slices; 1 turns slicing off. A
+    picture that is not sliced is enlarged where it is small, or with `enlarged` off left as large as it is.
     """
 
     normalizer: Normalizer
@@ -48,6 +61,7 @@ class MiniCpmProcessor:
     patch: int = 14
     block: int = 4
     resample: Filter = BICUBIC
+    enlarged: bool = True
 
     def slices(self, size: Size) -> tuple[int, int]:
         """(rows, columns) of slices; (0, 0) for a picture that is not sliced."""
@@ -77,7 +91,7 @@ class MiniCpmProcessor:
     def views(self, size: Size) -> tuple[Size, Size, tuple[int, int]]:
         """Size of the overview, size of one slice (0, 0 if none), and (rows, columns) of slices."""
         grid = self.slices(size)
-        overview = self._fit(*size, enlarge=grid == (0, 0))
+        overview = self._fit(*size, enlarge=self.enlarged and grid == (0, 0))
         if grid == (0, 0):
             return overview, Size(0, 0), grid
         cell = (_multiple(size.height, grid[0]) / grid[0], _multiple(size.width, grid[1]) / grid[1])
@@ -213,14 +227,26 @@ def minicpm_strips_image(config: Mapping[str, Any], model: Mapping[str, Any]) ->
     return StripsProcessor(slicer, int(config.get("image_feature_size") or 64))
 
 
-def minicpm_image(config: Mapping[str, Any]) -> MiniCpmProcessor:
-    """From preprocessor_config.json."""
-    config = settled(config, _CLASS)
+def _slicer(config: Mapping[str, Any], normalizer: Normalizer) -> MiniCpmProcessor:
+    """What all of these read of a settled configuration."""
     return MiniCpmProcessor(
-        normalizer=normalizer_of(config, HALF, HALF),
+        normalizer=normalizer,
         most=1 if config.get("slice_mode") is False else int(config.get("max_slice_nums") or 9),
         resolution=int(config.get("scale_resolution") or 448),
         patch=int(config.get("patch_size") or 14),
         block=2 if config.get("downsample_mode") == "4x" else 4,
         resample=resample_of(config, BICUBIC),
     )
+
+
+def minicpm_image(config: Mapping[str, Any]) -> MiniCpmProcessor:
+    """From preprocessor_config.json."""
+    config = settled(config, _CLASS)
+    return _slicer(config, normalizer_of(config, HALF, HALF))
+
+
+def minicpm_ocr_image(config: Mapping[str, Any]) -> MiniCpmProcessor:
+    """From preprocessor_config.json of MiniCPM-OCR. Enlarging by the size of letters would need OpenCV, and is refused."""
+    config = settled(config, _OCR)
+    made = _slicer(config, normalizer_of(config, HALF, HALF, fused_normalizer))
+    return replace(made, enlarged=config["small_image_upsize"] == "always")

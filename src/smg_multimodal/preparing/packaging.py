@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from smg_multimodal.families.nemotron import frames_apart
+from smg_multimodal.families.newer_clips import unsegmented
 from smg_multimodal.patches.minicpm import views_apart
 from smg_multimodal.pixels.collate import joined
 from smg_multimodal.preparing.engine_names import SGLANG, VLLM, named_for_engine
@@ -34,8 +36,29 @@ __all__ = [
     "wire_tensor",
 ]
 
-_ARRANGED: Mapping[str, Callable[[ItemFeatures], Mapping[str, Array]]] = {"minicpm-v": views_apart}
-"""Families whose class in vLLM takes an item's tensors laid out otherwise; all of them are batched then."""
+
+@dataclass(frozen=True, slots=True)
+class _Arrangement:
+    """How a family's class in vLLM takes an item's tensors that it takes laid out otherwise.
+
+    `make` gives them, by transformers' names; all are batched but those in `flat`, which have the name of their sizes there."""
+
+    make: Callable[[ItemFeatures], Mapping[str, Array]]
+    flat: Mapping[str, str] = field(default_factory=dict)
+
+    def joined(self, items: Sequence[ReadyItem]) -> dict[str, Array]:
+        """The tensors of several items, and the sizes that flat ones are split by."""
+        apart = [self.make(item.features) for item in items]
+        tensors = {name: joined([each[name] for each in apart]) for name in apart[0]}
+        return {**tensors, **{rows: _lengths([each[name] for each in apart]) for name, rows in self.flat.items()}}
+
+
+_ARRANGED: Mapping[tuple[str, Modality], _Arrangement] = {
+    ("minicpm-v", Modality.IMAGE): _Arrangement(views_apart),
+    ("minicpm-ocr", Modality.IMAGE): _Arrangement(views_apart),
+    ("nemotron-omni", Modality.VIDEO): _Arrangement(frames_apart, {"pixel_values_videos": "num_frames"}),
+    ("minimax-m3", Modality.VIDEO): _Arrangement(unsegmented, {"pixel_values_videos": "patches_per_video"}),
+}
 _OF_ONE_SIZE = frozenset({"lighton-ocr", "pixtral"})
 """Families whose class in vLLM is not told how much of a picture is padding, so that several must be of one size."""
 _NOT_FOR_VLLM: Mapping[tuple[str, Modality], str] = {
@@ -44,11 +67,20 @@ _NOT_FOR_VLLM: Mapping[tuple[str, Modality], str] = {
     ("muse-spark", Modality.VIDEO): "its model takes clips without a grid, laid out otherwise",
     ("muse-spark", Modality.AUDIO): "its model takes features of another encoder's",
     ("muse-spark", Modality.IMAGE): "its model takes pictures without a grid, laid out otherwise",
+    ("kimi-k2.5", Modality.VIDEO): "its model takes each chunk of a clip as an item of its own",
+    ("nemotron-omni", Modality.IMAGE): "its model takes the sizes of pictures as a list, which no tensor is",
+    ("nemotron-omni", Modality.AUDIO): "its model takes recordings in pieces, whose tokens it counts otherwise",
     ("qwen2.5-omni", Modality.AUDIO): "its model takes recordings joined along their second axis",
     ("qwen3-omni", Modality.AUDIO): "its model takes recordings joined along their second axis",
 }
 """What vLLM's servicer cannot pass on, since it splits tensors along their first axis and makes no lists; and why."""
-_COUNTED_ON: Mapping[str, frozenset[str]] = {"molmo-2": frozenset({"image_token_pooling"})}
+_NOT_FOR_SGLANG: Mapping[str, str] = {
+    "nemotron-omni": "its model is told the tokens of a picture beside its tensors",
+}
+"""Families whose pictures SGLang's model does not take as tensors alone; and why."""
+_COUNTED_ON: Mapping[tuple[str, Modality], frozenset[str]] = {
+    ("molmo-2", Modality.IMAGE): frozenset({"image_token_pooling"})
+}
 """Indices that transformers counts through all pictures of a call. vLLM does so when it has joined them."""
 _DTYPES = {
     "float32": np.float32,
@@ -207,8 +239,8 @@ def _feature_ids(prepared: Prepared) -> dict[Modality, int]:
     return {rule.modality: rule.feature for rule in prepared.rules}
 
 
-def _sizes(items: Sequence[ReadyItem], key: str) -> Array:
-    return np.array([len(item.features.tensors[key]) for item in items], np.int64)
+def _lengths(arrays: Sequence[Array]) -> Array:
+    return np.array([len(array) for array in arrays], np.int64)
 
 
 def _joined_tensors(prepared: Prepared, pairs: Sequence[tuple[Placeholder, ReadyItem]]) -> dict[str, Array]:
@@ -218,7 +250,7 @@ def _joined_tensors(prepared: Prepared, pairs: Sequence[tuple[Placeholder, Ready
     collated = prepared.collated([item.features for item in items])
     for name, layout in layouts.items():
         if isinstance(layout, Flat) and layout.sizes not in collated:
-            collated[layout.sizes] = _sizes(items, name)
+            collated[layout.sizes] = _lengths([item.features.tensors[name] for item in items])
         if name not in collated and name != primary:
             collated[name] = joined([item.features.tensors[name] for item in items])
     return collated
@@ -247,15 +279,14 @@ def _vllm_batch(prepared: Prepared, modality: Modality, dtype: str, *, raw: bool
     if (why := _NOT_FOR_VLLM.get((prepared.family.name, modality))) is not None:
         raise UnsupportedModel(f"{prepared.family.name} takes no {modality} on vLLM: {why}")
     whose = f"{prepared.family.name} takes one {modality} per request on vLLM"
-    arranged = _ARRANGED.get(prepared.family.name)
+    arranged = _ARRANGED.get((prepared.family.name, modality))
     try:
         if arranged is None:
             tensors = _joined_tensors(prepared, pairs)
-            for name in _COUNTED_ON.get(prepared.family.name, ()):
+            for name in _COUNTED_ON.get((prepared.family.name, modality), ()):
                 tensors[name] = joined([item.features.tensors[name] for _, item in pairs])
         else:
-            flat, apart = {}, [arranged(item.features) for _, item in pairs]
-            tensors = {name: joined([each[name] for each in apart]) for name in layouts}
+            flat, tensors = dict(arranged.flat), arranged.joined([item for _, item in pairs])
     except ValueError as error:  # numpy's, of arrays that do not lie end to end
         raise UnsupportedModel(f"{whose}, or several of the same length") from error
     for name, array in tensors.items():
@@ -310,6 +341,8 @@ def for_items(prepared: Prepared, dtype: str = "float32") -> tuple[ItemInputs, .
 def for_sglang(prepared: Prepared) -> SglangInputs:
     """Pictures for SGLang, as float32 (it maps float32 and int64 only)."""
     pairs = _only(prepared, "SGLang", frozenset({Modality.IMAGE}))
+    if (why := _NOT_FOR_SGLANG.get(prepared.family.name)) is not None:
+        raise UnsupportedModel(f"{prepared.family.name} takes no image on SGLang: {why}")
     tensors = _joined_tensors(prepared, pairs)
     return SglangInputs(
         pixel_values=wire_tensor(tensors.pop(prepared.family.primary)),

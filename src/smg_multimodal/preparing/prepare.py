@@ -22,7 +22,7 @@ from smg_multimodal.decoding.fast_decode import prove_decoders
 from smg_multimodal.decoding.reader import MediaReader, PlainReader, needs_library
 from smg_multimodal.decoding.sounds import RecordingFacts
 from smg_multimodal.families.media_family import MediaFamily
-from smg_multimodal.families.modalities import ClipProcessor, RecordingProcessor
+from smg_multimodal.families.modalities import ClipProcessor, NumberedClips, RecordingProcessor
 from smg_multimodal.families.registry import family_of
 from smg_multimodal.pixels.collate import joined
 from smg_multimodal.preparing.content import DigestMemory, FeatureCache, Noted, content_key
@@ -178,6 +178,8 @@ class Preparer:
         clip = facts if isinstance(facts, ClipFacts) else self._reader.clip_facts(media.data, self._limits)
         places = processor.sample(clip.frames, clip.rate)
         with contextlib.closing(self._reader.clip_frames(media.data, self._limits, clip, places)) as frames:
+            if isinstance(processor, NumberedClips):
+                return processor.numbered(frames, places, clip.rate)
             return processor.item(frames, clip.seconds(places), len(places) / clip.frames * clip.rate)
 
     def _looked_at(self, media: Media, size: Size) -> Size:

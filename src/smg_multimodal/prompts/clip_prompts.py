@@ -11,7 +11,15 @@ from typing import Any
 from smg_multimodal.prompts.prompts import GEMMA_4, PromptRule, PromptTokenizer, ReplacementWriter, token, token_or_text
 from smg_multimodal.records.types import ItemFeatures, Modality, Replacement
 
-__all__ = ["MOST_IN_WORDS", "gemma4_clip_rule", "glm_clip_rule", "in_words", "internvl_clip_rule", "smolvlm_clip_rule"]
+__all__ = [
+    "MOST_IN_WORDS",
+    "gemma4_clip_rule",
+    "glm_clip_rule",
+    "in_words",
+    "internvl_clip_rule",
+    "molmo2_clip_rule",
+    "smolvlm_clip_rule",
+]
 
 
 def internvl_clip_rule(model: Mapping[str, Any], vocabulary: PromptTokenizer) -> PromptRule:
@@ -72,6 +80,25 @@ def glm_clip_rule(model: Mapping[str, Any], vocabulary: PromptTokenizer) -> Prom
         for second in moments:
             time = f"{second:.1f} seconds" if in_full else f"{int(second)}"
             writer.put(start).run(feature, item.tokens // len(moments)).put(end, *vocabulary.encode(time))
+        return writer.done()
+
+    return PromptRule(Modality.VIDEO, "<|video|>", anchor, feature, replace)
+
+
+def molmo2_clip_rule(model: Mapping[str, Any], vocabulary: PromptTokenizer) -> PromptRule:
+    """Molmo 2: before each frame the second it is shown at, its tokens between the marks of a frame."""
+    start = token(vocabulary, "<frame_start>", model.get("frame_start_token_id"))
+    end = token(vocabulary, "<frame_end>", model.get("frame_end_token_id"))
+    feature = token(vocabulary, "<im_patch>", model.get("image_patch_id"))
+    anchor = token(vocabulary, "<|video|>")
+
+    def replace(item: ItemFeatures, index: int) -> Replacement:
+        del index
+        writer, moments = ReplacementWriter(), item.facts["seconds"]
+        for number, second in enumerate(moments):
+            space = " " if number else ""
+            writer.put(*vocabulary.encode(f"{space}{second:.1f} "), start)
+            writer.run(feature, item.tokens // len(moments)).put(end)
         return writer.done()
 
     return PromptRule(Modality.VIDEO, "<|video|>", anchor, feature, replace)

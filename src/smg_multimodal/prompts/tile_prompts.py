@@ -1,4 +1,4 @@
-"""What stands for a picture in the prompts of Command A Vision and LFM2-VL: tiles one after the other, each with a mark.
+"""What stands for a picture in the prompts of Command A Vision and LFM2-VL, tiles with marks between them, and of Kimi K3.
 
 Above: `families.rows_of_2026`. Below: `prompts`. A rule turns an item's grid into tokens; it knows no pixel.
 """
@@ -9,7 +9,7 @@ from typing import Any
 from smg_multimodal.prompts.prompts import PromptRule, PromptTokenizer, ReplacementWriter, token, token_or_text
 from smg_multimodal.records.types import ItemFeatures, Modality, Replacement
 
-__all__ = ["cohere2_rule", "lfm2_rule"]
+__all__ = ["cohere2_rule", "kimi3_rule", "lfm2_rule"]
 
 
 def cohere2_rule(vocabulary: PromptTokenizer, per_tile: int, model: Mapping[str, Any]) -> PromptRule:
@@ -56,3 +56,20 @@ def lfm2_rule(
         return writer.put(*end).done()
 
     return PromptRule(Modality.IMAGE, "<image>", feature, feature, replace)
+
+
+def kimi3_rule(vocabulary: PromptTokenizer, model: Mapping[str, Any]) -> PromptRule:
+    """Kimi K3: the size of the picture as it was, and its tokens between the marks of media. The template writes a token of its
+    own for a picture where the vocabulary has it."""
+    begin, content = token(vocabulary, "<|media_begin|>"), token(vocabulary, "<|media_content|>")
+    end = token(vocabulary, "<|media_end|>")
+    feature = token(vocabulary, "<|media_pad|>", model.get("media_placeholder_token_id"))
+    own = vocabulary.token_id("<|kimi_image_placeholder|>")
+    text, anchor = ("<|media_pad|>", feature) if own is None else ("<|kimi_image_placeholder|>", own)
+
+    def replace(item: ItemFeatures, index: int) -> Replacement:
+        del index
+        said = vocabulary.encode(f"image {item.size.width}x{item.size.height}")
+        return ReplacementWriter().put(begin, *said, content).run(feature, item.tokens).put(end).done()
+
+    return PromptRule(Modality.IMAGE, text, anchor, feature, replace)

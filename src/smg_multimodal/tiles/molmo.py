@@ -119,14 +119,16 @@ class Molmo2Processor:
     def _pooled(self, length: int, axis: int) -> int:
         return -(-length // self.pool[axis])
 
+    @property
+    def whole_grid(self) -> tuple[int, int]:
+        """(rows, columns) of tokens of the whole picture."""
+        count = self.side // self.patch
+        return self._pooled(count, 0), self._pooled(count, 1)
+
     def measure(self, size: Size) -> tuple[int, tuple[int, ...]]:
         """Tokens that receive embeddings, and (rows, columns) of them for the whole and for the squares together."""
         squares = [self._canvas(count) // self.patch for count in self.tiling(size)]
-        whole = self.side // self.patch
-        grid = (
-            *(self._pooled(whole, axis) for axis in (0, 1)),
-            *(self._pooled(squares[axis], axis) for axis in (0, 1)),
-        )
+        grid = (*self.whole_grid, *(self._pooled(squares[axis], axis) for axis in (0, 1)))
         return grid[0] * grid[1] + grid[2] * grid[3], grid
 
     def _canvas(self, count: int) -> int:
@@ -139,7 +141,8 @@ class Molmo2Processor:
         floats = (1 + rows * columns) * (self.side // self.patch) ** 2 * self.patch**2 * 3
         return 4 * (floats + tokens * self.pool[0] * self.pool[1]) + 8 * len(self.tokens.written(grid))
 
-    def _patches(self, square: Bytes8) -> Float32:
+    def patches(self, square: Bytes8) -> Float32:
+        """(patches, patch * patch * 3) floats of one square."""
         count, patch = self.side // self.patch, self.patch
         cells = square.reshape(count, patch, count, patch, 3).transpose(0, 2, 1, 3, 4).reshape(count**2, patch**2, 3)
         out = np.empty(cells.shape, np.float32)
@@ -147,7 +150,7 @@ class Molmo2Processor:
             self.normalizer.apply(cells[:, :, channel], channel, out[:, :, channel])
         return out.reshape(count**2, patch**2 * 3)
 
-    def _pools(self, places: Array) -> Array:
+    def pools(self, places: Array) -> Array:
         """(tokens, patches pooled) indices; -1 where a window reaches over the edge."""
         (tall, wide), (high, broad) = self.pool, places.shape
         beyond = (self._pooled(high, 0) * tall - high, self._pooled(broad, 1) * wide - broad)
@@ -172,14 +175,14 @@ class Molmo2Processor:
         tokens, grid = self.measure(size)
         count = (self.side // self.patch) ** 2
         out = np.empty((1 + rows * columns, count, self.patch**2 * 3), np.float32)
-        out[0] = self._patches(nearest_four(pixels, Size(self.side, self.side)))
+        out[0] = self.patches(nearest_four(pixels, Size(self.side, self.side)))
         canvas = nearest_four(pixels, Size(self._canvas(rows), self._canvas(columns)))
         for index in range(rows * columns):
             top, left = (self._window * each for each in divmod(index, columns))
-            out[1 + index] = self._patches(canvas[top : top + self.side, left : left + self.side])
+            out[1 + index] = self.patches(canvas[top : top + self.side, left : left + self.side])
         whole = np.arange(count, dtype=np.int32).reshape(self.side // self.patch, -1)
-        squares = self._pools(self._places(rows, columns))
-        pools = np.concatenate([self._pools(whole), np.where(squares >= 0, squares + np.int32(count), np.int32(-1))])
+        squares = self.pools(self._places(rows, columns))
+        pools = np.concatenate([self.pools(whole), np.where(squares >= 0, squares + np.int32(count), np.int32(-1))])
         written = np.array(self.tokens.written(grid), np.int64)
         tensors: dict[str, Array] = {
             "pixel_values": out,

@@ -1,7 +1,8 @@
 """Step3-VL: the whole picture on one square, and windows of it where it is large or long.
 
-Above: `families.registry`. Below: `pixels.resample`. The rules are those of the processor in vLLM, since transformers has none.
-Squares are made by interpolating normalised floats, as torch does: they are its to about a millionth, not to the bit.
+Above: `families.registry`. Below: `pixels.floats`, `pixels.resample`. The rules are those of the processor in vLLM, since
+transformers has none. Squares are made by interpolating normalised floats, as torch does: they are its to about a millionth,
+not to the bit.
 """
 
 import math
@@ -10,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from PIL import Image
 
 from smg_multimodal.pixels.collate import joined
+from smg_multimodal.pixels.floats import FloatNormalizer, float_bands
 from smg_multimodal.pixels.resample import BILINEAR, resize
 from smg_multimodal.pixels.transforms import CLIP_MEAN, CLIP_STD
 from smg_multimodal.records.errors import BadMedia
@@ -24,40 +25,18 @@ __all__ = ["Step3Processor", "floats_at", "step3_image"]
 _LONGEST = 3024
 _THIN = 32
 _MAX_AREA = 64 * 1024 * 1024
-
-
-def _weights(length: int, wanted: int) -> tuple[NDArray[np.int64], Float32]:
-    """The first of `length` values that each of `wanted` is made of, and (wanted, most taps) weights: a triangle over what it
-    covers. In single precision from the beginning, as torch's are: where values differ much that shows in the fifth place."""
-    scale, half = np.float32(length) / np.float32(wanted), np.float32(0.5)
-    reach = max(scale, np.float32(1))
-    centre = scale * (np.arange(wanted, dtype=np.float32) + half)
-    first = np.maximum(np.trunc(centre - reach + half), 0).astype(np.int64)
-    last = np.minimum(np.trunc(centre + reach + half), length).astype(np.int64)
-    places = first[:, None] + np.arange(int((last - first).max()))
-    apart = (places.astype(np.float32) - centre[:, None] + half) * (np.float32(1) / reach)
-    weights = np.where(places < last[:, None], np.maximum(np.float32(1) - np.abs(apart), np.float32(0)), np.float32(0))
-    return first, np.asarray(weights / weights.sum(axis=1, keepdims=True), np.float32)
-
-
-def _weighed(pixels: Array, wanted: int) -> Float32:
-    """`pixels` with `wanted` rows, each the weighed sum of those it covers."""
-    first, weights = _weights(len(pixels), wanted)
-    out = np.zeros((wanted, *pixels.shape[1:]), np.float32)
-    for tap in range(weights.shape[1]):
-        rows = pixels[np.minimum(first + tap, len(pixels) - 1)]
-        out += rows * weights[:, tap].reshape(-1, *[1] * (pixels.ndim - 1))
-    return out
+_ROWS = 16
+"""Rows that are interpolated at a time."""
+_NORMALIZER = FloatNormalizer(np.array(CLIP_MEAN, np.float32), np.array(CLIP_STD, np.float32), 1 / 255)
 
 
 def floats_at(pixels: Bytes8, side: int) -> Float32:
     """(3, `side`, `side`) floats of a picture's bytes: CLIP's normalisation, then linear interpolation over what each pixel
     covers. Both are linear, so the interpolation comes first here, of which there is less."""
-    down = pixels if len(pixels) == side else _weighed(pixels, side)
-    across = down.transpose(1, 2, 0)
-    done = across if len(across) == side else _weighed(across, side)
-    mean, std = (np.array(values, np.float32).reshape(3, 1, 1) for values in (CLIP_MEAN, CLIP_STD))
-    return np.asarray((done.transpose(1, 2, 0) / np.float32(255) - mean) / std, np.float32)
+    out = np.empty((3, side, side), np.float32)
+    for top, band in float_bands(pixels, Size(side, side), BILINEAR, _ROWS):
+        out[:, top : top + _ROWS] = _NORMALIZER(band).transpose(2, 0, 1)
+    return out
 
 
 @dataclass(frozen=True, slots=True)

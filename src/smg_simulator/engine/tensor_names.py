@@ -38,7 +38,19 @@ TAKEN: Mapping[str, Mapping[str, RequiredAndOptional]] = {
     **dict.fromkeys(
         ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "qwen3_vl_text", "qwen3_5", "qwen3_5_moe"), _QWEN
     ),
-    **dict.fromkeys(("qwen4_exp", "exaone4_5", "lfm3_vl", "hyperclovax_vision_v2", "dots3_note"), _QWEN),
+    **dict.fromkeys(
+        (
+            "interns1_pro",
+            "intern_s2_preview",
+            "interns2_mobius",
+            "qwen4_exp",
+            "exaone4_5",
+            "lfm3_vl",
+            "hyperclovax_vision_v2",
+            "dots3_note",
+        ),
+        _QWEN,
+    ),
     **dict.fromkeys(("qwen2_5_omni", "qwen2_5_omni_thinker", "qwen3_omni_moe", "qwen3_omni_moe_thinker"), _OMNI),
     **dict.fromkeys(("glm4v", "glm4v_moe", "glm46v", "glm_ocr"), _QWEN),
     **dict.fromkeys(
@@ -52,19 +64,23 @@ TAKEN: Mapping[str, Mapping[str, RequiredAndOptional]] = {
     },
     **{
         key: {"image": _names("pixel_values", "images_crop", "images_spatial_crop")}
-        for key in ("deepseek_vl_v2", "deepseek_ocr", "deepseek_ocr2")
+        for key in ("deepseek_ocr", "deepseek_ocr2", "unlimited_ocr")
     },
-    **{key: {"image": _names("pixel_values", "image_grid_thw")} for key in ("dots_ocr", "hy_v4_vl", "minimax_m3_vl")},
+    **{key: {"image": _names("pixel_values", "image_grid_thw")} for key in ("dots_ocr", "hy_v4_vl")},
     **{key: {"image": _names("pixel_values", "num_patches")} for key in ("cohere2_vision", "inkling_mm_model")},
     **{
         key: {"audio": _names("input_features", "audio_embed_sizes")}
         for key in ("granite_speech", "granite_speech_plus")
     },
+    "deepseek_vl_v2": {"image": _names("pixel_values", "images_spatial_crop", may=("images_crop",))},
     "glmasr": {"audio": _names("input_features", "feature_attention_mask", "chunk_counts")},
     "lfm2_vl": {"image": _names("pixel_values", "spatial_shapes", "num_patches")},
     "step3p7": {"image": _names("pixel_values", "patch_pixel_values", "num_patches", may=("patch_newline_mask",))},
     "deepseek_vl": _PIXELS,
     "muse_spark": {},
+    "nemotron_h_omni": {
+        "video": _names("pixel_values_flat_video", "video_num_patches", "frames_indices", "frame_duration_ms")
+    },
     "deepseek_vl_hybrid": {"image": _names("pixel_values", "high_res_pixel_values")},
     "ovis2": _PIXELS,
     "step3_vl": {"image": _names("pixel_values", "patch_pixel_values", "num_patches", may=("patch_newline_mask",))},
@@ -73,11 +89,16 @@ TAKEN: Mapping[str, Mapping[str, RequiredAndOptional]] = {
             *("pixel_values", "image_token_pooling", "image_num_pooled_patches", "image_num_patches"),
             *("image_tokens", "num_image_tokens"),
             may=("image_num_crops",),
-        )
+        ),
+        "video": _names(
+            *("pixel_values", "video_token_pooling", "video_num_pooled_patches", "video_num_patches"),
+            *("video_tokens", "num_video_tokens"),
+            may=("video_num_crops",),
+        ),
     },
     **dict.fromkeys(("phi4mm", "phi4_multimodal"), _PHI4),
     "llama4": {"image": _names("pixel_values", "patches_per_image", "aspect_ratios")},
-    "kimi_k25": {"image": _names("pixel_values", "grid_thws")},
+    **{key: {"image": _names("pixel_values", "grid_thws")} for key in ("kimi_k25", "kimi_k3")},
     **{key: {"image": _names("pixel_values", "num_patches")} for key in ("gemma3", "t5gemma2")},
     "gemma3n": {**_PIXELS, "audio": _SOUND},
     **{
@@ -91,7 +112,10 @@ TAKEN: Mapping[str, Mapping[str, RequiredAndOptional]] = {
     **{key: {"image": _TILED} for key in ("idefics3", "smolvlm")},
     "kimi_vl": {"image": _names("pixel_values", "image_grid_hws")},
     "aya_vision": {"image": _names("pixel_values", "num_patches")},
-    "qianfan_ocr": {"image": _names("pixel_values_flat", "image_num_patches")},
+    **{
+        key: {"image": _names("pixel_values_flat", "image_num_patches")}
+        for key in ("qianfan_ocr", "NemotronH_Nano_VL_V2")
+    },
     "mllama": {"image": _names("pixel_values", "aspect_ratio_ids", "aspect_ratio_mask")},
     **{key: {"image": _names("pixel_values", "tgt_sizes")} for key in ("minicpmv", "minicpmo")},
     **{
@@ -101,9 +125,9 @@ TAKEN: Mapping[str, Mapping[str, RequiredAndOptional]] = {
         }
         for key in ("internvl", "interns1")
     },
-    **dict.fromkeys(("cohere_compass", "cosmos3_edge", "glm5_next", "muse_glimmer"), _QWEN),
+    **dict.fromkeys(("cohere_compass", "cosmos3_edge", "glm5_next", "minimax_m3_vl", "muse_glimmer"), _QWEN),
     "internvl_chat": {"image": _names("pixel_values_flat", "image_num_patches")},
-    **{key: {"image": _names("pixel_values", "tgt_sizes")} for key in ("minicpmv4_6", "minicpmv4_7")},
+    **{key: {"image": _names("pixel_values", "tgt_sizes")} for key in ("minicpmv4_6", "minicpmv4_7", "minicpm_ocr")},
     "voxtral": {"audio": _names("audio_arrays")},
     "ultravox": {"audio": _names("audio_features", "audio_lens", "audio_token_len", "audio_num_chunks")},
     "qwen3_asr": {"audio": _names("input_audio_features", "audio_feature_lengths", "feature_attention_mask")},

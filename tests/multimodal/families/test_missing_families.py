@@ -71,7 +71,6 @@ def test_a_type_that_is_nearly_that_of_a_row_is_another(kind: object) -> None:
         ("llava", "LlavaLlamaForCausalLM"),
         ("llava", "MantisForConditionalGeneration"),
         ("llava", "TarsierForConditionalGeneration"),
-        ("deepseek_vl_v2", "DeepseekVLV2ForCausalLM"),
     ],
 )
 def test_a_model_of_other_code_under_a_type_of_a_row_is_refused_by_its_architecture(

@@ -25,12 +25,18 @@ from smg_multimodal.records.types import Bytes8, Size
 FILTERS = {"bilinear": TorchFilter(BILINEAR), "bicubic": TorchFilter(BICUBIC), "lanczos": TorchFilter(LANCZOS)}
 SIDES = st.integers(1, 300)
 BY_PILLOW = frozenset(
-    {"phi-3", "molmo-2", *(family.name for family in FAMILIES.values() if family.published or family.vllm)}
+    {
+        "phi-3",
+        "molmo-2",
+        "nemotron-omni",
+        *(family.name for family in FAMILIES.values() if family.published or family.vllm),
+    }
 )
 """Models whose own code, which engines run, resizes by Pillow, or floats alone: `resize` changes nothing for them."""
 BOTH = [family for family in FAMILIES.values() if family.name not in BY_PILLOW and not family.by_pillow]
 SMALLER = {
     "kimi-k2.5": {"max_patches": 60},
+    "kimi-k3": {"max_patches": 60},
     "inkling": {"rescale_image_frac": 0.7},
     "lfm2-vl": {"max_image_tokens": 20, "min_image_tokens": 9},
 }

@@ -17,7 +17,7 @@ from smg_multimodal.configs.files import ModelFiles
 from smg_multimodal.families.media_family import MediaFamily
 from smg_multimodal.families.registry import FAMILIES as ROWS
 from smg_multimodal.preparing.engine_names import SGLANG, VLLM, TensorNames
-from smg_multimodal.preparing.packaging import _NOT_FOR_VLLM, for_sglang, for_vllm
+from smg_multimodal.preparing.packaging import _NOT_FOR_SGLANG, _NOT_FOR_VLLM, for_sglang, for_vllm
 from smg_multimodal.preparing.prepare import Media, Prepared, Preparer
 from smg_multimodal.recordings.audio import wave_of_pcm16
 from smg_multimodal.records.errors import UnsupportedModel
@@ -27,11 +27,18 @@ from smg_simulator.engine.refusal import Refused
 from smg_simulator.engine.tensor_names import TAKEN, check_names
 
 WORDS = TestVocabulary()
-ON_VLLM = [family for family in FAMILIES.values() if family.published != "minicpmv" and family.name != "muse-spark"]
-"""Of the MiniCPM before 4.6 and of Muse Spark vLLM's servicer cannot pass on the pictures."""
+ON_VLLM = [
+    family
+    for family in FAMILIES.values()
+    if family.published != "minicpmv" and family.name not in ("muse-spark", "nemotron-omni")
+]
+"""Of the MiniCPM before 4.6, of Muse Spark and of Nemotron Omni vLLM's servicer cannot pass on the pictures."""
+ON_SGLANG = [family for family in FAMILIES.values() if family.name not in _NOT_FOR_SGLANG]
 SGLANG_NAMES = {
     **{key: {"image_grid_thw"} for key in ("paddleocr-vl", "ernie-4.5-vl", "hunyuan-vl")},
     "deepseek-ocr": {"images_crop", "images_spatial_crop"},
+    "unlimited-ocr": {"images_crop", "images_spatial_crop"},
+    "deepseek-vl2": {"images_spatial_crop"},
     "deepseek-ocr-2": {"images_crop", "images_spatial_crop"},
     "step3-vl": {"patch_pixel_values"},
     "molmo-2": {"image_token_pooling", "image_grids"},
@@ -39,6 +46,7 @@ SGLANG_NAMES = {
     "qwen2-vl": {"image_grid_thw"},
     "glm-4v": {"image_grid_thw"},
     "kimi-k2.5": {"image_grid_thw"},
+    "kimi-k3": {"image_grid_thw"},
     "llava-next": {"image_sizes"},
     "llava-next-video": {"image_sizes"},
     "llava-onevision": {"image_sizes"},
@@ -47,6 +55,7 @@ SGLANG_NAMES = {
     "phi-3": {"image_sizes"},
     "phi-4": {"image_sizes", "image_attention_mask"},
     "minicpm-v": {"tgt_size"},
+    "minicpm-ocr": {"tgt_size"},
     "minicpm-v-2.6": {"tgt_size"},
     **{key: {"image_grid_thw"} for key in ("qwen2.5-omni", "qwen3-omni", "hyperclovax-vision-2", "dots-note")},
     "lighton-ocr": {"image_sizes"},
@@ -171,11 +180,17 @@ def with_tensors(media: SeenMedia, tensors: Mapping[str, Any]) -> SeenMedia:
 
 
 @pytest.mark.sampled(keep=8)
-@pytest.mark.parametrize("family", FAMILIES.values(), ids=lambda family: family.name)
+@pytest.mark.parametrize("family", ON_SGLANG, ids=lambda family: family.name)
 def test_sglang_is_sent_the_names_that_its_items_are_asked_for(family: Family) -> None:
     made = of(family)
     sizes = {layout.sizes for layout in made.family.layouts.values() if hasattr(layout, "sizes")}
     assert set(for_sglang(made).tensors) - sizes == SGLANG_NAMES.get(made.family.name, set())
+
+
+@pytest.mark.parametrize("name", _NOT_FOR_SGLANG)
+def test_pictures_that_sglangs_model_takes_otherwise_are_refused_by_name(name: str) -> None:
+    with pytest.raises(UnsupportedModel, match=f"{name} takes no image on SGLang"):
+        for_sglang(of(FAMILIES[name]))
 
 
 @pytest.mark.parametrize("names", [VLLM, SGLANG])

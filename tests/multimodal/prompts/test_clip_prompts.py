@@ -15,7 +15,7 @@ from transformers.video_utils import VideoMetadata
 from vocabulary import TestVocabulary
 
 from smg_multimodal.configs.files import ModelFiles
-from smg_multimodal.families.modalities import ClipProcessor
+from smg_multimodal.families.modalities import ClipProcessor, NumberedClips
 from smg_multimodal.families.registry import family_of
 from smg_multimodal.prompts.clip_prompts import in_words
 from smg_multimodal.prompts.expand import ReadyItem, expand
@@ -25,7 +25,13 @@ from smg_multimodal.records.types import ItemFeatures, Modality, Size
 WORDS = TestVocabulary()
 FRAMES, RATE = 90, 1.3
 _TOKENS = {"image_token": "<|image|>", "video_token": "<|video|>"}
-_VIDEO = {"merge_size": 2, "temporal_patch_size": 2, "frame_timestamp_format": "Time: {timestamp:.1f}s"}
+_VIDEO = {
+    "patch_size": 16,
+    "downsample_ratio": 0.5,
+    "merge_size": 2,
+    "temporal_patch_size": 2,
+    "frame_timestamp_format": "Time: {timestamp:.1f}s",
+}
 _MUSE = {
     **_TOKENS,
     "video_start_token": "<|vid_start|>",
@@ -59,6 +65,39 @@ PROCESSORS: dict[str, tuple[str, str, dict[str, Any], dict[str, Any]]] = {
         {"num_frames": 7},
     ),
     "glm5_next": ("glm5_next", "Glm5NextProcessor", _TOKENS, {}),
+    "minimax_m3_vl": (
+        "minimax_m3_vl",
+        "MiniMaxM3VLProcessor",
+        {
+            "VIDEO_TOKEN": "]<]video[>[",
+            "VISION_START_TOKEN": "]<]start of image[>[",
+            "VISION_END_TOKEN": "]<]end of image[>[",
+        },
+        {"fps": 3},
+    ),
+    "kimi_k25": (
+        "kimi_k25",
+        "Kimi_K25Processor",
+        {"video_token": "<|kimi_k25_video_placeholder|>"},
+        {"fps": 5, "temporal_patch_size": 2},
+    ),
+    "molmo2": (
+        "molmo2",
+        "Molmo2Processor",
+        {"use_frame_special_tokens": True, "video_use_col_tokens": False},
+        {"num_frames": 5},
+    ),
+    "nemotron_h_omni": (
+        "nemotron_h_omni",
+        "NemotronH_Omni_Reasoning_V3Processor",
+        {
+            "image_start_token": "<img>",
+            "image_token": "<image>",
+            "image_end_token": "</img>",
+            "video_temporal_patch_dim": 2,
+        },
+        {"num_frames": 5, "norm_mean": [0.5] * 3, "norm_std": [0.5] * 3},
+    ),
     "muse_glimmer": ("muse_glimmer", "MuseGlimmerProcessor", _MUSE, {}),
     "muse_spark": ("muse_spark", "MuseSparkProcessor", _MUSE, {"num_frames": 5}),
     "smolvlm": (
@@ -93,10 +132,10 @@ def made(name: str, config: dict[str, Any], frames: int = FRAMES) -> tuple[Model
     assert isinstance(processor, ClipProcessor)
     places = processor.sample(frames, RATE)
     pictures = clip(60, 44, frames)
-    item = processor.item(
-        (pictures[place] for place in places), [place / RATE for place in places], len(places) / frames * RATE
-    )
-    return files, places, item
+    chosen = (pictures[place] for place in places)
+    if isinstance(processor, NumberedClips):
+        return files, places, processor.numbered(chosen, places, RATE)
+    return files, places, processor.item(chosen, [place / RATE for place in places], len(places) / frames * RATE)
 
 
 @pytest.mark.parametrize("name", PROCESSORS)
@@ -107,6 +146,8 @@ def test_the_tokens_of_a_clip_are_those_the_reference_writes(name: str, monkeypa
     files, places, item = made(name, config)
     reference = getattr(module, kind)
     stand_in = SimpleNamespace(**facts, video_processor=SimpleNamespace(**_VIDEO))
+    if hasattr(reference, "get_video_string"):
+        stand_in.get_video_string = lambda *args: reference.get_video_string(stand_in, *args)
     if hasattr(reference, "replace_frame_token_id"):
         stand_in.replace_frame_token_id = lambda *args, **more: reference.replace_frame_token_id(
             stand_in, *args, **more
@@ -115,7 +156,10 @@ def test_the_tokens_of_a_clip_are_those_the_reference_writes(name: str, monkeypa
     tensors = {key: value if value.ndim == 5 else value[None] for key, value in item.tensors.items()}
     inputs = {
         **tensors,
+        "num_frames": item.tensors.get("num_frames"),
+        "video_grids": item.tensors.get("video_grids"),
         "video_grid_thw": item.tensors.get("video_grid_thw"),
+        "num_chunks_per_video": item.tensors.get("num_chunks_per_video"),
         "video_metadata": [told],
         "num_soft_tokens_per_video": [item.tokens // len(places)],
     }

@@ -128,6 +128,7 @@ def test_glm_asr_has_the_tokens_that_its_processor_counts(seconds: float) -> Non
     [
         ("gemma4_unified", "<|audio>", "<|audio|>", "<audio|>"),
         ("muse_spark", "<|soft_audio_start|>", "<|audio|>", "<|soft_audio_end|>"),
+        ("nemotron_h_omni", "<so_start>", "<so_embedding>", "<so_end>"),
     ],
 )
 def test_recordings_of_so_many_samples_a_token_stand_between_marks(
@@ -136,7 +137,7 @@ def test_recordings_of_so_many_samples_a_token_stand_between_marks(
     files = ModelFiles({"model_type": kind})
     modal = family_of(files).others[Modality.AUDIO]
     item = modal.process(files).item(recording(1.01, modal.process(files).rate))
-    assert item.tokens == {"gemma4_unified": 26, "muse_spark": 13}[kind]
+    assert item.tokens == {"gemma4_unified": 26, "muse_spark": 13, "nemotron_h_omni": 13}[kind]
     ids = modal.prompt(files.model, WORDS).replace(item, 0).ids
     assert list(ids) == list(WORDS.encode(start + feature * item.tokens + end))
 
