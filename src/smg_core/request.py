@@ -112,7 +112,7 @@ class Text(Struct, frozen=True):
     """Plain text."""
 
     text: str
-    cache: Mapping[str, Json] | None = None
+    cache: Mapping[str, object] | None = None
 
 
 class Image(Struct, frozen=True):
@@ -120,7 +120,7 @@ class Image(Struct, frozen=True):
 
     source: MediaSource
     detail: Literal["auto", "low", "high", "original"] = "auto"
-    cache: Mapping[str, Json] | None = None
+    cache: Mapping[str, object] | None = None
 
 
 class Audio(Struct, frozen=True):
@@ -128,14 +128,14 @@ class Audio(Struct, frozen=True):
 
     source: MediaSource
     format: str | None = None
-    cache: Mapping[str, Json] | None = None
+    cache: Mapping[str, object] | None = None
 
 
 class Video(Struct, frozen=True):
     """A video."""
 
     source: MediaSource
-    cache: Mapping[str, Json] | None = None
+    cache: Mapping[str, object] | None = None
 
 
 class File(Struct, frozen=True):
@@ -144,7 +144,7 @@ class File(Struct, frozen=True):
 
     source: MediaSource
     filename: str | None = None
-    cache: Mapping[str, Json] | None = None
+    cache: Mapping[str, object] | None = None
     title: str | None = None
     context: str | None = None
     citations: bool = False
@@ -163,7 +163,7 @@ class Reasoning(Struct, frozen=True):
     summary: tuple[str, ...] = ()
     seal: bytes | None = None
     visible: bool = True
-    cache: Mapping[str, Json] | None = None
+    cache: Mapping[str, object] | None = None
 
 
 class Opaque(Struct, frozen=True):
@@ -181,7 +181,7 @@ class Refusal(Struct, frozen=True):
     """The text with which the model declined in an earlier turn."""
 
     text: str
-    cache: Mapping[str, Json] | None = None
+    cache: Mapping[str, object] | None = None
 
 
 class ToolCall(Struct, frozen=True):
@@ -200,7 +200,7 @@ class ToolCall(Struct, frozen=True):
     namespace: str | None = None
     kind: str = "function"
     item_id: str | None = None
-    cache: Mapping[str, Json] | None = None
+    cache: Mapping[str, object] | None = None
 
 
 class ToolResult(Struct, frozen=True):
@@ -217,7 +217,7 @@ class ToolResult(Struct, frozen=True):
     name: str | None = None
     kind: str = "function"
     value: Mapping[str, Json] | None = None
-    cache: Mapping[str, Json] | None = None
+    cache: Mapping[str, object] | None = None
 
 
 Part = Text | Image | Audio | Video | File | Reasoning | Opaque | Refusal | ToolCall | ToolResult
@@ -273,7 +273,7 @@ class FunctionTool(Struct, frozen=True):
     namespace: str | None = None
     deferred: bool = False
     examples: tuple[Mapping[str, Json], ...] = ()
-    cache: Mapping[str, Json] | None = None
+    cache: Mapping[str, object] | None = None
 
     @property
     def key(self) -> ToolKey:
@@ -289,7 +289,7 @@ class CustomTool(Struct, frozen=True):
     grammar: str | None = None
     namespace: str | None = None
     deferred: bool = False
-    cache: Mapping[str, Json] | None = None
+    cache: Mapping[str, object] | None = None
 
     @property
     def key(self) -> ToolKey:
@@ -305,7 +305,7 @@ class HostedTool(Struct, frozen=True):
 
     kind: str
     config: Mapping[str, Json] = {}
-    cache: Mapping[str, Json] | None = None
+    cache: Mapping[str, object] | None = None
 
 
 Tool = FunctionTool | CustomTool | HostedTool

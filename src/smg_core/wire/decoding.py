@@ -23,7 +23,7 @@ from smg_core.wire.compat import STRICT, Compat
 from smg_core.wire.json_bounds import nests_deeper, over_values
 from smg_core.wire.settings import LimitsConfig
 
-__all__ = ["OWN_LEVELS", "WireDecoder", "brief", "check_depth", "explained", "no_string", "plain_body", "too_many"]
+__all__ = ["OWN_LEVELS", "WireDecoder", "brief", "check_depth", "explained", "no_kind", "no_string", "plain_body", "too_many"]
 
 Body = TypeVar("Body", bound=msgspec.Struct)
 
@@ -36,6 +36,8 @@ _ARTICLES = {
     "object": "an object",
     "null": "null",
 }
+_OF_PYTHON = {"NoneType": "null", "dict": "object", "list": "array"}
+"""What msgspec calls kinds of JSON values in some of its errors."""
 OWN_LEVELS = 16
 """Levels that the bodies of all APIs have at most above a value of free form."""
 
@@ -52,6 +54,14 @@ def no_string(value: object, param: str) -> InvalidRequest:
     return InvalidRequest(
         f"Invalid type for '{param}': expected a string, but got {got} instead.", param=param, code="invalid_type"
     )
+
+
+def no_kind(found: Mapping[str, object], at: str) -> InvalidRequest:
+    """The error for the object at `at` whose type, which says what kind of object it is, is missing or no string."""
+    param = f"{at}.type"
+    if "type" in found:
+        return no_string(found["type"], param)
+    return InvalidRequest(f"Missing required parameter: '{param}'.", param=param, code="missing_required_parameter")
 
 
 def too_many(param: str, count: int, limit: int, noun: str) -> InvalidRequest:
@@ -233,6 +243,7 @@ def _quoted(complaint: str) -> str:
 
 def _got_kind(complaint: str) -> str:
     kind = complaint.rpartition(", got `")[2].rstrip("`")
+    kind = _OF_PYTHON.get(kind, kind)
     return _ARTICLES.get(kind, kind)
 
 

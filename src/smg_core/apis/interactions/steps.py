@@ -271,11 +271,7 @@ class _Reader:
     def _thought(self, thought: ThoughtStep, at: str) -> Reasoning | None:
         if thought.signature is not None:
             return Reasoning("", seal=signature_bytes(thought.signature, f"{at}.signature"), visible=False)
-        texts = [
-            proto_value(each, TextContent, f"{at}.summary[{order}]").text
-            for order, each in enumerate(thought.summary or ())
-            if each.get("type") == "text"
-        ]
+        texts = [each.text for each in thought.summary or () if each.type == "text"]
         return Reasoning("".join(texts)) if texts else None
 
     # ------------------------------------------------------------------------------------------------------------- results

@@ -30,7 +30,7 @@ from smg_core.request import (
     ToolCall,
     ToolResult,
 )
-from smg_core.wire.decoding import brief, check_depth
+from smg_core.wire.decoding import brief, check_depth, explained
 from smg_core.wire.documents import document_text, inline_text
 from smg_core.wire.settings import LimitsConfig
 
@@ -214,6 +214,7 @@ class Conversation:
                 self.referred.add(block.tool_name)
                 return Text(f"Tool found: {block.tool_name}", block.cache_control)
             case wire.OtherBlock():
+                _check_server_tool(block.block, at)
                 text = _told(block.block)
                 return Text(text) if text else None
         raise _invalid(at, f"`{block.__struct_config__.tag}` blocks are not permitted in user messages")
@@ -226,6 +227,15 @@ class Conversation:
             found = [self._part(each, f"{at}.content[{order}]") for order, each in enumerate(content)]
             parts = [part for part in found if part is not None]
         return ToolResult(block.tool_use_id, tuple(parts), block.is_error is True, cache=block.cache_control)
+
+
+def _check_server_tool(block: JsonObject, at: str) -> None:
+    """Refuse a call, or a result, of a tool that a server ran, if what tells it apart from others is of a wrong type."""
+    kind = str(block.get("type"))
+    if kind.endswith("_tool_use"):
+        explained(block, wire.ServerToolUse, at)
+    elif kind.endswith("_tool_result"):
+        explained(block, wire.ServerToolResult, at)
 
 
 def _text_of(block: wire.BlockWire) -> str:

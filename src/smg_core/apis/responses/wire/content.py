@@ -13,7 +13,7 @@ from smg_core.apis.responses.wire import types as wire
 from smg_core.errors import InvalidRequest, UnsupportedParameter
 from smg_core.json_types import JsonObject
 from smg_core.request import Audio, File, Image, MediaSource, Part, Reasoning, Refusal, Text
-from smg_core.wire.decoding import explained, no_string
+from smg_core.wire.decoding import explained, no_kind
 from smg_core.wire.documents import document_text, inline_text, untyped_url
 
 __all__ = ["TEXTS", "read_part"]
@@ -32,11 +32,11 @@ _ALLOWED: Mapping[str, frozenset[str]] = {
 def read_part(part: JsonObject, role: str, at: str) -> Part:
     """The part of a message of `role`, or of an output (role "tool"), that stands at `at`. Raises InvalidRequest."""
     kind = part.get("type")
-    if "type" in part and not isinstance(kind, str):
-        raise no_string(kind, f"{at}.type")
+    if not isinstance(kind, str):
+        raise no_kind(part, at)
     if kind not in _ALLOWED[role]:
         raise InvalidRequest(
-            f"Invalid value for '{at}.type': {str(kind)[:80]!r}. "
+            f"Invalid value for '{at}.type': {kind[:80]!r}. "
             f"Supported values are: {', '.join(sorted(repr(each) for each in _ALLOWED[role]))}.",
             param=f"{at}.type",
             code="invalid_value",
@@ -44,7 +44,7 @@ def read_part(part: JsonObject, role: str, at: str) -> Part:
     if kind in TEXTS:
         text = explained(part, wire.TextPart, at)
         return Text(text.text, _mark(text.prompt_cache_breakpoint))
-    return _PART_READERS[str(kind)](part, at)
+    return _PART_READERS[kind](part, at)
 
 
 def _mark(mark: Struct | None) -> JsonObject | None:

@@ -220,6 +220,8 @@ class _Reader:
             self._heard, self._unheard = set(self._refused), None
         if self._hosted and kind in _OF_SERVERS and _OF_SERVERS[kind](self, item, at):
             return
+        if (kind in _LEFT_OUT or kind in _AS_TEXT) and order >= self._loaded:
+            explained(item, wire.ReplayedItem, at)
         if kind in _LEFT_OUT:
             if kind == "mcp_approval_response" and order >= self._loaded:
                 self._unheard = (at, explained(item, wire.McpApprovalResponse, at).approval_request_id)
