@@ -82,7 +82,7 @@ Role = Literal["system", "developer", "user", "assistant", "tool"]
 
 class MediaSource(Struct, frozen=True):
     """Where media comes from: exactly one of a URL (http, https, data or file), bytes, an uploaded file's id, or the text of
-    a document as it stands in the request.
+    a document as it stands in the request; or the `fault` that its decoder found: an error's message, param and code.
 
     For a video, `start_s` and `end_s` cut out a part (seconds from its beginning); `fps` is how many frames a second are seen."""
 
@@ -94,11 +94,11 @@ class MediaSource(Struct, frozen=True):
     start_s: float | None = None
     end_s: float | None = None
     fps: float | None = None
+    fault: Mapping[str, str] | None = None
 
     def __post_init__(self) -> None:
-        given = (self.url is not None) + (self.data is not None) + (self.file_id is not None) + (self.text is not None)
-        if given != 1:
-            raise ValueError("a media source has exactly one of url, data, file_id and text")
+        if [self.url, self.data, self.file_id, self.text, self.fault].count(None) != 4:
+            raise ValueError("a media source has exactly one of url, data, file_id, text and fault")
 
     def __repr__(self) -> str:
         """Shows the length of `data` in place of the bytes, which are long and must not get into a log."""
@@ -112,7 +112,7 @@ class Text(Struct, frozen=True):
     """Plain text."""
 
     text: str
-    cache: Mapping[str, object] | None = None
+    cache: Mapping[str, Json] | None = None
 
 
 class Image(Struct, frozen=True):
@@ -120,7 +120,7 @@ class Image(Struct, frozen=True):
 
     source: MediaSource
     detail: Literal["auto", "low", "high", "original"] = "auto"
-    cache: Mapping[str, object] | None = None
+    cache: Mapping[str, Json] | None = None
 
 
 class Audio(Struct, frozen=True):
@@ -128,14 +128,14 @@ class Audio(Struct, frozen=True):
 
     source: MediaSource
     format: str | None = None
-    cache: Mapping[str, object] | None = None
+    cache: Mapping[str, Json] | None = None
 
 
 class Video(Struct, frozen=True):
     """A video."""
 
     source: MediaSource
-    cache: Mapping[str, object] | None = None
+    cache: Mapping[str, Json] | None = None
 
 
 class File(Struct, frozen=True):
@@ -144,7 +144,7 @@ class File(Struct, frozen=True):
 
     source: MediaSource
     filename: str | None = None
-    cache: Mapping[str, object] | None = None
+    cache: Mapping[str, Json] | None = None
     title: str | None = None
     context: str | None = None
     citations: bool = False
@@ -163,7 +163,7 @@ class Reasoning(Struct, frozen=True):
     summary: tuple[str, ...] = ()
     seal: bytes | None = None
     visible: bool = True
-    cache: Mapping[str, object] | None = None
+    cache: Mapping[str, Json] | None = None
 
 
 class Opaque(Struct, frozen=True):
@@ -181,7 +181,7 @@ class Refusal(Struct, frozen=True):
     """The text with which the model declined in an earlier turn."""
 
     text: str
-    cache: Mapping[str, object] | None = None
+    cache: Mapping[str, Json] | None = None
 
 
 class ToolCall(Struct, frozen=True):
@@ -200,7 +200,7 @@ class ToolCall(Struct, frozen=True):
     namespace: str | None = None
     kind: str = "function"
     item_id: str | None = None
-    cache: Mapping[str, object] | None = None
+    cache: Mapping[str, Json] | None = None
 
 
 class ToolResult(Struct, frozen=True):
@@ -217,7 +217,7 @@ class ToolResult(Struct, frozen=True):
     name: str | None = None
     kind: str = "function"
     value: Mapping[str, Json] | None = None
-    cache: Mapping[str, object] | None = None
+    cache: Mapping[str, Json] | None = None
 
 
 Part = Text | Image | Audio | Video | File | Reasoning | Opaque | Refusal | ToolCall | ToolResult
@@ -273,7 +273,7 @@ class FunctionTool(Struct, frozen=True):
     namespace: str | None = None
     deferred: bool = False
     examples: tuple[Mapping[str, Json], ...] = ()
-    cache: Mapping[str, object] | None = None
+    cache: Mapping[str, Json] | None = None
 
     @property
     def key(self) -> ToolKey:
@@ -289,7 +289,7 @@ class CustomTool(Struct, frozen=True):
     grammar: str | None = None
     namespace: str | None = None
     deferred: bool = False
-    cache: Mapping[str, object] | None = None
+    cache: Mapping[str, Json] | None = None
 
     @property
     def key(self) -> ToolKey:
@@ -305,7 +305,7 @@ class HostedTool(Struct, frozen=True):
 
     kind: str
     config: Mapping[str, Json] = {}
-    cache: Mapping[str, object] | None = None
+    cache: Mapping[str, Json] | None = None
 
 
 Tool = FunctionTool | CustomTool | HostedTool

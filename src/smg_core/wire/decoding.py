@@ -23,7 +23,17 @@ from smg_core.wire.compat import STRICT, Compat
 from smg_core.wire.json_bounds import nests_deeper, over_values
 from smg_core.wire.settings import LimitsConfig
 
-__all__ = ["OWN_LEVELS", "WireDecoder", "brief", "check_depth", "explained", "no_kind", "no_string", "plain_body", "too_many"]
+__all__ = [
+    "OWN_LEVELS",
+    "WireDecoder",
+    "brief",
+    "check_depth",
+    "explained",
+    "no_kind",
+    "no_string",
+    "plain_body",
+    "too_many",
+]
 
 Body = TypeVar("Body", bound=msgspec.Struct)
 
