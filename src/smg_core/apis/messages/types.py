@@ -180,7 +180,7 @@ class ServerToolUse(Struct, gc=False):
 class ServerToolContent(Struct, gc=False):
     """One thing that such a tool found, or its error."""
 
-    type: str
+    type: str | None = None
 
 
 class ServerToolResult(Struct, gc=False):
