@@ -348,6 +348,23 @@ async def test_no_error_calls_a_value_by_its_name_in_python(api: str) -> None:
         assert refused > 5
 
 
+@pytest.mark.parametrize("given", [5, 1.5, True, ["x"], {"a": 1}, None])
+async def test_an_entry_of_a_map_is_named_with_its_name(given: Any) -> None:
+    maps: list[tuple[str, dict[str, Any], str]] = [
+        (CHAT, {"messages": [USER], "metadata": {"good": "x", "bad": given}}, "metadata.bad"),
+        (CHAT, {"messages": [USER], "logit_bias": {"5": 1, "7": "x"}}, "logit_bias.7"),
+        (RESPONSES, {"input": "x", "metadata": {"good": "x", "bad": given}}, "metadata.bad"),
+        (RESPONSES, {"input": "x", "unknown": None, "metadata": {"good": "x", "bad": given}}, "metadata.bad"),
+        (GEMINI, {"contents": [{"parts": [{"text": "x"}]}], "labels": {"good": "x", "bad": given}}, "labels.bad"),
+        (INTERACTIONS, {"input": "x", "labels": {"good": "x", "bad": given}}, "labels.bad"),
+    ]
+    async with in_process() as house:
+        for api, body, place in maps:
+            answer = await house.http.post(api, json={"model": "sim", **body} if api != GEMINI else body)
+            assert answer.status_code == 400
+            assert param_of(api, answer.json()["error"]) == place, answer.text
+
+
 @pytest.mark.parametrize("given", ["x", [1], 5, None, True])
 async def test_the_input_of_a_call_is_an_object(given: Any) -> None:
     use = {"type": "tool_use", "id": "toolu_1", "name": "f", "input": given}

@@ -48,6 +48,9 @@ _ARTICLES = {
 }
 _OF_PYTHON = {"NoneType": "null", "dict": "object", "list": "array"}
 """What msgspec calls kinds of JSON values in some of its errors."""
+_KINDS = {bool: "bool", int: "int", float: "float", list: "array", dict: "object", str: "str", type(None): "null"}
+_OF_A_NAME = "[...]"
+"""How msgspec writes the entry of a map in a path."""
 OWN_LEVELS = 16
 """Levels that the bodies of all APIs have at most above a value of free form."""
 
@@ -59,8 +62,7 @@ def brief(text: str, limit: int = 80) -> str:
 
 def no_string(value: object, param: str) -> InvalidRequest:
     """The error for a field that has to be a string, such as the one that says which kind of object this is."""
-    kinds = {bool: "bool", int: "int", float: "float", list: "array", dict: "object"}
-    got = _ARTICLES[kinds.get(type(value), "null")]
+    got = _ARTICLES[_KINDS[type(value)]]
     return InvalidRequest(
         f"Invalid type for '{param}': expected a string, but got {got} instead.", param=param, code="invalid_type"
     )
@@ -158,7 +160,8 @@ class WireDecoder(Generic[Body]):
         except msgspec.ValidationError as error:
             if _unknown_field(_split(str(error))[0]) is not None:
                 return None
-            raise _explain(str(error), self._supported) from None
+            plain = msgspec.json.decode(body) if _OF_A_NAME in str(error) else None
+            raise _explain(str(error), self._supported, plain) from None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise _malformed(error, limits) from None
 
@@ -174,7 +177,7 @@ class WireDecoder(Generic[Body]):
         try:
             return msgspec.convert(plain, self._type, str_keys=True)
         except msgspec.ValidationError as error:
-            raise _explain(str(error), self._supported) from None
+            raise _explain(str(error), self._supported, plain) from None
 
 
 def explained(plain: object, wire_type: type[Body], at: str, supported: Mapping[str, tuple[str, ...]] = {}) -> Body:
@@ -191,9 +194,9 @@ def explained(plain: object, wire_type: type[Body], at: str, supported: Mapping[
 # ------------------------------------------------------------------------------------- msgspec's words, taken apart
 
 
-def _explain(text: str, supported: Mapping[str, tuple[str, ...]]) -> InvalidRequest:
+def _explain(text: str, supported: Mapping[str, tuple[str, ...]], plain: object = None) -> InvalidRequest:
     complaint, path = _split(text)
-    param = _without_unknown_indexes(path)
+    param = _with_name(path, complaint, plain)
     if (name := _unknown_field(complaint)) is not None:
         where = _join(param, name)
         say = (
@@ -238,8 +241,21 @@ def _split(text: str) -> tuple[str, str]:
     return complaint, place[start + 1 : place.rfind("`")].removeprefix(".") if start >= 0 else ""
 
 
-def _without_unknown_indexes(path: str) -> str:
-    return path.replace("[...]", "")
+def _with_name(path: str, complaint: str, plain: object) -> str:
+    """The path with the name of the entry that is of a wrong type, where it is one of a map, whose names msgspec leaves out: the
+    first entry of the type that it complains of. Without the name where that is not to be told."""
+    place, mark, rest = path.partition(_OF_A_NAME)
+    node = plain
+    for step in place.replace("]", "").replace("[", ".").split(".") if mark and not rest else ():
+        if isinstance(node, dict):
+            node = node.get(step)
+        elif isinstance(node, list) and step.isdecimal() and int(step) < len(node):
+            node = node[int(step)]
+    if mark and not rest and isinstance(node, dict):
+        kind = complaint.rpartition(", got `")[2].rstrip("`")
+        wrong = (name for name, value in node.items() if _KINDS.get(type(value)) == _OF_PYTHON.get(kind, kind))
+        return _join(place, next(wrong, "")).rstrip(".")
+    return path.replace(_OF_A_NAME, "")
 
 
 def _join(path: str, name: str) -> str:

@@ -73,7 +73,7 @@ def inline_file(url: str, at: str) -> str | MediaSource:
 def faulty(error: InvalidRequest) -> MediaSource:
     """The source of a medium that cannot be had. The error is raised when the request is prepared: in an earlier turn, a note may
     stand for the medium."""
-    return MediaSource(fault={"message": error.message, "param": error.param or "", "code": error.code})
+    return MediaSource(fault={"message": error.message, "param": error.param or "", "code": error.code or ""})
 
 
 def refuse_faults(parts: Iterable[Part]) -> None:
@@ -82,7 +82,8 @@ def refuse_faults(parts: Iterable[Part]) -> None:
         if isinstance(part, ToolResult):
             refuse_faults(part.content)
         elif isinstance(part, Image | Audio | Video | File) and part.source.fault is not None:
-            raise InvalidRequest(**part.source.fault)
+            fault = part.source.fault
+            raise InvalidRequest(fault["message"], param=fault["param"], code=fault["code"])
 
 
 def _is_text(kind: str) -> bool:

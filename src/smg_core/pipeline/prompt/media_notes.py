@@ -52,7 +52,7 @@ def without_faults(request: GenerationRequest, *, notes: bool) -> GenerationRequ
             continue
         noted = noted_earlier(request, InvalidRequest(fault["message"], param=item.param)) if notes else None
         if noted is None:
-            raise InvalidRequest(**fault)
+            raise InvalidRequest(fault["message"], param=fault["param"], code=fault["code"])
         request = noted
     return request
 
