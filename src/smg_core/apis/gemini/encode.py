@@ -264,7 +264,7 @@ class GeminiStreamEncoder:
         return {"modelVersion": generation.model, "responseId": generation.id}
 
     def _make_tail(self) -> bytes:
-        """What every chunk ends with. Counts are in it once they are known: engines that read prompts themselves tell them last."""
+        """What every chunk ends with; counts are in it once they are known: servers that read prompts tell them last."""
         known: JsonObject = {}
         if self._prompt_tokens:
             counts: JsonObject = {"promptTokenCount": self._prompt_tokens, "totalTokenCount": self._prompt_tokens}

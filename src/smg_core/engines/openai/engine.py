@@ -328,7 +328,9 @@ class _ChatCall:
             if self._kind and piece[0] not in _FIRST:
                 said = repr(self._kind[:64])
                 detail = f"{self._address}: content-type {said}"
-                self._stop(EngineGarbled("The engine did not answer with a stream of events.", detail=detail, said=said))
+                self._stop(
+                    EngineGarbled("The engine did not answer with a stream of events.", detail=detail, said=said)
+                )
                 return
             self._object = bytearray() if piece[:1] == b"{" else None
         if self._object is not None:
