@@ -33,11 +33,11 @@ def noted_earlier(request: GenerationRequest, error: SmgError) -> GenerationRequ
         return None
     parts = messages[place].parts
     part = parts[order] if order < len(parts) else None
+    noted: tuple[Part, ...] | None = None
     if inner is None:
         noted = _with_note(parts, order)
-    else:
-        content = _with_note(part.content, int(inner)) if isinstance(part, ToolResult) else None
-        noted = None if content is None else _changed(parts, order, replace(part, content=content))
+    elif isinstance(part, ToolResult) and (content := _with_note(part.content, int(inner))) is not None:
+        noted = _changed(parts, order, replace(part, content=content))
     if noted is None:
         return None
     return replace(request, messages=_changed(messages, place, replace(messages[place], parts=noted)))
