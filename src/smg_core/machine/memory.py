@@ -121,16 +121,16 @@ class _FullCollections:
     def put_off(self) -> None:
         with self._lock:
             if not self._count:
-                *younger, self._usual = gc.get_threshold()
-                gc.set_threshold(*younger, _NEVER)
+                youngest, younger, self._usual = gc.get_threshold()
+                gc.set_threshold(youngest, younger, _NEVER)
             self._count += 1
 
     def resume(self) -> None:
         with self._lock:
             self._count -= 1
             if not self._count:
-                *younger, _ = gc.get_threshold()
-                gc.set_threshold(*younger, self._usual)
+                youngest, younger, _ = gc.get_threshold()
+                gc.set_threshold(youngest, younger, self._usual)
 
 
 _NEVER = 1 << 30  # collections of the younger objects
