@@ -578,6 +578,7 @@ CONSTANTS: dict[str, str] = {
     "gateway.launched.LINE": SHOWN,
     "models.media_service._FILES_SHARE": COST,
     "machine.memory._MAPPED_BYTES": COST,
+    "machine.memory._NEVER": "larger than the number of collections of any process",
     "pipeline.tools.search._SHOWN": SHOWN,
     "machine.memory._M_ARENA_MAX": FORMAT,
     "machine.memory._M_MMAP_THRESHOLD": FORMAT,

@@ -82,7 +82,7 @@ Role = Literal["system", "developer", "user", "assistant", "tool"]
 
 class MediaSource(Struct, frozen=True):
     """Where media comes from: exactly one of a URL (http, https, data or file), bytes, an uploaded file's id, or the text of
-    a document as it stands in the request.
+    a document as it stands in the request; or the `fault` that its decoder found: an error's message, param and code.
 
     For a video, `start_s` and `end_s` cut out a part (seconds from its beginning); `fps` is how many frames a second are seen."""
 
@@ -94,11 +94,11 @@ class MediaSource(Struct, frozen=True):
     start_s: float | None = None
     end_s: float | None = None
     fps: float | None = None
+    fault: Mapping[str, str] | None = None
 
     def __post_init__(self) -> None:
-        given = (self.url is not None) + (self.data is not None) + (self.file_id is not None) + (self.text is not None)
-        if given != 1:
-            raise ValueError("a media source has exactly one of url, data, file_id and text")
+        if [self.url, self.data, self.file_id, self.text, self.fault].count(None) != 4:
+            raise ValueError("a media source has exactly one of url, data, file_id, text and fault")
 
     def __repr__(self) -> str:
         """Shows the length of `data` in place of the bytes, which are long and must not get into a log."""

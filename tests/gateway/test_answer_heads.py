@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 from tests.gateway.conftest import body, in_process
 
+from smg_simulator.answers.faults import Fault
+
 pytestmark = pytest.mark.anyio
 
 OPENAI: dict[str, tuple[str, str, dict[str, Any] | None, int]] = {
@@ -60,3 +62,30 @@ async def test_an_id_that_belongs_to_no_object_has_one_form() -> None:
             for headers in ({}, {"anthropic-version": "2023-06-01"})
         ]
     assert [each for each in told if not re.fullmatch(r"req_[0-9a-f]+", each)] == []
+
+
+async def test_the_id_of_a_request_of_messages_has_one_form_wherever_it_is_told() -> None:
+    asked = {"model": "sim", "max_tokens": 5, "messages": body()["messages"]}
+    async with in_process() as house:
+        for path, sent in (
+            ("/v1/messages", asked),
+            ("/v1/messages", {**asked, "stream": True}),
+            ("/v1/messages", {**asked, "stream": True, "temperature": 1}),
+            ("/v1/messages", {"model": "sim"}),
+            ("/v1/messages", {**asked, "model": "none"}),
+            ("/v1/messages/count_tokens", asked),
+            ("/v1/messages/count_tokens", {"model": "sim"}),
+            ("/v1/messages/batches", {}),
+            ("/v1/messages/nothing", {}),
+        ):
+            for own in ({}, {"x-request-id": "mine"}):
+                headers = {"anthropic-version": "2023-06-01", **own}
+                if "temperature" in sent:
+                    house.engine.inject(Fault("error", after=2))  # an error in the stream
+                answer = await house.http.post(path, json=sent, headers=headers)
+                named = answer.headers["request-id"]
+                assert re.fullmatch(r"req_[0-9a-f]+", named), (path, sent, named)
+                assert answer.headers["x-request-id"] == own.get("x-request-id", named)
+                said = re.findall(r'"request_id":"([^"]*)"', answer.text)
+                assert said == ([named] if "error" in answer.text else []), (path, sent, answer.text)
+                assert re.findall(r'"id":"msg_([^"]*)"', answer.text) in ([], [named.removeprefix("req_")])

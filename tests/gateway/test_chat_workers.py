@@ -97,6 +97,21 @@ async def test_an_answer_passes_through_two_gateways(streaming: bool) -> None:
     assert (finished.prompt_tokens, finished.completion_tokens) == (beyond.prompt_tokens, beyond.completion_tokens)
 
 
+async def test_a_stream_of_generate_content_says_no_count_before_it_is_known() -> None:
+    asked = {"contents": [{"parts": [{"text": "Hello"}]}]}
+    async with in_a_row() as row:
+        counted: list[list[int | None]] = []
+        for house in (row.http, row.far.http):  # the far one has the engine itself, which counts before it answers
+            answer = await house.post("/v1beta/models/sim:streamGenerateContent?alt=sse", json=asked)
+            chunks = [json.loads(line[5:]) for line in answer.text.splitlines() if line.startswith("data:")]
+            counted.append([chunk.get("usageMetadata", {}).get("promptTokenCount") for chunk in chunks])
+    (*unknown, whole), known = counted
+    assert len(unknown) > 1
+    assert set(unknown) == {None}
+    assert set(known) == {whole}
+    assert whole
+
+
 async def test_usage_is_the_far_engines() -> None:
     async with in_a_row() as row:
         whole = (await row.chat()).json()["usage"]

@@ -2,13 +2,16 @@
 
 import base64
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.gateway.conftest import CHAT, House, in_process
+from tests.gateway.fleet import CALM
+from tests.gateway.test_chat_workers import in_a_row
 from tests.gateway.tool_server import RED_DOT
 from tests.gateway.vision_models import llava
 
@@ -21,6 +24,8 @@ from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 
+RESPONSES, MESSAGES, INTERACTIONS = "/v1/responses", "/v1/messages", "/v1/interactions"
+GEMINI = "/v1beta/models/sim:generateContent"
 NOTE = "[Here was a picture that cannot be shown.]"
 DAMAGED = base64.b64encode(RED_DOT[:30]).decode()
 GOOD = base64.b64encode(RED_DOT).decode()
@@ -165,6 +170,112 @@ async def test_a_damaged_document_of_an_earlier_turn_has_a_note_in_its_place(rea
     assert "[Here was a file that cannot be shown.]" in prompt(reads)
 
 
+def parts(url: str, kind: str = "image/png") -> Iterator[tuple[str, Any]]:
+    """The parts of a medium, or document, of this data URL, by the path of the API."""
+    data = url.partition("base64,")[2]
+    document = not kind.startswith("image/")
+    if document:
+        file = {"file_data": url, "filename": "a.pdf"}
+        yield CHAT, {"type": "file", "file": file}
+        yield RESPONSES, {"type": "input_file", **file}
+    else:
+        yield CHAT, {"type": "image_url", "image_url": {"url": url}}
+        yield RESPONSES, {"type": "input_image", "image_url": url}
+    source = {"type": "base64", "media_type": kind, "data": data}
+    yield MESSAGES, {"type": "document" if document else "image", "source": source}
+    yield GEMINI, {"inlineData": {"mimeType": kind, "data": data}}
+    yield INTERACTIONS, {"type": "document" if document else "image", "mime_type": kind, "data": data}
+
+
+def media() -> Iterator[tuple[str, Any]]:
+    for data in ("!!!", "", "QUJD"):
+        yield from parts(f"data:image/png;base64,{data}")
+        yield from parts(f"data:application/pdf;base64,{data}", "application/pdf")
+        yield GEMINI, {"inlineData": {"mimeType": "video/mp4", "data": data}}
+        yield INTERACTIONS, {"type": "audio", "mime_type": "audio/wav", "data": data}
+    yield from parts("data:text/plain;base64,!!!", "text/plain")
+    for url in ("nonsense", "data:", "data:image/png", "https://127.0.0.1:1/x.png", "file:///etc/passwd"):
+        yield CHAT, {"type": "image_url", "image_url": {"url": url}}
+        yield RESPONSES, {"type": "input_image", "image_url": url}
+        yield MESSAGES, {"type": "image", "source": {"type": "url", "url": url}}
+        yield GEMINI, {"fileData": {"fileUri": url, "mimeType": "image/png"}}
+        yield INTERACTIONS, {"type": "image", "uri": url}
+    yield CHAT, {"type": "file", "file": {"file_id": "file-1"}}
+    yield RESPONSES, {"type": "input_file", "file_id": "file-1"}
+    yield RESPONSES, {"type": "input_image", "file_id": "file-1"}
+    yield MESSAGES, {"type": "image", "source": {"type": "file", "file_id": "file_1"}}
+    yield MESSAGES, {"type": "document", "source": {"type": "file", "file_id": "file_1"}}
+    kept = "https://generativelanguage.googleapis.com/v1beta/files/abc"
+    for uri in (kept, "gs://b/x.png", "files/abc"):
+        yield GEMINI, {"fileData": {"fileUri": uri, "mimeType": "image/png"}}
+        yield INTERACTIONS, {"type": "image", "uri": uri}
+    yield GEMINI, {"fileData": {"fileUri": "https://x.invalid/a"}}
+
+
+def turns(path: str, part: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A conversation with this part in an earlier turn, and one with it in the last."""
+    if path == GEMINI:
+        said = [{"role": "user", "parts": [part]}, {"role": "model", "parts": [{"text": "A."}]}]
+        return {"contents": [*said, {"role": "user", "parts": [{"text": "And?"}]}]}, {"contents": said[:1]}
+    if path == INTERACTIONS:
+        steps: list[Any] = [{"type": "user_input", "content": [part]}, {"type": "model_output", "content": "A."}]
+        common = {"model": "sim", "store": False}
+        return {**common, "input": [*steps, {"type": "user_input", "content": "And?"}]}, {**common, "input": steps[:1]}
+    name, common = ("input", {"store": False}) if path == RESPONSES else ("messages", {"max_tokens": 9})
+    talk: list[Any] = [{"role": "user", "content": [part]}, {"role": "assistant", "content": "A."}]
+    common = {"model": "sim", **common}
+    return {**common, name: [*talk, {"role": "user", "content": "And?"}]}, {**common, name: talk[:1]}
+
+
+async def noted_and_refused(house: House) -> None:
+    for path, part in media():
+        earlier, last = turns(path, part)
+        answer = await house.http.post(path, json=earlier)
+        assert answer.status_code == 200, (path, part, answer.text)
+        assert "cannot be shown.]" in prompt(house), (path, part)
+        answer = await house.http.post(path, json=last)
+        assert answer.status_code == 400, (path, part, answer.text)
+        assert answer.json()["error"]["message"]
+
+
+async def test_whatever_is_wrong_with_it_a_medium_of_an_earlier_turn_is_noted_and_one_of_the_last_refused(
+    sees: House, reads: House
+) -> None:
+    await noted_and_refused(sees)
+    await noted_and_refused(reads)
+
+
+async def test_so_it_is_before_a_server_that_reads_conversations_itself() -> None:
+    config = attrs.evolve(CALM, media=MediaConfig(note_earlier=True))
+    async with in_a_row(SimulatorConfig(seed=1), config=config) as row:
+        for path, part in media():
+            earlier, last = turns(path, part)
+            answer = await row.http.post(path, json=earlier)
+            assert answer.status_code == 200, (path, part, answer.text)
+            tokenizer = row.far.gateway.models["sim"].tokenizer
+            assert tokenizer is not None
+            said = tokenizer.decode(row.engine.requests[-1].input_ids, skip_special_tokens=False)
+            assert "cannot be shown.]" in said, (path, part)
+            answer = await row.http.post(path, json=last)
+            assert answer.status_code == 400, (path, part, answer.text)
+
+
+async def test_a_picture_before_the_beginning_of_an_answer_is_of_the_turn_that_is_answered(sees: House) -> None:
+    turns = [{"role": "user", "content": chat(DAMAGED)}, {"role": "assistant", "content": "It is"}]
+    asked = {"model": "sim", "messages": turns, "continue_final_message": True, "add_generation_prompt": False}
+    answer = await sees.http.post(CHAT, json=asked)
+    assert (answer.status_code, answer.json()["error"]["param"]) == (400, "messages[0].content[0]")
+
+
+async def test_a_medium_that_cannot_be_had_is_no_item_of_a_conversation(reads: House) -> None:
+    made = await reads.http.post("/v1/conversations", json={})
+    part = {"type": "input_image", "file_id": "file-1"}
+    path = f"/v1/conversations/{made.json()['id']}/items"
+    answer = await reads.http.post(path, json={"items": [{"role": "user", "content": [part]}]})
+    assert answer.status_code == 400
+    assert "file_id" in answer.json()["error"]["param"]
+
+
 @pytest.mark.parametrize("case", list(ASKED))
 async def test_the_turn_that_is_to_be_answered_is_refused(sees: House, case: str) -> None:
     path, asked = body(case, DAMAGED)
@@ -204,7 +315,10 @@ def test_one_part_at_most_is_changed_and_none_of_the_current_turn(
             continue
         assert found.messages[:place] == turns[:place]
         assert found.messages[place + 1 :] == turns[place + 1 :]
-        assert any(later.role != turns[-1].role for later in turns[place:])
+        asking = [turn.role for turn in turns]
+        while asking[-1] == "assistant":  # the beginning of the answer
+            asking.pop()
+        assert any(later != asking[-1] for later in asking[place:])
         before, after = turns[place].parts[order], found.messages[place].parts[order]
         if inner is not None:
             assert isinstance(before, ToolResult)

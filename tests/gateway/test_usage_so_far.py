@@ -60,6 +60,21 @@ async def test_each_chunk_has_the_usage_so_far_and_the_last_of_them_the_whole(ho
     assert "token_ids" not in json.dumps(found)
 
 
+async def test_of_several_prompts_each_chunk_counts_its_own_and_the_last_all(house: House) -> None:
+    prompts = ["x", "a b c d e f g", "x y"]
+    asked = {"model": "sim", "max_tokens": 3}
+    alone = [await house.http.post("/v1/completions", json={**asked, "prompt": prompt}) for prompt in prompts]
+    lengths = [answer.json()["usage"]["prompt_tokens"] for answer in alone]
+    assert len(set(lengths)) == len(prompts)
+    answer = await house.http.post("/v1/completions", json={**asked, "prompt": prompts, "n": 2, **COUNTS})
+    *parts, last = [json.loads(line[6:]) for line in answer.text.splitlines() if line.startswith("data: {")]
+    for chunk in parts:
+        assert chunk["usage"]["prompt_tokens"] == lengths[chunk["choices"][0]["index"] // 2]
+        assert chunk["usage"]["completion_tokens"] <= 6
+    assert (last["choices"], last["usage"]["prompt_tokens"]) == ([], sum(lengths))
+    assert last["usage"]["completion_tokens"] == 18
+
+
 async def test_token_ids_that_are_asked_for_are_told_too(house: House) -> None:
     for case in ("chat", "completions"):
         found = await chunks(house, case, return_token_ids=True)

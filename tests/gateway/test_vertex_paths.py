@@ -72,6 +72,27 @@ async def test_tools_schemas_and_settings_are_written_as_for_the_other_api(house
     assert (call.name, call.args) == ("look", {"at": "it"})
 
 
+@pytest.mark.parametrize("how", list(CLIENTS))
+@pytest.mark.parametrize("version", [None, "v1"])
+async def test_the_models_are_listed_and_looked_up(house: House, how: str, version: str | None) -> None:
+    async with client(house, how, version) as google:
+        listed = [model.name async for model in await google.models.list()]
+        assert listed == ["publishers/google/models/sim"]
+        assert [each.name for each in (await google.models.list(config={"page_size": 1})).page] == listed
+        for name in ("sim", *listed):
+            model = await google.models.get(model=name)
+            assert (model.name, model.display_name, model.version) == (listed[0], "sim", "1")
+        with pytest.raises(errors.ClientError) as missing:
+            await google.models.get(model="other")
+        assert (missing.value.code, missing.value.status) == (404, "NOT_FOUND")
+
+
+async def test_models_that_a_project_has_tuned_are_adapters_and_here_are_none(house: House) -> None:
+    async with client(house, "a project", None) as google:
+        assert [model async for model in await google.models.list(config={"query_base": False})] == []
+        assert (await google.models.get(model="models/sim")).name == "projects/p/locations/eu-west1/models/sim"
+
+
 async def test_what_is_not_there_is_said_in_google_s_envelope(house: House) -> None:
     async with client(house, "a key", None) as google:
         with pytest.raises(errors.ClientError) as missing:

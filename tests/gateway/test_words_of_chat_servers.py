@@ -153,12 +153,22 @@ async def test_the_rules_of_media_hold_for_pictures_that_are_passed_on(api: str)
 WHOLE = json.dumps({"choices": [{"index": 0, "message": {"content": "Hi"}, "finish_reason": "stop"}]}).encode()
 
 
-LEADS = [b"", b"\n", b": a comment\n\n", b"\xef\xbb\xbf", b"event: message\n"]
+LEADS = [b"", b"\n", b": a comment\n\n", b"\xef\xbb\xbf", b"event: message\n", b"  ", b" " * 200_000]
+KINDS = [
+    "text/event-stream",
+    "application/json",
+    "text/plain; charset=utf-8",
+    "APPLICATION/JSON",
+    "application/octet-stream",
+    "application/x-ndjson",
+    "text/html",
+    "",
+]
 
 
 async def test_events_are_read_whatever_they_are_called() -> None:
     async with before("a") as house:
-        for kind in ("text/event-stream", "application/json", "text/plain; charset=utf-8", "APPLICATION/JSON"):
+        for kind in KINDS:
             for lead in LEADS:
                 for streams in (True, False):
                     house.server.kind, house.server.answer = kind, lead + stream({"content": "Hi"})
@@ -167,12 +177,26 @@ async def test_events_are_read_whatever_they_are_called() -> None:
                     assert (answer.status_code, '"content":"Hi"' in answer.text) == (200, True), (kind, lead, streams)
 
 
-@pytest.mark.parametrize("kind", ["application/json", "text/plain"])
-async def test_an_object_is_read_whatever_it_is_called(kind: str) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "lead", [b"", b"\n ", b"\xef\xbb\xbf \t", b" " * 200_000], ids=["none", "blanks", "mark", "many"]
+)
+async def test_an_object_is_read_whatever_it_is_called(kind: str, lead: bytes) -> None:
     async with before("a") as house:
-        house.server.kind, house.server.answer = kind, b"\n " + WHOLE
+        house.server.kind, house.server.answer = kind, lead + WHOLE
         answer = await house.http.post(CHAT, json={"model": "a", "messages": [{"role": "user", "content": "x"}]})
     assert answer.json()["choices"][0]["message"]["content"] == "Hi"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_what_is_neither_is_refused(kind: str) -> None:
+    async with before("a") as house:
+        for page in (b"<html>Welcome</html>", b"", b" \n", b"Welcome", b"[1]", b"\x00\x01"):
+            for streams in (True, False):
+                house.server.kind, house.server.answer = kind, page
+                asked = {"model": "a", "messages": [{"role": "user", "content": "x"}], "stream": streams}
+                answer = await house.http.post(CHAT, json=asked)
+                assert answer.status_code == 502, (page, streams, answer.text)
 
 
 @pytest.mark.parametrize(

@@ -109,6 +109,7 @@ FORGOTTEN: dict[str, tuple[int, str, Body]] = {
         "application/json",
         lambda _: rpc_error(None, "Bad Request: Server not initialized", -32000),
     ),
+    "410 with nothing": (410, "", lambda _: b""),
     "410 with words": (410, "text/plain", lambda _: b"the session has ended"),
 }
 

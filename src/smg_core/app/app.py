@@ -376,7 +376,7 @@ class App:
             exchange.timed = self._services.clock.monotonic
         if envelope is anthropic_error:
             status = anthropic_status(error)
-            headers.append((b"request-id", exchange.name.encode()))
+            headers.append((b"request-id", exchange.request_id.encode()))
         await exchange.respond(status, envelope(error, exchange.request_id), headers)
 
     async def _whole_server(self, exchange: Exchange) -> None:

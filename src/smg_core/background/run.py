@@ -178,6 +178,7 @@ class BackgroundRun(Generic[D]):
                 services.live.config.workers,
                 services.admission.retry_budgets,
                 services.live.choice,
+                notes=services.live.config.media.note_earlier,
             )
             await services.running.driver.drive(self._api.api.flow(decoded, terms), run)
         except SmgError as error:

@@ -142,7 +142,7 @@ class MessageBatchHandlers(StoredHandlers):
         await send_contents(self._services, exchange, found.result_bytes, pieces, head)
 
     def _names(self, exchange: Exchange) -> list[Header]:
-        return [self._services.request_ids.header(exchange.name), (b"request-id", exchange.name.encode())]
+        return [self._services.request_ids.header(exchange.name), (b"request-id", exchange.request_id.encode())]
 
     async def respond(self, exchange: Exchange, body: bytes) -> None:
         exchange.request_id = exchange.request_id or self._services.ids("req_")

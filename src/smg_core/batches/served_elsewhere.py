@@ -66,8 +66,9 @@ class ServedElsewhere:
             created_at=now,
             expires_at=now + 2 * self._settings.lease_s,
         )
+        self._said, self._again = names, 0.0  # what is cancelled from here on may be said all the same
         await services.running.history.write(KEYS_OWNER, [PutRecord(record)])
-        self._said, self._again = names, now + self._settings.lease_s / 2
+        self._again = now + self._settings.lease_s / 2
 
     async def forget(self) -> None:
         """Say that this process serves nothing any more."""

@@ -24,6 +24,7 @@ from smg_core.history.settings import EXTRAS, HistoryConfig
 from smg_core.history.sql.names import Names
 from smg_core.history.sql.sqlite_file import OLDEST_SQLITE, SqliteFile, file_of, prepare_file
 from smg_core.hooks import Observer, SilentObserver
+from smg_core.machine.memory import without_full_collections
 from smg_core.settings import ConfigError, nearest
 
 __all__ = ["UnopenedHistory", "guarded", "open_history", "unopened_history"]
@@ -128,8 +129,9 @@ async def _backend(scheme: str, config: HistoryConfig, clock: Clock) -> Backend:
             most_page_bytes=config.page_bytes,
         )
     prepare = _redis if EXTRAS[scheme] == "redis" else _sql
-    open_store = await asyncio.to_thread(prepare, config, clock)  # loads much
-    return await open_store()
+    with without_full_collections():
+        open_store = await asyncio.to_thread(prepare, config, clock)  # loads much
+        return await open_store()
 
 
 def _redis(config: HistoryConfig, clock: Clock) -> Callable[[], Awaitable[Backend]]:

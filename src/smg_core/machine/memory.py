@@ -8,10 +8,19 @@ import contextlib
 import ctypes
 import gc
 import os
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-__all__ = ["Settling", "Trimming", "resident_bytes", "settle_objects", "trim", "use_one_arena"]
+__all__ = [
+    "Settling",
+    "Trimming",
+    "resident_bytes",
+    "settle_objects",
+    "trim",
+    "use_one_arena",
+    "without_full_collections",
+]
 
 _M_ARENA_MAX = -8
 _M_MMAP_THRESHOLD = -3
@@ -100,9 +109,54 @@ class Settling:
             self._settle()
 
 
+class _FullCollections:
+    """Whether collections of all objects are put off in this process, for how many, and how often there would be one. `settled`:
+    the objects of this process were excluded from them once."""
+
+    def __init__(self) -> None:
+        self.settled = False
+        self._lock = threading.Lock()
+        self._count, self._usual = 0, 0
+
+    def put_off(self) -> None:
+        with self._lock:
+            if not self._count:
+                youngest, younger, self._usual = gc.get_threshold()
+                gc.set_threshold(youngest, younger, _NEVER)
+            self._count += 1
+
+    def resume(self) -> None:
+        with self._lock:
+            self._count -= 1
+            if not self._count:
+                youngest, younger, _ = gc.get_threshold()
+                gc.set_threshold(youngest, younger, self._usual)
+
+
+_NEVER = 1 << 30  # collections of the younger objects
+_full_collections = _FullCollections()
+
+
+@contextlib.contextmanager
+def without_full_collections() -> Iterator[None]:
+    """While large packages are loaded, no collection looks at all objects: it would stop every thread for 50 ms. Nor does one
+    directly afterwards. In a process whose objects were settled, what is there then is excluded from later ones too."""
+    _full_collections.put_off()
+    try:
+        yield
+    finally:
+        if _full_collections.settled:
+            gc.freeze()
+        elif not gc.get_freeze_count():  # whatever the process has excluded itself stays so
+            gc.freeze()  # begins to count anew
+            gc.unfreeze()
+        _full_collections.resume()
+
+
 def settle_objects() -> None:
     """Collect garbage, exclude all objects that are left from later collections, and return free memory to the system. Stops all
     threads for some 50 ms. Garbage among what was excluded before is collected too."""
+    _full_collections.settled = True
     gc.unfreeze()
     gc.collect()
     gc.freeze()

@@ -128,7 +128,7 @@ def not_offered_header(kinds: Sequence[str]) -> Header:
 def names_of(exchange: Exchange, services: Services, api: Api[D]) -> list[Header]:
     """The headers that name the request."""
     usual = services.request_ids.header(exchange.name)
-    return [usual] if api.id_header is None else [usual, (api.id_header, exchange.name.encode())]
+    return [usual] if api.id_header is None else [usual, (api.id_header, exchange.request_id.encode())]
 
 
 def _streamed(

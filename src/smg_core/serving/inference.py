@@ -220,6 +220,7 @@ class Inference(Generic[D]):
             services.live.config.workers,
             services.admission.retry_budgets,
             services.live.choice,
+            notes=services.live.config.media.note_earlier,
         )
         try:
             try:

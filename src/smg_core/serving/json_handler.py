@@ -39,7 +39,7 @@ def json_handler(
         exchange.request_id = exchange.request_id or services.ids(prefix)
         named_by = [services.request_ids.header(exchange.name)]
         if id_header is not None:
-            named_by.append((id_header, exchange.name.encode()))
+            named_by.append((id_header, exchange.request_id.encode()))
         located: list[Locate] = []
         try:
             made = await _made(services, exchange, answer, located)

@@ -23,7 +23,17 @@ from smg_core.wire.compat import STRICT, Compat
 from smg_core.wire.json_bounds import nests_deeper, over_values
 from smg_core.wire.settings import LimitsConfig
 
-__all__ = ["OWN_LEVELS", "WireDecoder", "brief", "check_depth", "explained", "no_string", "plain_body", "too_many"]
+__all__ = [
+    "OWN_LEVELS",
+    "WireDecoder",
+    "brief",
+    "check_depth",
+    "explained",
+    "no_kind",
+    "no_string",
+    "plain_body",
+    "too_many",
+]
 
 Body = TypeVar("Body", bound=msgspec.Struct)
 
@@ -36,6 +46,11 @@ _ARTICLES = {
     "object": "an object",
     "null": "null",
 }
+_OF_PYTHON = {"NoneType": "null", "dict": "object", "list": "array"}
+"""What msgspec calls kinds of JSON values in some of its errors."""
+_KINDS = {bool: "bool", int: "int", float: "float", list: "array", dict: "object", str: "str", type(None): "null"}
+_OF_A_NAME = "[...]"
+"""How msgspec writes the entry of a map in a path."""
 OWN_LEVELS = 16
 """Levels that the bodies of all APIs have at most above a value of free form."""
 
@@ -47,11 +62,18 @@ def brief(text: str, limit: int = 80) -> str:
 
 def no_string(value: object, param: str) -> InvalidRequest:
     """The error for a field that has to be a string, such as the one that says which kind of object this is."""
-    kinds = {bool: "bool", int: "int", float: "float", list: "array", dict: "object"}
-    got = _ARTICLES[kinds.get(type(value), "null")]
+    got = _ARTICLES[_KINDS[type(value)]]
     return InvalidRequest(
         f"Invalid type for '{param}': expected a string, but got {got} instead.", param=param, code="invalid_type"
     )
+
+
+def no_kind(found: Mapping[str, object], at: str) -> InvalidRequest:
+    """The error for the object at `at` whose type, which says what kind of object it is, is missing or no string."""
+    param = f"{at}.type"
+    if "type" in found:
+        return no_string(found["type"], param)
+    return InvalidRequest(f"Missing required parameter: '{param}'.", param=param, code="missing_required_parameter")
 
 
 def too_many(param: str, count: int, limit: int, noun: str) -> InvalidRequest:
@@ -138,7 +160,8 @@ class WireDecoder(Generic[Body]):
         except msgspec.ValidationError as error:
             if _unknown_field(_split(str(error))[0]) is not None:
                 return None
-            raise _explain(str(error), self._supported) from None
+            plain = msgspec.json.decode(body) if _OF_A_NAME in str(error) else None
+            raise _explain(str(error), self._supported, plain) from None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise _malformed(error, limits) from None
 
@@ -154,7 +177,7 @@ class WireDecoder(Generic[Body]):
         try:
             return msgspec.convert(plain, self._type, str_keys=True)
         except msgspec.ValidationError as error:
-            raise _explain(str(error), self._supported) from None
+            raise _explain(str(error), self._supported, plain) from None
 
 
 def explained(plain: object, wire_type: type[Body], at: str, supported: Mapping[str, tuple[str, ...]] = {}) -> Body:
@@ -171,9 +194,9 @@ def explained(plain: object, wire_type: type[Body], at: str, supported: Mapping[
 # ------------------------------------------------------------------------------------- msgspec's words, taken apart
 
 
-def _explain(text: str, supported: Mapping[str, tuple[str, ...]]) -> InvalidRequest:
+def _explain(text: str, supported: Mapping[str, tuple[str, ...]], plain: object = None) -> InvalidRequest:
     complaint, path = _split(text)
-    param = _without_unknown_indexes(path)
+    param = _with_name(path, complaint, plain)
     if (name := _unknown_field(complaint)) is not None:
         where = _join(param, name)
         say = (
@@ -218,8 +241,21 @@ def _split(text: str) -> tuple[str, str]:
     return complaint, place[start + 1 : place.rfind("`")].removeprefix(".") if start >= 0 else ""
 
 
-def _without_unknown_indexes(path: str) -> str:
-    return path.replace("[...]", "")
+def _with_name(path: str, complaint: str, plain: object) -> str:
+    """The path with the name of the entry that is of a wrong type, where it is one of a map, whose names msgspec leaves out: the
+    first entry of the type that it complains of. Without the name where that is not to be told."""
+    place, mark, rest = path.partition(_OF_A_NAME)
+    node = plain
+    for step in place.replace("]", "").replace("[", ".").split(".") if mark and not rest else ():
+        if isinstance(node, dict):
+            node = node.get(step)
+        elif isinstance(node, list) and step.isdecimal() and int(step) < len(node):
+            node = node[int(step)]
+    if mark and not rest and isinstance(node, dict):
+        kind = complaint.rpartition(", got `")[2].rstrip("`")
+        wrong = (name for name, value in node.items() if _KINDS.get(type(value)) == _OF_PYTHON.get(kind, kind))
+        return _join(place, next(wrong, "")).rstrip(".")
+    return path.replace(_OF_A_NAME, "")
 
 
 def _join(path: str, name: str) -> str:
@@ -233,6 +269,7 @@ def _quoted(complaint: str) -> str:
 
 def _got_kind(complaint: str) -> str:
     kind = complaint.rpartition(", got `")[2].rstrip("`")
+    kind = _OF_PYTHON.get(kind, kind)
     return _ARTICLES.get(kind, kind)
 
 

@@ -3,16 +3,18 @@
 A file whose type is one of text is read as UTF-8. Where its type is not told, the bytes decide. Any other file (PDF, say) is not
 read here and stays a file, which a model may take or not.
 
-Pure. Above: the readers of messages and items. Below: errors.
+Pure. Above: the readers of messages and items. Below: errors, request.
 """
 
 import base64
 import binascii
+from collections.abc import Iterable
 
 from smg_core.errors import InvalidRequest
+from smg_core.request import Audio, File, Image, MediaSource, Part, ToolResult, Video
 from smg_egress.escapes import unescaped
 
-__all__ = ["document_text", "inline_text", "untyped_url"]
+__all__ = ["document_text", "faulty", "inline_file", "inline_text", "refuse_faults", "untyped_url"]
 
 _TEXTS = frozenset({"json", "jsonl", "x-ndjson", "xml", "yaml", "x-yaml", "toml", "javascript", "x-javascript", "sql"})
 """Subtypes of application/ that are text; so is what ends with +json or +xml."""
@@ -57,6 +59,31 @@ def inline_text(url: str, at: str) -> str | None:
         if declared:
             raise _invalid(at, f"a file of type {kind[:80]} must be text in UTF-8") from None
         return None
+
+
+def inline_file(url: str, at: str) -> str | MediaSource:
+    """The text of a file in a `data:` URL; the source of any other file, with its fault where the data cannot be decoded."""
+    try:
+        text = inline_text(url, at)
+    except InvalidRequest as error:
+        return faulty(error)
+    return MediaSource(url=url) if text is None else text
+
+
+def faulty(error: InvalidRequest) -> MediaSource:
+    """The source of a medium that cannot be had. The error is raised when the request is prepared: in an earlier turn, a note may
+    stand for the medium."""
+    return MediaSource(fault={"message": error.message, "param": error.param or "", "code": error.code or ""})
+
+
+def refuse_faults(parts: Iterable[Part]) -> None:
+    """Raise InvalidRequest for the first medium among `parts` that cannot be had."""
+    for part in parts:
+        if isinstance(part, ToolResult):
+            refuse_faults(part.content)
+        elif isinstance(part, Image | Audio | Video | File) and part.source.fault is not None:
+            fault = part.source.fault
+            raise InvalidRequest(fault["message"], param=fault["param"], code=fault["code"])
 
 
 def _is_text(kind: str) -> bool:

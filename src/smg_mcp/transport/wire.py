@@ -197,8 +197,10 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
             return httpx2.Response(response.status_code, headers=response.headers, stream=events, request=request)
         content = await self._body(response)
         await response.aclose()
-        if in_session and response.status_code in (400, 410) and _speaks_of_the_session(content, rpc_id):
-            raise _Unusable(_FORGOTTEN)
+        if in_session and response.status_code in (400, 410):
+            gone = response.status_code == 410 and not content.strip()  # gone, and nothing says what else could be
+            if gone or _speaks_of_the_session(content, rpc_id):
+                raise _Unusable(_FORGOTTEN)
         if (
             response.status_code >= 400
             and rpc_id is not None

@@ -1,11 +1,17 @@
 """When free memory is returned to the system."""
 
+import gc
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import pairwise
+from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smg_core.machine.memory import Settling, Trimming, resident_bytes
+from smg_core.machine.memory import Settling, Trimming, resident_bytes, without_full_collections
 
 
 class Process:
@@ -110,3 +116,67 @@ def test_what_is_loaded_while_requests_are_answered_is_frozen_at_once_and_its_ga
     settling.look(both, busy=True)
     settling.look(both, busy=False)
     assert did[3:] == ["frozen", "frozen", "collected"]
+
+
+@contextmanager
+def full_collections() -> Iterator[list[int]]:
+    """A list that grows with each collection that looks at all objects."""
+    found: list[int] = []
+
+    def told(phase: str, info: dict[str, int]) -> None:
+        if phase == "start" and info["generation"] == 2:
+            found.append(1)
+
+    gc.callbacks.append(told)
+    try:
+        yield found
+    finally:
+        gc.callbacks.remove(told)
+
+
+def allocated() -> list[list[int]]:
+    """More objects than a full collection waits for."""
+    first, second, third = gc.get_threshold()
+    return [[] for _ in range(2 * first * second * min(third, 10))]
+
+
+def test_no_collection_looks_at_all_objects_while_much_is_loaded_nor_right_behind_it() -> None:
+    usual = gc.get_threshold()
+    gc.unfreeze()  # what the run of tests has excluded
+    gc.collect()
+    with full_collections() as found:
+        with without_full_collections():
+            kept = [allocated()]
+            with without_full_collections():  # in another thread, say
+                kept.append(allocated())
+            kept.append(allocated())
+        kept.append([[] for _ in range(2 * usual[0])])
+    gc.freeze()
+    assert found == []
+    assert gc.get_threshold() == usual
+
+
+OPENS = """
+import asyncio, gc, sys
+from smg_core import Config
+from smg_core.history.opening import open_history
+from smg_core.history.settings import HistoryConfig
+from smg_core.clock import SystemClock
+full = []
+gc.callbacks.append(lambda phase, info: full.append(phase) if info["generation"] == 2 else None)
+
+async def opened():
+    gc.collect()
+    full.clear()
+    store = await open_history(HistoryConfig(url="sqlite:///" + sys.argv[1]), SystemClock())
+    print(len(full), "sqlalchemy" in sys.modules)
+    await store.close()
+
+asyncio.run(opened())
+"""
+
+
+def test_the_first_opening_of_a_history_stops_the_process_for_no_collection_of_all_objects(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", OPENS, str(tmp_path / "history.db")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["0", "True"]

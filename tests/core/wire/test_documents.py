@@ -20,7 +20,7 @@ from smg_core.errors import InvalidRequest, UnsupportedParameter
 from smg_core.pipeline.prompt.media import media_of, refuse_unless_taken
 from smg_core.request import File, Message, Part, Text
 from smg_core.wire.base import Incoming
-from smg_core.wire.documents import document_text, inline_text
+from smg_core.wire.documents import document_text, inline_text, refuse_faults
 
 
 @attrs.frozen
@@ -132,7 +132,7 @@ def test_a_pdf_is_refused_by_its_name_in_every_api(api: Api, kind: str) -> None:
 )
 def test_what_cannot_be_read_is_refused_by_the_name_of_its_data(api: Api, kind: str, data: str, told: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
-        api.read(kind, data)
+        refuse_faults([api.read(kind, data)])
     assert (refused.value.param, refused.value.code) == (api.param, "invalid_value")
     assert refused.value.message == f"Invalid '{api.param}': {told}."
 

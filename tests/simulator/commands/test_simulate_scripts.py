@@ -1,12 +1,13 @@
 """`smg-gateway simulate`: scripts in files, and models that write no text, seen through a gateway."""
 
 import asyncio
+import copy
 import json
 import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from datetime import date
+from datetime import UTC, date, datetime, time
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,63 @@ def test_what_is_wrong_in_a_script_is_told_with_its_place(parsed: object, told: 
         parse_script(parsed)
 
     assert told in str(refused.value)
+
+
+WHOLE: dict[str, Any] = {
+    "repeat": False,
+    "turns": [
+        {
+            "say": ["a", 0.1, "b"],
+            "reasoning": "r",
+            "calls": {"f": [{"a": 1}], "g": {"b": [1, {"c": 2}]}},
+            "finish": "stop",
+            "fault": {"kind": "cut", "after": 1, "seconds": 1.0, "status": "UNAVAILABLE", "message": "m"},
+            "when": ["x"],
+        },
+        {"say": "x", "fault": "cut", "when": "y"},
+    ],
+    "rules": [{"when": "t", "say": "x"}],
+}
+ODD: list[Any] = [None, 5, -1, 1.5, True, "", "x", [], ["x"], [[1]], [None], {}, {"": 1}, {"a": None}, [{"a": [{}]}]]
+ODD += [10**30, float("nan"), float("inf"), "\ud800", {1: 2}, {None: 1}, {True: [{2: 3}]}, {date(2020, 1, 1): 1}]
+ODD += [
+    date(2020, 1, 1),
+    datetime(2020, 1, 1, tzinfo=UTC),
+    time(12, 30),
+    b"hi",
+    {"a", "b"},
+    {(1, 2): 3},
+    [b"hi"],
+    {"a": {4}},
+]
+"""What TOML, YAML and JSON can hold, where the format has something else."""
+
+
+def places(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    yield at
+    entries = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, each in entries:
+        yield from places(each, (*at, key))
+
+
+def test_a_value_of_a_wrong_type_anywhere_is_told_in_one_sentence() -> None:
+    taken, told = 0, []
+    for at in places(WHOLE):
+        for odd in ODD:
+            parsed: Any = {"": copy.deepcopy(WHOLE)}
+            node, keys = parsed, ("", *at)
+            for key in keys[:-1]:
+                node = node[key]
+            node[keys[-1]] = odd
+            try:
+                parse_script(parsed[""])
+            except ValueError as error:  # anything else that is raised fails
+                told.append(str(error))
+            else:
+                taken += 1
+    assert taken > 50
+    assert len(told) > 500
+    assert [each for each in told if "\n" in each or len(each) > 250] == []
 
 
 def test_a_script_that_cannot_be_read_ends_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

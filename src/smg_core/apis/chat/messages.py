@@ -34,7 +34,7 @@ from smg_core.request import (
     ToolResult,
     Video,
 )
-from smg_core.wire.documents import document_text, inline_text, untyped_url
+from smg_core.wire.documents import document_text, inline_file, untyped_url
 from smg_core.wire.json_bounds import NestedJson
 from smg_core.wire.settings import LimitsConfig
 
@@ -228,10 +228,10 @@ def _file(part: wire.FilePart, place: _Place) -> Part:
     if file.file_id is not None:
         return File(MediaSource(file_id=file.file_id), file.filename, cache=cache)
     url = untyped_url(file.file_data or "")
-    text = inline_text(url, f"messages[{place[0]}].content[{place[1]}].file.file_data")
-    if text is not None:
-        return Text(document_text(text, file.filename), cache)
-    return File(MediaSource(url=url), file.filename, cache=cache)
+    found = inline_file(url, f"messages[{place[0]}].content[{place[1]}].file.file_data")
+    if isinstance(found, str):
+        return Text(document_text(found, file.filename), cache)
+    return File(found, file.filename, cache=cache)
 
 
 _PLAIN_ROLES: dict[type, Role] = {

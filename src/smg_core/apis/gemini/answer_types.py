@@ -8,7 +8,14 @@ from msgspec import UNSET, UnsetType
 from smg_core.apis.google.answer_types import GoogleAnswer
 from smg_core.json_types import JsonObject
 
-__all__ = ["GeminiModel", "GeminiModels", "GenerateContentResponse", "TokenCountResponse"]
+__all__ = [
+    "GeminiModel",
+    "GeminiModels",
+    "GenerateContentResponse",
+    "TokenCountResponse",
+    "VertexModel",
+    "VertexModels",
+]
 
 
 class GeneratedCall(GoogleAnswer):
@@ -108,4 +115,20 @@ class GeminiModel(GoogleAnswer):
 
 class GeminiModels(GoogleAnswer):
     models: list[GeminiModel]
+    next_page_token: str | UnsetType = UNSET
+
+
+class VertexModel(GoogleAnswer):
+    """A model of Vertex AI."""
+
+    name: str
+    version_id: str
+    display_name: str
+
+
+class VertexModels(GoogleAnswer):
+    """A publisher's models, or those of a project."""
+
+    publisher_models: list[VertexModel] | UnsetType = UNSET
+    models: list[VertexModel] | UnsetType = UNSET
     next_page_token: str | UnsetType = UNSET

@@ -27,6 +27,7 @@ from smg_core.apis.google.mcp import repeated_call
 from smg_core.apis.google.values import PartDetail, media_of_type, result_text, signature_bytes
 from smg_core.errors import InvalidRequest, UnsupportedParameter
 from smg_core.request import (
+    File,
     MediaSource,
     Message,
     Part,
@@ -36,6 +37,7 @@ from smg_core.request import (
     ToolResult,
 )
 from smg_core.wire.decoding import check_depth
+from smg_core.wire.documents import faulty
 from smg_core.wire.settings import LimitsConfig
 
 __all__ = ["GeminiConversation", "read_contents"]
@@ -405,14 +407,16 @@ def _inline(media: InlineData, detail: PartDetail, at: str) -> Part:
 
 def _file(file: FileData, detail: PartDetail, at: str) -> Part:
     uri = file.file_uri
+    kind = file.mime_type or mimetypes.guess_type(uri.partition("?")[0])[0]
     if not uri.startswith(("https://", "http://", "data:")) or "generativelanguage.googleapis.com" in uri:
-        raise UnsupportedParameter(
+        fault: InvalidRequest = UnsupportedParameter(
             f"Invalid value at '{at}.fileUri': files are read by address (https:) here, and none are kept.",
             param=f"{at}.fileUri",
         )
-    kind = file.mime_type or mimetypes.guess_type(uri.partition("?")[0])[0]
+        return media_of_type(kind or "", faulty(fault), file.display_name, detail, f"{at}.fileUri")
     if kind is None:
-        raise InvalidRequest(f"{at}.mimeType: the field is required for this address.", param=f"{at}.mimeType")
+        fault = InvalidRequest(f"{at}.mimeType: the field is required for this address.", param=f"{at}.mimeType")
+        return File(faulty(fault), file.display_name)
     return media_of_type(kind, MediaSource(url=uri), file.display_name, detail, f"{at}.fileUri")
 
 

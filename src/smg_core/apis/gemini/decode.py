@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from smg_core.apis.gemini.contents import GeminiConversation, read_contents
+from smg_core.apis.gemini.models import model_of_path
 from smg_core.apis.gemini.tools import (
     ReadTools,
     read_function_choice,
@@ -130,7 +131,7 @@ def decode_count(incoming: Incoming) -> GeminiRequest:
 def _decoded(wire: GenerateBody, incoming: Incoming, *, stream: bool) -> GeminiRequest:
     limits, config = incoming.limits, wire.generation_config or _NO_CONFIG
     size = len(incoming.body)
-    model = _model(incoming)
+    model = model_of_path(incoming.path_values)
     alt = incoming.query.get("alt", ("",))[-1]
     _refuse_unsupported(wire, config, model)
     conversation = _contents(wire, limits)
@@ -157,14 +158,6 @@ def _decoded(wire: GenerateBody, incoming: Incoming, *, stream: bool) -> GeminiR
         shows_tools=shows_tools,
         not_offered=offered.not_offered,
     )
-
-
-def _model(incoming: Incoming) -> str:
-    """The model that the path names. At the paths of Vertex AI the SDK splits a name with a slash, and makes what stands before
-    it the publisher; a name without one is Google's."""
-    values = incoming.path_values
-    publisher = values.get("publisher", "google")
-    return values["model"] if publisher == "google" else f"{publisher}/{values['model']}"
 
 
 def _contents(wire: GenerateBody, limits: LimitsConfig) -> GeminiConversation:

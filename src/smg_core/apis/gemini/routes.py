@@ -1,17 +1,31 @@
 """The routes of Google's API: generateContent, streamGenerateContent, countTokens and the models (edge).
 
-The same routes stand under `/v1`, `/v1beta` and `/v1alpha`, since SDKs differ in which they call; and those that generate at the
-paths of Vertex AI, with a project and a location or without. Under `/v1` the models are
-shared with other APIs, and `apis.status.routes` answers there. Above: app.generating_routes. Below: the handler of APIs, the
-decoders.
+The same routes stand under `/v1`, `/v1beta` and `/v1alpha`, since SDKs differ in which they call; and at the paths of Vertex AI,
+with a project and a location or without. Under `/v1` the models are shared with other APIs, and
+`apis.status.routes` answers there. Above: app.generating_routes. Below: the handler of APIs, the decoders.
 """
+
+from collections.abc import Iterator
 
 import attrs
 
-from smg_core.apis.gemini.answer_types import GeminiModel, GeminiModels, GenerateContentResponse, TokenCountResponse
+from smg_core.apis.gemini.answer_types import (
+    GeminiModel,
+    GeminiModels,
+    GenerateContentResponse,
+    TokenCountResponse,
+    VertexModel,
+    VertexModels,
+)
 from smg_core.apis.gemini.api import GENERATE_CONTENT, STREAM_GENERATE_CONTENT
 from smg_core.apis.gemini.decode import decode_count
-from smg_core.apis.gemini.models import gemini_model_body, gemini_models_body
+from smg_core.apis.gemini.models import (
+    gemini_model_body,
+    gemini_models_body,
+    model_of_path,
+    vertex_model_body,
+    vertex_models_body,
+)
 from smg_core.apis.gemini.trials import TRIALS
 from smg_core.apis.gemini.types import CountContentBody, GenerateBody
 from smg_core.apis.google.answer_types import GeminiError
@@ -40,6 +54,8 @@ __all__ = [
     "GENERATE_CONTENT_OPERATION",
     "SPEC",
     "STREAM_GENERATE_CONTENT_OPERATION",
+    "VERTEX_MODELS_OPERATION",
+    "VERTEX_MODEL_OPERATION",
     "GeminiModelRoutes",
     "gemini_routes",
 ]
@@ -48,7 +64,8 @@ JSON_TYPE: Header = (b"content-type", b"application/json")
 VERSIONS = ("v1", "v1beta", "v1alpha")
 _VERTEX = ("v1", "v1beta1")
 """The versions of Vertex AI, whose paths name who publishes a model, and may name a project and a location."""
-_PUBLISHED = "publishers/{publisher}/models/{model:path}"
+_PUBLISHER = "publishers/{publisher}/"
+_PUBLISHED = f"{_PUBLISHER}models/{{model:path}}"
 _WITHIN = ("", "projects/{project}/locations/{location}/")
 
 
@@ -109,6 +126,25 @@ GEMINI_MODEL_OPERATION = Operation(
 )
 
 
+VERTEX_MODELS_OPERATION = Operation(
+    "listVertexModels",
+    "The models that are served, in Vertex AI's shape.",
+    "models",
+    None,
+    (OperationResponse(200, "A page of the models.", VertexModels),),
+    error=GeminiError,
+)
+
+VERTEX_MODEL_OPERATION = Operation(
+    "getVertexModel",
+    "One model that is served, in Vertex AI's shape.",
+    "models",
+    None,
+    (OperationResponse(200, "The model.", VertexModel),),
+    error=GeminiError,
+)
+
+
 def gemini_routes(services: Services) -> list[Route[Endpoint]]:
     """The routes, over `gateway`."""
     whole, streamed = Inference(services, GENERATE_CONTENT), Inference(services, STREAM_GENERATE_CONTENT)
@@ -139,7 +175,22 @@ def gemini_routes(services: Services) -> list[Route[Endpoint]]:
             found.append(
                 Route("GET", f"/{version}/models/{{model:path}}", Endpoint(models.one, "models", about=single))
             )
-    return found
+    return [*found, *_vertex_models(models)]
+
+
+def _vertex_models(models: "GeminiModelRoutes") -> Iterator[Route[Endpoint]]:
+    """The lists of models at the paths of Vertex AI: a publisher's, and a project's own, which are adapters here."""
+    places = [f"{within}{publisher}" for within in _WITHIN for publisher in (_PUBLISHER, "")]
+    for version in _VERTEX:
+        for number, place in enumerate(places):
+            if version == "v1" and not place:
+                continue  # the list of OpenAI's API
+            name = f"{version}_vertex{number or ''}"
+            listed = attrs.evolve(VERTEX_MODELS_OPERATION, name=f"{VERTEX_MODELS_OPERATION.name}_{name}")
+            single = attrs.evolve(VERTEX_MODEL_OPERATION, name=f"{VERTEX_MODEL_OPERATION.name}_{name}")
+            path = f"/{version}/{place}models"
+            yield Route("GET", path, Endpoint(models.vertex_all, "models", about=listed))
+            yield Route("GET", f"{path}/{{model:path}}", Endpoint(models.vertex_one, "models", about=single))
 
 
 def _counting(services: Services) -> Handler:
@@ -159,14 +210,30 @@ class GeminiModelRoutes:
 
     async def all(self, exchange: Exchange) -> None:
         """A page of the models."""
-        query = exchange.query
-        size, token = (query.get(name, ("",))[-1] for name in ("pageSize", "pageToken"))
-        cards = [self._card(name, exchange.caller) for name in self._services.lookup.names(exchange.caller)]
-        await self._respond(exchange, gemini_models_body(cards, size, token))
+        await self._respond(exchange, gemini_models_body(self._cards(exchange), *_page_of(exchange)))
 
     async def one(self, exchange: Exchange) -> None:
         """One model. Raises ModelNotFound, or NoWorker where one may still come."""
         await self._respond(exchange, gemini_model_body(self._card(exchange.path_values["model"], exchange.caller)))
+
+    async def vertex_all(self, exchange: Exchange) -> None:
+        """A page of the models at a path of Vertex AI: all are Google's, those with a name of two parts another publisher's,
+        and adapters are a project's own."""
+        parent, cards = _parent_of(exchange), self._cards(exchange)
+        publisher = exchange.path_values.get("publisher", "google")
+        if parent is not None:
+            cards = [card for card in cards if card.parent is not None]
+        elif publisher != "google":
+            cards = [card for card in cards if card.id.startswith(f"{publisher}/")]
+        await self._respond(exchange, vertex_models_body(cards, *_page_of(exchange), parent))
+
+    async def vertex_one(self, exchange: Exchange) -> None:
+        """One model at a path of Vertex AI. Raises as `one` does."""
+        card = self._card(model_of_path(exchange.path_values), exchange.caller)
+        await self._respond(exchange, vertex_model_body(card, _parent_of(exchange)))
+
+    def _cards(self, exchange: Exchange) -> list[ModelCard]:
+        return [self._card(name, exchange.caller) for name in self._services.lookup.names(exchange.caller)]
 
     def _card(self, name: str, caller: Caller) -> ModelCard:
         model = self._services.lookup.served_or_refused(name, caller)
@@ -176,6 +243,20 @@ class GeminiModelRoutes:
     async def _respond(self, exchange: Exchange, body: bytes) -> None:
         exchange.take_id(self._services.ids, "req_")
         await exchange.respond(200, body, [JSON_TYPE, self._services.request_ids.header(exchange.name)])
+
+
+def _page_of(exchange: Exchange) -> tuple[str, str]:
+    """What the query says of the page."""
+    size, token = (exchange.query.get(name, ("",))[-1] for name in ("pageSize", "pageToken"))
+    return size, token
+
+
+def _parent_of(exchange: Exchange) -> str | None:
+    """Whose models the path names: the part that the names of a project's begin with, None for those of publishers."""
+    values = exchange.path_values
+    if "publisher" in values:
+        return None
+    return f"projects/{values['project']}/locations/{values['location']}/" if "project" in values else ""
 
 
 _METHODS = (":generateContent", ":streamGenerateContent", ":countTokens", ":embedContent", ":batchEmbedContents")

@@ -17,7 +17,7 @@ from msgspec import inspect
 from smg_core.errors import InvalidJson, InvalidRequest
 from smg_core.json_types import JsonObject
 from smg_core.wire.compat import STRICT, Compat
-from smg_core.wire.decoding import WireDecoder, explained, no_string, plain_body
+from smg_core.wire.decoding import WireDecoder, explained, no_kind, plain_body
 from smg_core.wire.settings import LimitsConfig
 
 __all__ = ["ProtoJsonDecoder", "proto_number", "proto_value", "refuse_no_string"]
@@ -65,10 +65,9 @@ def proto_value(plain: object, wire_type: type[T], at: str) -> T:
 
 
 def refuse_no_string(plain: JsonObject, at: str) -> None:
-    """Raise InvalidRequest where the type of the object at `at` is there and no string."""
-    kind = plain.get("type")
-    if "type" in plain and not isinstance(kind, str):
-        raise _in_googles_words(no_string(kind, f"{at}.type"))
+    """Raise InvalidRequest where the type of the object at `at` is missing or no string."""
+    if not isinstance(plain.get("type"), str):
+        raise _in_googles_words(no_kind(plain, at))
 
 
 def _in_googles_words(error: InvalidRequest) -> InvalidRequest:

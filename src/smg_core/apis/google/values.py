@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from smg_core.errors import InvalidRequest
 from smg_core.json_types import JsonObject
 from smg_core.request import Audio, File, Image, MediaSource, Part, Text, Video
-from smg_core.wire.documents import document_text, inline_text
+from smg_core.wire.documents import document_text, inline_file
 
 __all__ = ["PartDetail", "media_of_type", "result_text", "signature_bytes"]
 
@@ -39,9 +39,11 @@ def media_of_type(media_type: str, source: MediaSource, name: str | None, detail
         return Audio(source, rest.partition(";")[0] or None)
     if family == "video":
         return Video(source)
-    text = inline_text(source.url or "", at)
-    if text is not None:
-        return Text(document_text(text, name))
+    if source.url is not None:
+        found = inline_file(source.url, at)
+        if isinstance(found, str):
+            return Text(document_text(found, name))
+        source = found
     if not (source.url or "").startswith("data:"):
         source = replace(source, media_type=media_type)
     return File(source, name)

@@ -5,7 +5,7 @@ Pure. Above: interactions. Below: the wire types, request.
 
 import msgspec
 
-from smg_core.apis.google.proto_json import proto_value
+from smg_core.apis.google.proto_json import proto_value, refuse_no_string
 from smg_core.apis.interactions.types import InteractionBody, TextFormatEntry
 from smg_core.errors import InvalidRequest, UnsupportedParameter
 from smg_core.json_types import JsonObject
@@ -30,6 +30,8 @@ def read_interaction_format(wire: InteractionBody, limits: LimitsConfig, size: i
     if entries:
         entry, place = entries[0], f"{at}[0]" if isinstance(asked, list) else at
         if entry.get("type") not in _FORMATS:
+            if "type" in entry and not isinstance(entry["type"], list):  # of a schema, which may name several
+                refuse_no_string(entry, place)
             kind, schema = kind or _JSON_TYPE, entry
         elif entry.get("type") != "text":
             raise UnsupportedParameter(

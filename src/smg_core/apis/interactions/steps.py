@@ -45,6 +45,7 @@ from smg_core.request import (
     Video,
 )
 from smg_core.wire.decoding import brief, check_depth, too_many
+from smg_core.wire.documents import faulty
 from smg_core.wire.settings import LimitsConfig
 
 __all__ = ["PREVIOUS", "PlacedStep", "ReadSteps", "placed_steps", "read_steps"]
@@ -271,11 +272,7 @@ class _Reader:
     def _thought(self, thought: ThoughtStep, at: str) -> Reasoning | None:
         if thought.signature is not None:
             return Reasoning("", seal=signature_bytes(thought.signature, f"{at}.signature"), visible=False)
-        texts = [
-            proto_value(each, TextContent, f"{at}.summary[{order}]").text
-            for order, each in enumerate(thought.summary or ())
-            if each.get("type") == "text"
-        ]
+        texts = [each.text for each in thought.summary or () if each.type == "text"]
         return Reasoning("".join(texts)) if texts else None
 
     # ------------------------------------------------------------------------------------------------------------- results
@@ -378,9 +375,11 @@ def _source(media: MediaContent, at: str) -> MediaSource:
         return MediaSource(url=f"data:{media.mime_type};base64,{media.data}")
     uri = media.uri or ""
     if not uri.startswith(("https://", "http://", "data:")) or "generativelanguage.googleapis.com" in uri:
-        raise UnsupportedParameter(
-            f"Invalid value at '{at}.uri': files are read by address (https:) here, and none are kept.",
-            param=f"{at}.uri",
+        return faulty(
+            UnsupportedParameter(
+                f"Invalid value at '{at}.uri': files are read by address (https:) here, and none are kept.",
+                param=f"{at}.uri",
+            )
         )
     return MediaSource(url=uri)
 

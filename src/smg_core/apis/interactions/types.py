@@ -72,11 +72,18 @@ class ModelOutputStep(_Wire):
     error: JsonObject | None = None
 
 
+class ThoughtContent(Struct, gc=False):
+    """A piece of a summary of thoughts: a text, or a picture, which says nothing here."""
+
+    type: str
+    text: str = ""
+
+
 class ThoughtStep(_Wire):
     """`signature` is the sealed form of the thoughts, in base64."""
 
     type: Literal["thought"]
-    summary: list[JsonObject] | None = None
+    summary: list[ThoughtContent] | None = None
     signature: str | None = None
 
 

@@ -14,7 +14,7 @@ __all__ = ["MESSAGES"]
 
 MESSAGES: Api[MessagesRequest] = Api(
     name="messages",
-    id_prefix="msg_",
+    id_prefix="req_",
     decode=decode_messages,
     flow=respond_to_messages,
     stream=lambda decoded, _: MessagesStreamEncoder(decoded),

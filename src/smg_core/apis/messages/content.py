@@ -30,11 +30,11 @@ from smg_core.request import (
     ToolCall,
     ToolResult,
 )
-from smg_core.wire.decoding import brief, check_depth
-from smg_core.wire.documents import document_text, inline_text
+from smg_core.wire.decoding import brief, check_depth, explained
+from smg_core.wire.documents import document_text, inline_file
 from smg_core.wire.settings import LimitsConfig
 
-__all__ = ["BILLING", "Conversation", "Place", "check_calls"]
+__all__ = ["BILLING", "Conversation", "Place", "check_calls", "mark_of"]
 
 BILLING = "x-anthropic-billing-header:"
 """How the first block of Claude Code's system prompt begins. It is no instruction, and what is in it changes from request to
@@ -167,7 +167,7 @@ class Conversation:
                     check_depth((block.input,), self._depth, f"{at}.input")
                     arguments = msgspec.json.encode(block.input).decode()
                     self.called.add(block.name)
-                    part = ToolCall(block.id, block.name, arguments, cache=block.cache_control)
+                    part = ToolCall(block.id, block.name, arguments, cache=mark_of(block.cache_control))
                 case wire.ThinkingBlock():
                     part = Reasoning(block.thinking, seal=block.signature.encode())
                 case wire.RedactedThinkingBlock():
@@ -195,7 +195,7 @@ class Conversation:
         """Put a summary, in a turn of the user, in place of all that was read but the system prompt."""
         kept = 1 if self.places and self.places[0] == [(-1, -1)] else 0
         del self._turns[kept:], self.places[kept:]
-        self._turn("user", [Text(summary_text(block.content or ""), block.cache_control)], [place])
+        self._turn("user", [Text(summary_text(block.content or ""), mark_of(block.cache_control))], [place])
 
     # ---------------------------------------------------------------------------------------------------------- parts
 
@@ -203,17 +203,18 @@ class Conversation:
         """A block of content; None for one that says nothing to a model."""
         match block:
             case wire.TextBlock():
-                return Text(block.text, block.cache_control) if block.text else None
+                return Text(block.text, mark_of(block.cache_control)) if block.text else None
             case wire.ImageBlock():
-                return Image(_source(block.source), cache=block.cache_control)
+                return Image(_source(block.source), cache=mark_of(block.cache_control))
             case wire.DocumentBlock():
                 return _document(block, at)
             case wire.SearchResultBlock():
-                return Text(_search_result(block), block.cache_control)
+                return Text(_search_result(block), mark_of(block.cache_control))
             case wire.ToolReferenceBlock():
                 self.referred.add(block.tool_name)
-                return Text(f"Tool found: {block.tool_name}", block.cache_control)
+                return Text(f"Tool found: {block.tool_name}", mark_of(block.cache_control))
             case wire.OtherBlock():
+                _check_server_tool(block.block, at)
                 text = _told(block.block)
                 return Text(text) if text else None
         raise _invalid(at, f"`{block.__struct_config__.tag}` blocks are not permitted in user messages")
@@ -225,7 +226,21 @@ class Conversation:
         else:
             found = [self._part(each, f"{at}.content[{order}]") for order, each in enumerate(content)]
             parts = [part for part in found if part is not None]
-        return ToolResult(block.tool_use_id, tuple(parts), block.is_error is True, cache=block.cache_control)
+        return ToolResult(block.tool_use_id, tuple(parts), block.is_error is True, cache=mark_of(block.cache_control))
+
+
+def mark_of(found: wire.CacheControl | None) -> JsonObject | None:
+    """A breakpoint as the request's records have it."""
+    return None if found is None else {name: value for name, value in found.items() if isinstance(value, str)}
+
+
+def _check_server_tool(block: JsonObject, at: str) -> None:
+    """Refuse a call, or a result, of a tool that a server ran, if what tells it apart from others is of a wrong type."""
+    kind = str(block.get("type"))
+    if kind.endswith("_tool_use"):
+        explained(block, wire.ServerToolUse, at)
+    elif kind.endswith("_tool_result"):
+        explained(block, wire.ServerToolResult, at)
 
 
 def _text_of(block: wire.BlockWire) -> str:
@@ -257,11 +272,11 @@ def _document(block: wire.DocumentBlock, at: str) -> Part:
         text = content
     else:
         found = _source(source)
-        read = inline_text(found.url, f"{at}.source.data") if found.url is not None else None
-        if read is None:
-            return File(found, cache=block.cache_control, title=block.title, context=block.context)
+        read = inline_file(found.url, f"{at}.source.data") if found.url is not None else found
+        if isinstance(read, MediaSource):
+            return File(read, cache=mark_of(block.cache_control), title=block.title, context=block.context)
         text = read
-    return Text(document_text(text, block.title, block.context), block.cache_control)
+    return Text(document_text(text, block.title, block.context), mark_of(block.cache_control))
 
 
 def _search_result(block: wire.SearchResultBlock) -> str:

@@ -148,7 +148,8 @@ def _applied_edit(edit: EditedContext) -> JsonObject:
 def _message(request: MessagesRequest) -> JsonObject:
     """The fields that every message begins with."""
     generation = request.generation
-    return {"id": generation.id, "type": "message", "role": "assistant", "model": generation.model}
+    id = generation.id.replace("req_", "msg_", 1)  # the message's own id: that of the request is in its head
+    return {"id": id, "type": "message", "role": "assistant", "model": generation.model}
 
 
 # ------------------------------------------------------------------------------------------------------------- streams

@@ -17,6 +17,7 @@ from collections.abc import Collection, Mapping, Sequence
 import msgspec
 
 from smg_core.apis.messages import types as wire
+from smg_core.apis.messages.content import mark_of
 from smg_core.apis.messages.mcp import ServerOfTools
 from smg_core.errors import InvalidRequest, UnsupportedParameter
 from smg_core.json_types import JsonObject
@@ -163,7 +164,12 @@ def _tool(tool: wire.ToolWire, at: str) -> FunctionTool:
         shown = "\n".join(msgspec.json.encode(example).decode() for example in tool.input_examples)
         description = f"{description or ''}\n\nExamples of its input:\n{shown}".strip()
     return FunctionTool(
-        tool.name, description, parameters, tool.strict, deferred=tool.defer_loading is True, cache=tool.cache_control
+        tool.name,
+        description,
+        parameters,
+        tool.strict,
+        deferred=tool.defer_loading is True,
+        cache=mark_of(tool.cache_control),
     )
 
 

@@ -7,7 +7,7 @@ type become `OtherBlock` before they get here.
 None means absent or null. Above: messages and its readers. Below: msgspec.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NotRequired, TypedDict
 
 from msgspec import Meta, Struct
 
@@ -33,6 +33,8 @@ __all__ = [
     "OutputFormat",
     "RedactedThinkingBlock",
     "SearchResultBlock",
+    "ServerToolResult",
+    "ServerToolUse",
     "TextBlock",
     "TextSource",
     "ThinkingBlock",
@@ -51,6 +53,13 @@ Effort = Literal["low", "medium", "high", "xhigh", "max"]
 
 class _Wire(Struct, forbid_unknown_fields=True, gc=False):
     """Base of the types without a tag."""
+
+
+class CacheControl(TypedDict):
+    """A prompt-cache breakpoint after the block. Its further keys are betas of clients and are passed over."""
+
+    type: Literal["ephemeral"]
+    ttl: NotRequired[Literal["5m", "1h"] | None]
 
 
 # ------------------------------------------------------------------------------------------------------------- sources
@@ -91,13 +100,13 @@ class _Block(Struct, forbid_unknown_fields=True, gc=False, tag_field="type"):
 
 class TextBlock(_Block, tag="text"):
     text: str
-    cache_control: JsonObject | None = None
+    cache_control: CacheControl | None = None
     citations: Json = None
 
 
 class ImageBlock(_Block, tag="image"):
     source: Base64Source | UrlSource | FileSource
-    cache_control: JsonObject | None = None
+    cache_control: CacheControl | None = None
     transformations: Json = None
 
 
@@ -110,7 +119,7 @@ class DocumentBlock(_Block, tag="document"):
     title: str | None = None
     context: str | None = None
     citations: CitationsWire | None = None
-    cache_control: JsonObject | None = None
+    cache_control: CacheControl | None = None
 
 
 class SearchResultBlock(_Block, tag="search_result"):
@@ -118,19 +127,19 @@ class SearchResultBlock(_Block, tag="search_result"):
     title: str
     content: list[TextBlock]
     citations: CitationsWire | None = None
-    cache_control: JsonObject | None = None
+    cache_control: CacheControl | None = None
 
 
 class ToolReferenceBlock(_Block, tag="tool_reference"):
     tool_name: str
-    cache_control: JsonObject | None = None
+    cache_control: CacheControl | None = None
 
 
 class ToolUseBlock(_Block, tag="tool_use"):
     id: str
     name: str
     input: JsonObject
-    cache_control: JsonObject | None = None
+    cache_control: CacheControl | None = None
     caller: Json = None
 
 
@@ -138,7 +147,7 @@ class ToolResultBlock(_Block, tag="tool_result"):
     tool_use_id: str
     content: "str | list[BlockWire] | None" = None
     is_error: bool | None = None
-    cache_control: JsonObject | None = None
+    cache_control: CacheControl | None = None
 
 
 class ThinkingBlock(_Block, tag="thinking"):
@@ -157,7 +166,28 @@ class CompactionBlock(_Block, tag="compaction"):
     encrypted_content: str | None = None
     signature: str | None = None
     tool_changes: Json = None
-    cache_control: JsonObject | None = None
+    cache_control: CacheControl | None = None
+
+
+class ServerToolUse(Struct, gc=False):
+    """What a call of a tool that a server ran has in every API version; the rest is the tool's."""
+
+    input: JsonObject
+    id: str
+    name: str
+
+
+class ServerToolContent(Struct, gc=False):
+    """One thing that such a tool found, or its error."""
+
+    type: str | None = None
+
+
+class ServerToolResult(Struct, gc=False):
+    """What the result of such a call has in every API version; the rest is the tool's."""
+
+    tool_use_id: str
+    content: str | ServerToolContent | list[ServerToolContent] | None = None
 
 
 class OtherBlock(_Block, tag="smg_other"):
@@ -207,7 +237,7 @@ class ToolWire(Struct, gc=False):
     description: str | None = None
     input_schema: JsonObject | None = None
     strict: bool | None = None
-    cache_control: JsonObject | None = None
+    cache_control: CacheControl | None = None
     defer_loading: bool | None = None
     input_examples: list[JsonObject] | None = None
     mcp_server_name: str | None = None
@@ -316,7 +346,7 @@ class CountBody(_Wire, kw_only=True):
     thinking: ThinkingWire | None = None
     output_config: OutputConfig | None = None
     output_format: OutputFormat | None = None
-    cache_control: JsonObject | None = None
+    cache_control: CacheControl | None = None
     context_management: ContextManagement | None = None
     mcp_servers: list[JsonObject] | None = None
     speed: str | None = None

@@ -212,7 +212,7 @@ class Status:
         exchange.take_id(self._services.ids, "req_")
         names: list[Header] = [self._services.request_ids.header(exchange.name)]
         if ANTHROPIC in exchange.headers:
-            names.append((b"request-id", exchange.name.encode()))
+            names.append((b"request-id", exchange.request_id.encode()))
         await exchange.respond(200, body, [*headers, *names])
 
 

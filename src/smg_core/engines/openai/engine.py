@@ -43,8 +43,11 @@ _OPENAI_CONSTRAINTS = frozenset({"json_schema", "json_object"})
 _CONSTRAINTS = _OPENAI_CONSTRAINTS | {"regex", "grammar", "structural_tag", "choice"}
 _DEFAULTS = EnginesConfig()
 _EVENT_STREAM, _JSON = "text/event-stream", "application/json"
-_LOOKED_AT = (_JSON, "text/plain")
-"""Types under which servers send an object, and some their events: which it is, is seen by the first byte."""
+_LOOKED_AT = (_EVENT_STREAM, _JSON, "text/plain")
+"""Types under which servers send events or an object: which it is, is seen by the first byte."""
+_FIRST = b"{:deir"
+"""First bytes of an object, of a comment and of the fields of events (data, event, id, retry): an answer of any other type is
+read where it begins with one, and is refused otherwise."""
 _BLANK = b" \t\r\n\xef\xbb\xbf"
 """Bytes that may stand before an object or the first event: spaces, and the mark of UTF-8."""
 
@@ -261,6 +264,7 @@ class _ChatCall:
         self._refused = bytearray()
         self._object: bytearray | None = None  # of an answer that is one object and no stream
         self._unseen = False  # whether the answer is an object or events is seen by its first byte
+        self._kind = ""  # the type of an answer, where it is none that servers send
         self._timer: asyncio.TimerHandle | None = None  # for the end of a stream whose answer is whole
         self._paused = False
 
@@ -306,12 +310,9 @@ class _ChatCall:
             self._refusal = HttpReply(status, headers, b"")
         elif self._any_kind and not kind.lower().startswith(_EVENT_STREAM):
             self._object = bytearray()
-        elif not kind or kind.lower().startswith(_LOOKED_AT):
+        else:
             self._unseen = True
-        elif not kind.lower().startswith(_EVENT_STREAM):
-            said = repr(kind[:64])
-            detail = f"{self._address}: content-type {said}"
-            self._stop(EngineGarbled("The engine did not answer with a stream of events.", detail=detail, said=said))
+            self._kind = "" if kind.lower().startswith(_LOOKED_AT) else kind
 
     def body(self, piece: bytes) -> None:
         if self._refusal is not None:
@@ -324,6 +325,13 @@ class _ChatCall:
             if not piece:
                 return
             self._unseen = False
+            if self._kind and piece[0] not in _FIRST:
+                said = repr(self._kind[:64])
+                detail = f"{self._address}: content-type {said}"
+                self._stop(
+                    EngineGarbled("The engine did not answer with a stream of events.", detail=detail, said=said)
+                )
+                return
             self._object = bytearray() if piece[:1] == b"{" else None
         if self._object is not None:
             self._object += piece

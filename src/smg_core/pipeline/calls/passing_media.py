@@ -17,7 +17,7 @@ from smg_core.pipeline.calls.document_reading import reads_documents
 from smg_core.pipeline.calls.executor import FairExecutor
 from smg_core.pipeline.prompt.documents import DocumentService
 from smg_core.pipeline.prompt.media import MediaItem, media_of
-from smg_core.pipeline.prompt.media_notes import noted_earlier
+from smg_core.pipeline.prompt.media_notes import noted_earlier, without_faults
 from smg_core.request import Audio, File, GenerationRequest, Image, MediaSource, Part, ToolResult, Video
 
 __all__ = ["BringContent", "ContentServices", "MediaFetching", "brings_content"]
@@ -56,6 +56,7 @@ def brings_content(services: ContentServices, executor: FairExecutor) -> BringCo
     documents = reads_documents(services.documents, executor) if services.documents is not None else None
 
     async def bring(request: GenerationRequest, trace: Trace, media: bool) -> GenerationRequest:
+        request = without_faults(request, notes=services.notes)
         if documents is not None:
             request = await documents(request, trace)
         if not media or services.media is None:

@@ -16,7 +16,7 @@ from collections.abc import Container, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from smg_core.errors import ClientGone, Draining, ModelNotFound, SmgError
+from smg_core.errors import ClientGone, Draining, EngineRejected, InvalidRequest, ModelNotFound, SmgError
 from smg_core.hooks import FellBack, Migrating, Observer, Retrying
 from smg_core.pipeline.answer.turn import Turn
 from smg_core.pipeline.flow.steps import (
@@ -36,6 +36,7 @@ from smg_core.pipeline.flow.steps import (
 )
 from smg_core.pipeline.flow.tries import Tries
 from smg_core.pipeline.output.continuing import within_vocabulary
+from smg_core.pipeline.prompt.media_notes import all_noted, noted_earlier
 from smg_core.pipeline.prompt.prompted import Prompted
 from smg_core.pipeline.settings import McpConfig
 from smg_core.request import GenerationRequest
@@ -60,7 +61,8 @@ __all__ = [
 class Terms(Struct, frozen=True):
     """The inputs of a flow's decisions: whether the client has seen something, the settings of retries, randomness for
     their pauses, the observer, the bounds on tools that run here, the settings of workers: how often an answer may go on with
-    another one; the budgets of retries; and which models a name stands for (None: as `retries` say, without aliases)."""
+    another one; the budgets of retries; which models a name stands for (None: as `retries` say, without aliases); and whether a
+    note may stand for a medium of an earlier turn that no engine takes."""
 
     answer: Commitment
     retries: RoutingConfig
@@ -70,6 +72,7 @@ class Terms(Struct, frozen=True):
     workers: WorkersConfig = WorkersConfig()
     budgets: RetryBudgets | None = None
     choice: ModelChoice | None = None
+    notes: bool = False
 
 
 def respond(request: GenerationRequest, terms: Terms) -> Flow[None]:
@@ -118,9 +121,30 @@ def generate(
     """One turn of the model on `request`, from prepared to complete; of the next model of its chain where one cannot answer and
     the client has seen nothing. `ends`, `keep`, `shown` and `hosted` as in `Stream`. Raises what went wrong: with the first
     model, if none of the others can answer either."""
+    if terms.notes:
+        return _noting(request, replace(terms, notes=False), ends=ends, keep=keep, shown=shown, hosted=hosted)
     if not terms.retries.fallbacks:
         return _turn(request, "", terms, ends=ends, keep=keep, shown=shown, hosted=hosted)
     return _chained(request, terms, ends=ends, keep=keep, shown=shown, hosted=hosted)
+
+
+def _noting(
+    request: GenerationRequest, terms: Terms, *, ends: bool, keep: bool, shown: bool, hosted: Container[str]
+) -> Flow[Turn]:
+    """As `generate`, with notes in place of media of earlier turns that no engine of the model takes: what its files say is seen
+    before, when the request is prepared."""
+    while True:
+        try:
+            return (yield from generate(request, terms, ends=ends, keep=keep, shown=shown, hosted=hosted))
+        except InvalidRequest as error:
+            if terms.answer.committed or request.context_edits:  # edits move the messages that the error counts
+                raise
+            noted = noted_earlier(request, error)
+            if noted is None and isinstance(error, EngineRejected):  # an engine does not say which one it rejects
+                noted = all_noted(request)
+            if noted is None:
+                raise
+            request = noted
 
 
 def _chained(

@@ -11,13 +11,14 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from smg_core.errors import InvalidRequest, SmgError, UnsupportedParameter
+from smg_core.pipeline.prompt.media import media_of
 from smg_core.request import Audio, File, GenerationRequest, Image, Message, Part, Text, ToolResult, Video
 
-__all__ = ["noted_earlier"]
+__all__ = ["all_noted", "noted_earlier", "without_faults"]
 
 T = TypeVar("T")
 
-_PLACE = re.compile(r"messages\[(\d+)\]\.parts\[(\d+)\](?:\.content\[(\d+)\])?")
+_PLACE = re.compile(r"messages\[(\d+)\]\.parts\[(\d+)\](?:\.content\[(\d+)\])?(?:\.source(?:\.\w+)?)?")
 _KINDS = {Image: "picture", Audio: "recording", Video: "clip", File: "file"}
 
 
@@ -32,19 +33,44 @@ def noted_earlier(request: GenerationRequest, error: SmgError) -> GenerationRequ
         return None
     parts = messages[place].parts
     part = parts[order] if order < len(parts) else None
-    if inner is not None and isinstance(part, ToolResult):
-        content = _with_note(part.content, int(inner))
-        noted = None if content is None else _changed(parts, order, replace(part, content=content))
-    else:
+    noted: tuple[Part, ...] | None = None
+    if inner is None:
         noted = _with_note(parts, order)
+    elif isinstance(part, ToolResult) and (content := _with_note(part.content, int(inner))) is not None:
+        noted = _changed(parts, order, replace(part, content=content))
     if noted is None:
         return None
     return replace(request, messages=_changed(messages, place, replace(messages[place], parts=noted)))
 
 
+def without_faults(request: GenerationRequest, *, notes: bool) -> GenerationRequest:
+    """The request without the media in which its decoder found faults. Raises InvalidRequest with the fault of the first that no
+    note may stand for: of the current turn, and of any where `notes` is False."""
+    for item in media_of(request.messages):
+        fault = item.source.fault
+        if fault is None:
+            continue
+        noted = noted_earlier(request, InvalidRequest(fault["message"], param=item.param)) if notes else None
+        if noted is None:
+            raise InvalidRequest(fault["message"], param=fault["param"], code=fault["code"])
+        request = noted
+    return request
+
+
+def all_noted(request: GenerationRequest) -> GenerationRequest | None:
+    """The request with notes in place of all media of earlier turns; None where they have none."""
+    found = request
+    for item in media_of(request.messages):
+        found = noted_earlier(found, InvalidRequest("", param=item.param)) or found
+    return None if found is request else found
+
+
 def _current(messages: tuple[Message, ...]) -> int:
-    """Where the turn begins that is to be answered: the last messages of one role."""
+    """Where the turn begins that is to be answered: the last messages of one role, before the beginning of an answer."""
     place = len(messages)
+    while place and messages[place - 1].role == "assistant":
+        place -= 1
+    messages = messages[:place]
     while place and messages[place - 1].role == messages[-1].role:
         place -= 1
     return place

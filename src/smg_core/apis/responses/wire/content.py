@@ -13,8 +13,8 @@ from smg_core.apis.responses.wire import types as wire
 from smg_core.errors import InvalidRequest, UnsupportedParameter
 from smg_core.json_types import JsonObject
 from smg_core.request import Audio, File, Image, MediaSource, Part, Reasoning, Refusal, Text
-from smg_core.wire.decoding import explained, no_string
-from smg_core.wire.documents import document_text, inline_text, untyped_url
+from smg_core.wire.decoding import explained, no_kind
+from smg_core.wire.documents import document_text, faulty, inline_file, untyped_url
 
 __all__ = ["TEXTS", "read_part"]
 
@@ -32,11 +32,11 @@ _ALLOWED: Mapping[str, frozenset[str]] = {
 def read_part(part: JsonObject, role: str, at: str) -> Part:
     """The part of a message of `role`, or of an output (role "tool"), that stands at `at`. Raises InvalidRequest."""
     kind = part.get("type")
-    if "type" in part and not isinstance(kind, str):
-        raise no_string(kind, f"{at}.type")
+    if not isinstance(kind, str):
+        raise no_kind(part, at)
     if kind not in _ALLOWED[role]:
         raise InvalidRequest(
-            f"Invalid value for '{at}.type': {str(kind)[:80]!r}. "
+            f"Invalid value for '{at}.type': {kind[:80]!r}. "
             f"Supported values are: {', '.join(sorted(repr(each) for each in _ALLOWED[role]))}.",
             param=f"{at}.type",
             code="invalid_value",
@@ -44,7 +44,7 @@ def read_part(part: JsonObject, role: str, at: str) -> Part:
     if kind in TEXTS:
         text = explained(part, wire.TextPart, at)
         return Text(text.text, _mark(text.prompt_cache_breakpoint))
-    return _PART_READERS[str(kind)](part, at)
+    return _PART_READERS[kind](part, at)
 
 
 def _mark(mark: Struct | None) -> JsonObject | None:
@@ -53,25 +53,26 @@ def _mark(mark: Struct | None) -> JsonObject | None:
 
 def _image(part: JsonObject, at: str) -> Part:
     read = explained(part, wire.InputImagePart, at)
+    cache = _mark(read.prompt_cache_breakpoint)
     if read.file_id is not None:
-        raise _no_files(f"{at}.file_id")
+        return Image(faulty(_no_files(f"{at}.file_id")), read.detail or "auto", cache=cache)
     if read.image_url is None:
         raise _missing(f"{at}.image_url")
-    return Image(MediaSource(url=read.image_url), read.detail or "auto", cache=_mark(read.prompt_cache_breakpoint))
+    return Image(MediaSource(url=read.image_url), read.detail or "auto", cache=cache)
 
 
 def _file(part: JsonObject, at: str) -> Part:
     read = explained(part, wire.InputFilePart, at)
+    cache = _mark(read.prompt_cache_breakpoint)
     if read.file_id is not None:
-        raise _no_files(f"{at}.file_id")
+        return File(faulty(_no_files(f"{at}.file_id")), read.filename, cache=cache)
     if (read.file_data is None) == (read.file_url is None):
         raise _missing(f"{at}.file_data")
     url = read.file_url or untyped_url(read.file_data or "")
-    cache = _mark(read.prompt_cache_breakpoint)
-    text = inline_text(url, f"{at}.{'file_data' if read.file_url is None else 'file_url'}")
-    if text is not None:
-        return Text(document_text(text, read.filename), cache)
-    return File(MediaSource(url=url), read.filename, cache=cache)
+    found = inline_file(url, f"{at}.{'file_data' if read.file_url is None else 'file_url'}")
+    if isinstance(found, str):
+        return Text(document_text(found, read.filename), cache)
+    return File(found, read.filename, cache=cache)
 
 
 def _audio(part: JsonObject, at: str) -> Part:

@@ -37,6 +37,7 @@ from smg_core.request import (
 )
 from smg_core.tool_names import flat_name
 from smg_core.wire.decoding import explained
+from smg_core.wire.documents import refuse_faults
 from smg_core.wire.json_bounds import NestedJson
 from smg_core.wire.settings import LimitsConfig
 
@@ -121,7 +122,9 @@ def check_item(item: JsonObject, limits: LimitsConfig) -> None:
         raise InvalidRequest(message, param="input[0].type", code="invalid_value")
     token = item.get("encrypted_content")
     summaries: dict[str, tuple[Said, ...]] = {token: ()} if isinstance(token, str) else {}
-    _Reader(limits, ToolNames(), 0, summaries, False, calls=(str(item.get("call_id")), "input[0]")).read(0, item)
+    reader = _Reader(limits, ToolNames(), 0, summaries, False, calls=(str(item.get("call_id")), "input[0]"))
+    reader.read(0, item)
+    reader.refuse_faults()
 
 
 def _is_said_by_model(kind: str, item: JsonObject) -> bool:
@@ -220,6 +223,8 @@ class _Reader:
             self._heard, self._unheard = set(self._refused), None
         if self._hosted and kind in _OF_SERVERS and _OF_SERVERS[kind](self, item, at):
             return
+        if (kind in _LEFT_OUT or kind in _AS_TEXT) and order >= self._loaded:
+            explained(item, wire.ReplayedItem, at)
         if kind in _LEFT_OUT:
             if kind == "mcp_approval_response" and order >= self._loaded:
                 self._unheard = (at, explained(item, wire.McpApprovalResponse, at).approval_request_id)
@@ -234,6 +239,11 @@ class _Reader:
                 f"Invalid value for '{at}.type': {kind[:80]!r}.", param=f"{at}.type", code="invalid_value"
             )
         reader(self, item, at)
+
+    def refuse_faults(self) -> None:
+        """Raise InvalidRequest for a medium that cannot be had."""
+        for turn in self._turns:
+            refuse_faults(turn.parts)
 
     def done(self) -> ReadInput:
         self._settle("input")

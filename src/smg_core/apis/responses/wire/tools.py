@@ -28,7 +28,7 @@ from smg_core.request import (
     ToolChoice,
     ToolKey,
 )
-from smg_core.wire.decoding import brief, check_depth, explained, no_string, too_many
+from smg_core.wire.decoding import brief, check_depth, explained, no_kind, too_many
 from smg_core.wire.named_elsewhere import refuse_named
 from smg_core.wire.settings import LimitsConfig
 
@@ -177,8 +177,8 @@ def _tool(tool: JsonObject, at: str, namespace: str | None) -> tuple[OfferedTool
         return OfferedTool("tool_search", None, "tool_search", at), lambda flat: FunctionTool(
             flat, search.description, search.parameters
         )
-    if "type" in tool and not isinstance(kind, str):
-        raise no_string(kind, f"{at}.type")
+    if not isinstance(kind, str):
+        raise no_kind(tool, at)
     known = ", ".join(map(repr, ["function", "custom", "namespace", "tool_search", *sorted(HOSTED)]))
     raise InvalidRequest(
         f"Invalid value for '{at}.type': {brief(repr(kind))}. Supported values are: {known}.",

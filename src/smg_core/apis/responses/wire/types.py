@@ -56,6 +56,7 @@ __all__ = [
     "OutputItem",
     "ReasoningItem",
     "RefusalPart",
+    "ReplayedItem",
     "ResponsesBody",
     "TextPart",
     "TextWire",
@@ -78,6 +79,7 @@ class TextPart(_Item):
     """input_text, output_text, text, summary_text and reasoning_text."""
 
     text: str
+    type: str | None = None
     prompt_cache_breakpoint: CacheBreakpoint | None = None
 
 
@@ -159,12 +161,16 @@ class ToolSearchCall(_Item):
     arguments: Json = None
     call_id: Label | None = None
     id: ItemId | None = None
+    execution: str | None = None
+    status: ItemStatus | None = None
 
 
 class ToolSearchOutput(_Item):
     tools: list[JsonObject]
     call_id: Label | None = None
     id: ItemId | None = None
+    execution: str | None = None
+    status: ItemStatus | None = None
 
 
 class McpCall(_Item):
@@ -191,8 +197,32 @@ class McpApprovalResponse(_Item):
     id: ItemId | None = None
 
 
+class _Kind(_Item):
+    """What is told apart by its type, and has fields of its own."""
+
+    type: str | None = None
+
+
+class _ShellResult(_Kind):
+    outcome: _Kind | None = None
+
+
+class ReplayedItem(_Item):
+    """What items of tools that servers run have alike: replayed, they say little or nothing to the model."""
+
+    id: ItemId | None = None
+    call_id: str | None = None
+    status: str | None = None
+    name: str | None = None
+    server_label: str | None = None
+    action: str | _Kind | None = None
+    operation: _Kind | None = None
+    output: str | _Kind | list[_ShellResult] | None = None
+
+
 class AdditionalTools(_Item):
     tools: list[JsonObject]
+    role: str | None = None
 
 
 class _ConfiguredReasoning(_Item):
