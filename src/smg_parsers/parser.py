@@ -232,26 +232,28 @@ class Parser:
     def feed(self, text: str) -> list[Piece]:
         """Read more output; returns the pieces that are now certain. Raises `UnknownTool` and `MalformedCall` if the policies
         say so."""
+        kind = self.plain(text)
+        if kind is not None:
+            return [kind(text)]
         out: list[Piece] = []
         self._sink.out = out
-        if self._fast:
-            for first in self._markers.firsts:
-                if first in text:
-                    break
-            else:
-                if self._plain and text and not text.isspace():
-                    # What `_emit` does, without a call: nearly every piece comes this way.
-                    self._last = text
-                    out.append(Reasoning(text) if self._sink.reasoning else Text(text))
-                elif text:
-                    self._emit(text)
-                return out
         if held := self._held:
             text = held + text
             self._held = ""
         self._run(text, False)
         self._fast = self._grammar is None and self._gap is None and not self._held
         return out
+
+    def plain(self, text: str) -> type[Text | Reasoning] | None:
+        """Read more output if all of it is certainly one piece, as nearly all is, and nothing is held back; returns which kind of
+        piece. Else returns None and has read nothing: `feed` is for it. Spares callers who need no piece the making of one."""
+        if not self._fast or not self._plain or not text:
+            return None
+        for first in self._markers.firsts:
+            if first in text:
+                return None
+        self._last = _spaced(self._last, text) if text.isspace() else text
+        return Reasoning if self._sink.reasoning else Text
 
     def finish(self, *, cut_off: bool = False) -> list[Piece]:
         """End the output; returns the pieces that were held back.

@@ -41,8 +41,9 @@ LIMITS_BUDGET = 60
 """Calls that three rules cost a request."""
 FURTHER = 8
 """Tokens more, of which each comes in a read of its own."""
-FURTHER_BUDGET = 19.0
-"""Calls for each token more of a streamed answer of Chat Completions, of a model whose output a parser reads."""
+FURTHER_BUDGET = 13.0
+"""Calls for each token more of a streamed answer of Chat Completions, of a model whose output a parser reads. What is called less
+than once in two tokens is not the token's."""
 MESSAGES = [{"role": "user", "content": SAID}]
 
 
@@ -196,5 +197,5 @@ async def test_each_further_token_costs_no_more_calls_than_its_budget(tmp_path: 
         few = await gateway.calls(CHAT, {**body, "max_tokens": 2})
         more = await gateway.calls(CHAT, {**body, "max_tokens": 2 + FURTHER})
 
-    each = (more.total() - few.total()) / FURTHER
+    each = sum(count for count in (more - few).values() if count * 2 >= FURTHER) / FURTHER
     assert each <= FURTHER_BUDGET, f"{each} calls\n{told(more - few)}"

@@ -134,16 +134,20 @@ class ChoiceOutput:
         if ids[0] in self.plan.hidden_ids:
             ids = ()
         text = self.decoder.feed(ids)
-        self.unread.append((text, len(ids), ()))
         if not text or self.parser is None:
+            self.unread.append((text, len(ids), ()))
             return
-        pieces = self.parser.feed(text)
-        if len(pieces) == 1 and self.block == TEXT and self.spoke and isinstance(piece := pieces[0], Text):
-            self.text_given += len(piece.text)
+        kind = self.parser.plain(text)
+        if kind is Text and self.block == TEXT and self.spoke:
+            self.text_given += len(text)
             self.unread.clear()
-            events.append(TextDelta(self.index, piece.text))
-        elif pieces:
-            self._pieces(pieces, events)
+            events.append(TextDelta(self.index, text))
+        elif kind is Reasoning and self.block == _REASONING and self.thought is None and not self.unread:
+            self.reasoning_tokens += len(ids)
+            events.append(ReasoningDelta(self.index, text))
+        else:
+            self.unread.append((text, len(ids), ()))
+            self._pieces(self.parser.feed(text) if kind is None else (kind(text),), events)
 
     def _take(self, ids: Sequence[int], output: EngineOutput, events: list[Event]) -> None:
         """Take the last tokens of an output, and its finish."""
