@@ -247,12 +247,15 @@ class Parser:
     def plain(self, text: str) -> type[Text | Reasoning] | None:
         """Read more output if all of it is certainly one piece, as nearly all is, and nothing is held back; returns which kind of
         piece. Else returns None and has read nothing: `feed` is for it. Spares callers who need no piece the making of one."""
-        if not self._fast or not self._plain or not text:
+        if not self._fast or not text:
             return None
         for first in self._markers.firsts:
             if first in text:
                 return None
-        self._last = _spaced(self._last, text) if text.isspace() else text
+        if self._plain and not text.isspace():
+            self._last = text  # what `_note` does, without a call: nearly every piece comes this way
+        else:
+            self._note(text)
         return Reasoning if self._sink.reasoning else Text
 
     def finish(self, *, cut_off: bool = False) -> list[Piece]:
@@ -390,13 +393,15 @@ class Parser:
                 return
 
     def _emit(self, text: str) -> None:
-        if not text:
-            return
-        sink = self._sink
+        if text:
+            self._note(text)
+            self._sink.out.append(Reasoning(text) if self._sink.reasoning else Text(text))
+
+    def _note(self, text: str) -> None:
+        """Take note of text or reasoning that is passed on."""
         self._last = _spaced(self._last, text) if text.isspace() else text
-        if self._cites and not sink.reasoning:
-            sink.spoken += len(text)
-        sink.out.append(Reasoning(text) if sink.reasoning else Text(text))
+        if self._cites and not self._sink.reasoning:
+            self._sink.spoken += len(text)
         if self._situation >= _OWED:
             self._owed -= len(text)
             if self._owed <= 0:

@@ -59,22 +59,22 @@ class Budget:
 
 
 BUDGETS = {
-    "chat": Budget(CHAT, {"messages": MESSAGES, "max_tokens": 2}, 550, 598),
-    "completions": Budget("/v1/completions", {"prompt": SAID, "max_tokens": 2}, 512, 550),
-    "responses": Budget("/v1/responses", {"input": SAID, "max_output_tokens": 2, "store": False}, 685, 765),
-    "messages": Budget("/v1/messages", {"messages": MESSAGES, "max_tokens": 2}, 572, 634),
+    "chat": Budget(CHAT, {"messages": MESSAGES, "max_tokens": 2}, 537, 574),
+    "completions": Budget("/v1/completions", {"prompt": SAID, "max_tokens": 2}, 501, 527),
+    "responses": Budget("/v1/responses", {"input": SAID, "max_output_tokens": 2, "store": False}, 670, 738),
+    "messages": Budget("/v1/messages", {"messages": MESSAGES, "max_tokens": 2}, 557, 610),
     "gemini": Budget(
         "/v1beta/models/sim:generateContent",
         {"contents": [{"role": "user", "parts": [{"text": SAID}]}], "generationConfig": {"maxOutputTokens": 2}},
-        607,
-        677,
+        592,
+        646,
         "/v1beta/models/sim:streamGenerateContent?alt=sse",
     ),
     "interactions": Budget(
         "/v1beta/interactions",
         {"input": SAID, "generation_config": {"max_output_tokens": 2}, "store": False},
-        647,
-        706,
+        632,
+        686,
     ),
 }
 PHASES: dict[str, tuple[str, ...]] = {

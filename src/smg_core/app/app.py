@@ -9,6 +9,7 @@ stopped.
 
 import asyncio
 import logging
+from collections.abc import Awaitable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -136,14 +137,17 @@ class App:
         await self._gateway.rest()
         await send({"type": "lifespan.shutdown.complete"})
 
-    async def _http(self, exchange: Exchange) -> None:
-        """Answer one request, and report how it ended to the observer."""
+    def _http(self, exchange: Exchange) -> Awaitable[object]:
+        """Answer one request, and report how it ended to the observer where there is one."""
         services = self._services
         exchange.client_id = services.request_ids.from_client(exchange.headers)
-        exchange.began = started = services.clock.monotonic()
-        if not self._watched:
-            await self._told(exchange, self._answered_at_route)
-            return
+        exchange.began = services.clock.monotonic()
+        if self._watched:
+            return self._reported(exchange)
+        return self._told(exchange, self._answered_at_route)
+
+    async def _reported(self, exchange: Exchange) -> None:
+        services, started = self._services, exchange.began
         tracer = self._tracer
         if tracer is not None:
             exchange.traced = tracer.begin(exchange.headers, started)

@@ -195,9 +195,8 @@ class ChoiceOutput:
         self.unread.append((text, tokens, self.scores))
         self.scores = ()
         if text:
-            pieces = self.parser.feed(text)
-            if pieces:
-                self._pieces(pieces, events)
+            kind = self.parser.plain(text)
+            self._pieces(self.parser.feed(text) if kind is None else (kind(text),), events)
 
     def _open(self, block: int, events: list[Event]) -> None:
         """Close the block that is open and open another: blocks of a choice do not interleave."""

@@ -129,7 +129,7 @@ class Connection:
         Raises WorkerGone when the connection takes no new calls, WorkerBusy when the queue is full, InternalError for
         metadata that may not be sent.
         """
-        if not self.usable:
+        if self.draining or self.failure is not None:
             raise self.failure or WorkerGone("The engine is shutting down.", detail="GOAWAY received")
         if metadata:
             check_metadata(metadata, self.limits.metadata_bytes)
@@ -355,7 +355,8 @@ class Connection:
             at += 5
         if at > end:
             raise ProtocolError(Code.FRAME_SIZE_ERROR, "a HEADERS frame too short for its flags")
-        self._stream_of(number)
+        if number not in self._streams:
+            self._stream_of(number)
         if flags & wire.END_HEADERS:
             self._on_block(number, flags, data[at:end])
         else:
@@ -498,7 +499,7 @@ class Connection:
         self._pump()
 
     def _pump(self) -> None:
-        if self.sender.pump():
+        if self.sender.unsent and self.sender.pump():
             self._idle = 0
 
     # --------------------------------------------------------------------------------------------- calls come and go
