@@ -237,9 +237,7 @@ class Parser:
             return [kind(text)]
         out: list[Piece] = []
         self._sink.out = out
-        if held := self._held:
-            text = held + text
-            self._held = ""
+        text, self._held = self._held + text, ""
         self._run(text, False)
         self._fast = self._grammar is None and self._gap is None and not self._held
         return out
@@ -376,8 +374,7 @@ class Parser:
         return merge([*self.feed(text), *self.finish()])
 
     def _run(self, buf: str, final: bool) -> None:
-        pos = 0
-        size = len(buf)
+        pos, size = 0, len(buf)
         self._places.clear()
         while True:
             reached = self._outside(buf, pos, final) if self._grammar is None else self._inside(buf, pos, final)
@@ -446,12 +443,9 @@ class Parser:
         else:
             if self._cites and isinstance(spec, CitationMarks):
                 self._close_gap()
-            self._raw = [self._gap or "", marker]
-            self._raw_size = 0
-            self._gap = None
-            self._before = self._sink.count
-            self._spec = spec
-            self._marker = marker
+            self._raw, self._raw_size = [self._gap or "", marker], 0
+            self._gap, self._before = None, self._sink.count
+            self._spec, self._marker = spec, marker
             self._grammar = spec.begin(marker, self._sink)
         return at + len(marker)
 
@@ -516,8 +510,7 @@ class Parser:
 
     def _inside(self, buf: str, pos: int, final: bool) -> int:
         """Let the grammar read on in a region of calls; text that proves to be no call is passed on as text."""
-        sink = self._sink
-        grammar = self._grammar
+        sink, grammar = self._sink, self._grammar
         if grammar is None:
             return pos
         reached = grammar.step(buf, pos, final)

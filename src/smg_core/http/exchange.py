@@ -492,6 +492,10 @@ class Exchange:
 
     async def start(self, status: int, headers: Sequence[Header]) -> None:
         """Send the response's head."""
+        await self._send({"type": "http.response.start", "status": status, "headers": self._begun(status, headers)})
+
+    def _begun(self, status: int, headers: Sequence[Header]) -> list[Header]:
+        """All headers of the response, which begins now."""
         self.started, self.status = True, status
         if not self._asked and "expect" in self.headers:
             # The client waits for "100 Continue" and may send its body or not: the next bytes may not be a new request.
@@ -499,7 +503,7 @@ class Exchange:
         if self.timed is not None:
             took = b"%d" % max(0, int((self.timed() - self.began) * 1000))
             headers = [*headers, (b"openai-processing-ms", took), OPENAI_VERSION]
-        await self._send({"type": "http.response.start", "status": status, "headers": [*headers, *self.always]})
+        return [*headers, *self.always]
 
     async def write(self, data: bytes, last: bool) -> None:
         """Send some of the response's body."""
@@ -509,6 +513,15 @@ class Exchange:
     async def respond(self, status: int, body: bytes, headers: Sequence[Header]) -> None:
         """Send a whole response; a large one in pieces, so that other requests are served between them."""
         length = [] if status == 204 else [(b"content-length", str(len(body)).encode())]  # RFC 9110, 8.6
+        write = None if self._direct is None or self.plugged else self._direct.write_whole
+        if write is not None and length and len(body) <= _WRITTEN and self.method != "HEAD":
+            head = self._begun(status, [*headers, *length])
+            if write(status, head, body):
+                self._sent += len(body)
+            else:
+                await self._send({"type": "http.response.start", "status": status, "headers": head})
+                await self.write(body, True)
+            return
         await self.start(status, [*headers, *length])
         if self.method == "HEAD":
             body = b""
