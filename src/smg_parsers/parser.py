@@ -176,7 +176,7 @@ class Parser:
         if malformed_calls not in _MALFORMED_CALLS:
             _refuse("malformed_calls", malformed_calls, _MALFORMED_CALLS)
         self.family = family
-        schemas = None if tools is None else tool_schemas(tools)
+        schemas = None if tools is None else {} if tools == [] else tool_schemas(tools)
         self._sink = Sink(
             schemas,
             unknown_tools,
@@ -190,7 +190,7 @@ class Parser:
         tables = family.tables
         self._sets = tables.quiet if schemas is not None and not schemas else tables.sets
         self._limit = hold_limit
-        self._cites = family.cites
+        self._cites = tables.cites
         self._keeps = keep_calls
         self._held = ""
         self._gap: str | None = None

@@ -107,8 +107,11 @@ class Inference(Generic[D]):
                 decoded = await self._shown_and_charged(exchange, decoded, trace)
             timeouts = self._rules.of(decoded.generation, exchange.headers)
             if (memory := self._api.memory) is not None:
-                with exchange.watched():
+                exchange.watch()
+                try:
                     decoded = await memory.recall(decoded)
+                finally:
+                    exchange.unwatch()
         except SmgError as error:
             if services.live.limiting is not None and exchange.lease is not None:
                 error = services.live.limiting.refusal_of(error, exchange.lease)

@@ -72,9 +72,14 @@ class Terms(Struct, frozen=True):
     choice: ModelChoice | None = None
 
 
-def respond(request: GenerationRequest, terms: Terms) -> Flow[None]:
+def respond(request: GenerationRequest, terms: Terms) -> Flow[object]:
     """The response of one turn. Raises the error that the client is to see when that cannot be done."""
-    turn = yield from generate(request if request.generate else prefilling(request), terms)
+    request = request if request.generate else prefilling(request)
+    return _finished(request, terms) if terms.retries.fallbacks else _turn(request, "", terms, finishes=True)
+
+
+def _finished(request: GenerationRequest, terms: Terms) -> Flow[None]:
+    turn = yield from generate(request, terms)
     yield Finish(turn)
 
 
@@ -157,21 +162,22 @@ def _turn(
     model: str,
     terms: Terms,
     *,
-    ends: bool,
-    keep: bool,
-    shown: bool,
-    hosted: Container[str],
+    ends: bool = True,
+    keep: bool = False,
+    shown: bool = True,
+    hosted: Container[str] = frozenset(),
+    finishes: bool = False,
 ) -> Flow[Turn]:
-    """One turn of `model` ("": of the one that the request names), tried again with other workers."""
+    """One turn of `model` ("": of the one that the request names), tried again with other workers; `finishes`: it is the whole
+    response, which ends behind it."""
     prompted: Prompted = yield Prepare(request, model)
     budget = None if terms.budgets is None else terms.budgets.paid(prompted.model.name)
     tries = Tries(terms.retries.retries, terms.workers, budget)
     try:
         while True:
             placement: Placement = yield from _select(prompted, tries, terms.answer)
-            if tries.going_on is not None:
-                _go_on(prompted, tries, placement, terms)
             if tries.failure is not None:
+                _go_on(prompted, tries, placement, terms)
                 tries.made(terms.observer)
             step = Stream(
                 prompted,
@@ -197,7 +203,7 @@ def _turn(
             if turn.cut_short:
                 turn = yield replace(step, continues=turn)
             if turn.error is None:
-                return turn
+                break
             if (easier := tries.eased(prompted, turn, placement)) is not None:
                 prompted = easier
                 continue
@@ -211,6 +217,9 @@ def _turn(
     finally:
         if tries.failure is not None:
             tries.over()
+    if finishes:
+        yield Finish(turn)
+    return turn
 
 
 def is_hedged(step: Stream, settings: RoutingConfig) -> bool:

@@ -113,7 +113,7 @@ class ChoiceOutput:
         self.tokens += len(ids)
         if self.tokens > self.most:  # it would perhaps never end
             raise EngineGarbled(f"The engine sent {self.tokens} tokens where {self.plan.most_tokens} were asked for.")
-        if self.plan.hidden_ids:
+        if not self.plan.hidden_ids.isdisjoint(ids):
             ids = [each for each in ids if each not in self.plan.hidden_ids]
         if self.plan.logprobs:
             self._note_logprobs(output.logprobs)

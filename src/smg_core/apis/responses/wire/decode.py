@@ -106,12 +106,12 @@ class ResponsesRequest(Struct, frozen=True):
     @property
     def store(self) -> bool:
         """Whether the response is kept; it is unless the client says otherwise."""
-        return self.history.store is not False
+        return self.generation.history.store is not False
 
     @property
     def waits_for_history(self) -> bool:
         """Whether items have to be loaded before the request is whole."""
-        history = self.history
+        history = self.generation.history
         if history.previous_id is not None or history.conversation_id is not None:
             return True
         return any(item_type(item) in ("item_reference", "compaction") for item in self.items)
