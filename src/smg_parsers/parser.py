@@ -263,8 +263,9 @@ class Parser:
         the header has come is then left out; else it is given back as text, since the model may have meant it as such.
         """
         out: list[Piece] = []
-        self._sink.out = out
-        self._sink.cut = cut_off
+        if self._fast:  # nothing is held back
+            return out
+        self._sink.out, self._sink.cut = out, cut_off
         held, self._held = self._held, ""
         if not self._keeps and (self._cut_in_closing(held) or (cut_off and self._cut_in_header(held))):
             self._leave_out()
@@ -276,8 +277,7 @@ class Parser:
             out[:] = [piece for piece in out if not isinstance(piece, Text | Reasoning)]
             self._leave_out()
             return out
-        rest, self._held = self._held, ""
-        grammar = self._grammar
+        rest, self._held, grammar = self._held, "", self._grammar
         if grammar is None:
             self._emit((self._gap or "") + rest)
         elif self._keeps and self._sink.count > self._before:

@@ -59,22 +59,22 @@ class Budget:
 
 
 BUDGETS = {
-    "chat": Budget(CHAT, {"messages": MESSAGES, "max_tokens": 2}, 530, 571),
-    "completions": Budget("/v1/completions", {"prompt": SAID, "max_tokens": 2}, 491, 520),
-    "responses": Budget("/v1/responses", {"input": SAID, "max_output_tokens": 2, "store": False}, 660, 737),
-    "messages": Budget("/v1/messages", {"messages": MESSAGES, "max_tokens": 2}, 547, 605),
+    "chat": Budget(CHAT, {"messages": MESSAGES, "max_tokens": 2}, 503, 547),
+    "completions": Budget("/v1/completions", {"prompt": SAID, "max_tokens": 2}, 485, 517),
+    "responses": Budget("/v1/responses", {"input": SAID, "max_output_tokens": 2, "store": False}, 608, 689),
+    "messages": Budget("/v1/messages", {"messages": MESSAGES, "max_tokens": 2}, 519, 577),
     "gemini": Budget(
         "/v1beta/models/sim:generateContent",
         {"contents": [{"role": "user", "parts": [{"text": SAID}]}], "generationConfig": {"maxOutputTokens": 2}},
-        582,
-        646,
+        554,
+        620,
         "/v1beta/models/sim:streamGenerateContent?alt=sse",
     ),
     "interactions": Budget(
         "/v1beta/interactions",
         {"input": SAID, "generation_config": {"max_output_tokens": 2}, "store": False},
-        622,
-        679,
+        588,
+        640,
     ),
 }
 PHASES: dict[str, tuple[str, ...]] = {

@@ -20,8 +20,8 @@ __all__ = [
     "Receive",
     "Scope",
     "Send",
+    "WriteFirst",
     "WriteNow",
-    "WriteWhole",
     "direct_of",
 ]
 
@@ -33,7 +33,7 @@ Send = Callable[[AsgiMessage], Awaitable[None]]
 AsgiApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 WriteNow = Callable[[bytes], bool]
 Header = tuple[bytes, bytes]
-WriteWhole = Callable[[int, Sequence[Header], bytes], bool]
+WriteFirst = Callable[[int, Sequence[Header], bytes, bool], bool]
 
 CERTIFICATE = "smg.certificate"
 """Key of the scope under which our HTTP protocol puts the certificate that the client has shown."""
@@ -84,22 +84,23 @@ class DirectSend:
     """The `send` of a server that can also write a piece of a response's body by a plain call.
 
     `write_now(data)` writes if that needs no waiting, and returns whether it did. `written` says how many bytes it has written so
-    far; without it, whoever needs that number counts them. `write_whole(status, headers, body)` does so with a whole answer.
+    far; without it, whoever needs that number counts them. `write_first(status, headers, body, more)` does so
+    with a head and what follows it: all of the body, or if there is `more`, the first piece of one of unknown length.
     """
 
-    __slots__ = ("send", "write_now", "write_whole", "written")
+    __slots__ = ("send", "write_first", "write_now", "written")
 
     def __init__(
         self,
         send: Send,
         write_now: WriteNow,
         written: Callable[[], int] | None = None,
-        write_whole: WriteWhole | None = None,
+        write_first: WriteFirst | None = None,
     ) -> None:
         self.send = send
         self.write_now = write_now
         self.written = written
-        self.write_whole = write_whole
+        self.write_first = write_first
 
     def __call__(self, message: AsgiMessage) -> Awaitable[None]:
         return self.send(message)

@@ -375,7 +375,8 @@ class ChoiceOutput:
             pieces = self.parser.finish(cut_off=stopped or output.finish in _ENDED_EARLY)
             if stopped:  # what the parser would complete now the model has not: no client may run it
                 pieces = [] if cut else [each for each in pieces if isinstance(each, Text | Reasoning | Citation)]
-            self._pieces(pieces, events)
+            if pieces:
+                self._pieces(pieces, events)
             if self.held and not self.calls and not self.reasoning_tokens:
                 self._visible(self.held, events)
         reason: FinishReason = "stop" if matched is not None or output.finish is None else output.finish

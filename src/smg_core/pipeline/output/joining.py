@@ -25,13 +25,14 @@ def joined_deltas(events: Sequence[Event]) -> list[Event]:
         if isinstance(event, TextDelta | ReasoningDelta) and (not run or type(event) is type(run[0])):
             run.append(event)
             continue
-        found += _as_one(run)
-        run = []
+        if run:
+            found += _as_one(run)
+            run = []
         if isinstance(event, TextDelta | ReasoningDelta):
             run.append(event)
         else:
             found.append(event)
-    return found + _as_one(run)
+    return found + _as_one(run) if run else found
 
 
 def _as_one(run: "list[TextDelta | ReasoningDelta]") -> list[Event]:
