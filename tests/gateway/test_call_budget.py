@@ -59,10 +59,10 @@ class Budget:
 
 
 BUDGETS = {
-    "chat": Budget(CHAT, {"messages": MESSAGES, "max_tokens": 2}, 503, 547),
-    "completions": Budget("/v1/completions", {"prompt": SAID, "max_tokens": 2}, 485, 517),
-    "responses": Budget("/v1/responses", {"input": SAID, "max_output_tokens": 2, "store": False}, 608, 689),
-    "messages": Budget("/v1/messages", {"messages": MESSAGES, "max_tokens": 2}, 519, 577),
+    "chat": Budget(CHAT, {"messages": MESSAGES, "max_tokens": 2}, 498, 543),
+    "completions": Budget("/v1/completions", {"prompt": SAID, "max_tokens": 2}, 485, 509),
+    "responses": Budget("/v1/responses", {"input": SAID, "max_output_tokens": 2, "store": False}, 600, 681),
+    "messages": Budget("/v1/messages", {"messages": MESSAGES, "max_tokens": 2}, 519, 575),
     "gemini": Budget(
         "/v1beta/models/sim:generateContent",
         {"contents": [{"role": "user", "parts": [{"text": SAID}]}], "generationConfig": {"maxOutputTokens": 2}},
@@ -73,8 +73,8 @@ BUDGETS = {
     "interactions": Budget(
         "/v1beta/interactions",
         {"input": SAID, "generation_config": {"max_output_tokens": 2}, "store": False},
-        588,
-        640,
+        572,
+        639,
     ),
 }
 PHASES: dict[str, tuple[str, ...]] = {

@@ -18,8 +18,8 @@ What one read brings is parsed in pieces: others have their turn between them, a
 being answered nothing more is parsed or read. Time in which the gateway does not read is not the client's.
 
 Deadlines are checked by a sweep over all connections twice a second, so they cost a request only two attribute writes. The app's
-`send` is a `DirectSend`, except for clients of HTTP/1.0. Depends on uvicorn's httptools protocol; `tests/core/server` and
-`tests/gateway/test_http_conformance.py` test every override with a real socket.
+`send` is a `DirectSend` (`direct`), except for clients of HTTP/1.0. Depends on uvicorn's httptools protocol; `tests/core/server`
+and `tests/gateway/test_http_conformance.py` test every override with a real socket.
 """
 
 import asyncio

@@ -71,6 +71,10 @@ _UNSUPPORTED = ("prompt", "moderation", "access_programs")
 _NO_SUMMARIES: Mapping[str, tuple[Said, ...]] = {}
 
 
+_LOADED = frozenset({"item_reference", "compaction"})
+"""The types of items that stand for something that has to be loaded."""
+
+
 class ResponsesRequest(Struct, frozen=True):
     """One decoded request: what to generate, and what the encoders and the store need.
 
@@ -114,7 +118,7 @@ class ResponsesRequest(Struct, frozen=True):
         history = self.generation.history
         if history.previous_id is not None or history.conversation_id is not None:
             return True
-        return any(item_type(item) in ("item_reference", "compaction") for item in self.items)
+        return not _LOADED.isdisjoint(map(item_type, self.items))
 
     @property
     def summarized(self) -> bool:
