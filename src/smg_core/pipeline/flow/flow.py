@@ -168,8 +168,7 @@ def _turn(
     hosted: Container[str] = frozenset(),
     finishes: bool = False,
 ) -> Flow[Turn]:
-    """One turn of `model` ("": of the one that the request names), tried again with other workers; `finishes`: it is the whole
-    response, which ends behind it."""
+    """One turn of `model` ("": the one that the request names), tried again with other workers; it `finishes` the response."""
     prompted: Prompted = yield Prepare(request, model)
     budget = None if terms.budgets is None else terms.budgets.paid(prompted.model.name)
     tries = Tries(terms.retries.retries, terms.workers, budget)
@@ -193,7 +192,6 @@ def _turn(
                 resumable=terms.workers.migrations > 0,
                 after=tries.after,
             )
-            turn: Turn
             if (terms.retries.hedge_after_s or terms.retries.hedge_percentile) and is_hedged(step, terms.retries):
                 raced: Raced = yield Hedge(step, placement, tries.tried, terms.retries)
                 turn, step, placement = raced.turn, raced.stream, raced.placement
