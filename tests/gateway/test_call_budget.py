@@ -41,7 +41,7 @@ LIMITS_BUDGET = 60
 """Calls that three rules cost a request."""
 FURTHER = 8
 """Tokens more, of which each comes in a read of its own."""
-FURTHER_BUDGET = 13.0
+FURTHER_BUDGET = 13.6
 """Calls for each token more of a streamed answer of Chat Completions, of a model whose output a parser reads. What is called less
 than once in two tokens is not the token's."""
 MESSAGES = [{"role": "user", "content": SAID}]
@@ -162,6 +162,11 @@ def told(calls: Counter[str]) -> str:
     return "\n".join([*(f"{count:4} {phase}" for phase, count in phases.most_common()), "the largest:", *largest])
 
 
+def apart_from_reads(calls: Counter[str]) -> int:
+    """All calls but those of the engine's client, which depend on how many reads an answer comes in."""
+    return sum(count for name, count in calls.items() if phase_of(name) != "engine")
+
+
 async def test_a_request_that_uses_nothing_more_costs_no_more_calls_than_its_budget(tmp_path: Path) -> None:
     found: dict[tuple[str, str], Counter[str]] = {}
     async with counting(tmp_path, SimulatorConfig()) as gateway:
@@ -186,7 +191,7 @@ async def test_limits_cost_no_more_calls_than_their_budget(tmp_path: Path) -> No
     ):
         before, after = await plain.calls(budget.path, body), await limited.calls(budget.path, body)
 
-    more = after.total() - before.total()
+    more = apart_from_reads(after) - apart_from_reads(before)
     assert more <= LIMITS_BUDGET, f"{more} calls more\n{told(after - before)}"
 
 
