@@ -176,7 +176,7 @@ class Parser:
         if malformed_calls not in _MALFORMED_CALLS:
             _refuse("malformed_calls", malformed_calls, _MALFORMED_CALLS)
         self.family = family
-        schemas = None if tools is None else tool_schemas(tools)
+        schemas = None if tools is None else {} if tools == [] else tool_schemas(tools)
         self._sink = Sink(
             schemas,
             unknown_tools,
@@ -190,7 +190,7 @@ class Parser:
         tables = family.tables
         self._sets = tables.quiet if schemas is not None and not schemas else tables.sets
         self._limit = hold_limit
-        self._cites = family.cites
+        self._cites = tables.cites
         self._keeps = keep_calls
         self._held = ""
         self._gap: str | None = None
@@ -232,26 +232,29 @@ class Parser:
     def feed(self, text: str) -> list[Piece]:
         """Read more output; returns the pieces that are now certain. Raises `UnknownTool` and `MalformedCall` if the policies
         say so."""
+        kind = self.plain(text)
+        if kind is not None:
+            return [kind(text)]
         out: list[Piece] = []
         self._sink.out = out
-        if self._fast:
-            for first in self._markers.firsts:
-                if first in text:
-                    break
-            else:
-                if self._plain and text and not text.isspace():
-                    # What `_emit` does, without a call: nearly every piece comes this way.
-                    self._last = text
-                    out.append(Reasoning(text) if self._sink.reasoning else Text(text))
-                elif text:
-                    self._emit(text)
-                return out
-        if held := self._held:
-            text = held + text
-            self._held = ""
+        text, self._held = self._held + text, ""
         self._run(text, False)
         self._fast = self._grammar is None and self._gap is None and not self._held
         return out
+
+    def plain(self, text: str) -> type[Text | Reasoning] | None:
+        """Read more output if all of it is certainly one piece, as nearly all is, and nothing is held back; returns which kind of
+        piece. Else returns None and has read nothing: `feed` is for it. Spares callers who need no piece the making of one."""
+        if not self._fast or not text:
+            return None
+        for first in self._markers.firsts:
+            if first in text:
+                return None
+        if self._plain and not text.isspace():
+            self._last = text  # what `_note` does, without a call: nearly every piece comes this way
+        else:
+            self._note(text)
+        return Reasoning if self._sink.reasoning else Text
 
     def finish(self, *, cut_off: bool = False) -> list[Piece]:
         """End the output; returns the pieces that were held back.
@@ -260,8 +263,9 @@ class Parser:
         the header has come is then left out; else it is given back as text, since the model may have meant it as such.
         """
         out: list[Piece] = []
-        self._sink.out = out
-        self._sink.cut = cut_off
+        if self._fast:  # nothing is held back
+            return out
+        self._sink.out, self._sink.cut = out, cut_off
         held, self._held = self._held, ""
         if not self._keeps and (self._cut_in_closing(held) or (cut_off and self._cut_in_header(held))):
             self._leave_out()
@@ -273,8 +277,7 @@ class Parser:
             out[:] = [piece for piece in out if not isinstance(piece, Text | Reasoning)]
             self._leave_out()
             return out
-        rest, self._held = self._held, ""
-        grammar = self._grammar
+        rest, self._held, grammar = self._held, "", self._grammar
         if grammar is None:
             self._emit((self._gap or "") + rest)
         elif self._keeps and self._sink.count > self._before:
@@ -371,8 +374,7 @@ class Parser:
         return merge([*self.feed(text), *self.finish()])
 
     def _run(self, buf: str, final: bool) -> None:
-        pos = 0
-        size = len(buf)
+        pos, size = 0, len(buf)
         self._places.clear()
         while True:
             reached = self._outside(buf, pos, final) if self._grammar is None else self._inside(buf, pos, final)
@@ -388,13 +390,15 @@ class Parser:
                 return
 
     def _emit(self, text: str) -> None:
-        if not text:
-            return
-        sink = self._sink
+        if text:
+            self._note(text)
+            self._sink.out.append(Reasoning(text) if self._sink.reasoning else Text(text))
+
+    def _note(self, text: str) -> None:
+        """Take note of text or reasoning that is passed on."""
         self._last = _spaced(self._last, text) if text.isspace() else text
-        if self._cites and not sink.reasoning:
-            sink.spoken += len(text)
-        sink.out.append(Reasoning(text) if sink.reasoning else Text(text))
+        if self._cites and not self._sink.reasoning:
+            self._sink.spoken += len(text)
         if self._situation >= _OWED:
             self._owed -= len(text)
             if self._owed <= 0:
@@ -439,12 +443,9 @@ class Parser:
         else:
             if self._cites and isinstance(spec, CitationMarks):
                 self._close_gap()
-            self._raw = [self._gap or "", marker]
-            self._raw_size = 0
-            self._gap = None
-            self._before = self._sink.count
-            self._spec = spec
-            self._marker = marker
+            self._raw, self._raw_size = [self._gap or "", marker], 0
+            self._gap, self._before = None, self._sink.count
+            self._spec, self._marker = spec, marker
             self._grammar = spec.begin(marker, self._sink)
         return at + len(marker)
 
@@ -509,8 +510,7 @@ class Parser:
 
     def _inside(self, buf: str, pos: int, final: bool) -> int:
         """Let the grammar read on in a region of calls; text that proves to be no call is passed on as text."""
-        sink = self._sink
-        grammar = self._grammar
+        sink, grammar = self._sink, self._grammar
         if grammar is None:
             return pos
         reached = grammar.step(buf, pos, final)

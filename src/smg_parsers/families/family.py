@@ -34,15 +34,17 @@ class Tables:
     without tools. `roles` says what a marker does to reasoning, `calls` which spec it opens; `closers` are the markers that
     close calls. `unwrapped` are the tags of calls that may stand in prose, and whether they count at a line's beginning only.
     `doubtful` are these and all other markers that do not say alone that a call begins: brackets, words, fences, citations.
+    `cites` says whether the answer may hold citations.
     """
 
-    __slots__ = ("calls", "closers", "doubtful", "quiet", "roles", "sets", "unwrapped")
+    __slots__ = ("calls", "cites", "closers", "doubtful", "quiet", "roles", "sets", "unwrapped")
 
     def __init__(self, family: Family) -> None:
         thinking = family.thinking
         self.roles: dict[str, int] = dict.fromkeys(thinking.opens, OPEN)
         self.roles.update(dict.fromkeys(thinking.closes, CLOSE))
         self.roles.update(dict.fromkeys((*thinking.breaks, *family.drops), DROP))
+        self.cites = any(isinstance(spec, CitationMarks) for spec in family.calls)
         self.calls: dict[str, CallSpec] = {marker: spec for spec in family.calls for marker in spec.opens}
         # A fence closes calls too, but behind them it more often opens a block of code.
         closers = [marker for spec in family.calls for marker in getattr(spec, "closers", ()) if marker != CODE_FENCE]
@@ -130,7 +132,7 @@ class Family(Checked):
     @property
     def cites(self) -> bool:
         """Whether the answer may hold citations."""
-        return any(isinstance(spec, CitationMarks) for spec in self.calls)
+        return self.tables.cites
 
     @property
     def needs_special_tokens(self) -> bool:
