@@ -145,7 +145,8 @@ def _words(text: str) -> set[str]:
 
 
 def _lost_words(make: Make, text: str, family: Family) -> set[str]:
-    """The words of broken-off calls that came out nowhere, without the words of the family's own tags."""
+    """The words of broken-off calls that came out nowhere, without the words of the family's own tags, and without the
+    markers that are dropped behind such a call as they are in any text."""
     parser = make()
     timed = [(at, piece) for at, char in enumerate(text) for piece in parser.feed(char)]
     timed += [(len(text), piece) for piece in parser.finish()]
@@ -162,9 +163,13 @@ def _lost_words(make: Make, text: str, family: Family) -> set[str]:
         # A word may be cut where arguments end and text begins: it is then whole in the text alone, or only in both joined.
         kept = _words("".join(map(_text_of, (piece for _, piece in behind))))
         kept |= _words("".join(map(_text_of, (piece for _, piece in rest))))
+        # A backslash that escapes nothing takes a letter with it here, and in the arguments the backslash that mends it.
+        kept |= {word[1:] for word in kept}
         broken = text[_word_start(text, begun + 1) : rest[0][0] + 1]
         if isinstance(rest[0][1], CallStart):
             broken = _before_header(broken, family)
+        for marker in sorted(family.tables.roles, key=len, reverse=True):
+            broken = broken.replace(marker, " ")
         lost |= _words(_PART.sub("", broken)) - kept - own
     return lost
 

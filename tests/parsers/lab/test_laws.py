@@ -230,3 +230,18 @@ def test_the_header_of_a_call_is_no_part_of_the_broken_one_before_it() -> None:
     text = f'{opens}{{"city": "Paris", "days"{opens}{{"city": "Paris", "days": 2}}<|call|>'
 
     assert law.conservation(maker("harmony", None, False), text, FAMILIES["harmony"]) == []
+
+
+@pytest.mark.parametrize("name", [name for name, family in FAMILIES.items() if family.tables.roles])
+def test_a_marker_that_is_dropped_behind_a_call_that_breaks_off_is_no_word_of_the_call(name: str) -> None:
+    family = FAMILIES[name]
+    call = EXAMPLES.get(name, (("", ""), ""))[1]
+    for marker in sorted(family.tables.roles):
+        for at in (len(call) // 2, len(call) * 2 // 3, len(call) * 3 // 4):
+            text = f"{call[:at]} ,{marker}{{}}<"
+            assert law.conservation(maker(name, [WEATHER], False), text, family) == []
+
+
+def test_a_backslash_that_escapes_nothing_takes_no_letter_of_a_word_in_a_call_that_breaks_off() -> None:
+    text = '[TOOL_CALLS]get_weather[ARGS]{"city": "Paris", "d\\OOL_CALLS]get_weather[ARGS]{"city": "Parisb <<b'
+    assert law.conservation(maker("mistral_v11", None, False), text, FAMILIES["mistral_v11"]) == []
