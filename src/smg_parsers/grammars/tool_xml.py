@@ -121,6 +121,11 @@ class XmlCalls(Checked):
         """See `CallSpec`."""
         return self.closes or self.closers
 
+    @property
+    def value_ends(self) -> tuple[str, ...]:
+        """What closes a value, or begins to."""
+        return (self.value_end or f"{self.space}</",)
+
     def begin(self, marker: str, sink: Sink) -> Grammar:
         """See `CallSpec.begin`."""
         reader = XmlReader(self, sink, marker == self.call.begin, unwrapped=marker in self.unwrapped)
@@ -346,6 +351,8 @@ class XmlReader(ValueReader):
         return pos
 
     def _call_over(self, state: int) -> None:
+        if not (self._first or self._plain) and (self._lopsided or not self._written.issuperset(self._needed)):
+            self._sink.doubtful = True  # what has ended the call was quoted, perhaps, and the rest of it is yet to come
         self._sink.arguments("{}" if self._first else "}")
         self._sink.end()
         self._state = state

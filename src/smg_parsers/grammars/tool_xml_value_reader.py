@@ -78,8 +78,10 @@ class ValueReader:
         "_crlf",
         "_end",
         "_ended",
+        "_framed",
         "_keys",
         "_kind",
+        "_lopsided",
         "_needed",
         "_nesting",
         "_options",
@@ -116,6 +118,8 @@ class ValueReader:
         self._kind = ""
         self._started = False  # the value's first character has been seen
         self._crlf = False  # the lines of the value end with CR LF
+        self._framed = False  # the format's newline has stood before the value
+        self._lopsided = False  # and none behind it: the end tag may be one that the value quotes
         self._slow = False  # there is more to a value than text and its end tag
         self._nesting = 0
 
@@ -166,7 +170,7 @@ class ValueReader:
         self._text.begin(buffered=repeated or not text, skipped=repeated)
         kind = self._kind
         self._plain = not text and (kind in PLAIN or (kind in ("", "json") and is_plain(self._schema, self._root)))
-        self._started = self._crlf = False
+        self._started = self._crlf = self._framed = self._lopsided = False
         self._slow = bool(self._values.space) and self._text.buffered
         self._nesting = 0
 
@@ -200,6 +204,7 @@ class ValueReader:
             if not self._text.buffered:
                 self._sink.arguments('"')
             if spec.newline and buf.startswith(_LINE_BREAKS, pos):
+                self._framed = True
                 self._crlf = buf[pos] == "\r"
                 self._slow = self._slow or self._crlf
                 return pos + 1 + self._crlf
@@ -254,6 +259,7 @@ class ValueReader:
             if place is not None:
                 return self._again(place, at - newline)
         self.status = MORE
+        self._lopsided = self._framed and not newline
         if found != ENDS and not self._sink.repair():
             return self._fail(at - newline)
         self._value_over()
