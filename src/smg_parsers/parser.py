@@ -17,6 +17,7 @@ from smg_parsers.families.family import OPEN, Family
 from smg_parsers.families.models import explain, family_for_template
 from smg_parsers.families.models import family as family_named
 from smg_parsers.grammars.citations import CitationMarks
+from smg_parsers.grammars.fenced import FencedReader
 from smg_parsers.pieces.base import (
     BEHIND_LIMIT,
     DONE,
@@ -28,6 +29,7 @@ from smg_parsers.pieces.base import (
     SPILL,
     SWITCH,
     UNDECIDED,
+    UNFENCED,
     CallSpec,
     Grammar,
     MalformedCalls,
@@ -244,7 +246,7 @@ class Parser:
             text = held + text
             self._held = ""
         self._run(text, False)
-        waits = self._held or self._gap is not None or self._sink.late is not None or self._fence.reading
+        waits = self._held or self._gap is not None or self._sink.late or self._fence.reading
         self._fast = self._grammar is None and not waits
         return out
 
@@ -362,8 +364,7 @@ class Parser:
         return merge([*self.feed(text), *self.finish()])
 
     def _run(self, buf: str, final: bool) -> None:
-        pos = 0
-        size = len(buf)
+        pos, size = 0, len(buf)
         self._places.clear()
         while True:
             reached = self._outside(buf, pos, final) if self._grammar is None else self._inside(buf, pos, final)
@@ -438,7 +439,8 @@ class Parser:
             self._before = self._sink.count
             self._spec = spec
             self._marker = marker
-            self._grammar = spec.begin(marker, self._sink)
+            begun = spec.begin(marker, self._sink)
+            self._grammar = FencedReader(begun, self._sink) if marker in self.family.tables.fenceable else begun
         return at + len(marker)
 
     def _mark(self, marker: str) -> None:
@@ -455,8 +457,7 @@ class Parser:
 
     def _past_gap(self, buf: str, pos: int, final: bool) -> int:
         """Read white space behind a call, which is dropped if another call follows. Returns -1 if more text is needed."""
-        gap = self._gap or ""
-        at = pos
+        gap, at = self._gap or "", pos
         while at < len(buf) and len(gap) + at - pos < LOOKAHEAD and buf[at] in SPACE:
             at += 1
         self._gap = gap + buf[pos:at]
@@ -506,15 +507,17 @@ class Parser:
 
     def _inside(self, buf: str, pos: int, final: bool) -> int:
         """Let the grammar read on in a region of calls; text that proves to be no call is passed on as text."""
-        sink = self._sink
-        grammar = self._grammar
+        sink, grammar = self._sink, self._grammar
         if grammar is None:
             return pos
         reached = grammar.step(buf, pos, final)
         at = reached if reached >= 0 else ~reached
         status = grammar.status
         if status >= UNDECIDED:
-            return self._in_doubt(buf, pos, reached, at)
+            if status != UNFENCED:
+                return self._in_doubt(buf, pos, reached, at)
+            self._grammar = getattr(grammar, "inner", grammar)
+            return pos
         if self._keeps and sink.count > self._before:
             sink.keep("".join(self._raw) + buf[pos:at])
             sink.touched = False

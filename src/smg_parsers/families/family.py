@@ -34,10 +34,11 @@ class Tables:
     without tools. `roles` says what a marker does to reasoning, `calls` which spec it opens; `closers` are the markers that
     close calls. `unwrapped` are the tags of calls that may stand in prose, and whether they count at a line's beginning only.
     `doubtful` are these and all other markers that do not say alone that a call begins: brackets, words, fences, citations.
+    `fenceable` are those of `calls` behind which a code fence may stand around the calls.
     `value_ends` are the tags that close a value of tagged calls: one behind calls that are closed says that a value quoted them.
     """
 
-    __slots__ = ("calls", "closers", "doubtful", "quiet", "roles", "sets", "unwrapped", "value_ends")
+    __slots__ = ("calls", "closers", "doubtful", "fenceable", "quiet", "roles", "sets", "unwrapped", "value_ends")
 
     def __init__(self, family: Family) -> None:
         thinking = family.thinking
@@ -64,6 +65,12 @@ class Tables:
             or getattr(spec, "bare", False)
             or isinstance(spec, CitationMarks)
             or _OF_PROSE.match(marker)
+        )
+        self.fenceable = frozenset(
+            marker
+            for marker, spec in self.calls.items()
+            if not (marker in self.doubtful or spec.headers or BACKTICKS in getattr(spec, "closers", ()))
+            and marker != getattr(getattr(spec, "call", None), "begin", "")  # there the tool's name has to follow
         )
         early = [marker for spec in family.calls for marker in spec.opens]
         late = [marker for spec in family.calls if not spec.at_start for marker in spec.opens]

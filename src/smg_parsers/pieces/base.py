@@ -26,6 +26,7 @@ RESUME: Final = 4
 SPILL: Final = 5
 UNDECIDED: Final = 6
 REREAD: Final = 7
+UNFENCED: Final = 8
 
 SPACE: Final = " \t\r\n"
 NAME_LIMIT: Final = 256
@@ -441,7 +442,8 @@ class Grammar(Protocol):
     """`MORE` (the region goes on), `DONE` (it is over), `FAIL` (this is no call, or no longer one), `SWITCH` (it was a
     header, and `Sink.reasoning` now says whether the text behind it is reasoning), `RESUME` (it was a mark, which is
     dropped; the text around it goes on), `SPILL` (what was read since the last call is text; the region goes on), `UNDECIDED`
-    (the region goes on, and from this step on what is read may have to be read again) or `REREAD` (so it is)."""
+    (the region goes on, and from this step on what is read may have to be read again), `REREAD` (so it is) or `UNFENCED`
+    (of a `FencedReader`: the grammar inside goes on alone)."""
 
     def step(self, buf: str, pos: int, final: bool) -> int:
         """Make one transition at `pos`.

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 from tests.parsers.examples import EXAMPLES, WEATHER
 from tests.parsers.splits import cuts, fixed_ids, outline, run
+from tests.parsers.writers import WRITERS, Call
+from tests.parsers.writers.model import calls
 
-from smg_parsers import Parser
+from smg_parsers import FAMILIES, Parser
 
 PARIS = '{"city": "Paris"}'
 
@@ -161,3 +163,40 @@ def test_a_code_fence_inside_the_wrapper_is_dropped(family: str, fence: str) -> 
     named = f'{{"name": "get_weather", "arguments": {PARIS}}}'
     text = f"<tool_call>\n{fence.format(named)}\n</tool_call>"
     assert read(family, text + " So.") == [*one({"city": "Paris"}), {"text": " So."}]
+
+
+OWN_FENCES = ("deepseek_r1", "deepseek_v3")
+"""Families that write each call's arguments in a fence themselves."""
+
+
+def wrapped(family: str) -> tuple[str, str, str] | None:
+    """A call: up to what opens the region, what stands in it, and what closes it; None where a fence has no place."""
+    text = WRITERS[family].render([calls(Call("bash", {"command": "ls"}))])
+    tables = FAMILIES[family].tables
+    opens = max((each for each in tables.fenceable if text.strip().startswith(each)), key=len, default="")
+    closes = [each for each in tables.closers if each in text]
+    if not opens or not closes or family in OWN_FENCES:
+        return None
+    begin, end = text.index(opens) + len(opens), text.rindex(max(closes, key=text.rindex))
+    return text[:begin], text[begin:end].strip(), text[end:]
+
+
+WRAPPED = {family: parts for family in WRITERS if (parts := wrapped(family)) is not None}
+
+
+def test_most_families_have_a_place_for_a_fence_around_calls() -> None:
+    assert len(WRAPPED) > 40
+    assert {"qwen3", "qwen3_coder", "kimi_k2", "minimax_m2", "deepseek_v32", "lfm2", "olmo3", "gemma4"} <= set(WRAPPED)
+
+
+@pytest.mark.parametrize("family", WRAPPED)
+def test_calls_in_a_fence_inside_their_wrapper_are_made_and_the_fence_is_no_text(family: str) -> None:
+    before, inside, behind = WRAPPED[family]
+    tools = [{"name": "bash", "parameters": {"type": "object", "properties": {"command": {"type": "string"}}}}]
+    for opens, closes in (("```", "```"), ("```xml", "```"), ("~~~json", "~~~"), ("\r\n```json\r", "```\r")):
+        text = f"{before}\n{opens}\n{inside}\n{closes}\n{behind}"
+        for chunks in ([text], list(text), [text[at : at + 5] for at in range(0, len(text), 5)]):
+            parser = Parser.for_family(family, tools=tools, in_reasoning=False, call_id=fixed_ids())
+            entries = outline(run(parser, chunks))
+            assert [entry["call"]["arguments"] for entry in entries if "call" in entry] == [{"command": "ls"}], text
+            assert not "".join(entry.get("text", "") for entry in entries).strip(), text
