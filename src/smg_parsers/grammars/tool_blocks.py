@@ -29,7 +29,7 @@ from smg_parsers.pieces.base import (
     skip_space,
 )
 from smg_parsers.pieces.checked import Checked
-from smg_parsers.values.lenient_json import LenientJsonReader, are_arguments, pass_arguments
+from smg_parsers.values.call_arguments import ArgumentsReader
 
 _CHANGED_ID: Final = re.compile(r"(?:functions?[._:-])?((.+?)[._:-]?\d*)")
 _FOREIGN_ID: Final = re.compile(r"(?:call|toolu|chatcmpl-tool|fc)[_-]")
@@ -47,12 +47,12 @@ class _Reader:
         self.status = MORE
         self._sink = sink
         self._arguments_closes = closes
-        self._json_reader: LenientJsonReader | None = None
+        self._json_reader: ArgumentsReader | None = None
 
     def finish(self, rest: str) -> None:
         """See `Grammar.finish`."""
         if self._json_reader is not None:
-            self._sink.arguments(rest)
+            self._json_reader.finish(self._sink, rest)
 
     def _fail(self, pos: int) -> int:
         if self._sink.open:
@@ -64,17 +64,14 @@ class _Reader:
         """Pass on arguments; when they are complete the call is over."""
         reader = self._json_reader
         if reader is None:
-            reader = self._json_reader = LenientJsonReader(self._arguments_closes)
-        end = pass_arguments(reader, self._sink, buf, pos, final)
+            reader = self._json_reader = ArgumentsReader(self._arguments_closes)
+        end = reader.read(self._sink, buf, pos, final)
         if reader.bad:
             return self._fail(end)
         if not reader.done:
             return ~end
         self._json_reader = None
-        if are_arguments(reader):
-            self._sink.end()
-        else:
-            self._sink.leave()
+        reader.close(self._sink)
         return end
 
     def _nothing(self, pos: int) -> int:

@@ -28,7 +28,8 @@ from smg_parsers.pieces.base import (
     skip_space,
 )
 from smg_parsers.pieces.checked import Checked
-from smg_parsers.values.lenient_json import LenientJsonReader, are_arguments, mended_json, pass_arguments
+from smg_parsers.values.call_arguments import STRING_LIMIT, are_arguments, pass_arguments
+from smg_parsers.values.lenient_json import LenientJsonReader, mended_json
 from smg_parsers.values.literals import PYTHON, LiteralReader
 
 NAMES: Final = ("name", "tool_name", "function")
@@ -37,8 +38,6 @@ IDS: Final = ("id", "tool_call_id")
 _KEYS: Final = frozenset((*NAMES, *ARGUMENTS, *IDS, "type", "index"))
 _QUOTES: Final = ('"', "'")
 _FENCES: Final = ("```json", "```")
-QUOTED_LIMIT: Final = 1 << 20
-"""Longest arguments that are written as a JSON string and so have to be seen whole, in characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,11 +356,8 @@ class JsonEnvelope:
         if not reader.done:
             return ~end
         self._state = _AFTER
-        if self._name and are_arguments(reader):
-            self._call_over()
-        elif self._name:
-            self._sink.leave()
-            self._spent = True
+        if self._name:
+            self._call_over(valid=are_arguments(reader))
         else:
             self._early = "".join(self._text)
             self._mended = self._mended or reader.mended
@@ -370,7 +366,7 @@ class JsonEnvelope:
 
     def _quoted(self, buf: str, pos: int, final: bool) -> int:
         """Read arguments written as a JSON string. If the string holds a JSON object, that is passed on, else the string."""
-        end = self._literal(buf, pos, QUOTED_LIMIT)
+        end = self._literal(buf, pos, STRING_LIMIT)
         if end < 0 or self.status != MORE:
             return end
         raw = '"' + "".join(self._text)
@@ -391,11 +387,15 @@ class JsonEnvelope:
         if not self._sink.open and not self._begin_call():
             return self.fail(pos)
         self._sink.arguments(self._early)
-        self._call_over()
+        self._call_over(valid=self._early.lstrip()[:1] == "{")
         return pos
 
-    def _call_over(self) -> None:
-        self._sink.end()
+    def _call_over(self, *, valid: bool) -> None:
+        """The arguments are complete; they are `valid` if they are an object."""
+        if valid:
+            self._sink.end()
+        else:
+            self._sink.leave()
         self._spent = True
 
     def _skip(self, buf: str, pos: int, final: bool) -> int:

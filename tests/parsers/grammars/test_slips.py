@@ -200,3 +200,34 @@ def test_calls_in_a_fence_inside_their_wrapper_are_made_and_the_fence_is_no_text
             entries = outline(run(parser, chunks))
             assert [entry["call"]["arguments"] for entry in entries if "call" in entry] == [{"command": "ls"}], text
             assert not "".join(entry.get("text", "") for entry in entries).strip(), text
+
+
+AS_JSON = [
+    family
+    for family, form in WRITERS.items()
+    if '{"command": "ls"}' in form.render([calls(Call("bash", {"command": "ls"}))])
+]
+NO_ARGUMENTS = ("null", '""', '" "')
+HELD_IN_A_STRING = ('"{\\"command\\": \\"ls\\"}"', '" {\\"command\\": \\"ls\\"} "')
+NOT_AN_OBJECT = ("[]", "[1]", '"a string"', '"[]"', '"true"', "true", "3", "-1.5")
+
+
+@pytest.mark.parametrize("family", AS_JSON)
+def test_arguments_have_a_valid_end_only_if_they_are_an_object(family: str) -> None:
+    text = WRITERS[family].render([calls(Call("bash", {"command": "ls"}))])
+    tools = [{"name": "bash", "parameters": {"type": "object", "properties": {"command": {"type": "string"}}}}]
+    expected: dict[str, Any] = {each: {} for each in NO_ARGUMENTS}
+    expected |= {each: {"command": "ls"} for each in HELD_IN_A_STRING}
+    expected |= dict.fromkeys(NOT_AN_OBJECT)
+    for written, arguments in expected.items():
+        made = text.replace('{"command": "ls"}', written)
+        entries = read(family, made, tools, any_tool=True)
+        (call,) = [entry["call"] for entry in entries if "call" in entry] or [None]
+        if call is None:  # what stands behind the header is no value that begins arguments
+            assert family == "deepseek_v31", made
+        elif arguments is None:
+            assert "arguments" not in call, made
+            assert call["arguments_text"] == written
+        else:
+            assert call["arguments"] == arguments, made
+            assert not call.get("repaired"), made
