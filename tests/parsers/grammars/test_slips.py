@@ -231,3 +231,22 @@ def test_arguments_have_a_valid_end_only_if_they_are_an_object(family: str) -> N
         else:
             assert call["arguments"] == arguments, made
             assert not call.get("repaired"), made
+
+
+@pytest.mark.parametrize(
+    "family", [family for family, form in WRITERS.items() if form.value_kind in ("schema", "nested")]
+)
+def test_null_under_a_schema_of_strings_is_null_unless_the_schema_lists_it_or_more_stands_there(family: str) -> None:
+    listed = {"type": "string", "enum": ["null", "one"]}
+    for schema, written, expected in (
+        ({"type": "string"}, "null", None),
+        ({"type": "string"}, "nul", "nul"),
+        ({"type": "string"}, "nullable", "nullable"),
+        ({"type": "string"}, "None", "None"),
+        (listed, "null", "null"),
+        ({"const": "null", "type": "string"}, "null", "null"),
+    ):
+        tools = [{"name": "bash", "parameters": {"type": "object", "properties": {"command": schema}}}]
+        text = WRITERS[family].render([calls(Call("bash", {"command": "null"}))]).replace("null", written)
+        (call,) = [entry["call"] for entry in read(family, text, tools) if "call" in entry]
+        assert call["arguments"] == {"command": expected}, text
