@@ -383,8 +383,7 @@ class Sink:
                 self.late = end
             else:
                 self.out.append(end)
-        self.abandon()
-        self.touched = self.ended = True
+        self._over()
 
     def keep(self, text: str) -> None:
         """Pass on a part of a call as text, unchanged: it is never reasoning."""
@@ -425,11 +424,18 @@ class Sink:
 
     def leave(self) -> None:
         """The arguments are over, and are none: the call has no end, and what closes it is not text."""
-        self.abandon()
-        self.touched = self.ended = True
+        self._over()
 
     def abandon(self) -> None:
-        """The call stops here without having ended."""
+        """The call breaks off here. What follows may be a part of its arguments, and so may a call in it."""
+        self.doubtful = True
+        self._stop()
+
+    def _over(self) -> None:
+        self._stop()
+        self.touched = self.ended = True
+
+    def _stop(self) -> None:
         if not self._muted:
             self._index += 1
         self.open = self._muted = False

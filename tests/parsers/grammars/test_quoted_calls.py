@@ -322,3 +322,25 @@ def test_calls_that_follow_one_another_are_not_told_as_repaired(family: str) -> 
         if behind and not form.closed:
             continue
         assert found(family, text + behind) == [(*each, False) for each in made], text
+
+
+UNESCAPED = ('say "{}" ok', '"\n{}\n"', '"{}', 'see "x" then {}', '{}"')
+
+
+@pytest.mark.parametrize("policy", ["repair", "text"])
+@pytest.mark.parametrize("family", [family for family, form in WRITERS.items() if form.value_kind == "json"])
+def test_a_call_behind_a_quote_that_is_not_escaped_is_told_and_never_made_where_repairs_are_not(
+    family: str, policy: Any
+) -> None:
+    form = WRITERS[family]
+    call = quotes(form)["call"]
+    for shape in UNESCAPED:
+        text = written(form, Call("write_file", {"path": "a", "content": "QQQ"})).replace(
+            "QQQ", shape.replace("{}", call)
+        )
+        whole = read(family, text, [text], malformed_calls=policy)
+        inner = [each for each in found(family, text, malformed_calls=policy) if each[0] == "bash" and each[1]]
+        assert all(repaired for *_, repaired in inner), text
+        assert policy == "repair" or not inner, text
+        for chunks in (list(text), [text[:-9], text[-9:]], [text[: len(text) // 2], text[len(text) // 2 :]]):
+            assert read(family, text, chunks, malformed_calls=policy) == whole, chunks
