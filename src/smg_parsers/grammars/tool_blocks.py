@@ -31,7 +31,10 @@ from smg_parsers.pieces.base import (
 from smg_parsers.pieces.checked import Checked
 from smg_parsers.values.call_arguments import ArgumentsReader
 
-_CHANGED_ID: Final = re.compile(r"(?:functions?[._:-])?((.+?)[._:-]?\d*)")
+_ID_BEGINS: Final = re.compile(r"\A(?:functions?|call|tool|toolu|fc|\d+)[._:-]")
+_ID_ENDS: Final = re.compile(r"(?:[._:-](?:call[._-]?)?|(?<=\D))\d{1,9}$")
+_ID_PARTS: Final = 3
+"""How many parts that are no name are looked for at each end of an id that a client has changed."""
 _FOREIGN_ID: Final = re.compile(r"(?:call|toolu|chatcmpl-tool|fc)[_-]")
 """Ids as other APIs make them, which clients put in the place of Kimi's own."""
 HEADER_LIMIT: Final = 2 * NAME_LIMIT
@@ -333,9 +336,19 @@ def _identity(written: str) -> tuple[str, str]:
 
 def _offered(written: str, sink: Sink) -> str:
     """The offered tool that an id names which a client has changed (`functions_get_weather_1`); empty if there is none."""
-    found = _CHANGED_ID.fullmatch(written)
-    names = (found[1], found[2], written) if found else (written,)
-    return next((name for name in names if name and sink.offered(name)), "")
+    for begin in _shorter(written, _ID_BEGINS):
+        for name in _shorter(begin, _ID_ENDS):
+            if name and sink.offered(name):
+                return name
+    return ""
+
+
+def _shorter(written: str, part: re.Pattern[str]) -> list[str]:
+    """The text, and what is left of it without one such part, without two, and so on."""
+    texts = [written]
+    while len(texts) <= _ID_PARTS and (found := part.search(texts[-1])):
+        texts.append(texts[-1][: found.start()] + texts[-1][found.end() :])
+    return texts
 
 
 HARMONY_MESSAGE: Final = "<|message|>"
