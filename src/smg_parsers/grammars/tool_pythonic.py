@@ -230,7 +230,7 @@ class PythonReader:
         at = pos
         while at < size and (buf[at].isalnum() or buf[at] in "_.-"):
             at += 1
-        return ~at if at == len(buf) and at < pos + NAME_LIMIT else at
+        return ~at if at == len(buf) else at
 
     def _read_name(self, buf: str, pos: int, final: bool) -> int:
         at = self._word(buf, pos)
