@@ -37,6 +37,8 @@ ARGUMENTS: Final = ("arguments", "parameters", "args")
 IDS: Final = ("id", "tool_call_id")
 _KEYS: Final = frozenset((*NAMES, *ARGUMENTS, *IDS, "type", "index"))
 _QUOTES: Final = ('"', "'")
+_LONGEST_ESCAPE: Final = 6
+"""Most characters of JSON that one character of a Python string becomes."""
 _FENCES: Final = ("```json", "```")
 
 
@@ -147,6 +149,13 @@ class JsonEnvelope:
         self._mended = False  # they had to be mended
         fenced = any(close.startswith("`") for close in spec.closes)
         self._stray = "" if not spec.closes else "}]" if fenced else "}]`"  # what may stand before a closing marker
+
+    @property
+    def room(self) -> int | None:
+        """How many more characters the name that is read may have, 0 where one may begin; None if none is read."""
+        if self._state in (_KEY, _VALUE):
+            return 0
+        return NAME_LIMIT - self._size if self._state in (_KEY_TEXT, _NAME, _ID) else None
 
     def prime(self, char: str) -> None:
         """Take the bracket that was part of the opening marker."""
@@ -507,7 +516,7 @@ class PythonEnvelope:
     def step(self, buf: str, pos: int, final: bool) -> int:
         """See `Grammar.step`."""
         reader = self._reader
-        reached = reader.step(buf, pos, final)
+        reached = self._read(buf, pos, final)
         end = ~reached if reached < 0 else reached
         self._pass(reader.tail())
         if reader.bad or self._inner.status == FAIL:
@@ -519,6 +528,17 @@ class PythonEnvelope:
             self.status = DONE
             return end
         return reached
+
+    def _read(self, buf: str, pos: int, final: bool) -> int:
+        """One step of the reader. Where a name is too long must not depend on how much of it came at once."""
+        room = self._inner.room
+        size = len(buf) if room is None else max(room // _LONGEST_ESCAPE, 1)
+        while pos + size < len(buf):
+            reached = self._reader.step(buf[: pos + size], pos, False)
+            if reached != ~pos:
+                return ~reached if reached < 0 else reached
+            size *= 2
+        return self._reader.step(buf, pos, final)
 
     def _pass(self, text: str) -> None:
         pos = 0

@@ -245,3 +245,16 @@ def test_a_marker_that_is_dropped_behind_a_call_that_breaks_off_is_no_word_of_th
 def test_a_backslash_that_escapes_nothing_takes_no_letter_of_a_word_in_a_call_that_breaks_off() -> None:
     text = '[TOOL_CALLS]get_weather[ARGS]{"city": "Paris", "d\\OOL_CALLS]get_weather[ARGS]{"city": "Parisb <<b'
     assert law.conservation(maker("mistral_v11", None, False), text, FAMILIES["mistral_v11"]) == []
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_a_name_that_is_too_long_is_read_alike_however_it_is_cut(name: str) -> None:
+    call = EXAMPLES[name][1]
+    for word in ("get_weather", "city", "arguments", "parameters", "name"):
+        for length in (254, 255, 256, 257, 300) if word in call else ():
+            for letter in ("k", "\\n", "é"):
+                text = f"{call.replace(word, letter * length, 1)}\n{call}"
+                make = maker(name, [WEATHER], False)
+                whole = law.read(make, [text])
+                assert law.read(make, list(text)) == whole, text
+                assert law.read(make, [text[at : at + 7] for at in range(0, len(text), 7)]) == whole, text
