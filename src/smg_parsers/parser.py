@@ -60,6 +60,7 @@ _PLAIN: Final = (_TEXT, _REASONING)
 _FRESH: Final = (_START, _ENTERED, _AFTER)
 _AROUND_CALLS: Final = SPACE + "`}])"
 _QUOTES: Final = "`'\"“‘«"
+_SENTENCE_ENDS: Final = (*".!?:…。！？：",)
 
 
 def random_call_id() -> str:
@@ -247,7 +248,7 @@ class Parser:
             self._held = ""
         self._run(text, False)
         waits = self._held or self._gap is not None or self._sink.late or self._fence.reading
-        self._fast = self._grammar is None and not waits
+        self._fast = not waits and self._grammar is None
         return out
 
     def finish(self, *, cut_off: bool = False) -> list[Piece]:
@@ -270,8 +271,7 @@ class Parser:
             out[:] = [piece for piece in out if not isinstance(piece, Text | Reasoning)]
             self._leave_out()
             return out
-        rest, self._held = self._held, ""
-        grammar = self._grammar
+        (rest, self._held), grammar = (self._held, ""), self._grammar
         if grammar is None:
             self._emit((self._gap or "") + rest)
         elif self._keeps and self._sink.count > self._before:
@@ -484,7 +484,7 @@ class Parser:
         self._sink.line = begins = self._begins_line()
         if begins or self._fence.inside:
             return self._fence.inside
-        return self.family.tables.unwrapped[marker] or self._last.endswith("`")
+        return self.family.tables.unwrapped[marker] or not self._last.endswith(_SENTENCE_ENDS)
 
     def _begins_line(self) -> bool:
         """Whether what comes now is the first text of a line."""
