@@ -662,7 +662,8 @@ LIBRARY_CONSTANTS: dict[str, str] = {
         smg_parsers.families.models: _SUFFIX_LIMIT
         smg_parsers.parser: HOLD_LIMIT UNDECIDED_LIMIT _PART_OF_A_MARKER
         smg_parsers.json_text.partial_json: MAX_DEPTH
-        smg_parsers.grammars.tool_blocks: HEADER_LIMIT
+        smg_parsers.grammars.tool_blocks: HEADER_LIMIT _ID_PARTS
+        smg_parsers.grammars.tool_json: _LONGEST_ESCAPE
         smg_parsers.values.call_arguments: STRING_LIMIT
         smg_parsers.grammars.tool_xml_ends: MESSAGE_LIMIT _CLOSING_TAGS _MISSPELLING
         smg_parsers.grammars.tool_xml_tags: ELEMENT_DEPTH TAG_LIMIT _ATTRIBUTE_LIMIT

@@ -167,8 +167,10 @@ class Attempt(Generic[Pushed]):
         """Fail for what was raised on this side, also where the engine has come to a good end."""
         if self.state == "complete":
             self.state = "running"
-        said = isinstance(fault, SmgError) and not isinstance(fault, WorkerError)
-        self.end(fault if said else ReadingFailed.hiding(fault))
+        if isinstance(fault, SmgError) and not isinstance(fault, WorkerError):
+            self.end(fault)
+        else:
+            self.end(ReadingFailed.hiding(fault))
 
     def _note_first(self) -> None:
         on_first, self._on_first = self._on_first, None
