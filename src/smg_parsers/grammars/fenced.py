@@ -49,7 +49,14 @@ class FencedReader:
         self.inner.finish(rest)
 
     def _opens(self, buf: str, pos: int, final: bool) -> int:
-        window = buf[pos : pos + _LIMIT]
+        at = pos
+        limit = min(len(buf), pos + _LIMIT)
+        while at < limit and buf[at] in SPACE:
+            at += 1
+        if at < limit and buf[at] not in "`~":  # nearly always
+            self.status = UNFENCED
+            return pos
+        window = buf[pos:limit]
         found = _OPENS.match(window)
         if found is not None:
             self._closes, self._opened = found[1], True

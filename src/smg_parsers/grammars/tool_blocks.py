@@ -69,9 +69,9 @@ class _Reader:
         if reader is None:
             reader = self._json_reader = ArgumentsReader(self._arguments_closes)
         end = reader.read(self._sink, buf, pos, final)
-        if reader.bad:
+        if reader.json.bad:
             return self._fail(end)
-        if not reader.done:
+        if not reader.json.done:
             return ~end
         self._json_reader = None
         reader.close(self._sink)

@@ -449,9 +449,9 @@ class XmlReader(ValueReader):
     def _json_body(self, buf: str, pos: int, final: bool) -> int:
         reader = self._json_reader
         end = reader.read(self._sink, buf, pos, final)
-        if reader.bad:
+        if reader.json.bad:
             return self._fail(end)
-        if not reader.done:
+        if not reader.json.done:
             return ~end
         reader.close(self._sink)
         self._state = _AFTER_CALL

@@ -20,35 +20,25 @@ STRING_LIMIT: Final = 1 << 20
 
 
 class ArgumentsReader:
-    """Reads the arguments of the open call. `done`: they are over, and `close` tells the call's end. `bad`: they cannot be read.
+    """Reads the arguments of the open call. `json` says whether they are `done`, so that `close` tells the call's end, or `bad`.
     `closes` are the markers that can stand behind them."""
 
-    __slots__ = ("_held", "_reader", "_size")
+    __slots__ = ("_direct", "_held", "_size", "json")
 
     def __init__(self, closes: tuple[str, ...] = ()) -> None:
-        self._reader = LenientJsonReader(closes)
+        self.json = LenientJsonReader(closes)
+        self._direct = False  # it is known what the value is, and that it is passed on as it comes
         self._held: list[str] = []  # of a value that is not known to be an object
         self._size = 0
 
-    @property
-    def done(self) -> bool:
-        """The arguments are over."""
-        return self._reader.done
-
-    @property
-    def bad(self) -> bool:
-        """They cannot be read, even with repairs."""
-        return self._reader.bad
-
     def read(self, sink: Sink, buf: str, pos: int, final: bool) -> int:
         """Pass on the arguments from `pos` on; returns where they end, or from where text is held back."""
-        reader = self._reader
+        reader = self.json
+        if self._direct:
+            return pass_arguments(reader, sink, buf, pos, final)
         while True:
             delta, end = reader.take(buf, pos, final)
-            if reader.opens in ("{", "[") and not self._held:
-                sink.arguments(delta)
-            elif delta:
-                self._hold(sink, delta)
+            self._hold(sink, delta)
             if end > pos:
                 sink.touched = True
             if not reader.fault:
@@ -57,6 +47,7 @@ class ArgumentsReader:
             if sink.repair():
                 reader.mend()
             else:
+                self._give(sink)
                 sink.arguments(reader.refuse())
         if reader.bad:
             self._give(sink)
@@ -74,7 +65,7 @@ class ArgumentsReader:
         else:
             self._held.clear()
             sink.arguments(given)
-        if given is not None or self._reader.opens == "{":
+        if given is not None or self.json.opens == "{":
             sink.end()
         else:
             sink.leave()
@@ -87,7 +78,8 @@ class ArgumentsReader:
     def _hold(self, sink: Sink, delta: str) -> None:
         self._held.append(delta)
         self._size += len(delta)
-        if self._reader.opens in ("{", "[") or self._size > STRING_LIMIT:
+        if self.json.opens in ("{", "[") or self._size > STRING_LIMIT:
+            self._direct = True
             self._give(sink)
 
     def _give(self, sink: Sink) -> None:
