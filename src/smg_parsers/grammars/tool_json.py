@@ -152,9 +152,9 @@ class JsonEnvelope:
 
     @property
     def room(self) -> int | None:
-        """How many more characters the name that is read may have, 0 where one may begin; None if none is read."""
+        """How many more characters the name may have that is read, or that may begin here; None if none can."""
         if self._state in (_KEY, _VALUE):
-            return 0
+            return NAME_LIMIT
         return NAME_LIMIT - self._size if self._state in (_KEY_TEXT, _NAME, _ID) else None
 
     def prime(self, char: str) -> None:
