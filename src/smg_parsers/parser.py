@@ -60,7 +60,7 @@ _PLAIN: Final = (_TEXT, _REASONING)
 _FRESH: Final = (_START, _ENTERED, _AFTER)
 _AROUND_CALLS: Final = SPACE + "`}])"
 _QUOTES: Final = "`'\"“‘«"
-_SENTENCE_ENDS: Final = (*".!?:…。！？：",)
+_BEFORE_PROSE: Final = (*_QUOTES, *"([{=", *SPACE)
 
 
 def random_call_id() -> str:
@@ -484,7 +484,7 @@ class Parser:
         self._sink.line = begins = self._begins_line()
         if begins or self._fence.inside:
             return self._fence.inside
-        return self.family.tables.unwrapped[marker] or not self._last.endswith(_SENTENCE_ENDS)
+        return self.family.tables.unwrapped[marker] or self._last.endswith(_BEFORE_PROSE)
 
     def _begins_line(self) -> bool:
         """Whether what comes now is the first text of a line."""

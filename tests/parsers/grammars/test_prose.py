@@ -87,7 +87,7 @@ def test_within_a_line_it_is_not(family: str, text: str) -> None:
     assert parse(family, text) == [Text(text)]
 
 
-def test_without_a_wrapper_a_call_may_stand_directly_behind_a_sentence() -> None:
+def test_without_a_wrapper_a_call_may_stand_directly_behind_a_text() -> None:
     found = parse("minicpm5", f"Let me see.{call('minicpm5')}")
     assert (names(found), found[0]) == (["get_weather"], Text("Let me see."))
 
