@@ -13,11 +13,13 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Never, TypedDict, Unpack, get_args
 
-from smg_parsers.families.family import CODE_FENCE, OPEN, Family
+from smg_parsers.families.family import OPEN, Family
 from smg_parsers.families.models import explain, family_for_template
 from smg_parsers.families.models import family as family_named
 from smg_parsers.grammars.citations import CitationMarks
+from smg_parsers.grammars.fenced import FencedReader
 from smg_parsers.pieces.base import (
+    BEHIND_LIMIT,
     DONE,
     FAIL,
     LOOKAHEAD,
@@ -27,6 +29,7 @@ from smg_parsers.pieces.base import (
     SPILL,
     SWITCH,
     UNDECIDED,
+    UNFENCED,
     CallSpec,
     Grammar,
     MalformedCalls,
@@ -38,6 +41,7 @@ from smg_parsers.pieces.base import (
     merge,
     tool_schemas,
 )
+from smg_parsers.pieces.code_fences import BACKTICKS, FENCES, CodeFence, spaced
 
 HOLD_LIMIT: Final = 8192
 """Default for `hold_limit`: longest header, in characters, that may be held back until it proves to be a call."""
@@ -48,8 +52,6 @@ UNDECIDED_LIMIT: Final = 1 << 18
 _ALPHABET: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _START, _TEXT, _ENTERED, _REASONING, _AFTER, _OWED, _OWED_EARLY = range(7)
 """The situations, in the order of `family.Tables.sets`."""
-_OWED_LIMIT: Final = 256
-"""How far behind a finished call its closing markers are still looked for, in characters."""
 _PART_OF_A_MARKER: Final = 3
 """How much of a marker has to have come, in characters, for its beginning to be taken for one where the output is cut off."""
 _WORDS: Final = re.compile(r"[\w\s:`]*\Z")
@@ -58,6 +60,7 @@ _PLAIN: Final = (_TEXT, _REASONING)
 _FRESH: Final = (_START, _ENTERED, _AFTER)
 _AROUND_CALLS: Final = SPACE + "`}])"
 _QUOTES: Final = "`'\"“‘«"
+_BEFORE_PROSE: Final = (*_QUOTES, *"([{=", *SPACE)
 
 
 def random_call_id() -> str:
@@ -86,13 +89,6 @@ def _refuse(option: str, value: str, allowed: tuple[str, ...]) -> Never:
     raise ValueError(f"{option} is {value!r}, which is none of {', '.join(allowed)}")
 
 
-def _spaced(last: str, space: str) -> str:
-    """The end of a text to which white space is added: a character, whether a line break follows it, and the last character."""
-    before = last.rstrip()
-    behind = last[len(before) :] + space
-    return before[-1:] + ("\n" if "\n" in behind else "") + behind[-1:].strip("\n")
-
-
 class Options(TypedDict, total=False):
     """The keyword arguments of `Parser`, which describes them."""
 
@@ -117,7 +113,7 @@ class Parser:
         "_before",
         "_cites",
         "_fast",
-        "_fenced",
+        "_fence",
         "_gap",
         "_grammar",
         "_held",
@@ -186,6 +182,7 @@ class Parser:
             silent=keep_calls,
             undecided=undecided_limit,
             strict=strict,
+            surplus=family.tables.value_ends,
         )
         tables = family.tables
         self._sets = tables.quiet if schemas is not None and not schemas else tables.sets
@@ -207,7 +204,7 @@ class Parser:
         """Set the state at the start: inside reasoning, in the answer, or in a header that the prompt has opened."""
         self._sink.reasoning = inside
         self._thought = inside  # reasoning has begun at least once
-        self._fenced = False  # a code fence is open in the answer
+        self._fence = CodeFence()
         self._spec: CallSpec | None = None  # the calls that were read last,
         self._owing: tuple[str, ...] = ()  # their closing markers that have not come yet,
         self._owed = 0  # and within how many more characters one may still come
@@ -239,7 +236,8 @@ class Parser:
         self._sink.out = out
         text, self._held = self._held + text, ""
         self._run(text, False)
-        self._fast = self._grammar is None and self._gap is None and not self._held
+        waits = self._held or self._gap is not None or self._sink.late or self._fence.reading
+        self._fast = not waits and self._grammar is None
         return out
 
     def plain(self, text: str) -> type[Text | Reasoning] | None:
@@ -281,7 +279,7 @@ class Parser:
         if grammar is None:
             self._emit((self._gap or "") + rest)
         elif self._keeps and self._sink.count > self._before:
-            self._keep("".join(self._raw) + rest)
+            self._sink.keep("".join(self._raw) + rest)
         elif self._sink.open:
             grammar.finish(rest)
         elif self._keeps or not (cut_off and self._is_header("".join(self._raw) + rest)):
@@ -290,14 +288,15 @@ class Parser:
         return out
 
     def _leave_out(self) -> None:
-        """Forget what is held back."""
+        """Forget what is held back; an end that was not told yet is told."""
+        self._sink.tell()
         self._grammar, self._gap = None, None
         self._raw.clear()
 
     @property
     def waiting(self) -> int:
         """How many of the characters that were fed are held back: they may yet come out as text or reasoning."""
-        return len(self._held) + len(self._gap or "") + sum(map(len, self._raw))
+        return len(self._held) + len(self._gap or "") + sum(map(len, self._raw)) + self._sink.waiting
 
     @property
     def call_over(self) -> bool:
@@ -307,11 +306,6 @@ class Parser:
     def _calls_complete(self) -> bool:
         """Whether this region has had calls, and the last of them is complete."""
         return self._sink.ended and self._sink.count > self._before
-
-    def _keep(self, text: str) -> None:
-        """Pass on a part of a call as text, unchanged: it is never reasoning."""
-        if text:
-            self._sink.out.append(Text(text))
 
     def _cut_in_closing(self, held: str) -> bool:
         """Whether the output ends within the closing markers of a call that is complete."""
@@ -358,7 +352,7 @@ class Parser:
             return self._sink.line
         last = _LAST_NAME.search(text)
         begun = "" if last is None or len(last[0]) < _PART_OF_A_MARKER else last[0]
-        return any(name in text or (begun != "" and name.startswith(begun)) for name in self._sink.schemas or ())
+        return any(name in text or (begun and name.startswith(begun)) for name in self._sink.schemas or ())
 
     def _without_closers(self, text: str) -> str:
         """What was read since a call that is complete, without the closing markers that it begins with."""
@@ -392,11 +386,13 @@ class Parser:
     def _emit(self, text: str) -> None:
         if text:
             self._note(text)
-            self._sink.out.append(Reasoning(text) if self._sink.reasoning else Text(text))
+            if self._fence.reading:
+                self._fence.read(text)
+            self._sink.say(Reasoning(text) if self._sink.reasoning else Text(text))
 
     def _note(self, text: str) -> None:
         """Take note of text or reasoning that is passed on."""
-        self._last = _spaced(self._last, text) if text.isspace() else text
+        self._last = spaced(self._last, text) if text.isspace() else text
         if self._cites and not self._sink.reasoning:
             self._sink.spoken += len(text)
         if self._situation >= _OWED:
@@ -446,14 +442,17 @@ class Parser:
             self._raw, self._raw_size = [self._gap or "", marker], 0
             self._gap, self._before = None, self._sink.count
             self._spec, self._marker = spec, marker
-            self._grammar = spec.begin(marker, self._sink)
+            begun = spec.begin(marker, self._sink)
+            self._grammar = FencedReader(begun, self._sink) if marker in self.family.tables.fenceable else begun
         return at + len(marker)
 
     def _mark(self, marker: str) -> None:
         """A marker that is no call's: a code fence, or one of reasoning."""
-        if marker == CODE_FENCE:
-            self._fenced = not self._fenced
+        if marker in FENCES:
+            begins, reading = self._begins_line(), self._fence.reading
             self._emit(marker)
+            if not reading:
+                self._fence.mark(marker, begins=begins)
         elif self._quoted(marker):
             self._emit(marker)
         else:
@@ -461,8 +460,7 @@ class Parser:
 
     def _past_gap(self, buf: str, pos: int, final: bool) -> int:
         """Read white space behind a call, which is dropped if another call follows. Returns -1 if more text is needed."""
-        gap = self._gap or ""
-        at = pos
+        gap, at = self._gap or "", pos
         while at < len(buf) and len(gap) + at - pos < LOOKAHEAD and buf[at] in SPACE:
             at += 1
         self._gap = gap + buf[pos:at]
@@ -482,18 +480,20 @@ class Parser:
         ):
             return False
         before = self._last[-1:] or "\n"
-        return self._fenced or before in _QUOTES or (self._thought and before != "\n")
+        return self._fence.inside or before in _QUOTES or (self._thought and before != "\n")
 
     def _is_prose(self, marker: str) -> bool:
         """Whether a tag that calls have inside a wrapper only stands in a sentence, or in code."""
-        last = self._last
-        before = last.rstrip()
-        behind = last[len(before) :]
-        begins = self._gap is not None or self._situation in _FRESH or not before or "\n" in behind
-        self._sink.line = begins
-        if self._fenced or begins:
-            return self._fenced
-        return self.family.tables.unwrapped[marker] or (not behind and before.endswith("`"))
+        self._sink.line = begins = self._begins_line()
+        if begins or self._fence.inside:
+            return self._fence.inside
+        return self.family.tables.unwrapped[marker] or self._last.endswith(_BEFORE_PROSE)
+
+    def _begins_line(self) -> bool:
+        """Whether what comes now is the first text of a line."""
+        before = self._last.rstrip()
+        behind = self._last[len(before) :]
+        return self._gap is not None or self._situation in _FRESH or not before or "\n" in behind
 
     def _turn(self, marker: str) -> None:
         """Enter or leave reasoning, as the marker says."""
@@ -504,7 +504,7 @@ class Parser:
             if not opens and marker in self.family.drops:
                 return
             sink.reasoning = opens
-            self._fenced = False
+            self._fence.forget()
             self._thought = self._thought or opens
             self._enter(_ENTERED if opens else _START)
 
@@ -517,9 +517,12 @@ class Parser:
         at = reached if reached >= 0 else ~reached
         status = grammar.status
         if status >= UNDECIDED:
-            return self._in_doubt(buf, pos, reached, at)
+            if status != UNFENCED:
+                return self._in_doubt(buf, pos, reached, at)
+            self._grammar = getattr(grammar, "inner", grammar)
+            return pos
         if self._keeps and sink.count > self._before:
-            self._keep("".join(self._raw) + buf[pos:at])
+            sink.keep("".join(self._raw) + buf[pos:at])
             sink.touched = False
             self._raw.clear()
         elif sink.touched:
@@ -578,9 +581,9 @@ class Parser:
             return _REASONING
         closers = getattr(self._spec, "closers", ())
         closed = any(marker in behind for marker in getattr(self._spec, "ends", closers))
-        owing = () if closed else (marker for marker in closers if marker not in behind and marker != CODE_FENCE)
+        owing = () if closed else (marker for marker in closers if marker not in behind and marker != BACKTICKS)
         self._owing = tuple(owing)
-        self._owed = _OWED_LIMIT
+        self._owed = BEHIND_LIMIT
         if self._situation in (_START, _OWED_EARLY):
             return _OWED_EARLY if self._owing else _START
         return _OWED if self._owing else _AFTER
