@@ -17,7 +17,7 @@ from smg_core.routing.base import Candidate, KvKnown, Observing, Pick, RoutingCo
 from smg_core.routing.expected_cache import Expected, ExpectedCache
 from smg_core.routing.kv_index import CachePlace
 from smg_core.routing.settings import RoutingConfig
-from smg_core.routing.standing import Standing
+from smg_core.routing.standing import Standing, least_to_pay
 from smg_core.routing.work import TieBreak
 
 __all__ = ["CacheAware"]
@@ -49,11 +49,12 @@ class CacheAware(Observing):
         expected = _nothing(len(places)) if decodes else self._caches.of(context, places)
         gains = expected.gains
         stands = self._stands(candidates, expected, context)
-        scores = self._scores(candidates, gains, context, stands)
+        pays = self._pays(candidates, gains, context.tokens)
+        scores = self._scores(candidates, pays, context, stands)
         if len(places) > len(candidates):
             _leave_out(scores, candidates)
         names = [each.name for each in candidates] if len(places) == len(candidates) else _names(candidates)
-        chosen = self._turns.choose(names, scores, gains)
+        chosen = self._turns.choose(names, scores, gains, _part(gains, pays))
         worker, rank = _at(candidates, chosen), places[chosen][1]
         self._caches.sent(places[chosen], expected, worker.kv_tokens // worker.rank_count, context.now)
         return Pick(
@@ -98,23 +99,34 @@ class CacheAware(Observing):
         return [owner for owner in owners if bases[owner] != "exact"], tokens
 
     def _scores(
-        self, candidates: Sequence[Candidate], gains: Sequence[int], context: RoutingContext, stands: Sequence[float]
+        self, candidates: Sequence[Candidate], pays: Sequence[float], context: RoutingContext, stands: Sequence[float]
     ) -> list[float]:
-        """The score of each place: tokens of the prompt to read, without what was gained (none where only answers are written),
+        """The score of each place: what it pays for the tokens of the prompt to read (nothing where only answers are written),
         and where its worker stands."""
         if context.role == "decode":
             return [stand for each, stand in zip(candidates, stands, strict=True) for _ in range(each.rank_count)]
-        tokens, weight = context.tokens, self._standing.read_weight
-        if len(gains) == len(candidates):
+        weight = self._standing.read_weight
+        if len(pays) == len(candidates):
             return [
-                stand + weight * (tokens - gain) / each.weight
-                for each, stand, gain in zip(candidates, stands, gains, strict=True)
+                stand + weight * pay / each.weight for each, stand, pay in zip(candidates, stands, pays, strict=True)
             ]
         scores: list[float] = []
         for each, stand in zip(candidates, stands, strict=True):
             for _ in range(each.rank_count):
-                scores.append(stand / each.rank_count + weight * (tokens - gains[len(scores)]) / each.weight)
+                scores.append(stand / each.rank_count + weight * pays[len(scores)] / each.weight)
         return scores
+
+    def _pays(self, candidates: Sequence[Candidate], gains: Sequence[int], tokens: int) -> list[float]:
+        """What each place pays for the tokens of the prompt that it has to read: all of them, or less where the fleet is better
+        off with one more copy of what others have (`price_of_a_copy`)."""
+        whole: list[float] = [tokens - gain for gain in gains]
+        if min(gains) == max(gains):
+            return whole
+        spare = self._standing.spare(candidates)
+        if len(gains) > len(candidates):
+            spare = [each for each, one in zip(spare, candidates, strict=True) for _ in range(one.rank_count)]
+        least = least_to_pay(gains, tokens)
+        return [full - part * (full - low) for full, low, part in zip(whole, least, spare, strict=True)]
 
     def remember(self, secret: int) -> None:
         self._caches = ExpectedCache(self._settings, secret, notes=True)
@@ -147,6 +159,12 @@ def _leave_out(scores: list[float], candidates: Sequence[Candidate]) -> None:
         for rank in each.ranks_out if len(each.ranks_out) < each.rank_count else ():
             scores[at + rank] = inf
         at += each.rank_count
+
+
+def _part(gains: Sequence[int], pays: Sequence[float]) -> float:
+    """The part of its price that counts for what the places lack that others have."""
+    lacking = max(gains) - min(gains)
+    return (max(pays) - min(pays)) / lacking if lacking else 1.0
 
 
 def _nothing(count: int) -> Expected:
