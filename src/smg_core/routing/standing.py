@@ -60,6 +60,8 @@ class Standing:
         self._means: dict[str, float] = {}  # of a worker's requests by its weight
         self._fair = 0.0  # the mean of `_means`; a worker that comes begins with it
         self._leads: dict[str, float] = {}
+        self._level = 0.0  # requests of the workers by their weights, as a mean of the candidates of the last `of`
+        self._pending_then = 0.0  # what `_pending` was then
         self._looked: float | None = None
         self._ours = 0.0  # the mean of requests in flight by our count, of all workers
         self._all = 0.0  # that of requests of others, too, by the workers' reports
@@ -85,18 +87,17 @@ class Standing:
         waits: list[float] = []
         loads: list[float] = []
         prompt, pending = self._prompt, self._pending
+        self._pending_then = pending
         for each in candidates:  # of hundreds of workers most are as they were and idle, so that is looked at first
             others = each.others
             if others:
-                queued = each.queued
-                theirs = queued * prompt * others / (queued + each.running) if queued else 0.0
-                waits.append(each.prefill_tokens + max(theirs, others * pending))
+                waits.append(_waits(each, prompt, pending))
                 loads.append((each.in_flight + others) / each.weight)
             else:
                 waits.append(each.prefill_tokens)
                 loads.append(each.in_flight / each.weight)
         self._look(candidates, waits, loads, now)
-        fair = sum(loads) / len(loads)
+        self._level = fair = sum(loads) / len(loads)
         crowd, leads = self._crowd / max(_FEWEST_REQUESTS, fair), self._leads
         stands = []
         for each, wait, load in zip(candidates, waits, loads, strict=True):
@@ -107,6 +108,15 @@ class Standing:
                 stand += leads.get(each.name, 0.0)
             stands.append(stand + crowd * (load - fair) ** 2 if load > fair else stand)
         return stands
+
+    def parts_of(self, worker: Candidate) -> dict[str, float]:
+        """What the number of a worker that was among the candidates of the last `of` is the sum of."""
+        load, level = (worker.in_flight + worker.others) / worker.weight, self._level
+        waits = _waits(worker, self._prompt, self._pending_then) + (
+            self._full(worker.kv_usage) if worker.kv_usage > 0 else 0.0
+        )
+        crowd = self._crowd / max(_FEWEST_REQUESTS, level) * (load - level) ** 2 if load > level else 0.0
+        return {"waiting": waits / worker.weight, "crowd": crowd, "lead": self._leads.get(worker.name, 0.0)}
 
     def spare(self, candidates: Sequence[Candidate]) -> list[float]:
         """How much of what a copy is worth counts for each candidate, from 0 to 1: nearly all where no prompts wait in the fleet,
@@ -157,6 +167,13 @@ class Standing:
         """The worker has left."""
         self._means.pop(worker, None)
         self._leads.pop(worker, None)
+
+
+def _waits(worker: Candidate, prompt: float, pending: float) -> float:
+    """The tokens that wait at a worker, where prompts have `prompt` tokens, of which `pending` wait, as means."""
+    others, queued = worker.others, worker.queued
+    theirs = queued * prompt * others / (queued + worker.running) if queued and others else 0.0
+    return worker.prefill_tokens + max(theirs, others * pending)
 
 
 def price_of_a_copy(holders: int, places: int) -> float:
