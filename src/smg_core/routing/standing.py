@@ -20,6 +20,7 @@ are in as many caches as they have needed up to now.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from math import exp, sqrt
 
 from smg_core.routing.base import Candidate
@@ -186,15 +187,21 @@ def price_of_a_copy(holders: int, places: int) -> float:
     return sqrt((places - holders) / (holders * (places - 1))) if places > 1 else 1.0
 
 
+@lru_cache(maxsize=16)
+def _prices(places: int) -> tuple[float, ...]:
+    """`price_of_a_copy` by the number of holders, from 1 on behind one that is not used; a fleet has few numbers of places."""
+    return (1.0, *[price_of_a_copy(holders, places) for holders in range(1, places + 1)])
+
+
 def least_to_pay(gains: Sequence[int], tokens: int) -> list[float]:
     """For each place the least that a prompt of `tokens` costs there, in tokens: those that no place has, and the price of a copy
     of those that others have. `gains` are the tokens that each place has."""
-    places, above = len(gains), max(gains)
+    prices, above = _prices(len(gains)), max(gains)
     price = float(tokens - above)
     pays: dict[int, float] = {}
     for holders, gain in enumerate(sorted(gains, reverse=True)):
         if gain != above:
-            price += (above - gain) * price_of_a_copy(holders, places)
+            price += (above - gain) * prices[holders]
             above = gain
         pays[gain] = price
     return [pays[gain] for gain in gains]
