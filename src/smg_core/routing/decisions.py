@@ -95,7 +95,7 @@ _PARTS = {
 }
 
 
-def sentence(decision: RoutingDecision) -> str:
+def told_score(decision: RoutingDecision) -> str:
     """What the scores of the chosen worker, and of another one that has most of the prompt, are made of; "" where the policy does
     not say."""
     return " ".join(_scored(name, parts, decision) for name, parts in decision.parts.items())
@@ -182,7 +182,7 @@ class Decisions:
     def of(self, request_id: str) -> list[RoutingDecision]:
         """The decisions for one request that are still kept, in order: one for each role and try. Each has its sentence."""
         found = [self._kept[turn][0] for turn in self._of_request.get(request_id, ())]
-        return [replace(each, said=sentence(each)) for each in found]
+        return [replace(each, said=told_score(each)) for each in found]
 
     def __iter__(self) -> Iterator[tuple[RoutingDecision, RoutingContext]]:
         """All that are kept, oldest first, with the requests that they were for, without headers."""
