@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.shared import PATIENCE
 
 from smg_core.channel.local import LocalChannel
 from smg_core.config.ledger import ledger_problems
@@ -159,7 +160,7 @@ async def test_a_file_that_is_replaced_is_not_written_to_as_if_it_were_there(tmp
 async def test_accounts_of_long_ago_are_deleted(tmp_path: Path) -> None:
     store, clock = store_at("memory:"), FakeClock(epoch=NOON * HOUR_S)
     ledger = Ledger(store, LedgerConfig(write_s=0.01, kept_s=3600.0), clock, Heard(), LocalChannel())
-    async with ledger.opened(), asyncio.timeout(30):
+    async with ledger.opened(), asyncio.timeout(PATIENCE):
         ledger.add(ALICE._replace(hour=NOON - 2), ONE)
         ledger.add(ALICE, ONE)
         await ledger.flush()
