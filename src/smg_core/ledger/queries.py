@@ -10,7 +10,7 @@ from typing import cast
 from msgspec import Struct
 
 from smg_core.errors import InvalidRequest
-from smg_core.ledger.accounts import HOUR_S, Amounts
+from smg_core.ledger.accounts import HOUR_S, Amounts, in_store
 from smg_core.limits.calendar import window_of
 from smg_core.limits.rules import Window
 from smg_core.usage_report import UsageReport, UsageRow
@@ -61,7 +61,7 @@ def read_query(
     for each in by:
         if each not in axes:
             raise InvalidRequest(f"{each!r} is none of {', '.join(axes)}.", param="by")
-    only = {**{name: value for name, value in asked.items() if name in axes}, **first}
+    only = {**{name: in_store(value) for name, value in asked.items() if name in axes}, **first}
     steps = None if every == "hour" else () if every == "all" else _steps(cast("Window", every), zone, (start, end))
     limit, after = _number(asked, "limit", _ROWS, 1, _MOST_ROWS), _number(asked, "after", 0, 0, 10**_DIGITS)
     return UsageQuery((start, end), steps, by, tuple(sorted(only.items())), limit, after)
