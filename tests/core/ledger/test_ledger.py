@@ -22,6 +22,7 @@ from smg_core.ledger.keeping import Ledger
 from smg_core.ledger.opening import ledger_store, ledger_url
 from smg_core.ledger.queries import UsageQuery, read_query
 from smg_core.ledger.settings import LedgerConfig
+from smg_core.ledger.statements import LedgerStatements
 from smg_core.ledger.store import LedgerFailed, LedgerStore, SumsBatch
 from smg_core.settings import ConfigError
 from smg_core.testing import FakeClock
@@ -215,6 +216,25 @@ async def test_nothing_is_dropped_where_the_store_can_keep_up_however_many_users
         assert [row.requests for row in (await ledger.read(ALL)).data] == [100]
 
     assert heard.moments == []
+
+
+async def test_however_many_ask_nothing_else_waits_for_a_thread_and_none_waits_for_ever(tmp_path: Path) -> None:
+    settings = LedgerConfig(url=f"sqlite:///{tmp_path}/accounts.db", write_s=3600.0, timeout_s=0.3)
+    store = ledger_store(settings, HistoryConfig())
+    async with ledger_in(store, settings) as ledger, asyncio.timeout(30):
+        ledger.add(ALICE, ONE)
+        await ledger.flush()
+        endless = UsageQuery((0, 10**6))
+        endless_text = "WITH RECURSIVE more(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM more) SELECT count(*) FROM more"
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(LedgerStatements, "read", lambda *_: (endless_text, ()))
+            asking = [asyncio.create_task(ledger.read(endless)) for _ in range(50)]
+            await asyncio.sleep(0)
+            await asyncio.to_thread(asking.copy)
+            assert not any(each.done() for each in asking)
+            found = await asyncio.gather(*asking, return_exceptions=True)
+        assert all(isinstance(each, LedgerFailed) for each in found)
+        assert [row.requests for row in (await ledger.read(ALL)).data] == [1]
 
 
 async def test_a_file_that_is_replaced_is_not_written_to_as_if_it_were_there(tmp_path: Path) -> None:
