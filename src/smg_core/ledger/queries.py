@@ -21,6 +21,8 @@ EVERY = ("hour", "day", "week", "month", "all")
 _MOST_STEPS, _MOST_ROWS, _ROWS, _DIGITS = 1000, 1000, 100, 12
 _DEFAULT_S = 30 * 86400
 _MICRO = 1_000_000
+_DATE_DIGITS = 8
+"""Digits that are a date, as 20261101: as seconds they would be of 1970 to 1973, of which nobody asks."""
 _LAST_S = 253370764800
 """The last time that can be asked for, in seconds: the beginning of the year 9999."""
 
@@ -70,7 +72,7 @@ def read_query(
 def _hour(name: str, text: str) -> int:
     """The hour since the epoch that a moment is in: RFC 3339, a date, or seconds."""
     try:
-        if text.isascii() and text.isdecimal() and len(text) <= _DIGITS:
+        if text.isascii() and text.isdecimal() and len(text) <= _DIGITS and len(text) != _DATE_DIGITS:
             seconds = int(text)
         else:
             moment = datetime.fromisoformat(text)

@@ -282,6 +282,7 @@ def test_sums_are_those_of_all_that_was_added_and_no_engine_makes_them_overflow(
         ({"by": ["worker"]}, "by"),
         ({"from": ["yesterday"]}, "from"),
         ({"from": ["-1"]}, "from"),
+        ({"from": ["20231301"]}, "from"),
         ({"from": ["99999999999999"]}, "from"),
         ({"to": ["1970-01-01"], "from": ["1971-01-01"]}, "from"),
         ({"limit": ["0"]}, "limit"),
@@ -297,6 +298,12 @@ def test_a_question_that_is_none_is_refused_with_the_name_of_what_is_wrong(
         read_query(query, ("key", "model"), 0.0, "UTC", {"tenant": "acme"})
 
     assert refused.value.param == param
+
+
+def test_a_date_without_dashes_is_one() -> None:
+    plain, dashed = (read_query({"from": [text]}, (), NOON * HOUR_S, "UTC", {}) for text in ("20231101", "2023-11-01"))
+
+    assert plain == dashed
 
 
 def test_steps_are_the_windows_of_the_calendar_in_the_zone() -> None:
