@@ -289,6 +289,12 @@ MODELS += [
     for version in ("v1", "v1beta1")
     for within in ("", "projects/{project}/locations/{location}/")
 ]
+MODELS += [
+    f"/{version}/projects/{{project}}/locations/{{location}}/{own}/{{model:path}}"
+    for version in ("v1", "v1beta1")
+    for own in ("models", "endpoints")
+]
+MODELS.append("/v1beta1/models/{model:path}")
 SEALED |= {
     f"POST {model}:{verb}" for model in MODELS for verb in ("generateContent", "streamGenerateContent", "countTokens")
 }
